@@ -1,0 +1,73 @@
+"""Check what no other tool checks of the repository's files: their length, and what they name.
+
+A line a finding, exit status 1 when there is one. ``check_files.py [ROOT]``.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+MAX_LINES = 400
+CODE = {".py", ".pyi", ".c", ".cc", ".h", ".hpp", ".proto"}
+TEXT = CODE | {".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ""}
+
+# Written by others or by a generator: their length is not ours to choose.
+FOREIGN = {"core/include/dlpack/dlpack.h", "LICENSE"}
+GENERATED = re.compile(r"_pb2\.pyi?$")
+
+# Places that exist on one machine only. (Put together so that this file does not name them.)
+PLACES = [f"/{first}/" for first in ("work", "root", "home", "Users")]
+ONE_MACHINE = re.compile(r"(?<![\w.$}])(?:" + "|".join(PLACES) + ")")
+MARKS = re.compile(r"\b(?:FIX" + r"ME|X" + r"XX|TO" + r"DO)\b")
+
+
+def list_files(root: Path) -> list[PurePosixPath]:
+    """Return the files that git tracks below `root` and those it does not ignore."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+    names = sorted(set(listed.stdout.splitlines()))
+    return [PurePosixPath(name) for name in names if (root / name).is_file()]
+
+
+def check_length(path: PurePosixPath, lines: list[str]) -> Iterator[str]:
+    if path.suffix in CODE and len(lines) > MAX_LINES:
+        yield f"{path}: at most {MAX_LINES} lines a file, got {len(lines)}; split it by purpose"
+
+
+def check_lines(path: PurePosixPath, lines: list[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        if line != line.rstrip():
+            yield f"{path}:{number}: white space at the end of the line"
+        if ONE_MACHINE.search(line):
+            yield f"{path}:{number}: names a folder of one machine: {line.strip()[:80]}"
+        if path.suffix in CODE and MARKS.search(line):
+            yield f"{path}:{number}: a mark that says unfinished: {line.strip()[:80]}"
+
+
+def check_repository(root: Path) -> Iterator[str]:
+    """Yield every finding in the tree below `root`."""
+    for path in list_files(root):
+        if path.suffix not in TEXT or str(path) in FOREIGN or GENERATED.search(path.name):
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        yield from check_length(path, text.splitlines())
+        yield from check_lines(path, text.splitlines())
+        if text and not text.endswith("\n"):
+            yield f"{path}: no newline at the end of the file"
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent
+    findings = list(check_repository(root))
+    for finding in findings:
+        print(finding)
+    print(f"{len(findings)} findings in the files of the repository")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
