@@ -1,0 +1,75 @@
+// Device and Tensor for Python.
+#include "python/handles.h"
+#include "python/python_device.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+namespace {
+
+py::tuple ShapeTuple(const Shape& shape) {
+  py::tuple tuple(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) tuple[i] = shape[i];
+  return tuple;
+}
+
+py::object ToArray(const TensorHandle& self, const py::object& dtype, const py::object& copy) {
+  if (!copy.is_none() && !copy.cast<bool>()) {
+    throw py::value_error("Tensor.__array__: only a copy can be given, got copy=False");
+  }
+  const py::object array = TensorToNumpy(*self.tensor);
+  return dtype.is_none() ? array : array.attr("astype")(dtype);
+}
+
+}  // namespace
+
+void BindDevice(py::module_& module) {
+  py::class_<Device, std::shared_ptr<Device>>(module, "Device", py::is_final(),
+                                              "A place where tensors live and kernels run.")
+      .def_property_readonly("name", &Device::name)
+      .def_property_readonly(
+          "dlpack_code",
+          [](const Device& self) { return static_cast<int>(self.table()->dlpack_code); })
+      .def_property_readonly("addressable", &Device::addressable)
+      .def_property_readonly("is_host", &Device::is_host)
+      .def("synchronize", [](Device& self) { self.Synchronize(); })
+      .def("__repr__", [](const Device& self) { return "Device('" + self.name() + "')"; });
+  module.def("host_device", [] { return HostDevice(); }, "Return the one host device.");
+  module.def("make_python_device", &MakePythonDevice, py::arg("obj"),
+             "Wrap a device written in Python.");
+
+  py::class_<TensorHandle>(module, "Tensor", py::is_final(), "A typed array on a device.")
+      .def_static(
+          "from_numpy",
+          [](const py::object& array, const std::shared_ptr<Device>& device) {
+            return TensorHandle{
+                TensorFromNumpy(array, device ? device : HostDevice(), "Tensor.from_numpy")};
+          },
+          py::arg("array"), py::arg("device") = py::none())
+      .def_property_readonly(
+          "shape", [](const TensorHandle& self) { return ShapeTuple(self.tensor->shape); })
+      .def_property_readonly("dtype",
+                             [](const TensorHandle& self) { return DtypeName(self.tensor->dtype); })
+      .def_property_readonly("device",
+                             [](const TensorHandle& self) { return self.tensor->device()->name(); })
+      .def_property_readonly(
+          "data_ptr",
+          [](const TensorHandle& self) { return reinterpret_cast<uintptr_t>(self.tensor->data()); })
+      .def("numpy", [](const TensorHandle& self) { return TensorToNumpy(*self.tensor); })
+      .def("__array__", &ToArray, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
+      .def(
+          "__dlpack__",
+          [](const TensorHandle& self, const py::object&, const py::object& max_version,
+             const py::object& dl_device, const py::object& copy) {
+            return ToDlpack(self.tensor, max_version, dl_device, copy);
+          },
+          py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
+          py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
+      .def("__dlpack_device__", [](const TensorHandle& self) { return DlpackDevice(*self.tensor); })
+      .def("__repr__", [](const TensorHandle& self) {
+        return Concat("Tensor(", DtypeName(self.tensor->dtype), ShapeText(self.tensor->shape),
+                      " on ", self.tensor->device()->name(), ")");
+      });
+}
+
+}  // namespace opwright

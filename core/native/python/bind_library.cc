@@ -1,0 +1,115 @@
+// Library: a compiled plugin's tables as plain Python values, and its shape inference.
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "python/handles.h"
+#include "python/native_args.h"
+#include "runtime/infer.h"
+#include "runtime/library.h"
+#include "runtime/plugin_table.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+namespace {
+
+// A plugin's text; what is no UTF-8 in it must not make the whole library unreadable.
+py::object Text(const char* text) {
+  if (text == nullptr) return py::none();
+  PyObject* made =
+      PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+py::tuple Ops(const Library& self) {
+  const ow_plugin& plugin = self.plugin();
+  py::tuple ops(plugin.n_ops);
+  for (uint64_t i = 0; i < plugin.n_ops; ++i) {
+    const ow_op& op = OpAt(plugin, i);
+    py::tuple needs(op.n_gradient_needs);
+    for (uint32_t n = 0; n < op.n_gradient_needs; ++n) needs[n] = Text(op.gradient_needs[n]);
+    ops[i] = py::make_tuple(
+        Text(op.type), py::bytes(static_cast<const char*>(op.proto), op.proto_bytes),
+        Text(op.gradient_type), needs, Text(op.no_gradient_reason), (op.flags & OW_OP_HIDDEN) != 0);
+  }
+  return ops;
+}
+
+py::tuple Kernels(const Library& self) {
+  const ow_plugin& plugin = self.plugin();
+  py::tuple kernels(plugin.n_kernels);
+  for (uint64_t i = 0; i < plugin.n_kernels; ++i) {
+    const ow_kernel& kernel = KernelAt(plugin, i);
+    py::tuple dtypes(kernel.n_dtypes);
+    for (uint64_t d = 0; d < kernel.n_dtypes; ++d) dtypes[d] = DtypeToCode(kernel.dtypes[d]);
+    py::tuple may_reuse(kernel.n_may_reuse);
+    for (uint64_t r = 0; r < kernel.n_may_reuse; ++r) {
+      may_reuse[r] =
+          py::make_tuple(Text(kernel.may_reuse[r].output), Text(kernel.may_reuse[r].input));
+    }
+    const char* library = kernel.library == nullptr ? plugin.name : kernel.library;
+    kernels[i] = py::make_tuple(reinterpret_cast<uintptr_t>(&kernel), Text(kernel.op_type),
+                                Text(kernel.device), dtypes, Text(library), kernel.priority,
+                                kernel.flags, may_reuse);
+  }
+  return kernels;
+}
+
+py::list Infer(const Library& self, uint64_t op_index, const SlotMetas& inputs,
+               const NamedAttrs& attrs, const std::vector<uint32_t>& output_counts) {
+  const ow_plugin& plugin = self.plugin();
+  if (op_index >= plugin.n_ops) throw py::index_error("the library has no such operator");
+  const AttrStore store(attrs);
+  const InferRequest request{ToMetas(inputs), store.attrs(), output_counts};
+  py::list slots;
+  for (const auto& slot : InferNative(OpAt(plugin, op_index), request)) {
+    py::list metas;
+    for (const InferredMeta& meta : slot) {
+      if (!meta) {
+        metas.append(py::none());
+        continue;
+      }
+      const uint32_t code = meta->dtype.bits == 0 ? 0 : DtypeToCode(meta->dtype);
+      metas.append(py::make_tuple(py::tuple(py::cast(meta->shape)), code));
+    }
+    slots.append(metas);
+  }
+  return slots;
+}
+
+}  // namespace
+
+void BindLibrary(py::module_& module) {
+  module.attr("KERNEL_CAPTURABLE") = OW_KERNEL_CAPTURABLE;
+  module.attr("KERNEL_NONDETERMINISTIC") = OW_KERNEL_NONDETERMINISTIC;
+  module.attr("KERNEL_STRIDED") = OW_KERNEL_STRIDED;
+  py::class_<Library, std::shared_ptr<Library>>(module, "Library", py::is_final(),
+                                                "A compiled plugin.")
+      // The loader runs foreign constructors, which may want the GIL in another thread.
+      .def(py::init([](const std::string& path) {
+             const py::gil_scoped_release release;
+             return Library::Open(path);
+           }),
+           py::arg("path"))
+      .def_property_readonly("path", &Library::path)
+      .def_property_readonly("name", [](const Library& self) { return Text(self.plugin().name); })
+      .def_property_readonly("version",
+                             [](const Library& self) { return Text(self.plugin().version); })
+      .def_property_readonly("abi_version",
+                             [](const Library& self) {
+                               return py::make_tuple(self.plugin().abi_major,
+                                                     self.plugin().abi_minor);
+                             })
+      .def_property_readonly("ops", &Ops)
+      .def_property_readonly("kernels", &Kernels)
+      .def_property_readonly("n_devices",
+                             [](const Library& self) { return self.plugin().n_devices; })
+      .def("infer", &Infer, py::arg("op_index"), py::arg("inputs"), py::arg("attrs"),
+           py::arg("output_counts"));
+}
+
+}  // namespace opwright

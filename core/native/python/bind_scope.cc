@@ -1,0 +1,120 @@
+// Scope and ScopeVariable for Python.
+#include "python/handles.h"
+#include "runtime/scope.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+namespace {
+
+std::shared_ptr<const Tensor> GetTensor(const ScopeVariable& variable) {
+  auto tensor = variable.tensor();
+  if (!tensor) {
+    Throw(ErrorKind::kVariableNotFound, variable.name(),
+          ": the variable must be set before it is read, got an empty one; call set first");
+  }
+  return tensor;
+}
+
+// Writes in place where the meta allows it: plans that are bound to the tensor stay bound.
+void Set(ScopeVariable* self, const py::object& array_like, std::shared_ptr<Device> device) {
+  const std::shared_ptr<const Tensor> current = self->tensor();
+  if (!device) device = current ? current->device() : HostDevice();
+  const py::object ready = ReadyArray(array_like);
+  PyArrayObject* array = AsArray(ready.ptr());
+  const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());
+  const auto* dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
+  if (current && current->device() == device &&
+      current->HasMeta(dtype, dims, PyArray_NDIM(array))) {
+    device->CopyFromHost(current->data(), PyArray_DATA(array), current->bytes());
+    self->Touch();
+    return;
+  }
+  self->Replace(TensorFromNumpy(ready, device, self->name().c_str()));
+}
+
+py::object ShapeOf(const ScopeVariable& self) {
+  const auto tensor = self.tensor();
+  if (!tensor) return py::none();
+  py::tuple shape(tensor->shape.size());
+  for (size_t i = 0; i < tensor->shape.size(); ++i) shape[i] = tensor->shape[i];
+  return shape;
+}
+
+void BindScopeVariable(py::module_& module) {
+  py::class_<ScopeVariable, std::shared_ptr<ScopeVariable>>(module, "ScopeVariable", py::is_final(),
+                                                            "A named place of a scope.")
+      .def_property_readonly("name", &ScopeVariable::name)
+      .def_property_readonly("is_set",
+                             [](const ScopeVariable& self) { return self.tensor() != nullptr; })
+      .def_property_readonly("shape", &ShapeOf)
+      .def_property_readonly("dtype",
+                             [](const ScopeVariable& self) -> py::object {
+                               const auto tensor = self.tensor();
+                               if (!tensor) return py::none();
+                               return py::str(DtypeName(tensor->dtype));
+                             })
+      .def_property_readonly("device",
+                             [](const ScopeVariable& self) -> py::object {
+                               const auto tensor = self.tensor();
+                               if (!tensor) return py::none();
+                               return py::str(tensor->device()->name());
+                             })
+      .def_property_readonly("version", &ScopeVariable::version)
+      .def("set", &Set, py::arg("array"), py::arg("device") = py::none())
+      .def("numpy", [](const ScopeVariable& self) { return TensorToNumpy(*GetTensor(self)); })
+      .def("tensor", [](const ScopeVariable& self) { return TensorHandle{GetTensor(self)}; })
+      .def(
+          "__array__",
+          [](const ScopeVariable& self, const py::object& dtype, const py::object& copy) {
+            return py::cast(TensorHandle{GetTensor(self)}).attr("__array__")(dtype, copy);
+          },
+          py::arg("dtype") = py::none(), py::arg("copy") = py::none())
+      .def(
+          "__dlpack__",
+          [](const ScopeVariable& self, const py::object&, const py::object& max_version,
+             const py::object& dl_device, const py::object& copy) {
+            return ToDlpack(GetTensor(self), max_version, dl_device, copy);
+          },
+          py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
+          py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
+      .def("__dlpack_device__",
+           [](const ScopeVariable& self) { return DlpackDevice(*GetTensor(self)); })
+      .def("__repr__", [](const ScopeVariable& self) {
+        const auto tensor = self.tensor();
+        if (!tensor) return "ScopeVariable('" + self.name() + "', empty)";
+        return Concat("ScopeVariable('", self.name(), "', ", DtypeName(tensor->dtype),
+                      ShapeText(tensor->shape), " on ", tensor->device()->name(), ")");
+      });
+}
+
+}  // namespace
+
+void BindScope(py::module_& module) {
+  BindScopeVariable(module);
+  py::class_<Scope, std::shared_ptr<Scope>>(module, "Scope", py::is_final(),
+                                            "Names to variables, with a parent.")
+      .def(py::init<std::shared_ptr<Scope>>(), py::arg("parent") = py::none())
+      .def_property_readonly("parent", &Scope::parent)
+      .def_property_readonly("structure_version", &Scope::structure_version)
+      .def("var", &Scope::Var, py::arg("name"))
+      .def("find_var", &Scope::FindVar, py::arg("name"))
+      .def("new_scope",
+           [](const std::shared_ptr<Scope>& self) { return std::make_shared<Scope>(self); })
+      .def("names",
+           [](const Scope& self) {
+             py::list names;
+             for (const std::string& name : self.Names()) names.append(name);
+             return names;
+           })
+      .def(
+          "erase",
+          [](Scope& self, const std::string& name) {
+            if (self.Erase(name)) return;
+            Throw(ErrorKind::kVariableNotFound, name,
+                  ": erase needs a variable of this very scope, got none of this name");
+          },
+          py::arg("name"));
+}
+
+}  // namespace opwright

@@ -1,0 +1,41 @@
+// How shared, immutable objects of the runtime are held by Python objects.
+#ifndef OPWRIGHT_PYTHON_HANDLES_H_
+#define OPWRIGHT_PYTHON_HANDLES_H_
+
+#include <memory>
+
+#include "python/numpy_bridge.h"
+#include "runtime/plan.h"
+#include "runtime/tensor.h"
+
+namespace opwright {
+
+// pybind11's holders know no pointers to const.
+struct PlanHandle {
+  std::shared_ptr<const Plan> plan;
+};
+
+struct TensorHandle {
+  std::shared_ptr<const Tensor> tensor;
+};
+
+// A Python object that C++ owns, given up with the GIL held from whatever thread; null for None.
+std::shared_ptr<void> HoldObject(const py::object& object);
+
+// A capsule for a tensor, versioned where `max_version` allows; throws.
+py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& max_version,
+                    const py::object& dl_device, const py::object& copy);
+py::tuple DlpackDevice(const Tensor& tensor);
+
+// Each adds its classes to the module.
+void BindDevice(py::module_& module);
+void BindScope(py::module_& module);
+void BindLibrary(py::module_& module);
+void BindPrepared(py::module_& module);
+void BindPlan(py::module_& module);
+void BindCompiledNetwork(py::module_& module);
+void BindEagerOperator(py::module_& module);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_HANDLES_H_

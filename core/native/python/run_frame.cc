@@ -1,0 +1,271 @@
+#include "python/run_frame.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "python/errors.h"
+#include "python/handles.h"
+
+namespace opwright {
+
+namespace {
+
+constexpr int64_t kFirstPollNs = 1'000'000;
+constexpr int64_t kLongestPollNs = 100'000'000;
+// Taking the GIL longer than this beside a busy thread is worth doing less often.
+constexpr int64_t kSlowTakeNs = 500'000;
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Results: most plans fetch a few values, and those need no allocation.
+class Results {
+ public:
+  explicit Results(size_t n) : n_(n) {
+    if (n > few_.size()) many_.resize(n);
+    data_ = n > few_.size() ? many_.data() : few_.data();
+    std::fill(data_, data_ + n, nullptr);
+  }
+  ~Results() {
+    for (size_t i = 0; i < n_; ++i) Py_XDECREF(data_[i]);
+  }
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  PyObject*& operator[](size_t i) { return data_[i]; }
+  size_t size() const { return n_; }
+  PyObject* Take(size_t i) {
+    PyObject* taken = data_[i];
+    data_[i] = nullptr;
+    return taken;
+  }
+  // For the last plan of a chain, whose number of fetches is known late.
+  void Resize(size_t n) {
+    many_.resize(n);
+    data_ = many_.data();
+    n_ = n;
+  }
+
+ private:
+  size_t n_;
+  std::array<PyObject*, 8> few_;
+  std::vector<PyObject*> many_;
+  PyObject** data_;
+};
+
+// What `RunState.user` points to.
+struct Frame {
+  Results results;
+  PyThreadState* thread = nullptr;
+  int64_t last_poll_ns = 0;
+  int64_t poll_interval_ns = kFirstPollNs;
+  int32_t sees_signals = -1;  // unknown before the first poll
+};
+
+Frame& FrameOf(RunState* state) { return *static_cast<Frame*>(state->user); }
+
+void Release(RunState* state) { FrameOf(state).thread = PyEval_SaveThread(); }
+
+void Acquire(RunState* state) { PyEval_RestoreThread(FrameOf(state).thread); }
+
+int32_t Poll(RunState* state) {
+  if (state->released == 0) return PyErr_CheckSignals() == 0 ? OW_OK : OW_ERROR;
+  Frame& frame = FrameOf(state);
+  if (frame.sees_signals < 0) {
+    // Python handles signals in the main thread alone; elsewhere taking the GIL helps nobody.
+    frame.sees_signals = syscall(SYS_gettid) == getpid() ? 1 : 0;
+  }
+  const int64_t now = NowNs();
+  if (frame.sees_signals == 0 || now - frame.last_poll_ns < frame.poll_interval_ns) return OW_OK;
+  Acquire(state);
+  const int64_t taken = NowNs();
+  const int status = PyErr_CheckSignals();
+  Release(state);
+  frame.last_poll_ns = taken;
+  if (taken - now > kSlowTakeNs) {
+    frame.poll_interval_ns = std::min(2 * frame.poll_interval_ns, kLongestPollNs);
+  }
+  return status == 0 ? OW_OK : OW_ERROR;
+}
+
+// The fetch external that value `i` of the fetches lies on, or -1.
+int64_t FetchExternal(const Plan& plan, size_t i) {
+  const Value& value = plan.values[plan.fetches[i]];
+  const bool direct = value.kind == ValueKind::kExternal &&
+                      plan.externals[static_cast<size_t>(value.index)].role == Role::kFetch;
+  return direct ? value.index : -1;
+}
+
+// Makes the arrays that kernels write their results straight into.
+int32_t Start(RunState* state, Instance* instance) {
+  Results& results = FrameOf(state).results;
+  const Plan& plan = instance->plan();
+  if (results.size() != plan.fetches.size()) results.Resize(plan.fetches.size());
+  for (size_t i = 0; i < plan.fetches.size(); ++i) {
+    const int64_t external = FetchExternal(plan, i);
+    if (external < 0) continue;
+    bool given = false;  // a value that is fetched twice is copied the second time
+    for (size_t j = 0; j < i; ++j) given = given || FetchExternal(plan, j) == external;
+    if (given) continue;
+    const DLTensor& tensor = instance->tensor(plan.fetches[i]);
+    PyObject* array = NewArray(tensor.dtype, tensor.ndim, tensor.shape);
+    if (array == nullptr) return OW_OUT_OF_MEMORY;
+    results[i] = array;
+    instance->SetExternal(static_cast<uint32_t>(external), PyArray_DATA(AsArray(array)), array);
+  }
+  return OW_OK;
+}
+
+constexpr RunHooks kHooks = {Release, Acquire, Poll, Start};
+
+// A fetched value that no kernel wrote into an array of its own; throws.
+PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
+  const Plan& plan = instance->plan();
+  const DLTensor& tensor = instance->tensor(value);
+  const Value& info = plan.values[value];
+  const std::shared_ptr<Device>& device = plan.devices[info.device].device;
+  const uint64_t bytes = SizeBytes(tensor);
+  if (fetch_device) {
+    auto copy = MakeTensor(device, tensor.dtype, Shape(tensor.shape, tensor.shape + tensor.ndim),
+                           plan.name);
+    device->CopyWithin(copy->data(), tensor.data, bytes);
+    return py::cast(TensorHandle{std::move(copy)}).release().ptr();
+  }
+  PyObject* array = NewArray(tensor.dtype, tensor.ndim, tensor.shape);
+  if (array == nullptr) throw py::error_already_set();
+  const py::object held = py::reinterpret_steal<py::object>(array);
+  device->CopyToHost(PyArray_DATA(AsArray(array)), tensor.data, bytes);
+  return Py_NewRef(array);
+}
+
+// A host array of a FETCH external as a Tensor; throws.
+PyObject* ArrayToTensor(PyObject* array) {
+  auto tensor = TensorFromNumpy(array, HostDevice(), "fetch");
+  return py::cast(TensorHandle{std::move(tensor)}).release().ptr();
+}
+
+PyObject* Collect(Results* results, RunState* state, const RunRequest& request) {
+  if (request.form == ResultForm::kNothing) return Py_NewRef(Py_None);
+  const Plan& plan = state->last->plan();
+  if (results->size() != plan.fetches.size()) results->Resize(plan.fetches.size());
+  for (size_t i = 0; i < results->size(); ++i) {
+    PyObject*& result = (*results)[i];
+    if (result == nullptr) {
+      result = CopyOut(state->last, plan.fetches[i], request.fetch_device);
+    } else if (request.fetch_device) {
+      PyObject* tensor = ArrayToTensor(result);
+      Py_SETREF(result, tensor);
+    }
+  }
+  if (request.form == ResultForm::kFirst && results->size() == 1) return results->Take(0);
+  const auto n = static_cast<Py_ssize_t>(results->size());
+  const bool list = request.form == ResultForm::kList;
+  PyObject* made = list ? PyList_New(n) : PyTuple_New(n);
+  if (made == nullptr) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = results->Take(static_cast<size_t>(i));
+    if (list) {
+      PyList_SET_ITEM(made, i, item);
+    } else {
+      PyTuple_SET_ITEM(made, i, item);
+    }
+  }
+  return made;
+}
+
+std::string TextOf(PyObject* error) {
+  PyObject* text = PyObject_Str(error);
+  const char* chars = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
+  std::string result = chars == nullptr ? Py_TYPE(error)->tp_name : chars;
+  Py_XDECREF(text);
+  PyErr_Clear();
+  return result;
+}
+
+// Makes and sets the error for a failed run.
+void RaiseFailure(const RunState& state) {
+  PyObject* cause = TakeError();
+  if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
+    // Ctrl-C or an exit: not the kernel's failure.
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause)), cause);
+    Py_DECREF(cause);
+    return;
+  }
+  const std::string message = cause == nullptr ? state.message : TextOf(cause);
+  auto* describe = static_cast<PyObject*>(state.failed_plan->describe.get());
+  if (describe == nullptr) {
+    RaiseKind(ErrorKind::kKernel, message.c_str());
+    if (cause != nullptr) {
+      PyObject* error = TakeError();
+      PyException_SetCause(error, cause);
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+      Py_DECREF(error);
+    }
+    return;
+  }
+  PyObject* error = PyObject_CallMethod(describe, "fail", "isO", state.failed_op, message.c_str(),
+                                        cause == nullptr ? Py_None : cause);
+  if (error != nullptr && PyExceptionInstance_Check(error)) {
+    if (cause != nullptr && error != cause) PyException_SetCause(error, Py_NewRef(cause));
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  } else if (error != nullptr) {
+    PyErr_Format(PyExc_TypeError, "describe.fail must return an exception, got %R", error);
+  }
+  Py_XDECREF(error);
+  Py_XDECREF(cause);
+}
+
+PyObject* Run(const RunRequest& request, BindProblem* problem) {
+  const Plan& plan = *request.plan;
+  Frame frame{Results(plan.fetches.size())};
+  RunState state;
+  state.hooks = &kHooks;
+  state.user = &frame;
+  state.scope = &request.scope;
+  const Lease lease(plan, request.scope.get());
+  Instance* instance = lease.get();
+  if (!instance->IsBound(request.scope.get()) && !instance->Bind(request.scope, problem)) {
+    return nullptr;
+  }
+  for (size_t i = 0; i < plan.feeds.size(); ++i) {
+    PyObject* feed = request.feeds[request.order == nullptr ? i : request.order[i]];
+    instance->SetExternal(plan.feeds[i], PyArray_DATA(AsArray(feed)), feed);
+  }
+  state.last = instance;
+  int32_t status = Start(&state, instance);
+  if (status != OW_OK) return nullptr;
+  status = instance->Run(&state);
+  if (state.released > 0) Acquire(&state);
+  if (__builtin_expect(status != OW_OK, 0)) {
+    RaiseFailure(state);
+    return nullptr;
+  }
+  return Collect(&frame.results, &state, request);
+}
+
+}  // namespace
+
+PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept {
+  try {
+    return Run(request, problem);
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+PyObject* RunPlanOrRaise(const RunRequest& request) noexcept {
+  BindProblem problem;
+  PyObject* result = RunPlan(request, &problem);
+  if (result == nullptr && !PyErr_Occurred()) RaiseKind(problem.kind, problem.message.c_str());
+  return result;
+}
+
+}  // namespace opwright

@@ -1,0 +1,55 @@
+// Calls into plugin code: the border that no exception may cross.
+#ifndef OPWRIGHT_RUNTIME_BORDER_H_
+#define OPWRIGHT_RUNTIME_BORDER_H_
+
+#include <exception>
+#include <new>
+
+#include "runtime/host.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+// Writes what is being handled, in a catch block, as a message; returns the status for it.
+inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    WriteMessage(message, message_bytes, "out of memory");
+    return OW_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    WriteMessage(message, message_bytes, "threw an exception, which no plugin may: ", error.what());
+  } catch (...) {
+    WriteMessage(message, message_bytes,
+                 "threw an exception, which no plugin may: no std::exception");
+  }
+  return OW_ERROR;
+}
+
+// Calls a plugin's function that returns a status.
+template <typename Function>
+int32_t CallAtBorder(char* message, uint64_t message_bytes, const Function& function) noexcept {
+  try {
+    return function();
+  } catch (...) {
+    return CatchAtBorder(message, message_bytes);
+  }
+}
+
+// Calls a plugin's function that frees something: there is nobody left to tell but the log.
+template <typename Function>
+void FreeAtBorder(const char* who, const Function& function) noexcept {
+  char message[512] = {0};
+  const int32_t status = CallAtBorder(message, sizeof(message), [&function] {
+    function();
+    return OW_OK;
+  });
+  if (status == OW_OK) return;
+  char text[640] = {0};
+  WriteMessage(text, sizeof(text), who, message);
+  HostServices()->log(OW_LOG_ERROR, text);
+}
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_BORDER_H_

@@ -1,0 +1,105 @@
+#include "runtime/device.h"
+
+#include <utility>
+
+#include "runtime/status.h"
+
+namespace opwright {
+
+namespace {
+
+// A message buffer for one call into a device's table.
+struct ErrorBuffer {
+  char text[512] = {0};
+  ow_error error{text, sizeof(text)};
+};
+
+void Check(int32_t status, const ErrorBuffer& buffer, const std::string& name, const char* doing) {
+  if (status == OW_OK) return;
+  const std::string reason = buffer.text[0] ? std::string(": ") + buffer.text : std::string();
+  Throw(status == OW_OUT_OF_MEMORY ? ErrorKind::kOutOfMemory : ErrorKind::kKernel, name, ": ",
+        doing, " failed with status ", status, reason);
+}
+
+}  // namespace
+
+Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive)
+    : table_(table), id_(id), name_(table->name), keep_alive_(std::move(keep_alive)) {
+  if (id > 0) name_ += ":" + std::to_string(id);
+  ErrorBuffer buffer;
+  Check(table_->open(table_, id, &state_, &buffer.error), buffer, name_, "opening the device");
+}
+
+Device::~Device() { table_->close(state_); }
+
+void* Device::Allocate(uint64_t bytes, const std::string& what) {
+  if (bytes == 0) return nullptr;
+  ErrorBuffer buffer;
+  void* handle = nullptr;
+  const int32_t status = table_->allocate(state_, bytes, &handle, &buffer.error);
+  if (status == OW_OK && handle != nullptr) return handle;
+  const std::string reason = buffer.text[0] ? std::string(" (") + buffer.text + ")" : "";
+  const bool failed = status != OW_OK && status != OW_OUT_OF_MEMORY;
+  Throw(failed ? ErrorKind::kKernel : ErrorKind::kOutOfMemory, what, ": device ", name_,
+        " could not give the memory, got a need of ", bytes, " bytes", reason,
+        "; make the batch smaller or free tensors");
+}
+
+void Device::Free(void* handle) noexcept {
+  if (handle != nullptr) table_->free(state_, handle);
+}
+
+void Device::CopyFromHost(void* destination, const void* source, uint64_t bytes) {
+  ErrorBuffer buffer;
+  Check(Copy(nullptr, destination, is_host(), source, true, bytes, &buffer.error), buffer, name_,
+        "a copy from the host");
+}
+
+void Device::CopyToHost(void* destination, const void* source, uint64_t bytes) {
+  ErrorBuffer buffer;
+  Check(Copy(nullptr, destination, true, source, is_host(), bytes, &buffer.error), buffer, name_,
+        "a copy to the host");
+  if (!is_host()) Synchronize();
+}
+
+void Device::CopyWithin(void* destination, const void* source, uint64_t bytes) {
+  ErrorBuffer buffer;
+  Check(Copy(nullptr, destination, is_host(), source, is_host(), bytes, &buffer.error), buffer,
+        name_, "a copy");
+}
+
+void Device::Synchronize() {
+  ErrorBuffer buffer;
+  Check(table_->synchronize(state_, &buffer.error), buffer, name_, "waiting for the device");
+}
+
+void* Device::CreateStream() {
+  if (table_->stream_create == nullptr) return nullptr;
+  ErrorBuffer buffer;
+  void* stream = nullptr;
+  Check(table_->stream_create(state_, &stream, &buffer.error), buffer, name_, "making a stream");
+  return stream;
+}
+
+void Device::DestroyStream(void* stream) noexcept {
+  if (stream != nullptr) table_->stream_destroy(state_, stream);
+}
+
+int32_t Device::Copy(void* stream, void* destination, bool destination_is_host, const void* source,
+                     bool source_is_host, uint64_t bytes, const ow_error* error) noexcept {
+  if (bytes == 0) return OW_OK;
+  return table_->copy(state_, stream, destination, destination_is_host ? 1 : 0, source,
+                      source_is_host ? 1 : 0, bytes, error);
+}
+
+int32_t Device::Synchronize(void* stream, const ow_error* error) noexcept {
+  if (stream != nullptr) return table_->stream_synchronize(state_, stream, error);
+  return table_->synchronize(state_, error);
+}
+
+Storage::Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what)
+    : device_(std::move(device)), handle_(device_->Allocate(bytes, what)), bytes_(bytes) {}
+
+Storage::~Storage() { device_->Free(handle_); }
+
+}  // namespace opwright

@@ -1,0 +1,77 @@
+// Devices: a C++ face over the table `ow_device`, and memory that counts its owners.
+#ifndef OPWRIGHT_RUNTIME_DEVICE_H_
+#define OPWRIGHT_RUNTIME_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "opwright/abi.h"
+
+namespace opwright {
+
+class Device {
+ public:
+  // Opens device `id` of a table. `keep_alive` (a library, a Python object) lives as long as it.
+  Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::string& name() const { return name_; }
+  const ow_device* table() const { return table_; }
+  void* state() const { return state_; }
+  DLDevice dl_device() const { return {static_cast<DLDeviceType>(table_->dlpack_code), id_}; }
+  bool addressable() const { return (table_->flags & OW_DEVICE_ADDRESSABLE) != 0; }
+  bool is_host() const { return (table_->flags & OW_DEVICE_HOST_MEMORY) != 0; }
+  bool needs_gil() const { return (table_->flags & OW_DEVICE_NEEDS_GIL) != 0; }
+
+  // Throws kOutOfMemory, naming `what` the memory is for.
+  void* Allocate(uint64_t bytes, const std::string& what);
+  void Free(void* handle) noexcept;
+  // These throw kKernel with the device's message.
+  void CopyFromHost(void* destination, const void* source, uint64_t bytes);
+  void CopyToHost(void* destination, const void* source, uint64_t bytes);
+  void CopyWithin(void* destination, const void* source, uint64_t bytes);
+  void Synchronize();
+  // A stream for one instance of a plan; NULL on devices without streams.
+  void* CreateStream();
+  void DestroyStream(void* stream) noexcept;
+
+  // As the functions of the table, for steps of a plan: a status, a message, no exception.
+  int32_t Copy(void* stream, void* destination, bool destination_is_host, const void* source,
+               bool source_is_host, uint64_t bytes, const ow_error* error) noexcept;
+  int32_t Synchronize(void* stream, const ow_error* error) noexcept;
+
+ private:
+  const ow_device* table_;
+  int32_t id_;
+  void* state_ = nullptr;
+  std::string name_;
+  std::shared_ptr<void> keep_alive_;
+};
+
+// The host: memory aligned to 64 bytes, for vector loads and whole cache lines.
+const std::shared_ptr<Device>& HostDevice();
+
+// One allocation, freed with its last owner.
+class Storage {
+ public:
+  Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* handle() const { return handle_; }  // NULL for 0 bytes
+  uint64_t bytes() const { return bytes_; }
+  const std::shared_ptr<Device>& device() const { return device_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  void* handle_ = nullptr;
+  uint64_t bytes_;
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_DEVICE_H_

@@ -1,0 +1,15 @@
+// What a file says of itself before it is opened as a library.
+#ifndef OPWRIGHT_RUNTIME_ELF_FILE_H_
+#define OPWRIGHT_RUNTIME_ELF_FILE_H_
+
+#include <string>
+
+namespace opwright {
+
+// Throws kPlugin unless the open file is a whole shared library for this process: the loader's own
+// words for most of this are "invalid ELF header", and a truncated file would end the process.
+void CheckElfFile(int file, const std::string& path);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_ELF_FILE_H_

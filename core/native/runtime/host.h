@@ -1,0 +1,35 @@
+// The services that plugins get from the runtime: the table `ow_host`.
+#ifndef OPWRIGHT_RUNTIME_HOST_H_
+#define OPWRIGHT_RUNTIME_HOST_H_
+
+#include <string>
+
+#include "opwright/abi.h"
+
+namespace opwright {
+
+// Lives as long as the process.
+const ow_host* HostServices();
+
+// Writes a NUL-terminated, possibly shortened message of two parts into a frame's buffer.
+void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,
+                  const char* rest = "") noexcept;
+
+// Keeps the errors that this thread logs as long as it lives, instead of showing them: an entry
+// function has no other place for its reason.
+class ErrorLog {
+ public:
+  ErrorLog();
+  ~ErrorLog();
+  ErrorLog(const ErrorLog&) = delete;
+  ErrorLog& operator=(const ErrorLog&) = delete;
+
+  std::string text;  // the messages, joined by "; "
+
+ private:
+  ErrorLog* outer_;
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_HOST_H_

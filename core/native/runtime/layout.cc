@@ -1,0 +1,149 @@
+// How an instance comes to be: memory, tensors, frames, bound kernels.
+#include <algorithm>
+
+#include "runtime/border.h"
+#include "runtime/host.h"
+#include "runtime/instance.h"
+
+namespace opwright {
+
+void Instance::Build() {
+  AllocateMemory();
+  LayOutTensors();
+  for (const Child* child : plan_.children) {
+    children_.push_back(std::make_unique<Instance>(*child->plan, this, child));
+    children_.back()->Build();
+  }
+  LayOutSteps();
+  BindKernels();
+}
+
+void Instance::AllocateMemory() {
+  memory_.resize(plan_.devices.size());
+  for (size_t i = 0; i < plan_.devices.size(); ++i) {
+    const DeviceMemory& wanted = plan_.devices[i];
+    const std::string what = Concat("plan '", plan_.name, "'");
+    if (wanted.device->addressable()) {
+      memory_[i].push_back(std::make_shared<Storage>(wanted.device, wanted.arena_bytes, what));
+    }
+    for (const uint64_t bytes : wanted.buffers) {
+      memory_[i].push_back(std::make_shared<Storage>(wanted.device, bytes, what));
+    }
+    streams_.push_back(nullptr);
+    streams_.back() = wanted.device->CreateStream();
+  }
+  for (const uint32_t value : plan_.staging) {
+    const Value& info = plan_.values[value];
+    staging_.push_back(
+        std::make_shared<Storage>(plan_.devices[info.device].device, info.bytes, plan_.name));
+  }
+}
+
+void* Instance::Address(uint32_t device, int64_t index) const {
+  if (!plan_.devices[device].device->addressable()) {
+    return memory_[device][static_cast<size_t>(index)]->handle();
+  }
+  return static_cast<char*>(memory_[device][0]->handle()) + index;
+}
+
+void Instance::LayOutTensors() {
+  dynamic_.resize(plan_.dynamic_values.size());
+  externals_.resize(plan_.externals.size());
+  tensors_.resize(plan_.values.size());
+  for (size_t i = 0; i < plan_.values.size(); ++i) {
+    const Value& info = plan_.values[i];
+    DLTensor& tensor = tensors_[i];
+    // The plan's dims are shared by all instances; kernels may not write them (abi.h).
+    auto* dims = const_cast<int64_t*>(plan_.dims.data() + info.dims_begin);
+    tensor = {};
+    tensor.device = plan_.devices[info.device].device->dl_device();
+    tensor.ndim = info.ndim;
+    tensor.dtype = info.dtype;
+    tensor.shape = dims;
+    tensor.strides = dims + info.ndim;
+    if (info.kind == ValueKind::kArena && info.bytes != 0) {
+      tensor.data = Address(info.device, info.index);
+    } else if (info.kind == ValueKind::kDynamic) {
+      DynamicSlot& slot = dynamic_[static_cast<size_t>(info.index)];
+      slot.shape.assign(dims, dims + info.ndim);
+      slot.strides.resize(static_cast<size_t>(info.ndim));
+      tensor.shape = slot.shape.data();
+      tensor.strides = slot.strides.data();
+    }
+  }
+}
+
+void Instance::LayOutSteps() {
+  args_.reserve(plan_.args.size());
+  for (const uint32_t value : plan_.args) args_.push_back(&tensors_[value]);
+  size_t n_packs = 0;
+  for (const PlanStep& step : plan_.steps) {
+    if (step.prepared) n_packs += step.prepared->packs.size();
+  }
+  packs_.reserve(n_packs);  // frames point into it
+  steps_.resize(plan_.steps.size());
+  handles_.resize(plan_.steps.size());
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    const PlanStep& step = plan_.steps[i];
+    handles_[i] = {this, &step};
+    steps_[i].run = step.run;
+    ow_call& call = steps_[i].call;
+    call = {};
+    call.size = sizeof(call);
+    call.args = args_.data() + step.args_begin;
+    call.slot_begin = plan_.slot_begin.data() + step.slots_begin;
+    call.n_slots = step.n_slots;
+    call.n_threads = step.prepared ? step.prepared->n_threads : 1;
+    call.prepared = step.prepared ? step.prepared->state() : step.detail.get();
+    call.stream = streams_[step.device];
+    if (step.workspace_bytes != 0) call.workspace = Address(step.device, step.workspace_offset);
+    call.workspace_bytes = step.workspace_bytes;
+    call.host = HostServices();
+    call.run_handle = &handles_[i];
+    call.message = message_;
+    call.message_bytes = sizeof(message_);
+    if (step.prepared) LayOutPacks(step, &steps_[i]);
+  }
+}
+
+void Instance::LayOutPacks(const PlanStep& step, Step* frame) {
+  for (const ow_pack& wish : step.prepared->packs) {
+    const uint32_t value = ValueOf(step, wish.arg);
+    const Value& info = plan_.values[value];
+    PackSlot slot{};
+    slot.step = frame;
+    slot.prepared = step.prepared.get();
+    slot.arg = wish.arg;
+    slot.external = static_cast<uint32_t>(info.index);
+    slot.source = &tensors_[value];
+    slot.packed = tensors_[value];
+    const uint64_t alignment = std::max<uint64_t>(wish.alignment, 64);
+    if (wish.bytes != 0) {
+      slot.storage = std::make_shared<Storage>(plan_.devices[info.device].device,
+                                               wish.bytes + alignment - 64, plan_.name);
+      const auto address = reinterpret_cast<uintptr_t>(slot.storage->handle());
+      slot.packed.data = reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
+    }
+    packs_.push_back(std::move(slot));
+    args_[step.args_begin + wish.arg] = &packs_.back().packed;
+  }
+}
+
+void Instance::BindKernels() {
+  for (; n_bound_ < steps_.size(); ++n_bound_) {
+    const PlanStep& step = plan_.steps[n_bound_];
+    if (step.kind != StepKind::kKernel || step.prepared->kernel().bind == nullptr) continue;
+    ow_call& call = steps_[n_bound_].call;
+    const ow_kernel& kernel = step.prepared->kernel();
+    const int32_t status =
+        CallAtBorder(message_, sizeof(message_), [&] { return kernel.bind(&call, &call.bound); });
+    message_[sizeof(message_) - 1] = '\0';
+    if (status != OW_OK) {
+      Throw(status == OW_OUT_OF_MEMORY ? ErrorKind::kOutOfMemory : ErrorKind::kKernel,
+            kernel.op_type, ": bind failed with status ", status, message_[0] ? ": " : "",
+            message_);
+    }
+  }
+}
+
+}  // namespace opwright

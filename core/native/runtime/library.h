@@ -1,0 +1,42 @@
+// Compiled plugins: shared libraries that hand over tables of operators, kernels and devices.
+#ifndef OPWRIGHT_RUNTIME_LIBRARY_H_
+#define OPWRIGHT_RUNTIME_LIBRARY_H_
+
+#include <memory>
+#include <string>
+
+#include "opwright/abi.h"
+
+namespace opwright {
+
+// An open library whose tables have been checked. It is closed with its last owner, so whoever
+// holds something of it (a kernel, an operator's infer) holds the library too.
+class Library {
+ public:
+  // Opens a file with local visibility and asks its entry function for the tables. A real file,
+  // by whatever path, is opened once. Throws kPlugin, beginning with `path` and naming the rule
+  // that is broken; safe to call from several threads.
+  static std::shared_ptr<Library> Open(const std::string& path);
+
+  ~Library();
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  const std::string& path() const { return path_; }
+  const ow_plugin& plugin() const { return *plugin_; }
+
+ private:
+  explicit Library(const std::string& path) : path_(path) {}
+
+  void OpenHandle();
+  void TakeTable();
+  ow_plugin_entry_fn FindEntry() const;
+
+  std::string path_;  // the first under which it was opened
+  void* handle_ = nullptr;
+  const ow_plugin* plugin_ = nullptr;
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_LIBRARY_H_

@@ -1,0 +1,32 @@
+// The tables that a plugin library hands over: what must hold of them before they are used.
+#ifndef OPWRIGHT_RUNTIME_PLUGIN_TABLE_H_
+#define OPWRIGHT_RUNTIME_PLUGIN_TABLE_H_
+
+#include <cstdint>
+
+#include "opwright/abi.h"
+
+namespace opwright {
+
+// Sizes of the structs at version 1.0: what every library has, however many fields came later.
+constexpr uint64_t kPluginSize10 = 104;
+constexpr uint64_t kOpSize10 = 72;
+constexpr uint64_t kKernelSize10 = 128;
+constexpr uint64_t kDeviceSize10 = 216;
+
+// Both throw kPlugin, naming the rule that is broken and what breaks it.
+void CheckKernelTable(const ow_kernel* kernel);
+// Checks the table and all that it holds: sizes, strides, counts, names, functions that go
+// together.
+void CheckPluginTable(const ow_plugin* plugin);
+
+inline const ow_op& OpAt(const ow_plugin& plugin, uint64_t i) {
+  return *OW_AT(ow_op, plugin.ops, plugin.op_stride, i);
+}
+inline const ow_kernel& KernelAt(const ow_plugin& plugin, uint64_t i) {
+  return *OW_AT(ow_kernel, plugin.kernels, plugin.kernel_stride, i);
+}
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_PLUGIN_TABLE_H_

@@ -1,0 +1,61 @@
+// A kernel made ready for attributes and metas; immutable, shared by plans and threads.
+#ifndef OPWRIGHT_RUNTIME_PREPARED_H_
+#define OPWRIGHT_RUNTIME_PREPARED_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/meta.h"
+
+namespace opwright {
+
+struct Meta {
+  Shape shape;
+  DLDataType dtype;
+};
+
+// What `ow_kernel.prepare` is asked; slots in OpProto order, an absent one empty.
+struct PrepareRequest {
+  std::vector<std::vector<Meta>> inputs;
+  std::vector<std::vector<Meta>> outputs;
+  std::vector<ow_attr> attrs;
+  std::vector<uint32_t> arg_flags;  // empty, or one for each argument
+  int32_t n_threads = 1;
+  std::shared_ptr<Device> device;
+};
+
+class Prepared {
+ public:
+  // Takes over `state`, which kernel->release frees. `keep_alive` outlives it.
+  Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<void> keep_alive);
+  ~Prepared();
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+  const ow_kernel& kernel() const { return *kernel_; }
+  void* state() const { return state_; }
+  bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
+
+  uint64_t workspace_bytes = 0;
+  uint64_t estimate_ns = 0;
+  int32_t n_threads = 1;
+  bool capturable = false;
+  std::vector<ow_pack> packs;
+
+ private:
+  const ow_kernel* kernel_;
+  void* state_;
+  std::shared_ptr<void> keep_alive_;
+};
+
+// Calls kernel->prepare. Throws kRefused with the kernel's reason, kKernel or kOutOfMemory when it
+// fails, kProgram when the table or its answer is not usable.
+std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRequest& request,
+                                        std::shared_ptr<void> keep_alive);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_PREPARED_H_

@@ -1,0 +1,47 @@
+// Errors inside the runtime: one exception type, whose kind names a class of opwright.errors.
+#ifndef OPWRIGHT_RUNTIME_STATUS_H_
+#define OPWRIGHT_RUNTIME_STATUS_H_
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace opwright {
+
+enum class ErrorKind {
+  kDtype,
+  kFeed,
+  kKernel,
+  kOutOfMemory,
+  kPlugin,
+  kProgram,
+  kRefused,
+  kShape,
+  kVariableNotFound,
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+template <typename... Parts>
+std::string Concat(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  return text.str();
+}
+
+template <typename... Parts>
+[[noreturn]] void Throw(ErrorKind kind, const Parts&... parts) {
+  throw Error(kind, Concat(parts...));
+}
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_STATUS_H_

@@ -1,0 +1,116 @@
+"""opwright: a deep-learning framework made as a plugin ecosystem.
+
+Core describes, finds, connects, differentiates and executes operators; it contains none. Packages
+installed beside it bring operators and kernels. ``import opwright`` imports no plugin and almost
+nothing else: names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> module that holds it. Modules that are public as a whole stand for themselves.
+_HOMES = {
+    "Block": "opwright.program",
+    "Context": "opwright.context",
+    "Network": "opwright.network",
+    "Operator": "opwright.program",
+    "Parameter": "opwright.program",
+    "Program": "opwright.program",
+    "Scope": "opwright._runtime",
+    "Variable": "opwright.program",
+    "append_backward": "opwright.backward",
+    "context_guard": "opwright.context",
+    "current_context": "opwright.context",
+    "default_main_program": "opwright.program",
+    "default_scope": "opwright.program",
+    "default_startup_program": "opwright.program",
+    "explain": "opwright.kernel",
+    "get_include": "opwright.include",
+    "list_ops": "opwright.catalog",
+    "load": "opwright.saving",
+    "name_guard": "opwright.program",
+    "op_proto": "opwright.catalog",
+    "program_guard": "opwright.program",
+    "save": "opwright.saving",
+    "scope_guard": "opwright.program",
+}
+_MODULES = ("errors", "kernel", "op", "ops", "plugin")
+
+# Written out, for type checkers read no expressions.
+__all__ = [
+    "Block",
+    "Context",
+    "Network",
+    "Operator",
+    "Parameter",
+    "Program",
+    "Scope",
+    "Variable",
+    "append_backward",
+    "context_guard",
+    "current_context",
+    "default_main_program",
+    "default_scope",
+    "default_startup_program",
+    "explain",
+    "get_include",
+    "list_ops",
+    "load",
+    "name_guard",
+    "op_proto",
+    "program_guard",
+    "save",
+    "scope_guard",
+    "errors",
+    "kernel",
+    "op",
+    "ops",
+    "plugin",
+    "__version__",
+]
+
+if TYPE_CHECKING:
+    from opwright import errors, kernel, op, ops, plugin
+    from opwright._runtime import Scope
+    from opwright.backward import append_backward
+    from opwright.catalog import list_ops, op_proto
+    from opwright.context import Context, context_guard, current_context
+    from opwright.include import get_include
+    from opwright.kernel import explain
+    from opwright.network import Network
+    from opwright.program import (
+        Block,
+        Operator,
+        Parameter,
+        Program,
+        Variable,
+        default_main_program,
+        default_scope,
+        default_startup_program,
+        name_guard,
+        program_guard,
+        scope_guard,
+    )
+    from opwright.saving import load, save
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"opwright.{name}")
+    home = _HOMES.get(name)
+    if home is None:
+        from opwright.names import hint
+
+        near = hint(name, __all__) if not name.startswith("_") else ""
+        raise AttributeError(f"module 'opwright' has no attribute {name!r}{near}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,7 @@
+"""``python -m opwright``: the command line where the script is not on the path."""
+
+import sys
+
+from opwright.cli import main
+
+sys.exit(main())

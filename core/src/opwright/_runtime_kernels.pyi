@@ -1,0 +1,149 @@
+"""Of `opwright._runtime`: what makes kernels ready, and opens compiled plugins. For type checkers.
+
+There is no such module at run time; ``_runtime.pyi`` hands these names on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, final
+
+from opwright._runtime import Device
+
+ARG_PACKABLE: Final = 1
+ARG_SHAPE_ONLY: Final = 2
+ARG_DYNAMIC: Final = 4
+KERNEL_CAPTURABLE: Final = 1
+KERNEL_NONDETERMINISTIC: Final = 2
+KERNEL_STRIDED: Final = 4
+
+_Meta = tuple[tuple[int, ...], int]
+"""(shape, dtype code)."""
+
+_TypedAttrs = Sequence[tuple[str, int, object]]
+"""(name, AttrType value, plain Python value) of each attribute that is not absent."""
+
+class RefusedError(Exception):
+    """A native kernel's prepare refused; the text is its reason."""
+
+@final
+class Prepared:
+    """A kernel made ready for attributes and metas; immutable, shared by plans and threads."""
+
+    @property
+    def workspace_bytes(self) -> int: ...
+    @property
+    def estimate_ns(self) -> int: ...
+    @property
+    def needs_gil(self) -> bool: ...
+    @property
+    def capturable(self) -> bool:
+        """What prepare said; True where the kernel did not veto (Python kernels: False)."""
+    @property
+    def packs(self) -> tuple[int, ...]:
+        """The arguments that this kernel wants packed. In `PlanBuilder.kernel` each must be a
+        persistable that the plan does not write.
+        """
+
+def prepare_python(
+    function: Callable[..., object],
+    positional: Sequence[int],
+    keywords: Sequence[tuple[str, int]] = (),
+    constants: Mapping[str, object] | None = None,
+    *,
+    duplicable: Collection[int] = (),
+    bind: bool = False,
+    packs: Mapping[int, Callable[[Any], object]] | None = None,
+) -> Prepared:
+    """Make a Python kernel ready.
+
+    Slots are numbered inputs first, then outputs. `positional` lists the slots given by position,
+    `keywords` those given by name, `constants` goes to every call as keywords. An absent slot is
+    given as None, a slot in `duplicable` as a tuple of arrays (empty when absent), an output whose
+    value is DYNAMIC as a `Resizer`. Inputs are read-only arrays, outputs are written in place; all
+    are valid during the call. A kernel that returns an array which it was not given fails: it
+    forgot to write into its output.
+
+    With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
+    again whenever an array moves to other memory; what it returns is then called without
+    arguments in each run. `packs` maps a flat argument index to a function of the array: the kernel
+    gets its result in the array's place.
+    """
+
+@final
+class Library:
+    """A compiled plugin: an open shared library whose tables have been checked.
+
+    It stays open as long as this object, or what was prepared with it as `keep_alive`, lives. A
+    real file is open once, by however many paths it is named.
+
+    Raises
+    ------
+    PluginError
+        Where the file is no shared library or one for another machine, lacks the entry function
+        or has one of another ABI, where that fails or throws, or hands over malformed tables.
+    """
+
+    def __init__(self, path: str) -> None: ...
+    @property
+    def path(self) -> str:
+        """The path under which the file was opened first."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def abi_version(self) -> tuple[int, int]:
+        """Of the header that the library was built with."""
+    @property
+    def ops(self) -> tuple[tuple[str, bytes, str | None, tuple[str, ...], str | None, bool], ...]:
+        """(type, OpProto, type of the gradient, what that needs, why there is none, hidden)."""
+    @property
+    def kernels(self) -> tuple[tuple[Any, ...], ...]:
+        """(address, operator type, device, dtype codes, library, priority, flags, may_reuse).
+
+        No dtype codes: every dtype. The flags are the KERNEL_ constants.
+        """
+    @property
+    def n_devices(self) -> int: ...
+    def infer(
+        self,
+        op_index: int,
+        inputs: Sequence[Sequence[_Meta]],
+        attrs: _TypedAttrs,
+        output_counts: Sequence[int],
+    ) -> list[list[_Meta | None]]:
+        """Return the metas of all outputs, slot by slot; unknown dimensions are -1.
+
+        None: the library did not set it; dtype code 0: the OpProto gives the dtype.
+
+        Raises
+        ------
+        ShapeError
+            With the operator's reason.
+        """
+
+def prepare_native(
+    kernel_address: int,
+    attrs: _TypedAttrs,
+    inputs: Sequence[Sequence[_Meta]],
+    outputs: Sequence[Sequence[_Meta]],
+    n_threads: int = 1,
+    *,
+    arg_flags: Sequence[int] | None = None,
+    device: Device | None = None,
+    keep_alive: object = None,
+) -> Prepared:
+    """Call prepare of the `ow_kernel` at this address.
+
+    `attrs` are (name, AttrType value, plain Python value); `inputs` and `outputs` hold the metas of
+    each slot in OpProto order, an absent slot as (). `keep_alive` (the library) lives as long as
+    the result.
+
+    Raises
+    ------
+    RefusedError
+        With the kernel's reason.
+    KernelError
+        When prepare failed otherwise.
+    """

@@ -1,0 +1,124 @@
+"""The values of attributes: their types, and how what was given becomes one of them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+AttrValue: TypeAlias = (
+    int | float | str | bool
+    | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | tuple[bool, ...]
+)  # fmt: skip
+"""A checked value; the value of a BLOCK attribute is the index of the block."""
+
+
+class AttrType(enum.Enum):
+    """The type of an attribute; the numbers are those of ``framework.proto``."""
+
+    INT = 1
+    FLOAT = 2
+    STRING = 3
+    BOOL = 4
+    INTS = 5
+    FLOATS = 6
+    STRINGS = 7
+    BOOLS = 8
+    BLOCK = 9
+
+    @property
+    def element(self) -> AttrType:
+        """The type of one element of a list; of any other type, the type itself."""
+        return _ELEMENTS.get(self, self)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether values are tuples."""
+        return self in _ELEMENTS
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether values, or their elements, can have a range."""
+        return self.element in (AttrType.INT, AttrType.FLOAT)
+
+    @property
+    def type_name(self) -> str:
+        """The type as Python writes it: ``"int"``, ``"list[float]"``; ``"block"`` for BLOCK."""
+        return f"list[{_TYPE_NAMES[self.element]}]" if self.is_list else _TYPE_NAMES[self]
+
+
+_ELEMENTS: Final = {
+    AttrType.INTS: AttrType.INT,
+    AttrType.FLOATS: AttrType.FLOAT,
+    AttrType.STRINGS: AttrType.STRING,
+    AttrType.BOOLS: AttrType.BOOL,
+}
+_TYPE_NAMES: Final = {
+    AttrType.INT: "int",
+    AttrType.FLOAT: "float",
+    AttrType.STRING: "str",
+    AttrType.BOOL: "bool",
+    AttrType.BLOCK: "block",
+}
+PYTHON_TYPES: Final = {
+    AttrType.INT: int,
+    AttrType.FLOAT: float,
+    AttrType.STRING: str,
+    AttrType.BOOL: bool,
+    AttrType.BLOCK: int,
+}
+"""The exact type of a checked element."""
+
+_PHRASES: Final = {
+    AttrType.INT: "an int",
+    AttrType.FLOAT: "a float",
+    AttrType.STRING: "a str",
+    AttrType.BOOL: "a bool",
+    AttrType.BLOCK: "a block",
+}
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+
+
+def describe_type(type: AttrType) -> str:
+    """Return ``"an int"``, ``"a list of floats"``, as error messages say it."""
+    if type.is_list:
+        return f"a list of {_TYPE_NAMES[type.element]}s"
+    return _PHRASES[type]
+
+
+def convert_element(type: AttrType, value: object) -> Any:
+    """Return `value` as exactly the Python type of an element, or None where it has another type.
+
+    A bool is no int, and an int no bool; an int is taken for a float; NumPy scalars are taken.
+    """
+    if type is AttrType.BOOL:
+        return bool(value) if isinstance(value, (bool, np.bool_)) else None
+    if isinstance(value, bool) or type is AttrType.STRING:
+        return str(value) if isinstance(value, str) else None
+    if isinstance(value, (int, np.integer)):
+        if type is not AttrType.FLOAT:
+            return int(value)
+        return float(value) if abs(int(value)) < 2**1023 else None
+    if type is AttrType.FLOAT and isinstance(value, (float, np.floating)):
+        return float(value)
+    return None
+
+
+def convert_value(type: AttrType, value: object) -> Any:
+    """Return `value` with its exact type, a list as a tuple, or None where it has another type."""
+    if not type.is_list:
+        return convert_element(type, value)
+    if isinstance(value, np.ndarray):
+        value = value.tolist() if value.ndim == 1 else None
+    if not isinstance(value, (list, tuple, range)):
+        return None
+    elements = tuple(convert_element(type.element, element) for element in value)
+    return None if None in elements else elements
+
+
+def format_number(value: float) -> str:
+    """Return a bound as a person writes it: ``0`` for 0.0, ``inf``, ``1e-05``."""
+    return str(int(value)) if abs(value) < 1e6 and value == int(value) else repr(value)

@@ -1,0 +1,176 @@
+"""`append_backward`: from targets and parameters to pairs of variable and gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from opwright.backward.routing import Route, find_route
+from opwright.backward.versions import Key
+from opwright.backward.walking import Walk
+from opwright.dtypes import is_float
+from opwright.errors import GradientError
+from opwright.program import Block, Variable
+from opwright.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
+
+VariableOrName = Variable | str
+
+
+def append_backward(
+    targets: Variable | Iterable[Variable],
+    parameters: Iterable[VariableOrName] | None = None,
+    no_grad: Iterable[VariableOrName] | None = None,
+) -> list[tuple[Variable, Variable]]:
+    """Append operators that compute gradients of the sum of all targets.
+
+    The gradient of ``w`` is named ``w_grad``; where that is taken, the name gets a suffix. The
+    function may be called again, for other targets or for gradients of gradients; calls do not mix.
+    A composite without a gradient rule is replaced by its body first. Where an error is raised, the
+    program is as before.
+
+    Parameters
+    ----------
+    targets : Variable or iterable of Variable
+        Float variables of one block, of any shape. Operators are appended to that block.
+    parameters : iterable of Variable or str, optional
+        Whose gradients are wanted: any float variables. By default all trainable parameters that
+        the targets depend on.
+    no_grad : iterable of Variable or str, optional
+        Variables to and through which no gradient flows, beside those with ``stop_gradient``.
+
+    Returns
+    -------
+    list of (Variable, Variable)
+        Each wanted variable, and its gradient.
+
+    Raises
+    ------
+    GradientError
+        Where a wanted variable gets no gradient; where a gradient must flow through an operator
+        without a rule; where a value that a gradient reads is overwritten before.
+
+    Examples
+    --------
+    >>> pairs = append_backward(loss)  # doctest: +SKIP
+    >>> [(w.name, g.name) for w, g in pairs]  # doctest: +SKIP
+    [('fc_0_w_param', 'fc_0_w_param_grad')]
+    """
+    listed = [targets] if isinstance(targets, Variable) else list(targets)
+    block = _check_targets(listed)
+    stopped = frozenset(_names(block, no_grad or (), "no_grad"))
+    wanted = None if parameters is None else _names(block, parameters, "parameters")
+    names = list(dict.fromkeys(target.name for target in listed))
+    with _unchanged_on_error(block):
+        route = find_route(block, names, wanted, stopped)
+        _check_wanted(route, names)
+        walk = Walk(route)
+        for name in names:
+            if (key := route.versions.last_key(name)) in route.needed:
+                walk.seed(key)
+        walk.run()
+        for name, key in list(route.wanted.items()):
+            if key not in walk.grads and not _may_be_left_out(walk, key, wanted is None, names):
+                walk.grads[key] = _append_zero(block, name)
+    return [
+        (block.var(name), block.var(walk.grads[key]))
+        for name, key in route.wanted.items()
+        if key in walk.grads
+    ]
+
+
+def _check_targets(targets: list[Variable]) -> Block:
+    """Return the block of the targets."""
+    if not targets:
+        raise GradientError("append_backward: targets must name a variable, got none")
+    for target in targets:
+        if not isinstance(target, Variable):
+            raise GradientError(
+                f"append_backward: a target must be a Variable of a program, got {target!r}"
+            )
+        if target.block is not targets[0].block:
+            raise GradientError(
+                f"append_backward: all targets must be in one block, got {targets[0]!r} and "
+                f"{target!r}"
+            )
+        if not is_float(target.dtype):
+            raise GradientError(f"append_backward: a target must be float, got {target!r}")
+    return targets[0].block
+
+
+def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str]:
+    """Return names without repetition, after checking that the block sees them."""
+    if isinstance(given, Variable | str):
+        given = [given]
+    names = [item.name if isinstance(item, Variable) else item for item in given]
+    for name in names:
+        block.get_var(name, f"append_backward: {what}")
+    return list(dict.fromkeys(names))
+
+
+def _check_wanted(route: Route, targets: list[str]) -> None:
+    """Raise GradientError where a gradient is wanted that cannot be; nothing is appended yet."""
+    if not route.wanted:
+        raise GradientError(
+            f"append_backward: {_listed(targets)} must depend on a trainable parameter, got none; "
+            "name other variables with parameters="
+        )
+    for name, key in route.wanted.items():
+        stop = route.paths.find_stop(key)
+        if stop is not None:
+            raise GradientError(f"append_backward: {name!r} gets no gradient: {stop.reason}")
+        if key not in route.paths.influence:
+            raise GradientError(
+                f"append_backward: {_listed(targets)} must depend on {name!r}, got no operator "
+                "that leads from it there; leave it out of parameters"
+            )
+
+
+def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str]) -> bool:
+    """Tell whether a wanted variable without a gradient was cut off by the user's own word.
+
+    Returns
+    -------
+    bool
+        False where the rules say that its gradient is zero.
+
+    Raises
+    ------
+    GradientError
+        Where the gradient ended for another reason: it is never silently zero.
+    """
+    blocks = walk.route.paths.find_blocks(key)
+    if is_default and blocks and all(stop.is_asked for _, stop in blocks):
+        return True
+    reasons = [f"{forward}: {stop.reason}" for forward, stop in blocks] or walk.reasons
+    if not reasons:
+        return False
+    raise GradientError(
+        f"append_backward: {key.name!r} must get a gradient from {_listed(targets)}, got none, "
+        f"since {'; '.join(reasons[:3])}; leave {key.name!r} out, or take another operator"
+    )
+
+
+def _append_zero(block: Block, name: str) -> str:
+    """Append the gradient of a variable whose gradient the rules declare to be zero."""
+    free = block.program.free_name(name + GRAD_SUFFIX)
+    block.append_op(FILL_LIKE, {X: name}, {OUT: free}, {"value": 0.0})
+    return free
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+@contextmanager
+def _unchanged_on_error(block: Block) -> Iterator[None]:
+    """Put a block back as it was where an error is raised."""
+    program = block.program
+    ops, variables, n_blocks = list(block.ops), dict(block.vars), len(program.blocks)
+    try:
+        yield
+    except BaseException:
+        block.ops[:] = ops
+        block.vars = variables
+        del program.blocks[n_blocks:]
+        program.touch()
+        raise

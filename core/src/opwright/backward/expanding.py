@@ -1,0 +1,50 @@
+"""Composites without a gradient rule are replaced by their bodies, in the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from opwright.backward.emitting import BodyEmitter
+from opwright.backward.versions import ForwardOp, Versions
+from opwright.errors import GradientError, OpwrightError
+from opwright.gradient_context import BodyContext
+from opwright.program import Block, Operator
+
+
+def needs_expansion(forward: ForwardOp) -> bool:
+    """Tell whether an operator is differentiated by differentiating its body."""
+    definition = forward.op.definition
+    return definition.gradient is None and definition.body is not None
+
+
+def expand_composites(block: Block, versions: Versions, chosen: Collection[ForwardOp]) -> None:
+    """Write the bodies of the chosen operators in their places; temporaries are ``<out>/…``."""
+    indices = {forward.index for forward in chosen}
+    ops: list[Operator] = []
+    for forward in versions.forward:
+        if forward.index in indices:
+            _expand(block, ops, forward)
+        else:
+            ops.append(forward.op)
+    block.ops[:] = ops
+    block.program.touch()
+
+
+def _expand(block: Block, ops: list[Operator], forward: ForwardOp) -> None:
+    definition = forward.op.definition
+    outputs = list(forward.op.output_names())
+    emitter = BodyEmitter(block, ops, outputs[0], forward)
+    context = BodyContext(forward.described(), definition.proto, emitter)
+    if definition.body is None:
+        raise GradientError(f"{forward}: has no body to be expanded")
+    try:
+        definition.body(context)
+    except OpwrightError as error:
+        error.add_note(f"in the body of {forward}")
+        raise
+    lost = [name for name in outputs if name not in emitter.written]
+    if lost:
+        raise GradientError(
+            f"{forward}: its body must write every output, got nothing for "
+            f"{', '.join(map(repr, lost))}"
+        )

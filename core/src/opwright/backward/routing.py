@@ -1,0 +1,196 @@
+"""Along which operators gradients flow, and why they stop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from opwright.backward.expanding import expand_composites, needs_expansion
+from opwright.backward.versions import ForwardOp, Key, Versions
+from opwright.definition import NoGradient
+from opwright.dtypes import is_float
+from opwright.program import Block
+
+
+class Stop(NamedTuple):
+    """Why a gradient ends somewhere, and whether the user has asked for it."""
+
+    reason: str
+    is_asked: bool
+
+
+class Route(NamedTuple):
+    """Everything that decides a walk.
+
+    Attributes
+    ----------
+    block : Block
+        Whose operators are differentiated.
+    versions : Versions
+        These operators, with the values that they read and write.
+    paths : Paths
+        Where gradients may flow.
+    wanted : dict of str to Key
+        The values whose gradients are asked for, by name.
+    needed : set of Key
+        The values whose gradients are needed on the way.
+    path : list of ForwardOp
+        The operators through which gradients flow, in order.
+    stopped : collection of str
+        Names through which no gradient flows, beside those marked so.
+    """
+
+    block: Block
+    versions: Versions
+    paths: Paths
+    wanted: dict[str, Key]
+    needed: set[Key]
+    path: list[ForwardOp]
+    stopped: Collection[str]
+
+
+class Paths:
+    """What depends on the wanted variables, what the targets depend on, and where both meet.
+
+    Parameters
+    ----------
+    block : Block
+        Whose operators they are.
+    versions : Versions
+        The operators.
+    targets : iterable of Key
+        What is differentiated.
+    stopped : collection of str
+        Names through which no gradient flows, beside those marked so.
+    """
+
+    __slots__ = ("_block", "_influence", "_stopped", "_targets", "_versions")
+
+    def __init__(
+        self,
+        block: Block,
+        versions: Versions,
+        targets: Iterable[Key],
+        stopped: Collection[str],
+    ) -> None:
+        self._block = block
+        self._versions = versions
+        self._targets = tuple(targets)
+        self._stopped = stopped
+        self._influence = self._find_influence()
+
+    @property
+    def influence(self) -> set[Key]:
+        """All values that the targets depend on, differentiably or not."""
+        return self._influence
+
+    def _find_influence(self) -> set[Key]:
+        found = set(self._targets)
+        for forward in reversed(self._versions.forward):
+            if any(key in found for key in forward.written()):
+                found.update(forward.data_reads())
+        return found
+
+    def find_needed(self, wanted: Iterable[Key]) -> set[Key]:
+        """Return all values that depend on the wanted ones by operators that have gradients."""
+        needed = set(wanted)
+        for forward in self._versions.forward:
+            if isinstance(forward.op.definition.gradient, NoGradient):
+                continue
+            if any(key in needed for key in forward.data_reads()):
+                needed.update(key for key in forward.written() if self.find_stop(key) is None)
+        return needed
+
+    def find_path(self, needed: set[Key]) -> list[ForwardOp]:
+        """Return the operators through which gradients flow, in order."""
+        reached = {key for key in self._targets if key in needed}
+        path = []
+        for forward in reversed(self._versions.forward):
+            if not any(key in reached for key in forward.written()):
+                continue
+            flowing = [key for key in forward.data_reads() if key in needed]
+            if flowing:
+                reached.update(flowing)
+                path.append(forward)
+        return path[::-1]
+
+    def find_stop(self, key: Key) -> Stop | None:
+        """Say why no gradient flows to or through a value; None where it does."""
+        name = key.name
+        if name in self._stopped:
+            return Stop(f"{name!r} is in no_grad", True)
+        variable = self._block.find_var(name)
+        if variable is None or not is_float(variable.dtype):
+            return Stop(f"{variable!r} is no float and has no gradient", False)
+        if variable.stop_gradient:
+            return Stop(f"{name!r} has stop_gradient=True", True)
+        return None
+
+    def find_blocks(self, wanted: Key) -> list[tuple[ForwardOp, Stop]]:
+        """Return each operator where the gradient of one value ends, and why, in order."""
+        needed = self.find_needed([wanted])
+        found = []
+        for forward in self._versions.forward:
+            if not any(key in needed for key in forward.data_reads()):
+                continue
+            gradient = forward.op.definition.gradient
+            for key in forward.written():
+                if key in self._influence and key not in needed:
+                    if isinstance(gradient, NoGradient):
+                        stop = Stop(f"it has no gradient: {gradient.reason}", False)
+                    else:
+                        stop = self.find_stop(key) or Stop(f"{key.name!r} has no gradient", False)
+                    found.append((forward, stop))
+                    break
+        return found
+
+
+def find_route(
+    block: Block,
+    targets: Collection[str],
+    wanted: Collection[str] | None,
+    stopped: Collection[str],
+) -> Route:
+    """Return how gradients flow from targets to wanted variables, after expanding composites.
+
+    Parameters
+    ----------
+    block : Block
+        Whose operators are differentiated.
+    targets : collection of str
+        Names of the variables to be differentiated.
+    wanted : collection of str, optional
+        Names of those whose gradients are asked for; by default all trainable parameters that the
+        targets depend on.
+    stopped : collection of str
+        Names through which no gradient flows, beside those marked so.
+    """
+    while True:
+        versions = Versions(block.ops)
+        paths = Paths(block, versions, [versions.last_key(name) for name in targets], stopped)
+        names = _reached_parameters(block, paths) if wanted is None else wanted
+        keys = {name: _wanted_key(block, versions, name) for name in names}
+        needed = paths.find_needed(keys.values())
+        path = paths.find_path(needed)
+        composites = [forward for forward in path if needs_expansion(forward)]
+        if not composites:
+            return Route(block, versions, paths, keys, needed, path, stopped)
+        expand_composites(block, versions, composites)
+
+
+def _reached_parameters(block: Block, paths: Paths) -> list[str]:
+    return [
+        parameter.name
+        for parameter in block.program.parameters()
+        if parameter.trainable
+        and Key(parameter.name, 0) in paths.influence
+        and paths.find_stop(Key(parameter.name, 0)) is None
+    ]
+
+
+def _wanted_key(block: Block, versions: Versions, name: str) -> Key:
+    """Of a variable that is given: the value before the block runs; of others the last one."""
+    variable = block.find_var(name)
+    if variable is not None and (variable.persistable or variable.is_data):
+        return Key(name, 0)
+    return versions.last_key(name)

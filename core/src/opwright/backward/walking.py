@@ -1,0 +1,166 @@
+"""The walk from the targets back: rules are called, gradients summed, named and handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from opwright.backward.emitting import GradientEmitter
+from opwright.backward.routing import Route
+from opwright.backward.versions import ForwardOp, Key
+from opwright.control import Branch
+from opwright.errors import GradientError, OpwrightError
+from opwright.gradient_context import GradientContext
+from opwright.meta import shapes_match
+from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
+
+OutputGrads = dict[str, list[str | None]]
+Wanted = dict[str, list[bool]]
+
+
+class Walk:
+    """One walk over the operators of a block, from last to first.
+
+    Parameters
+    ----------
+    route : Route
+        The block where gradient operators are appended, its forward operators, and what is wanted.
+    prefix : str
+        What the names of gradients begin with, in the body of a control-flow operator.
+
+    Attributes
+    ----------
+    grads : dict of Key to str
+        The gradients of the wanted values; each is a variable of its own.
+    reasons : list of str
+        Why a gradient that was wanted of a control-flow operator does not exist.
+    """
+
+    def __init__(self, route: Route, prefix: str = "") -> None:
+        self.route = route
+        self.prefix = prefix
+        self.block = route.block
+        self.emitter = GradientEmitter(route.block, route.versions)
+        self.grads: dict[Key, str] = {}
+        self.reasons: list[str] = []
+        self._wanted = frozenset(route.wanted.values())
+        self._partials: dict[Key, list[str]] = {}
+
+    def seed(self, target: Key) -> None:
+        """Begin with the gradient of a target with respect to itself: ones."""
+        self.emitter.prefix = self.prefix + target.name + GRAD_SUFFIX
+        ones = self.emitter.emit(FILL_LIKE, {X: [target.name]}, {OUT: 1}, {"value": 1.0})
+        self.add(target, ones[OUT][0])
+
+    def add(self, key: Key, grad: str) -> None:
+        """Add a variable to the sum that is the gradient of a value."""
+        self._partials.setdefault(key, []).append(grad)
+
+    def run(self) -> None:
+        """Differentiate the operators of the route and close all wanted gradients."""
+        needed = self.route.needed
+        for forward in reversed(self.route.path):
+            grads = {
+                slot: [self._close(key) for key in keys] for slot, keys in forward.writes.items()
+            }
+            slots = forward.op.definition.proto.input_slots
+            wanted = {
+                slot: [key in needed and not slots[slot].shape_only for key in keys]
+                for slot, keys in forward.reads.items()
+            }
+            if any(grad is not None for grad in _flat(grads)) and any(_flat(wanted)):
+                self._differentiate(forward, grads, wanted)
+        for key in sorted(self._partials):
+            self._close(key)
+
+    def _differentiate(self, forward: ForwardOp, grads: OutputGrads, wanted: Wanted) -> None:
+        definition = forward.op.definition
+        self.emitter.forward = forward
+        self.emitter.prefix = self.prefix + next(iter(forward.op.output_names())) + GRAD_SUFFIX
+        if callable(definition.gradient):
+            found = self._call_rule(definition.gradient, forward, grads, wanted)
+        elif isinstance(definition.control, Branch):
+            from opwright.backward.branches import differentiate_branch
+
+            found = differentiate_branch(self, forward, definition.control, grads, wanted)
+        else:
+            flowing = ", ".join(repr(key.name) for key in forward.data_reads())
+            raise GradientError(
+                f"{forward}: has no gradient rule, but a gradient must flow through it to {flowing}"
+                "; give it one when it is built, declare no_gradient(reason), or set stop_gradient"
+            )
+        for (slot, index), name in found.items():
+            if name is not None:
+                self._take(forward, slot, index, name)
+
+    def _call_rule(
+        self,
+        rule: Callable[[GradientContext], None],
+        forward: ForwardOp,
+        grads: OutputGrads,
+        wanted: Wanted,
+    ) -> Mapping[tuple[str, int], str | None]:
+        proto = forward.op.definition.proto
+        context = GradientContext(forward.described(), proto, self.emitter, grads, wanted)
+        try:
+            rule(context)
+            context.check_complete()
+        except OpwrightError as error:
+            error.add_note(f"in the gradient rule of {forward}")
+            raise
+        except Exception as error:
+            raise GradientError(
+                f"{forward}: its gradient rule must not raise, got {type(error).__name__}: {error}"
+            ) from error
+        return context.input_grads
+
+    def _take(self, forward: ForwardOp, slot: str, index: int, name: str) -> None:
+        """Add what a rule gave, after checking that it fits the input."""
+        key = forward.reads[slot][index]
+        self.emitter.check_kept(name, "assign")
+        variable, grad = self.block.var(key.name), self.block.var(str(name))
+        fits = variable.shape is None or grad.shape is None
+        if grad.dtype != variable.dtype or not (fits or _fit(variable.shape, grad.shape)):
+            raise GradientError(
+                f"{forward}: the gradient of {slot} must fit {variable!r}, got {grad!r}; mend the "
+                "rule: 'sum_like' undoes broadcasting, 'cast' a change of dtype"
+            )
+        self.add(key, str(name))
+
+    def _close(self, key: Key) -> str | None:
+        """Sum and name what was added for a value; None where that is nothing."""
+        partials = self._partials.pop(key, None)
+        if partials is None:
+            return None
+        names = [self.emitter.current_name(name) for name in partials]
+        final = self.prefix + key.name + GRAD_SUFFIX
+        if len(names) == 1:
+            grad = self.emitter.adopt(names[0], final)
+            if grad is None:
+                grad = self._copy(names[0], final) if key in self._wanted else names[0]
+        else:
+            grad = self._sum(names, final)
+        if key in self._wanted:
+            self.grads[key] = grad
+        return grad
+
+    def _copy(self, name: str, final: str) -> str:
+        """A variable of its own for a wanted gradient that is also that of another value."""
+        return self._emit_last(ASSIGN, [name], final)
+
+    def _sum(self, names: Sequence[str], final: str) -> str:
+        for index, name in enumerate(names):
+            self.emitter.adopt(name, f"{final}/{index}")
+        return self._emit_last(ADD_N, [self.emitter.current_name(name) for name in names], final)
+
+    def _emit_last(self, type: str, names: list[str], final: str) -> str:
+        free = self.block.program.free_name(final)
+        self.emitter.emit(type, {X: names}, {OUT: (free,)}, {})
+        return free
+
+
+def _fit(a: Sequence[int] | None, b: Sequence[int] | None) -> bool:
+    return a is not None and b is not None and shapes_match(a, b)
+
+
+def _flat(slots: Mapping[str, Sequence[object]]) -> Iterable[object]:
+    return (item for items in slots.values() for item in items)

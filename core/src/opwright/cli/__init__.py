@@ -1,0 +1,77 @@
+"""The command ``opwright``: what is installed, why a kernel was chosen, what is broken.
+
+Each command is a file of its own with ``add_arguments(parser)`` and ``run(args) -> exit code``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from opwright.errors import OpwrightError
+from opwright.names import hint
+
+COMMANDS: Final = {
+    "plugins": "list the installed plugins and what came of them",
+    "ops": "list the operators, or show one as a page",
+    "kernels": "list the kernels by operator, device and dtype",
+    "explain": "say which kernel serves an operator, and why",
+    "doctor": "find what is broken, and the command that helps",
+}
+"""Every command, which is a module of this package, and one line about it."""
+
+_DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is broken."
+
+_USAGE_ERROR = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code: 0 good, 1 something is wrong, 2 wrong usage.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        By default what the process was started with.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    command = next((word for word in words if not word.startswith("-")), None)
+    if command is not None and command not in COMMANDS:
+        return _fail(f"unknown command, got {command!r}{hint(command, COMMANDS, 'commands')}")
+    args = _make_parser(command).parse_args(words)
+    if command is None:
+        _make_parser(None).print_help()
+        return _USAGE_ERROR
+    try:
+        code = int(importlib.import_module(f"opwright.cli.{command}").run(args))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # `opwright kernels | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OpwrightError as error:
+        return _fail(str(error), code=1)
+
+
+def _make_parser(command: str | None) -> argparse.ArgumentParser:
+    """Make the parser; only the module of the command that is given is imported."""
+    import opwright
+
+    parser = argparse.ArgumentParser(prog="opwright", description=_DESCRIPTION)
+    version = getattr(opwright, "__version__", "unknown")
+    parser.add_argument("--version", action="version", version=f"opwright {version}")
+    subparsers: Any = parser.add_subparsers(metavar="COMMAND", dest="command")
+    for name, summary in COMMANDS.items():
+        sub = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+        if name == command:
+            importlib.import_module(f"opwright.cli.{name}").add_arguments(sub)
+            sub.add_argument("--json", action="store_true", help="print JSON, for machines")
+    return parser
+
+
+def _fail(message: str, code: int = _USAGE_ERROR) -> int:
+    print(f"opwright: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,22 @@
+"""``opwright explain``: which kernel serves an operator, and why the others do not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from opwright.kernel import explain
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the operator, the device and the dtype."""
+    parser.add_argument("type", help="operator type")
+    parser.add_argument("--device", default="cpu", help="device type (default: cpu)")
+    parser.add_argument("--dtype", help="dtype that selects the kernel (default: any)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table; 1 where no kernel fits."""
+    explanation = explain(args.type, args.device, args.dtype)
+    print(json.dumps(explanation.to_json(), indent=2) if args.json else explanation)
+    return 0 if explanation.chosen is not None else 1

@@ -1,0 +1,65 @@
+"""``opwright plugins``: every installed plugin, what it brings, or why it is kept out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from opwright.context import Context, current_context
+from opwright.discovery import PluginRecord
+from opwright.registry import Package
+from opwright.tables import align
+
+_TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", "passes")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add nothing: the command takes no arguments of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table; a failed plugin is told with its reason, and `doctor` tells more."""
+    context = current_context()
+    items = list_plugins(context)
+    if args.json:
+        print(json.dumps(items, indent=2))
+        return 0
+    if not items:
+        print("no plugin is installed; to get the standard operators: pip install opwright-std")
+        return 0
+    rows = [_TITLE, *(_row(item) for item in items)]
+    print("\n".join(align(rows, right={3, 4, 5, 6}, indent="")))
+    for failure in context.failures:
+        print(f"plugin {failure.package.plugin!r} failed to load: {failure.reason}")
+    if context.failures:
+        print("to see more: opwright doctor")
+    return 0
+
+
+def list_plugins(context: Context) -> list[dict[str, Any]]:
+    """Return each installed plugin as plain data, in the order in which they are loaded."""
+    records = {record.package: record for record in context.records}
+    failures = {failure.package: failure for failure in context.failures}
+    items = []
+    for package, record in records.items():
+        if package not in failures:
+            items.append(_describe(package, "loaded", record))
+    for package, failure in failures.items():
+        items.append({**_describe(package, "failed", None), "reason": failure.reason})
+    items += [_describe(package, "disabled", None) for package in context.report.disabled]
+    return items
+
+
+def _describe(package: Package, state: str, record: PluginRecord | None) -> dict[str, Any]:
+    counts = (0, 0, 0, 0)
+    if record is not None:
+        kernels = sum(len(kernel.dtypes) for kernel in record.kernels)
+        counts = (len(record.ops), kernels, len(record.devices), len(record.passes))
+    return {**package._asdict(), "state": state, **dict(zip(_TITLE[3:], counts, strict=True))}
+
+
+def _row(item: dict[str, Any]) -> tuple[str, ...]:
+    label = f"{item['distribution']} {item['version']}"
+    counts = (str(item[name]) for name in _TITLE[3:])
+    return (item["plugin"], label, item["state"], *counts)

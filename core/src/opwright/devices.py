@@ -1,0 +1,95 @@
+"""Devices of the runtime by name: the host's own, and those that plugins write in Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, cast
+from weakref import WeakKeyDictionary
+
+from opwright import _runtime
+from opwright.errors import PluginError
+from opwright.registry import HOST_DEVICE, DeviceEntry
+
+if TYPE_CHECKING:
+    from opwright.context import Context
+
+
+class PythonDevice(Protocol):
+    """What a plugin's device must have. A handle is an int, never 0; sizes are in bytes.
+
+    Attributes
+    ----------
+    name : str
+        Device type, as plans and kernels name it.
+    dlpack_code : int
+        DLPack's DLDeviceType.
+    addressable : bool
+        Whether a handle is an address that may be offset, so that one arena serves a plan;
+        otherwise each value gets a buffer of its own.
+    """
+
+    name: str
+    dlpack_code: int
+    addressable: bool
+
+    def allocate(self, size: int, /) -> int:
+        """Return a handle; MemoryError where there is no room."""
+
+    def free(self, handle: int, /) -> None:
+        """Give the memory back."""
+
+    def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
+        """Copy bytes; a host side is an address, an addressable handle may be offset."""
+
+    def synchronize(self) -> None:
+        """Wait until everything that was begun is done."""
+
+    def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
+        """Return the array that Python kernels of this device get.
+
+        Never called for handle 0: a tensor without elements, or of which only the shape is read,
+        reaches the kernel as a NumPy dummy.
+        """
+
+
+_MEMBERS: Final = (
+    "name",
+    "dlpack_code",
+    "addressable",
+    "allocate",
+    "free",
+    "copy",
+    "synchronize",
+    "view",
+)
+# One runtime device for each entry: two devices are the same only if they are one object.
+_made: WeakKeyDictionary[DeviceEntry, _runtime.Device] = WeakKeyDictionary()
+
+
+def get_device(name: str, context: Context) -> _runtime.Device:
+    """Return the runtime's device of this name.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        Where no plugin brings it.
+    PluginError
+        Where what the plugin named is no device.
+    """
+    if name == HOST_DEVICE:
+        return _runtime.host_device()
+    entry = context.devices.get(name)
+    device = _made.get(entry)
+    if device is None:
+        made = _runtime.make_python_device(_checked(entry.load(), entry))
+        device = _made.setdefault(entry, made)
+    return device
+
+
+def _checked(loaded: object, entry: DeviceEntry) -> PythonDevice:
+    missing = [name for name in _MEMBERS if not hasattr(loaded, name)]
+    if missing:
+        raise PluginError(
+            f"{entry.name}: a device must have {', '.join(_MEMBERS)}, got {loaded!r} without "
+            f"{missing[0]!r} from {entry.package.label}; add it"
+        )
+    return cast("PythonDevice", loaded)

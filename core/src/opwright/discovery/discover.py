@@ -1,0 +1,151 @@
+"""The whole way from the path to the registries, as the default Context goes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from opwright.discovery import index
+from opwright.discovery.load import load_all, strict_error
+from opwright.discovery.merge import Registries, merge
+from opwright.discovery.record import PluginRecord, package_of
+from opwright.discovery.scan import Source, scan, sort_key
+from opwright.errors import PluginError
+from opwright.names import hint
+from opwright.registry import PluginFailure
+
+
+class Settings(NamedTuple):
+    """What the environment says about plugins.
+
+    Attributes
+    ----------
+    allowed : tuple of str or None
+        OPWRIGHT_PLUGINS, names separated by commas: only these are loaded; None: all.
+    strict : bool
+        OPWRIGHT_STRICT=1: the first failure is an error.
+    cache_folder : str or None
+        Where the index is; None: nowhere.
+    """
+
+    allowed: tuple[str, ...] | None = None
+    strict: bool = False
+    cache_folder: str | None = None
+
+    @staticmethod
+    def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the environment variables; an empty one counts as unset.
+
+        Raises
+        ------
+        PluginError
+            For a value of OPWRIGHT_STRICT that is neither 0 nor 1.
+        """
+        env = os.environ if environ is None else environ
+        names = tuple(filter(None, map(str.strip, env.get("OPWRIGHT_PLUGINS", "").split(","))))
+        strict = env.get("OPWRIGHT_STRICT", "").strip().lower()
+        if strict not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
+            raise PluginError(f"OPWRIGHT_STRICT: must be 0 or 1, got {strict!r}; set it to 1")
+        return Settings(
+            names or None, strict in {"1", "true", "yes", "on"}, index.find_cache_folder(env)
+        )
+
+
+class Discovery(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    registries : Registries
+        Filled, with the report of what failed.
+    records : tuple of PluginRecord
+        Every plugin that loaded, those included that then clashed with another one.
+    index_path : str or None
+        Where the index is.
+    index_state : str
+        ``"read"``, ``"written"``, or what kept it from being so.
+    """
+
+    registries: Registries
+    records: tuple[PluginRecord, ...]
+    index_path: str | None
+    index_state: str
+
+
+def discover(
+    paths: Sequence[str] | None = None,
+    settings: Settings | None = None,
+    core_version: str = "",
+) -> Discovery:
+    """Find the installed plugins and fill registries with what they bring.
+
+    Parameters
+    ----------
+    paths : sequence of str, optional
+        Where to look; by default ``sys.path``.
+    settings : Settings, optional
+        By default what the environment says.
+    core_version : str
+        Version of opwright; indexes of another one are not read.
+
+    Raises
+    ------
+    PluginError
+        For an unknown name in OPWRIGHT_PLUGINS; with OPWRIGHT_STRICT=1 for any failure.
+    """
+    settings = Settings.from_environment() if settings is None else settings
+    sources = scan(paths)
+    allowed = select_allowed(sources, settings.allowed)
+    folder = settings.cache_folder
+    path = None if folder is None else index.index_path(folder, sources, core_version)
+    known = index.read(path, sources)
+    records, failures = _load_missing(allowed, known.records, settings.strict)
+    state = _update(known, records)
+    disabled = [package_of(source) for source in sources if source not in allowed]
+    registries = merge(records, failures, disabled)
+    if settings.strict and registries.report.failures:
+        raise strict_error(registries.report.failures[0])
+    return Discovery(registries, tuple(records), path, state)
+
+
+def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list[Source]:
+    """Return the sources whose plugin is named; all of them for None.
+
+    Raises
+    ------
+    PluginError
+        For a name that no installed plugin has.
+    """
+    if names is None:
+        return sources
+    known = sorted({source.name for source in sources})
+    for name in names:
+        if name not in known:
+            raise PluginError(
+                f"OPWRIGHT_PLUGINS: no plugin of this name is installed, got {name!r}"
+                f"{hint(name, known, 'installed plugins')}"
+            )
+    return [source for source in sources if source.name in names]
+
+
+def _load_missing(
+    sources: list[Source], known: Mapping[str, PluginRecord], strict: bool
+) -> tuple[list[PluginRecord], list[PluginFailure]]:
+    """Take from the index what it has, and load the rest; sorted as `scan` sorts."""
+    missing = [source for source in sources if index.key_of(source) not in known]
+    loaded, failures = load_all(missing, strict)
+    found = [known[key] for key in map(index.key_of, sources) if key in known]
+    if not loaded:
+        return found, failures
+    return sorted([*found, *loaded], key=lambda record: sort_key(record.source)), failures
+
+
+def _update(known: index.IndexFile, records: list[PluginRecord]) -> str:
+    """Write the index if something in it is new; return its state."""
+    fresh = {index.key_of(r.source): r for r in records if not r.from_index and r.files}
+    if not fresh or known.path is None:
+        return known.state
+    # Plugins that OPWRIGHT_PLUGINS leaves out this time keep their place.
+    state = index.write(known.path, {**known.records, **fresh}.values())
+    return f"{known.state}; {state}" if known.state.startswith(("corrupt", "unreadable")) else state

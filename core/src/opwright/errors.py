@@ -1,0 +1,78 @@
+"""The errors of opwright: one tree, each class also the builtin that fits.
+
+Form of every message: ``<operator or key>: <rule broken>, got <value>; <what to do>``.
+"""
+
+from __future__ import annotations
+
+
+class OpwrightError(Exception):
+    """The root of every error that opwright raises on purpose."""
+
+
+class OperatorNotFoundError(OpwrightError, LookupError):
+    """No installed plugin brings an operator of this type."""
+
+
+class KernelNotFoundError(OpwrightError, LookupError):
+    """No registered kernel fits the operator, the device and the dtype."""
+
+
+class VariableNotFoundError(OpwrightError, LookupError):
+    """A name stands for no variable of the block or the scope."""
+
+
+class DeviceNotFoundError(OpwrightError, LookupError):
+    """No installed plugin brings a device of this name."""
+
+
+class SlotError(OpwrightError, ValueError):
+    """A slot is unknown, missing, or holds the wrong number of variables."""
+
+
+class AttributeValueError(OpwrightError, ValueError):
+    """An attribute is unknown, missing, or outside its declared range."""
+
+
+class AttributeTypeError(OpwrightError, TypeError):
+    """The value of an attribute has another type than the operator declares."""
+
+
+class ShapeError(OpwrightError, ValueError):
+    """Shapes do not fit the operator, the variable or the parameter."""
+
+
+class DtypeError(OpwrightError, TypeError):
+    """A dtype is unknown or does not fit the operator."""
+
+
+class ProgramError(OpwrightError, ValueError):
+    """A program or network is not well formed."""
+
+
+class GradientError(OpwrightError, ValueError):
+    """A gradient cannot be formed."""
+
+
+class FeedError(OpwrightError, ValueError):
+    """A feed or fetch is missing, unknown or does not fit its variable."""
+
+
+class RegistrationError(OpwrightError, ValueError):
+    """An operator, kernel, device or pass is described wrongly or registered twice."""
+
+
+class PluginError(OpwrightError, RuntimeError):
+    """A plugin could not be loaded, or breaks a rule for plugins."""
+
+
+class KernelError(OpwrightError, RuntimeError):
+    """A kernel failed while a plan was prepared or run."""
+
+
+class OutOfMemoryError(OpwrightError, MemoryError):
+    """A device could not give the memory that a plan or tensor needs."""
+
+
+class FormatError(OpwrightError, ValueError):
+    """A file or message is truncated, foreign, too large or of a newer format."""

@@ -1,0 +1,18 @@
+"""For authors of kernels: what ``prepare`` is given, how to refuse, why a kernel was chosen."""
+
+from opwright.kernel.explanation import Candidate, Explanation, explain
+from opwright.kernel.prepare import PrepareContext, Refuse
+from opwright.registry import KernelEntry, KernelKey
+from opwright.registry.signature import PythonLayout, check_signature
+
+__all__ = [
+    "KernelKey",
+    "KernelEntry",
+    "PrepareContext",
+    "Refuse",
+    "explain",
+    "Explanation",
+    "Candidate",
+    "PythonLayout",
+    "check_signature",
+]

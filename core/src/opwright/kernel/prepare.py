@@ -1,0 +1,109 @@
+"""What a kernel class sees in ``prepare``: attributes, metas and threads, before any data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from opwright.errors import KernelError, OpwrightError
+from opwright.meta import Meta
+from opwright.names import hint
+
+
+class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fault
+    """Raised by a kernel in ``prepare``: the next candidate shall be tried.
+
+    Attributes
+    ----------
+    reason : str
+        Why, in a few words; `explain` and errors show it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class PrepareContext:
+    """Everything that is known of one operator when a plan is made.
+
+    Attributes
+    ----------
+    op_type : str
+        Operator type.
+    inputs, outputs : dict of str to list of Meta
+        Shapes and dtypes by slot; an empty list for an absent slot. A dimension that only the run
+        tells is -1.
+    attrs : dict
+        Every attribute, None where absent.
+    device : str
+        Device type.
+    n_threads : int
+        How many threads the kernel may use.
+    workspace_bytes : int
+        What was asked for by `workspace`.
+    packs : dict of str to callable
+        What was asked for by `pack`.
+    """
+
+    __slots__ = (
+        "attrs",
+        "device",
+        "inputs",
+        "n_threads",
+        "op_type",
+        "outputs",
+        "packs",
+        "workspace_bytes",
+    )
+
+    def __init__(
+        self,
+        op_type: str,
+        inputs: Mapping[str, Sequence[Meta]],
+        outputs: Mapping[str, Sequence[Meta]],
+        attrs: Mapping[str, Any],
+        device: str = "cpu",
+        n_threads: int = 1,
+    ) -> None:
+        self.op_type = op_type
+        self.inputs = {slot: list(metas) for slot, metas in inputs.items()}
+        self.outputs = {slot: list(metas) for slot, metas in outputs.items()}
+        self.attrs = dict(attrs)
+        self.device = device
+        self.n_threads = n_threads
+        self.workspace_bytes = 0
+        self.packs: dict[str, Callable[[Any], object]] = {}
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Decline this operator, so that the next candidate is tried.
+
+        Raises
+        ------
+        Refuse
+            Always.
+        """
+        raise Refuse(reason)
+
+    def workspace(self, size_bytes: int) -> None:
+        """Ask for scratch memory during each run; the largest of several calls counts."""
+        if type(size_bytes) is not int or size_bytes < 0:
+            raise KernelError(
+                f"{self.op_type}: workspace must be a number of bytes, got {size_bytes!r}; "
+                "give an int of at least 0"
+            )
+        self.workspace_bytes = max(self.workspace_bytes, size_bytes)
+
+    def pack(self, slot: str, function: Callable[[Any], object]) -> None:
+        """Ask to be given ``function(array)`` in place of an input that the plan never writes.
+
+        The plan keeps the result and makes it again when the variable has been set. Where the
+        input is no such variable, the kernel gets the array as it is.
+        """
+        if len(self.inputs.get(slot, ())) != 1:
+            known = [name for name, metas in self.inputs.items() if len(metas) == 1]
+            raise KernelError(
+                f"{self.op_type}: pack takes an input slot that holds one variable, got {slot!r}"
+                f"{hint(str(slot), known, 'such inputs')}"
+            )
+        self.packs[slot] = function

@@ -1,0 +1,42 @@
+"""Lowering: from operators and metas to a plan in which everything is decided.
+
+``build_graph`` infers shapes and turns names into values, ``passes`` rewrites, ``select`` chooses
+and prepares kernels, ``memory`` lays out, ``plan`` hands it to the runtime.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from opwright.lowering.build_graph import GraphBuilder
+from opwright.lowering.memory import plan_memory
+from opwright.lowering.passes import remove_dead_ops, run_passes
+from opwright.lowering.placement import Placement
+from opwright.lowering.plan import LoweredPlan, assemble
+from opwright.lowering.request import LowerRequest
+from opwright.lowering.select import select_kernels
+
+__all__ = ["LowerRequest", "LoweredPlan", "Placement", "lower"]
+
+
+def lower(request: LowerRequest) -> LoweredPlan:
+    """Decide everything that can be decided before a run.
+
+    Raises
+    ------
+    OpwrightError
+        If shapes or dtypes do not fit, a variable is read before it is written, or no kernel is
+        registered; nothing has been run or changed then.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()  # a plan makes many long-lived objects: collections would rescan them all
+    try:
+        graph = GraphBuilder(request).build()
+        remove_dead_ops(graph)
+        run_passes(graph, request, ("canonicalize", "fuse", "layout"))
+        select_kernels(graph, request)
+        run_passes(graph, request, ("memory",))
+        return assemble(graph, request, plan_memory(graph))
+    finally:
+        if was_enabled:
+            gc.enable()

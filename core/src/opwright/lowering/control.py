@@ -1,0 +1,111 @@
+"""Control flow: the bodies of an operator become child plans, its captured variables bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from opwright.control import Branch, Control, Loop
+from opwright.errors import ProgramError, ShapeError
+from opwright.lowering.graph import Child, LoweredOp, Role, Value
+from opwright.meta import Meta, numel
+
+if TYPE_CHECKING:
+    from opwright.lowering.plan import LoweredPlan
+    from opwright.lowering.request import LowerRequest
+
+SlotMetas = tuple[tuple[Meta, ...], ...]
+
+
+def lower_control(op: LoweredOp, control: Control, request: LowerRequest) -> SlotMetas:
+    """Lower the bodies of ``op`` into ``op.children`` and return the metas of its outputs."""
+    if isinstance(control, Loop):
+        return _lower_loop(op, control, request)
+    return _lower_branch(op, control, request)
+
+
+def _lower_branch(op: LoweredOp, control: Branch, request: LowerRequest) -> SlotMetas:
+    _check_condition(op, control.condition)
+    captured = _slot(op, control.captured)
+    bodies = []
+    for block_attr, names_attr in control.blocks:
+        names = op.attrs[names_attr]
+        plan = _lower_block(op, block_attr, captured, {}, names, Role.CAPTURED, request)
+        bodies.append(plan)
+        op.children += (Child(plan, _capture(captured, plan)),)
+    first = bodies[0].fetch_metas
+    for (block_attr, _), body in zip(control.blocks, bodies, strict=True):
+        if body.fetch_metas != first:
+            raise ShapeError(
+                f"{op.type}: every branch must give outputs of one shape and dtype, got "
+                f"{_listed(first)} from {control.blocks[0][0]} and {_listed(body.fetch_metas)} "
+                f"from {block_attr}; pad or cast one of them"
+            )
+    return _as_slots(op, control.outputs, first)
+
+
+def _lower_loop(op: LoweredOp, control: Loop, request: LowerRequest) -> SlotMetas:
+    _check_condition(op, control.condition)
+    carried = _slot(op, control.carried)
+    names = op.attrs[control.block_inputs]
+    given = {name: value.meta for name, value in zip(names, carried, strict=True)}
+    fetches = (*op.attrs[control.block_outputs], op.attrs[control.block_condition])
+    captured = _slot(op, control.captured)
+    body = _lower_block(op, control.block, captured, given, fetches, None, request)
+    metas = tuple(value.meta for value in carried)
+    if body.fetch_metas[:-1] != metas:
+        raise ShapeError(
+            f"{op.type}: a turn must give carried variables the shape and dtype they had, got "
+            f"{_listed(body.fetch_metas[:-1])} from {_listed(metas)}"
+        )
+    op.children = (Child(body, _capture(captured, body)),)
+    return _as_slots(op, control.outputs, metas)
+
+
+def _lower_block(
+    op: LoweredOp,
+    block_attr: str,
+    captured: Sequence[Value],
+    given: dict[str, Meta],
+    fetches: Sequence[str],
+    fetch_role: Role | None,
+    request: LowerRequest,
+) -> LoweredPlan:
+    from opwright.lowering import lower  # a body is lowered like any network
+
+    if request.program is None:
+        raise ProgramError(
+            f"{op.type}: its block {block_attr!r} belongs to a program, got an operator on its "
+            "own; run the block that holds it"
+        )
+    block = request.program.blocks[op.attrs[block_attr]]
+    metas = {value.name: value.meta for value in captured} | given
+    return lower(request.body(tuple(block.ops), metas, fetches, fetch_role))
+
+
+def _capture(captured: Sequence[Value], plan: LoweredPlan) -> tuple[tuple[Value, int], ...]:
+    """Bind the outer values that the body really reads."""
+    return tuple(
+        (value, plan.given_externals[value.name])
+        for value in captured
+        if value.name in plan.given_externals
+    )
+
+
+def _check_condition(op: LoweredOp, slot: str) -> None:
+    meta = _slot(op, slot)[0].meta
+    if meta.dtype != "bool" or numel(meta.shape) != 1:
+        raise ShapeError(f"{op.type}: {slot} must be one bool, got {meta}")
+
+
+def _slot(op: LoweredOp, name: str) -> tuple[Value, ...]:
+    return op.inputs[op.definition.input_index[name]]
+
+
+def _as_slots(op: LoweredOp, slot: str, metas: tuple[Meta, ...]) -> SlotMetas:
+    position = op.definition.output_index[slot]
+    return tuple(metas if i == position else () for i in range(len(op.definition.proto.outputs)))
+
+
+def _listed(metas: Sequence[Meta]) -> str:
+    return ", ".join(str(meta) for meta in metas) or "nothing"

@@ -1,0 +1,57 @@
+"""What a plan runs where: the answer of ``network.placement()``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Placement:
+    """Counts over one plan, the bodies of its control flow included.
+
+    Attributes
+    ----------
+    device : str
+        Device type of the plan.
+    operators : int
+        Operators that run, after passes.
+    python_steps : int
+        Those of them whose kernel is Python.
+    kernels : Counter
+        Operators by ``device/library``.
+    copies : int
+        Copies between buffers or devices.
+    bytes_moved : int
+        Bytes that these copies move in one run.
+    prepare_s : float
+        Seconds spent in the ``prepare`` of kernels.
+    """
+
+    device: str
+    operators: int = 0
+    python_steps: int = 0
+    kernels: Counter[str] = field(default_factory=Counter)
+    copies: int = 0
+    bytes_moved: int = 0
+    prepare_s: float = 0.0
+
+    def add_child(self, child: Placement) -> None:
+        """Count the body of a control-flow operator in."""
+        self.operators += child.operators
+        self.python_steps += child.python_steps
+        self.kernels.update(child.kernels)
+        self.copies += child.copies
+        self.bytes_moved += child.bytes_moved
+
+    def __str__(self) -> str:
+        lines = [
+            f"device        {self.device}",
+            f"operators     {self.operators}",
+            f"python steps  {self.python_steps}",
+        ]
+        for name, count in sorted(self.kernels.items()):
+            lines.append(f"  {name:<12}{count}")
+        lines.append(f"copies        {self.copies} ({self.bytes_moved} bytes a run)")
+        lines.append(f"prepare       {self.prepare_s * 1e3:.2f} ms")
+        return "\n".join(lines)

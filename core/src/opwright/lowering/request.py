@@ -1,0 +1,141 @@
+"""What is asked of `lower`: operators, the metas of everything given, and where it shall run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from opwright.lowering.graph import HOST, External, Role
+from opwright.meta import Meta
+
+if TYPE_CHECKING:
+    from opwright.context import Context
+    from opwright.program import Operator, Program
+
+
+@dataclass(frozen=True, slots=True)
+class LowerRequest:
+    """Everything that decides a plan.
+
+    Attributes
+    ----------
+    ops : sequence of Operator
+    context : Context
+        Registries, pins and prepared kernels.
+    given : mapping of str to Meta
+        Feeds, or what a body captures from its outer block.
+    persistables : mapping of str to Meta
+        What the scope holds of the names that the operators read or write there.
+    lasting : frozenset of str
+        Names that live on in the scope when an operator writes them.
+    fetches : sequence of str
+        Names whose last value is wanted, in order; one may stand twice.
+    stores : sequence of str
+        Given names that are copied into persistables of the scope first.
+    advance_step : bool
+        The plan raises ``@step`` at its end although none of ``ops`` reads it.
+    given_role : Role
+        FEED for a network, CAPTURED for a body or the rest of a cut graph.
+    fetch_role : Role or None
+        FETCH for a network, CAPTURED for a branch, which writes into the outer plan; None for the
+        body of a loop, whose results stay its own until the next turn has read them.
+    device : str
+        Device type the plan runs on.
+    fallback : str or None
+        "cpu" allows an operator without a kernel to run on the host.
+    passes : tuple of str or None
+        Names of the passes to run; None runs all.
+    fetch_device : bool
+        Fetches stay on the device instead of being copied to the host.
+    keep_all : bool
+        Every written variable stays in the scope (``Network.run``).
+    program : Program or None
+        Whose blocks and seed the operators refer to.
+    first_index : int
+        Index of the first operator in its network, for messages.
+    n_threads : int
+        Threads that a kernel may use.
+    """
+
+    ops: Sequence[Operator]
+    context: Context
+    given: Mapping[str, Meta] = field(default_factory=dict)
+    persistables: Mapping[str, Meta] = field(default_factory=dict)
+    lasting: frozenset[str] = frozenset()
+    fetches: Sequence[str] = ()
+    stores: Sequence[str] = ()
+    advance_step: bool = False
+    given_role: Role = Role.FEED
+    fetch_role: Role | None = Role.FETCH
+    device: str = "cpu"
+    fallback: str | None = None
+    passes: tuple[str, ...] | None = None
+    fetch_device: bool = False
+    keep_all: bool = False
+    program: Program | None = None
+    first_index: int = 0
+    n_threads: int = 1
+
+    def rest(
+        self,
+        ops: Sequence[Operator],
+        given: Mapping[str, Meta],
+        persistables: Mapping[str, Meta],
+        stores: Sequence[str],
+        first_index: int,
+        advance_step: bool,
+    ) -> LowerRequest:
+        """The request for the operators after a dynamic one, with its values captured."""
+        return replace(
+            self,
+            ops=ops,
+            given=given,
+            persistables=persistables,
+            stores=stores,
+            first_index=first_index,
+            advance_step=advance_step,
+            given_role=Role.CAPTURED,
+        )
+
+    def given_external(self, name: str, meta: Meta) -> External:
+        """The memory of a given value: feeds come from the host, captured values are at hand."""
+        device = self._host if self.given_role is Role.FEED else None
+        return External(self.given_role, name, meta, device)
+
+    def fetch_external(self, role: Role, name: str, meta: Meta) -> External:
+        """The memory that a fetched value is wanted in: on the host, or where a body writes."""
+        return External(role, name, meta, self._host if role is Role.FETCH else None)
+
+    @property
+    def keeps_fetches(self) -> bool:
+        """Whether fetches are left where they are, for the runtime to hand out as tensors."""
+        return self.fetch_device and self.device != HOST
+
+    @property
+    def _host(self) -> str | None:
+        """The host's name where the plan runs elsewhere; None means the plan's own device."""
+        return None if self.device == HOST else HOST
+
+    def body(
+        self,
+        ops: Sequence[Operator],
+        given: Mapping[str, Meta],
+        fetches: Sequence[str],
+        fetch_role: Role | None,
+    ) -> LowerRequest:
+        """The request for the block of a control-flow operator."""
+        return replace(
+            self,
+            ops=ops,
+            given=given,
+            fetches=fetches,
+            stores=(),
+            advance_step=False,
+            given_role=Role.CAPTURED,
+            fetch_role=fetch_role,
+            persistables={},
+            lasting=frozenset(),
+            keep_all=False,
+            first_index=0,
+        )

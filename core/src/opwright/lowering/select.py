@@ -1,0 +1,262 @@
+"""Kernel selection: candidates in order, each prepared or refused; the rest is an error that helps.
+
+Prepared kernels are kept in the context by (kernel, attributes, metas, threads): making one may
+cost milliseconds, and equal layers need it once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from opwright import _runtime
+from opwright.devices import get_device
+from opwright.errors import KernelError, OpwrightError
+from opwright.kernel import PrepareContext, Refuse
+from opwright.lowering.graph import (
+    HOST,
+    Buffer,
+    Graph,
+    LoweredOp,
+    Role,
+    Value,
+    copy_op,
+    new_value,
+    signature_of,
+)
+from opwright.lowering.quarantine import find_fault
+from opwright.lowering.signature import Choice, Signature
+
+if TYPE_CHECKING:
+    from opwright.kernel import KernelEntry
+    from opwright.lowering.request import LowerRequest
+
+MAX_PREPARED = 4096
+"""Prepared kernels kept for later plans: those of the largest models, several times over."""
+
+
+def select_kernels(graph: Graph, request: LowerRequest) -> None:
+    """Choose and prepare a kernel for every operator that has none yet.
+
+    Raises
+    ------
+    KernelNotFoundError
+        Listing what is registered, what was refused and why, and what to install.
+    """
+    moved = False
+    for op in graph.ops:
+        if op.is_copy or op.children or op.entry is not None:
+            continue
+        if find_kernel(op, graph, request):
+            continue
+        if _falls_back(op, graph, request) and _find(op, HOST, graph, request):
+            op.device = HOST
+            moved = True
+            continue
+        context, dtype = request.context, signature_of(op).dtype
+        pinned = context.pins.get(op.type)
+        raise context.kernels.not_found(op.type, graph.device, dtype, op.refusals, pinned)
+    if moved:
+        _copy_across(graph)
+
+
+def _falls_back(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
+    """Whether the host may run the operator; what it resizes would be out of the device's reach."""
+    return request.fallback == HOST and graph.device != HOST and not op.is_dynamic
+
+
+def find_kernel(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
+    """Give ``op`` the best kernel that the plan's device has, and tell whether there is one."""
+    return _find(op, graph.device, graph, request)
+
+
+def _find(op: LoweredOp, device: str, graph: Graph, request: LowerRequest) -> bool:
+    signature = signature_of(op)
+    choice = signature.choices.get(device)
+    if choice is None:
+        choice = _choose(op, signature, device, graph, request)
+    if choice is None:
+        return False
+    op.entry, op.prepared, op.reuse = choice
+    if op.prepared.workspace_bytes:
+        op.workspace = Buffer(op.prepared.workspace_bytes)
+    return True
+
+
+def _choose(
+    op: LoweredOp, signature: Signature, device: str, graph: Graph, request: LowerRequest
+) -> Choice | None:
+    context = request.context
+    depends = False
+    for entry in context.candidates(op.type, device, signature.dtype):
+        fault = find_fault(entry, context)
+        if fault is not None:
+            op.refusals = (*op.refusals, (entry, fault))
+            continue
+        packable: tuple[int, ...] = ()
+        key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
+        if entry.takes_prepare:
+            packable = _packable(op, graph)
+            depends = True
+            metas = (signature.inputs, signature.outputs)
+            key = (*key, *metas, device, packable, request.n_threads)
+        prepared = context.prepared.get(key)
+        if prepared is None:
+            begin = time.perf_counter()
+            if entry.is_native:
+                prepared = _prepare_native(entry, op, device, packable, request)
+            else:
+                prepared = _prepare(entry, op, device, packable, request.n_threads)
+            graph.prepare_s += time.perf_counter() - begin
+            _remember(context.prepared, key, prepared)
+        if isinstance(prepared, Refuse):
+            op.refusals = (*op.refusals, (entry, prepared.reason))
+            continue
+        choice = signature.choose(entry, prepared)
+        if not depends:
+            signature.choices[device] = choice
+        return choice
+    return None
+
+
+def _prepare(
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], n_threads: int
+) -> _runtime.Prepared | Refuse:
+    """Make a Python kernel ready for these attributes and metas, or return its refusal."""
+    proto = op.definition.proto
+    attrs = {attr.name: op.attrs.get(attr.name) for attr in proto.attrs}
+    slots = (*proto.inputs, *proto.outputs)
+    duplicable = [i for i, slot in enumerate(slots) if slot.duplicable]
+    layout = entry.layout
+    if layout is not None:
+        constants = {name: attrs[name] for name in layout.attributes}
+        return _runtime.prepare_python(
+            entry.load(), layout.positional, layout.keywords, constants, duplicable=duplicable
+        )
+    metas = signature_of(op)
+    inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
+    outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
+    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, n_threads)
+    try:
+        ready = entry.load().prepare(ctx)
+    except Refuse as refusal:
+        return refusal
+    except OpwrightError:
+        raise
+    except Exception as error:
+        raise KernelError(
+            f"{entry.who}: prepare failed for operator {op.index}, "
+            f"got {type(error).__name__}: {error}; call ctx.refuse(reason) to decline"
+        ) from error
+    binds = hasattr(ready, "bind")
+    layout = entry.check_prepared(ready.bind if binds else ready)
+    packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
+    return _runtime.prepare_python(
+        ready,
+        layout.positional,
+        layout.keywords,
+        duplicable=duplicable,
+        bind=binds,
+        packs=packs,
+    )
+
+
+def _prepare_native(
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make a compiled kernel ready for these attributes and metas, or return its refusal."""
+    signature = signature_of(op)
+    try:
+        prepared: _runtime.Prepared = entry.load().prepare(
+            op.definition.proto,
+            (signature.inputs, signature.outputs),
+            op.attrs,
+            packable=packable,
+            n_threads=request.n_threads,
+            device=None if device == HOST else get_device(device, request.context),
+        )
+    except _runtime.RefusedError as refusal:
+        return Refuse(str(refusal) or "gave no reason")
+    except KernelError as error:
+        raise KernelError(
+            f"{entry.who}: prepare failed for operator {op.index}, got {error}; "
+            "return OW_REFUSED to decline"
+        ) from error
+    return prepared
+
+
+def _remember(kept: dict[Any, Any], key: Any, prepared: object) -> None:
+    if len(kept) >= MAX_PREPARED:
+        kept.pop(next(iter(kept)), None)  # the oldest; plans keep what they use
+    kept[key] = prepared
+
+
+def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
+    """Flat arguments that the plan reads from the scope and never writes."""
+    externals = [value.buffer.external for values in op.inputs for value in values]
+    return tuple(
+        flat
+        for flat, external in enumerate(externals)
+        if external is not None
+        and external.role is Role.PERSISTABLE
+        and external.name not in graph.written_names
+    )
+
+
+def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:
+    """The pack functions that the kernel asked for, by flat argument."""
+    packs = {}
+    flat = 0
+    for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
+        if slot.name in ctx.packs:
+            packs[flat] = ctx.packs[slot.name]
+        flat += len(values)
+    return packs
+
+
+def _copy_across(graph: Graph) -> None:
+    """Put copies around the operators that run on the host instead of the plan's device."""
+    ops: list[LoweredOp] = []
+    for op in graph.ops:
+        if op.device is None:
+            ops.append(op)
+            continue
+        _to_host(op, ops)
+        ops.append(op)
+        _from_host(op, ops)
+    graph.ops = ops
+
+
+def _to_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
+    slots = []
+    for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
+        if slot.shape_only:
+            slots.append(values)
+            continue
+        moved = tuple([_on_host(value) for value in values])
+        ops += [copy_op(a, b, op.index) for a, b in zip(values, moved, strict=True)]
+        slots.append(moved)
+    op.inputs = tuple(slots)
+
+
+def _from_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
+    """Let the operator write on the host, in place where it must, and copy to the device."""
+    aliased = dict(op.definition.alias_slots)
+    slots = []
+    for position, values in enumerate(op.outputs):
+        moved = [_on_host(value) for value in values]
+        if position in aliased:
+            for here, source in zip(moved, op.inputs[aliased[position]], strict=True):
+                here.buffer = source.buffer
+        for here, there in zip(moved, values, strict=True):
+            here.op = op
+            ops.append(copy_op(here, there, op.index))
+        slots.append(tuple(moved))
+    op.outputs = tuple(slots)
+
+
+def _on_host(value: Value) -> Value:
+    copy = new_value(value.name, value.meta)
+    copy.buffer.device = HOST
+    return copy

@@ -1,0 +1,106 @@
+"""What equal operators share within one lowering: metas, sizes, and the kernel chosen for them.
+
+A deep network has few different operators. Inferring shapes, hashing attributes and choosing a
+kernel are done once for each signature; the operators themselves only point to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opwright.dtypes import item_size
+from opwright.meta import Meta, numel
+
+if TYPE_CHECKING:
+    from opwright._runtime import Prepared
+    from opwright.definition import OpDefinition
+    from opwright.kernel import KernelEntry
+
+SlotMetas = tuple[tuple[Meta, ...], ...]
+
+
+class Choice(NamedTuple):
+    """A kernel that was chosen for a signature.
+
+    Attributes
+    ----------
+    entry : KernelEntry
+    prepared : Prepared
+    reuse : tuple of (int, int)
+        Positions of output and input slots of one value each that the kernel lets lie in one
+        memory, equal in size and dtype.
+    """
+
+    entry: KernelEntry
+    prepared: Prepared
+    reuse: tuple[tuple[int, int], ...]
+
+
+class Signature:
+    """Definition, metas and attributes of an operator, and what follows from them alone.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of tuple of Meta
+        Slot by slot, in the order of the OpProto.
+    sizes : tuple of tuple of int
+        Bytes of each output; 0 where only the run can tell.
+    attrs_key : tuple
+        The attributes as a key.
+    choices : dict of str to Choice
+        By device; only of kernels whose choice depends on nothing but the signature.
+    """
+
+    __slots__ = ("_attrs", "attrs_key", "choices", "definition", "inputs", "outputs", "sizes")
+
+    def __init__(
+        self,
+        definition: OpDefinition,
+        inputs: SlotMetas,
+        outputs: SlotMetas,
+        attrs: Mapping[str, Any],
+    ) -> None:
+        self.definition = definition
+        self.inputs = inputs
+        self.outputs = outputs
+        self.sizes = tuple(tuple(map(size_bytes, metas)) for metas in outputs)
+        self.choices: dict[str, Choice] = {}
+        self.attrs_key = attrs_key(attrs)
+        self._attrs = attrs
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that selects the kernel."""
+        return self.definition.dispatch_dtype(self.inputs, self._attrs)
+
+    def choose(self, entry: KernelEntry, prepared: Prepared) -> Choice:
+        """Return the choice of a kernel, with what of its ``may_reuse`` fits these metas."""
+        pairs = []
+        for out_name, in_name in entry.may_reuse:
+            out_slot = self.definition.output_index[out_name]
+            in_slot = self.definition.input_index[in_name]
+            if self._fit(self.outputs[out_slot], self.inputs[in_slot]):
+                pairs.append((out_slot, in_slot))
+        return Choice(entry, prepared, tuple(pairs))
+
+    @staticmethod
+    def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:
+        if len(outputs) != 1 or len(inputs) != 1:
+            return False
+        out, source = outputs[0], inputs[0]
+        return out.dtype == source.dtype and size_bytes(out) == size_bytes(source)
+
+
+def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Attributes as a key. Where there is a zero its text goes with it: 0.0 and -0.0 are equal."""
+    items = tuple(attrs.items())
+    for value in attrs.values():
+        if value.__class__ is tuple or (value.__class__ is float and value == 0.0):
+            return (*items, repr(items))
+    return items
+
+
+def size_bytes(meta: Meta) -> int:
+    """Bytes of a value; 0 while a dimension is unknown."""
+    return max(numel(meta.shape), 0) * item_size(meta.dtype)

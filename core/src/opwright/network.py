@@ -1,0 +1,275 @@
+"""Network: operators in order, run step by step on a scope or compiled into one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from opwright import _runtime
+from opwright.bindings import lasting_names, names_read_first, scope_metas
+from opwright.compiled import CompiledSource
+from opwright.context import current_context
+from opwright.devices import get_device
+from opwright.errors import FeedError, ProgramError
+from opwright.feeds import FeedSpec
+from opwright.lowering import LoweredPlan, LowerRequest, Placement, lower
+from opwright.names import hint
+from opwright.plan_cache import PlanCache
+from opwright.program import Block, Operator, Variable, default_scope
+from opwright.registry import HOST_DEVICE
+
+
+class Network:
+    """Operators in order, over the variables of a scope.
+
+    Parameters
+    ----------
+    block_or_operators : Block or iterable of Operator, optional
+        A block is followed as it grows; operators are copied into a list of the network's own.
+
+    Raises
+    ------
+    ProgramError
+        For anything else.
+    """
+
+    def __init__(self, block_or_operators: Block | Iterable[Operator] | None = None) -> None:
+        self._block = block_or_operators if isinstance(block_or_operators, Block) else None
+        self._ops: list[Operator] = []
+        self._changes = 0
+        self._plans = PlanCache()
+        self._last: LoweredPlan | None = None
+        if self._block is None and block_or_operators is not None:
+            for op in _checked_operators(block_or_operators):
+                self.add_op(op)
+
+    @property
+    def ops(self) -> Sequence[Operator]:
+        """The operators, in order."""
+        return self._ops if self._block is None else self._block.ops
+
+    @property
+    def block(self) -> Block | None:
+        """The block that the network follows, None for a network of loose operators."""
+        return self._block
+
+    @property
+    def generation(self) -> int:
+        """Raised by every change of the operators."""
+        return self._changes if self._block is None else self._block.program.generation
+
+    def add_op(self, op: Operator) -> int:
+        """Append an operator and return its index, which `run` takes as `first` or `last`."""
+        if not isinstance(op, Operator):
+            raise ProgramError(
+                f"Network.add_op: must be given an Operator, got {type(op).__name__}; "
+                "make one with opwright.Operator(type, **slots_and_attributes)"
+            )
+        if self._block is not None:
+            self._block.append_op(op.type, dict(op.inputs), dict(op.outputs), dict(op.attrs))
+        else:
+            self._ops.append(op)
+            self._changes += 1
+        return len(self.ops) - 1
+
+    def run(
+        self,
+        scope: _runtime.Scope | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        *,
+        device: str = HOST_DEVICE,
+        fallback: str | None = None,
+    ) -> None:
+        """Run the operators from `first` to `last`, both included; the default is all.
+
+        Every variable that they write is in the scope afterwards. No pass removes or fuses
+        anything, and no memory is shared.
+
+        Parameters
+        ----------
+        scope : Scope, optional
+            Where variables are read and written; default: the default scope.
+        first, last : int, optional
+            Indices as `add_op` returned them.
+        device : str
+            Device type to run on. Variables read are moved there.
+        fallback : str, optional
+            ``"cpu"`` lets operators without a kernel for the device run on the host.
+
+        Raises
+        ------
+        ProgramError
+            If a variable is read that neither an operator wrote nor the scope holds.
+        KernelNotFoundError, KernelError
+            If a kernel is missing, or fails.
+        """
+        scope = default_scope() if scope is None else scope
+        begin, end = self._range(first, last)
+        ops = tuple(self.ops[begin:end])
+        context = current_context()
+        metas = scope_metas(scope, names_read_first(ops), get_device(device, context))
+        key = (
+            ("run", self.generation, begin, end, device, fallback),
+            tuple(metas.items()),
+            context.plan_key(),
+        )
+        plan = self._plans.find(key)
+        if plan is None:
+            request = LowerRequest(
+                ops,
+                context,
+                persistables=metas,
+                device=device,
+                fallback=fallback,
+                keep_all=True,
+                program=self._program,
+                first_index=begin,
+            )
+            plan = self._plans.add(key, lower(request))
+        self._last = plan
+        plan.plan.run(scope)
+
+    def compile(
+        self,
+        feed: Sequence[Variable | str] = (),
+        fetch: Sequence[Variable | str] = (),
+        device: str = HOST_DEVICE,
+        scope: _runtime.Scope | None = None,
+        passes: Sequence[str] | None = None,
+        fallback: str | None = None,
+        fetch_device: bool = False,
+    ) -> _runtime.CompiledNetwork:
+        """Return a callable ``f(**feeds) -> list`` that runs the network as it is now.
+
+        Parameters
+        ----------
+        feed : sequence of Variable or str
+            Names of the keyword arguments. An array is borrowed, read-only, for the call.
+        fetch : sequence of Variable or str
+            What is returned, in order: fresh NumPy arrays that belong to the caller.
+        device : str
+            Device type to run on.
+        scope : Scope, optional
+            Holds the persistable variables; default: the default scope.
+        passes : sequence of str, optional
+            Names of the only passes to run; default: all.
+        fallback : str, optional
+            ``"cpu"`` lets operators without a kernel for the device run on the host.
+        fetch_device : bool
+            Leave fetches on the device and return `Tensor` objects.
+
+        Raises
+        ------
+        FeedError
+            If a feed or fetch names no variable. Shapes are checked when the callable is called.
+        """
+        scope = default_scope() if scope is None else scope
+        feeds = [self._spec(item) for item in _listed(feed, "feed")]
+        fetches = tuple(self._check_fetch(item) for item in _listed(fetch, "fetch"))
+        ops = tuple(self.ops)
+        fed = {spec.name for spec in feeds}
+        template = LowerRequest(
+            ops,
+            current_context(),
+            lasting=lasting_names(self._block, ops, fetches) - fed,
+            fetches=fetches,
+            device=device,
+            fallback=fallback,
+            passes=None if passes is None else tuple(_listed(passes, "passes")),
+            fetch_device=fetch_device,
+            program=self._program,
+        )
+        source = CompiledSource(
+            template, feeds, scope, self._plans, self.generation, self._remember
+        )
+        return source.callable()
+
+    def placement(self) -> Placement:
+        """Return what the plan that was lowered or run last runs where.
+
+        Raises
+        ------
+        ProgramError
+            If nothing was lowered yet.
+        """
+        if self._last is None:
+            raise ProgramError(
+                "Network.placement: a plan must have been lowered, got none; "
+                "call run, or call what compile returned"
+            )
+        return self._last.placement
+
+    @property
+    def _program(self) -> Any:
+        return None if self._block is None else self._block.program
+
+    def _remember(self, plan: LoweredPlan) -> None:
+        self._last = plan
+
+    def _range(self, first: int | None, last: int | None) -> tuple[int, int]:
+        count = len(self.ops)
+        begin = 0 if first is None else first
+        end = count - 1 if last is None else last
+        for name, index in (("first", begin), ("last", end)):
+            if isinstance(index, bool) or not isinstance(index, int):
+                raise ProgramError(f"Network.run: {name} must be an index, got {index!r}")
+            if count and not 0 <= index < count:
+                raise ProgramError(
+                    f"Network.run: {name} must be in [0, {count}), got {index}; "
+                    "use what add_op returned"
+                )
+        if begin > end + 1:
+            raise ProgramError(f"Network.run: first must not be after last, got {begin} and {end}")
+        return begin, end + 1
+
+    def _spec(self, item: Variable | str) -> FeedSpec:
+        name = item if isinstance(item, str) else item.name
+        if self._block is None:
+            known = names_read_first(self._ops)
+            if name in known:
+                return FeedSpec(name, None, None)
+            raise FeedError(
+                f"feed: no operator reads {name!r} before it is written{hint(name, known)}"
+            )
+        variable = self._block.find_var(name)
+        if variable is None:
+            raise FeedError(
+                f"feed: the block has no variable {name!r}{hint(name, self._block.vars)}"
+            )
+        return FeedSpec(name, variable.shape, variable.dtype)
+
+    def _check_fetch(self, item: Variable | str) -> str:
+        name = item if isinstance(item, str) else item.name
+        known = {
+            n
+            for op in self.ops
+            for side in (op.inputs, op.outputs)
+            for s in side.values()
+            for n in s
+        }
+        if name in known or (self._block is not None and self._block.find_var(name) is not None):
+            return name
+        raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")
+
+
+def _checked_operators(given: Any) -> Iterable[Operator]:
+    if not isinstance(given, Iterable):
+        raise ProgramError(
+            f"Network: must be given a Block or Operators, got {type(given).__name__}; "
+            "pass program.global_block()"
+        )
+    return given
+
+
+def _listed(items: Any, what: str) -> list[Any]:
+    """The items of a feed, fetch or passes argument: names or variables, not one bare name."""
+    if isinstance(items, (str, Variable)) or not isinstance(items, Iterable):
+        raise FeedError(
+            f"Network.compile: {what} must be a list, got {items!r}; write {what}=[{items!r}]"
+        )
+    listed = list(items)
+    for item in listed:
+        if not isinstance(item, (str, Variable)):
+            raise FeedError(f"Network.compile: {what} must hold variables or names, got {item!r}")
+    return listed

@@ -1,0 +1,254 @@
+"""For the authors of plugins: the hooks, and the registrars that they are given.
+
+A plugin is a module, named by an entry point in the group ``opwright.plugins``. It is a table: it
+imports nothing heavy and only *names* what it brings, so that finding plugins stays cheap and
+each object is imported, and each library opened, when it is first used.
+
+>>> @hookimpl
+... def opwright_ops(registry):
+...     registry.add("acme.swish", "opwright_acme.swish:SWISH")
+...     registry.add("acme.cos_sim", "opwright_acme/libacme.so")
+
+What a plugin adds enters together, after all its hooks returned, or not at all. Registrations must
+depend on nothing but the plugin's own files, for an index keeps them between processes: whether a
+device is there, say, is asked when it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Generic, TypeVar
+
+import pluggy
+
+from opwright.errors import PluginError, RegistrationError
+from opwright.registry import (
+    ANY,
+    DeviceRegistration,
+    KernelRegistration,
+    OpRegistration,
+    Package,
+    PassRegistration,
+)
+from opwright.registry import registrations as make
+from opwright.registry.rules import check_op_type, check_target
+
+__all__ = [
+    "hookimpl",
+    "hookspec",
+    "opwright_ops",
+    "opwright_kernels",
+    "opwright_devices",
+    "opwright_passes",
+    "OpRegistrar",
+    "KernelRegistrar",
+    "DeviceRegistrar",
+    "PassRegistrar",
+    "GROUP",
+    "HOOKS",
+]
+
+GROUP: Final = "opwright.plugins"
+"""The entry-point group of plugins."""
+
+HOOKS: Final = ("opwright_ops", "opwright_kernels", "opwright_devices", "opwright_passes")
+"""The names of all hooks, in the order in which they are called."""
+
+hookspec: Final = pluggy.HookspecMarker("opwright")
+"""Marks the specification of a hook; opwright's own are in this module."""
+
+hookimpl: Final = pluggy.HookimplMarker("opwright")
+"""Marks a plugin's function as the implementation of the hook of the same name."""
+
+
+_Registration = TypeVar("_Registration")
+
+
+class _Registrar(Generic[_Registration]):
+    """Collects what one plugin adds; nothing of it counts before every hook has returned."""
+
+    def __init__(self, package: Package) -> None:
+        self.package = package
+        self.additions: list[_Registration] = []
+        self._is_open = True
+
+    def close(self) -> None:
+        """Refuse what comes after the hook has returned."""
+        self._is_open = False
+
+    def _check_open(self, who: str) -> None:
+        if not self._is_open:
+            raise PluginError(
+                f"{who}: a plugin may add only while its hook runs, got it later from "
+                f"{self.package.label}; add everything before the hook returns"
+            )
+
+    def _fail_twice(self, who: str) -> None:
+        raise RegistrationError(
+            f"{who}: registered twice by {self.package.label}; remove one of the two"
+        )
+
+
+class OpRegistrar(_Registrar[OpRegistration]):
+    """What ``opwright_ops`` is given."""
+
+    def add(self, type: str, target: str, hidden: bool = False) -> None:
+        """Add one operator.
+
+        Parameters
+        ----------
+        type : str
+            Operator type, ``"<plugin>.<name>"``; unprefixed only from opwright-std.
+        target : str
+            ``"module:attribute"`` of what ``OpMaker.build`` returned, or the library that has the
+            operator: its path in the package, ``"opwright_acme/libacme.so"``.
+        hidden : bool
+            Left out of listings: a helper of gradients.
+
+        Raises
+        ------
+        RegistrationError
+            For a malformed type or target, a foreign prefix, or a type added twice.
+        """
+        self._check_open(type)
+        registration = make.make_op(type, target, hidden)
+        check_op_type(type, self.package)
+        if any(other.type == type for other in self.additions):
+            self._fail_twice(type)
+        self.additions.append(registration)
+
+
+class KernelRegistrar(_Registrar[KernelRegistration]):
+    """What ``opwright_kernels`` is given."""
+
+    def __init__(self, package: Package) -> None:
+        super().__init__(package)
+        self._by_type: dict[str, list[KernelRegistration]] = {}
+
+    def add(
+        self,
+        op_type: str,
+        *,
+        device: str,
+        dtypes: Sequence[str] | str,
+        kernel: str,
+        library: str | None = None,
+        priority: int = 50,
+        may_reuse: Iterable[tuple[str, str]] = (),
+        capturable: bool = False,
+        deterministic: bool = True,
+        strided: bool = False,
+    ) -> None:
+        """Add one kernel for one or several dtypes, of any plugin's operator.
+
+        Parameters
+        ----------
+        op_type : str
+            The operator's type.
+        device : str
+            Device type: ``"cpu"``, ``"cuda"``; ``"*"`` for any.
+        dtypes : list of str or "*"
+            Canonical names of the dispatch dtypes, or all of them.
+        kernel : str
+            ``"module:attribute"`` of a function of the operator's slots and attributes, or of a
+            class with ``prepare``; or the library that has a kernel of this key: its path in the
+            package, ``"opwright_acme/libacme.so"``. What follows `priority` below is then said by
+            the library, and an error here.
+        library : str, optional
+            Whose implementation it is; by default the plugin's name.
+        priority : int
+            0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
+        may_reuse : list of (str, str)
+            Pairs (output slot, input slot): the output may lie where that input lies.
+        capturable : bool
+            May be recorded in a device graph.
+        deterministic : bool
+            Gives equal bits for equal inputs.
+        strided : bool
+            Takes inputs that are not compact row-major.
+
+        Raises
+        ------
+        RegistrationError
+            For anything malformed, or a key added twice.
+        """
+        self._check_open(op_type)
+        check_target(kernel, op_type, libraries=True)
+        library = self.package.plugin if library is None else library
+        flags = (capturable, deterministic, strided)
+        key = (op_type, device, dtypes, kernel, library)
+        registration = make.make_kernel(*key, priority=priority, may_reuse=may_reuse, flags=flags)
+        siblings = self._by_type.setdefault(op_type, [])
+        for other in siblings:
+            clash = registration.find_clash(other)
+            if clash is not None:
+                self._fail_twice(clash)
+        siblings.append(registration)
+        self.additions.append(registration)
+
+
+class DeviceRegistrar(_Registrar[DeviceRegistration]):
+    """What ``opwright_devices`` is given."""
+
+    def add(self, name: str, target: str) -> None:
+        """Add one device; `target` is ``"module:attribute"`` of the device object.
+
+        Raises
+        ------
+        RegistrationError
+            For a malformed name or target, or a name added twice.
+        """
+        self._check_open(name)
+        registration = make.make_device(name, target)
+        if any(other.name == name for other in self.additions):
+            self._fail_twice(name)
+        self.additions.append(registration)
+
+
+class PassRegistrar(_Registrar[PassRegistration]):
+    """What ``opwright_passes`` is given."""
+
+    def add(self, name: str, *, phase: str, function: str, device: str = ANY) -> None:
+        """Add one pass.
+
+        Parameters
+        ----------
+        name : str
+            By which it is switched; one name for all plugins.
+        phase : str
+            When it runs: canonicalize, fuse, layout or memory.
+        function : str
+            ``"module:attribute"`` of the function.
+        device : str
+            For which device it runs, ``"*"`` for any.
+
+        Raises
+        ------
+        RegistrationError
+            For anything malformed, or a name added twice.
+        """
+        self._check_open(name)
+        registration = make.make_pass(name, phase, function, device)
+        if any(other.name == name for other in self.additions):
+            self._fail_twice(name)
+        self.additions.append(registration)
+
+
+@hookspec
+def opwright_ops(registry: OpRegistrar) -> None:
+    """Name the operators that the plugin brings."""
+
+
+@hookspec
+def opwright_kernels(registry: KernelRegistrar) -> None:
+    """Name the kernels that the plugin brings, for any plugin's operators."""
+
+
+@hookspec
+def opwright_devices(registry: DeviceRegistrar) -> None:
+    """Name the devices that the plugin brings."""
+
+
+@hookspec
+def opwright_passes(registry: PassRegistrar) -> None:
+    """Name the passes that the plugin brings."""

@@ -1,0 +1,329 @@
+"""Blocks of a program: variables by name, and operators in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
+from opwright.meta import Meta, format_shape
+from opwright.names import hint
+from opwright.program.building import make_operator
+from opwright.program.operator import Given, Operator
+from opwright.program.reads import captured_names, check_reads
+from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable
+
+if TYPE_CHECKING:
+    from opwright.program.program import Program
+
+
+class Block:
+    """A part of a program with variables of its own; block 0 is the global one.
+
+    Made by `Program.create_block`. A block sees the variables of the blocks around it, and writes
+    only its own.
+
+    Attributes
+    ----------
+    program : Program
+        The program it is part of.
+    idx : int
+        Its place among the blocks of the program.
+    parent_idx : int or None
+        The block around it, None for the global block.
+    vars : dict of str to Variable
+        Its own variables, in the order in which they were made.
+    ops : list of Operator
+        Its operators, in the order in which they run.
+    """
+
+    __slots__ = ("idx", "ops", "parent_idx", "program", "vars")
+
+    def __init__(self, program: Program, idx: int, parent_idx: int | None) -> None:
+        self.program = program
+        self.idx = idx
+        self.parent_idx = parent_idx
+        self.vars: dict[str, Variable] = {}
+        self.ops: list[Operator] = []
+
+    @property
+    def generation(self) -> int:
+        """A number that rises with every change of the program: plans are kept by it."""
+        return self.program.generation
+
+    @property
+    def parent(self) -> Block | None:
+        """The block around this one."""
+        return None if self.parent_idx is None else self.program.blocks[self.parent_idx]
+
+    def create_var(
+        self,
+        name: str | None = None,
+        shape: Iterable[int | None] | None = None,
+        dtype: object = DEFAULT_DTYPE,
+        *,
+        persistable: bool = False,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+    ) -> Variable:
+        """Return a new variable, or the one of that name where it is declared alike.
+
+        Parameters
+        ----------
+        name : str, optional
+            A fresh name where none is given.
+        shape : sequence of int or None, optional
+            None or -1 for an unknown dimension. Without a shape the variable gets shape and dtype
+            from the operator that writes it.
+        dtype : str or numpy dtype
+            Any dtype of `opwright.dtypes`.
+        persistable : bool
+            Whether the value outlives a run, in a scope.
+        stop_gradient : bool
+            Whether gradients end here.
+        is_data : bool
+            Whether the value is fed.
+
+        Raises
+        ------
+        ShapeError, DtypeError, ProgramError
+            Where the name is taken by a variable that is declared otherwise.
+        """
+        if name is None:
+            name = self.program.unique_name("var")
+        made = Variable(
+            self,
+            name,
+            shape,
+            dtype,
+            persistable=persistable,
+            stop_gradient=stop_gradient,
+            is_data=is_data,
+        )
+        return self._enter(made)
+
+    def create_global_var(self, *args: Any, **kwargs: Any) -> Variable:
+        """Make a variable in the global block; arguments are those of `create_var`."""
+        return self.program.global_block().create_var(*args, **kwargs)
+
+    def create_parameter(
+        self,
+        name: str | None = None,
+        shape: Iterable[int | None] | None = None,
+        dtype: object = DEFAULT_DTYPE,
+        *,
+        trainable: bool = True,
+        stop_gradient: bool = False,
+        initializer: Any = None,
+        optimize: Any = None,
+        regularizer: Any = None,
+    ) -> Parameter:
+        """Return a new parameter in the global block, or the one of that name and shape.
+
+        Parameters
+        ----------
+        name : str, optional
+            A fresh name ending in ``_param`` where none is given.
+        shape : sequence of int or None, optional
+            May be unknown until it is set, before the first run.
+        dtype : str or numpy dtype
+            Any dtype of `opwright.dtypes`.
+        trainable : bool
+            Whether `append_backward` serves it unasked.
+        stop_gradient : bool
+            Whether gradients end here.
+        initializer, optimize, regularizer : object
+            Kept for layers and optimizers.
+        """
+        block = self.program.global_block()
+        if name is None:
+            name = f"{self.program.unique_name('var')}_param"
+        made = Parameter(block, name, shape, dtype, trainable=trainable)
+        made.stop_gradient = stop_gradient
+        made.initializer, made.optimize, made.regularizer = initializer, optimize, regularizer
+        found = block._enter(made)
+        if not isinstance(found, Parameter):
+            raise ProgramError(f"create_parameter: {found!r} exists and is no parameter")
+        return found
+
+    def _enter(self, made: Variable) -> Variable:
+        """Enter a declared variable, or return the one that is declared alike."""
+        name: object = made.name
+        if not isinstance(name, str) or not name:
+            raise ProgramError(f"create_var: a name is a str that is not empty, got {name!r}")
+        old = self.vars.get(name)
+        if old is None:
+            outer = self.find_var(name)
+            if outer is not None:
+                raise ProgramError(
+                    f"create_var: {name!r} is {outer!r} of the enclosing block {outer.block.idx}; "
+                    "take another name"
+                )
+            self.vars[name] = made
+            self.program.note_name(name)
+            return made
+        _check_alike(old, made)
+        return old
+
+    def define_var(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
+        """Give a variable, new or not, the shape and dtype that were inferred for it."""
+        variable = self.vars.get(name)
+        if variable is None:
+            self.vars[name] = Variable.of(self, name, shape, dtype)
+            self.program.note_name(name)
+        else:
+            variable.shape = shape
+            variable.dtype = dtype
+
+    def find_var(self, name: str) -> Variable | None:
+        """Return the variable of that name in this block or those around it, None without one."""
+        block: Block | None = self
+        while block is not None:
+            variable = block.vars.get(name)
+            if variable is not None:
+                return variable
+            block = block.parent
+        return None
+
+    def var(self, name: str) -> Variable:
+        """Return the variable of that name in this block or those around it.
+
+        Raises
+        ------
+        VariableNotFoundError
+            Where there is none; the message names the nearest.
+        """
+        return self.get_var(name, f"block {self.idx}")
+
+    def get_var(self, name: str, asker: str) -> Variable:
+        """Return what `var` returns; an error begins with `asker`."""
+        variable = self.find_var(name)
+        if variable is None:
+            known: dict[str, None] = {}
+            block: Block | None = self
+            while block is not None:
+                known.update(dict.fromkeys(block.vars))
+                block = block.parent
+            raise VariableNotFoundError(
+                f"{asker}: no such variable, got {name!r}{hint(name, known, 'variables')}"
+            )
+        return variable
+
+    def append_op(
+        self,
+        type: str,
+        inputs: Mapping[str, Given] | None = None,
+        outputs: Mapping[str, Given] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Operator:
+        """Check an operator, infer the shapes of its outputs, and add it at the end.
+
+        Parameters
+        ----------
+        type : str
+            The operator type.
+        inputs, outputs : mapping, optional
+            Slot to a Variable, a name, or a list of these. Output variables that do not exist are
+            made, with the shape and dtype that are inferred. Outputs that are not given and not
+            optional get fresh names; an aliased one is the variable of its input. A random
+            operator gets `@step` as its step unless that is given, or declined with None.
+        attrs : mapping, optional
+            Attributes; a block attribute takes a Block.
+
+        Returns
+        -------
+        Operator
+            Its outputs are found by ``op.output(slot)``.
+
+        Raises
+        ------
+        OperatorNotFoundError, SlotError, AttributeTypeError, AttributeValueError
+            For what the operator does not know, or lacks.
+        VariableNotFoundError
+            For an input that names no variable.
+        ShapeError, DtypeError
+            For inputs that do not fit, and outputs that exist with another shape or dtype.
+        """
+        op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
+        self.ops.append(op)
+        self.program.touch()
+        return op
+
+    def prepend_op(
+        self,
+        type: str,
+        inputs: Mapping[str, Given] | None = None,
+        outputs: Mapping[str, Given] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Operator:
+        """Add an operator before all others; everything else is as in `append_op`."""
+        op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
+        self.ops.insert(0, op)
+        self.program.touch()
+        return op
+
+    def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:
+        """Return the metas of variables that leave the block of that index."""
+        body = self.program.block(index)
+        found = []
+        for name in names:
+            meta = body.var(name).meta
+            if meta is None:
+                raise ShapeError(
+                    f"block {index}: what leaves a block must have a known number of dimensions, "
+                    f"got {body.var(name)!r}; give its inputs shapes first"
+                )
+            found.append(meta)
+        return found
+
+    def captured(self) -> tuple[str, ...]:
+        """Return the names of outer variables that the block and those within it read, in order."""
+        return captured_names(self)
+
+    def check_reads(
+        self, feeds: Iterable[str] | None = None, operators: Sequence[Operator] | None = None
+    ) -> None:
+        """Raise where an operator reads a variable that nobody has written.
+
+        Parameters
+        ----------
+        feeds : iterable of str, optional
+            Names that are fed. Without it, all data variables are.
+        operators : sequence of Operator, optional
+            The operators of this block that will run; all of them by default.
+
+        Raises
+        ------
+        ProgramError
+            Names operator, index and variable.
+        FeedError
+            Where the variable is data that is not fed.
+        """
+        check_reads(self, feeds, self.ops if operators is None else operators)
+
+    def parameters(self) -> Iterator[Parameter]:
+        """The parameters of this block, in order."""
+        return (var for var in self.vars.values() if isinstance(var, Parameter))
+
+    def __repr__(self) -> str:
+        return f"Block({self.idx}, {len(self.vars)} variables, {len(self.ops)} operators)"
+
+    def __str__(self) -> str:
+        from opwright.program.text import format_block
+
+        return format_block(self)
+
+
+def _check_alike(old: Variable, made: Variable) -> None:
+    if made.shape is not None and old.shape is not None and old.shape != made.shape:
+        raise ShapeError(
+            f"create_var: {old!r} exists with another shape, got {format_shape(made.shape)}; "
+            "take another name"
+        )
+    if old.dtype != made.dtype and (made.shape is not None or made.dtype != DEFAULT_DTYPE):
+        raise DtypeError(
+            f"create_var: {old!r} exists with another dtype, got {made.dtype}; take another name"
+        )
+    if old.is_parameter != made.is_parameter or (made.persistable and not old.persistable):
+        what = "a parameter" if made.is_parameter else "persistable"
+        raise ProgramError(f"create_var: {old!r} exists and is not {what}; take another name")

@@ -1,0 +1,106 @@
+"""The default programs and scope, and the guards that replace them within a ``with`` block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opwright._runtime import Scope
+    from opwright.program.program import Program
+
+_PROGRAMS: ContextVar[tuple[Program, Program] | None] = ContextVar("programs", default=None)
+_SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
+_PREFIX: ContextVar[str] = ContextVar("prefix", default="")
+
+# Made at first use, once for the process; guards never change them.
+_DEFAULTS: dict[str, Any] = {}
+
+
+def _programs() -> tuple[Program, Program]:
+    guarded = _PROGRAMS.get()
+    if guarded is not None:
+        return guarded
+    from opwright.program.program import Program
+
+    return _DEFAULTS.setdefault("programs", (Program(), Program()))  # type: ignore[no-any-return]
+
+
+def default_main_program() -> Program:
+    """Return the program that layers and operators append to."""
+    return _programs()[0]
+
+
+def default_startup_program() -> Program:
+    """Return the program that initialises what the main program keeps in the scope."""
+    return _programs()[1]
+
+
+@contextmanager
+def program_guard(
+    main: Program, startup: Program | None = None
+) -> Iterator[tuple[Program, Program]]:
+    """Make programs the default ones within a ``with`` block, for this thread or task only.
+
+    Parameters
+    ----------
+    main : Program
+        What layers append to.
+    startup : Program, optional
+        What initialisers append to; the current one by default.
+
+    Yields
+    ------
+    (Program, Program)
+        Both.
+    """
+    programs = (main, default_startup_program() if startup is None else startup)
+    token = _PROGRAMS.set(programs)
+    try:
+        yield programs
+    finally:
+        _PROGRAMS.reset(token)
+
+
+@contextmanager
+def name_guard(prefix: str) -> Iterator[str]:
+    """Begin the fresh names of programs with ``<prefix>/`` within a ``with`` block; guards nest.
+
+    Yields
+    ------
+    str
+        The whole prefix.
+    """
+    whole = f"{_PREFIX.get()}{prefix}/"
+    token = _PREFIX.set(whole)
+    try:
+        yield whole
+    finally:
+        _PREFIX.reset(token)
+
+
+def current_prefix() -> str:
+    """Return what fresh names begin with: "" or ``"encoder/"``."""
+    return _PREFIX.get()
+
+
+def default_scope() -> Scope:
+    """Return the scope where networks keep what outlives a run, unless they are given another."""
+    guarded = _SCOPE.get()
+    if guarded is not None:
+        return guarded
+    from opwright._runtime import Scope
+
+    return _DEFAULTS.setdefault("scope", Scope())  # type: ignore[no-any-return]
+
+
+@contextmanager
+def scope_guard(scope: Scope) -> Iterator[Scope]:
+    """Make a scope the default one within a ``with`` block, for this thread or task only."""
+    token = _SCOPE.set(scope)
+    try:
+        yield scope
+    finally:
+        _SCOPE.reset(token)

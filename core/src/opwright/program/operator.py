@@ -1,0 +1,252 @@
+"""Operators of a program: a type, the names in each slot, and complete attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from opwright.errors import SlotError
+from opwright.names import hint
+from opwright.program.variable import Variable
+from opwright.proto import AttrType
+
+if TYPE_CHECKING:
+    from opwright.definition import OpDefinition
+    from opwright.program.block import Block
+    from opwright.proto import AttrValue, OpProto, VarProto
+    from opwright.registry import OpRegistry, Package
+
+Names = tuple[str, ...]
+Slots = dict[str, Names]
+Given = Variable | str | Iterable[Variable | str] | None
+"""What may be given for a slot: a variable, its name, a list of these, or None where absent."""
+
+
+def definition_of(op_type: str) -> OpDefinition:
+    """Return the definition of an operator type in the current Context.
+
+    Raises
+    ------
+    OperatorNotFoundError
+        Where no plugin brings it; the message names the nearest type.
+    """
+    return _operators().get(op_type)
+
+
+def package_of(op_type: str) -> Package:
+    """Return the plugin that brings an operator type."""
+    return _operators().package_of(op_type)
+
+
+def _operators() -> OpRegistry:
+    # The one place where a program asks the rooms above it, at the latest moment.
+    from opwright.context import current_context
+
+    registry: OpRegistry = current_context().ops
+    return registry
+
+
+class Operator:
+    """One operator: which variables it reads and writes, by name, and its attributes.
+
+    Made by `Block.append_op`, or on its own for a `Network`::
+
+        Operator("sgd", param="w", grad="w_grad", learning_rate="lr", param_out="w")
+
+    An operator of its own has no block: shapes are inferred when it is run.
+
+    Attributes
+    ----------
+    type : str
+        The operator type.
+    inputs, outputs : dict of str to tuple of str
+        Variable names by slot, in the order of the OpProto; absent slots are not in it.
+    attrs : dict
+        Complete and checked, in the order of the OpProto: defaults filled in, absent ones left out.
+    definition : OpDefinition
+        What the operator means.
+    block : Block or None
+        The block that holds it.
+    """
+
+    __slots__ = ("attrs", "block", "definition", "inputs", "outputs", "type")
+
+    def __init__(self, type: str, /, **slots_and_attrs: Any) -> None:
+        definition = definition_of(type)
+        inputs, outputs, attrs = _split(definition.proto, slots_and_attrs)
+        self.type = type
+        self.definition = definition
+        self.inputs = bind_slots(type, definition.proto.inputs, inputs)
+        self.outputs = bind_slots(type, definition.proto.outputs, outputs)
+        self.attrs: dict[str, AttrValue] = definition.proto.fill_attrs(attrs)
+        self.block: Block | None = None
+        self.outputs = fill_outputs(definition.proto, self.inputs, self.outputs, str, False)
+        definition.check_slots(self.inputs, self.outputs)
+
+    @classmethod
+    def make(
+        cls,
+        block: Block | None,
+        definition: OpDefinition,
+        inputs: Slots,
+        outputs: Slots,
+        attrs: dict[str, AttrValue],
+    ) -> Operator:
+        """Return an operator of parts that were checked before."""
+        op = object.__new__(cls)
+        op.type = definition.proto.type
+        op.definition = definition
+        op.inputs = inputs
+        op.outputs = outputs
+        op.attrs = attrs
+        op.block = block
+        return op
+
+    def input(self, slot: str) -> Names:
+        """Return the names in an input slot, () where it is absent."""
+        names = self.inputs.get(slot)
+        if names is None:
+            self.definition.proto.input(slot)
+            return ()
+        return names
+
+    def output(self, slot: str) -> Names:
+        """Return the names in an output slot, () where it is absent."""
+        names = self.outputs.get(slot)
+        if names is None:
+            self.definition.proto.output(slot)
+            return ()
+        return names
+
+    def attr(self, name: str) -> AttrValue | None:
+        """Return the value of an attribute, None where it is absent."""
+        value = self.attrs.get(name)
+        if value is None:
+            self.definition.proto.attr(name)
+        return value
+
+    def input_names(self) -> Iterator[str]:
+        """Every name that the operator reads, slot by slot."""
+        for names in self.inputs.values():
+            yield from names
+
+    def output_names(self) -> Iterator[str]:
+        """Every name that the operator writes, slot by slot."""
+        for names in self.outputs.values():
+            yield from names
+
+    def block_attrs(self) -> dict[str, int]:
+        """Return the indices of the sub-blocks, by attribute."""
+        return {
+            attr.name: self.attrs[attr.name]  # type: ignore[misc]
+            for attr in self.definition.proto.attrs
+            if attr.type is AttrType.BLOCK and attr.name in self.attrs
+        }
+
+    def __repr__(self) -> str:
+        from opwright.program.text import format_operator
+
+        return format_operator(self)
+
+
+def _split(
+    proto: OpProto, given: Mapping[str, Any]
+) -> tuple[dict[str, Given], dict[str, Given], dict[str, Any]]:
+    """Tell inputs, outputs and attributes apart by their names."""
+    parts: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = ({}, {}, {})
+    known: tuple[Mapping[str, object], ...] = (
+        proto.input_slots,
+        proto.output_slots,
+        proto.attr_protos,
+    )
+    for name, value in given.items():
+        for part, names in zip(parts, known, strict=True):
+            if name in names:
+                part[name] = value
+                break
+        else:
+            every = [*proto.input_slots, *proto.output_slots, *proto.attr_protos]
+            raise SlotError(
+                f"{proto.type}: unknown slot or attribute, got {name!r}"
+                f"{hint(name, every, 'slots and attributes')}"
+            )
+    return parts
+
+
+def names_of(op_type: str, slot: str, given: object) -> Names:
+    """Return what was given for a slot as a tuple of names.
+
+    Raises
+    ------
+    SlotError
+        Where something is neither a Variable nor a name.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, list | tuple):
+        return tuple([_name_of(op_type, slot, item) for item in given])
+    return (_name_of(op_type, slot, given),)
+
+
+def _name_of(op_type: str, slot: str, item: object) -> str:
+    if isinstance(item, Variable):
+        return item.name
+    if isinstance(item, str) and item:
+        return item
+    raise SlotError(
+        f"{op_type}: {slot} must be a Variable, a name, or a list of these, got {item!r}"
+    )
+
+
+def bind_slots(op_type: str, slots: tuple[VarProto, ...], given: Mapping[str, Given]) -> Slots:
+    """Return the names in the slots that were given, in the order of the OpProto.
+
+    Unknown slots come last, for `OpDefinition.check_slots` to report.
+    """
+    bound: Slots = {}
+    for slot in slots:
+        value = given.get(slot.name)
+        if type(value) is str and value:  # the most common form, at a third of the time
+            bound[slot.name] = (value,)
+        elif value is not None and (names := names_of(op_type, slot.name, value)):
+            bound[slot.name] = names
+    if len(bound) != len(given):
+        for name, value in given.items():
+            if name not in bound and (names := names_of(op_type, name, value)):
+                bound[name] = names
+    return bound
+
+
+def fill_outputs(
+    proto: OpProto, inputs: Slots, outputs: Slots, fresh: Callable[[str], str], every: bool
+) -> Slots:
+    """Return the outputs, in order, with names for missing ones that the operator always writes.
+
+    An aliased output is the variable of its input; an intermediate one is named
+    ``<first output>/<slot>``, and with `every` so are all others but lists and optional ones.
+
+    Parameters
+    ----------
+    proto : OpProto
+        Gives the slots.
+    inputs, outputs : dict
+        Bound slots.
+    fresh : callable
+        From a name to one like it that is not taken.
+    every : bool
+        Whether outputs that are not intermediate are named too.
+    """
+    filled: Slots = {}
+    for slot in proto.outputs:
+        names = outputs.get(slot.name)
+        if names is None and not slot.optional:
+            if slot.aliases is not None:
+                names = inputs.get(slot.aliases)
+            elif not slot.duplicable and (every or slot.intermediate):
+                base = next(iter(filled.values()), (proto.type,))[0]
+                names = (fresh(f"{base}/{slot.name}"),)
+        if names:
+            filled[slot.name] = names
+    for name in outputs:
+        filled.setdefault(name, outputs[name])
+    return filled

@@ -1,0 +1,203 @@
+"""Programs: a tree of blocks that describes a computation, apart from how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
+from opwright.names import UniqueNames
+from opwright.program.block import Block
+from opwright.program.guards import current_prefix
+from opwright.program.variable import Parameter, Variable
+from opwright.vocabulary import STEP
+
+_SEED_MAX = 2**63 - 1
+
+
+class Program:
+    """Blocks, the first of which is global; a network runs them, `append_backward` extends them.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random numbers, in [0, 2**63). An operator of seed 0 takes the program's.
+
+    Attributes
+    ----------
+    blocks : list of Block
+        Block 0 is the global one.
+    """
+
+    __slots__ = (
+        "_current_idx",
+        "_generation",
+        "_names",
+        "_seed",
+        "_streams",
+        "_unique",
+        "blocks",
+    )
+
+    def __init__(self, seed: int = 0) -> None:
+        self._generation = 0
+        self._names: set[str] = set()
+        self._unique = UniqueNames()
+        self._streams = 0
+        self._current_idx = 0
+        self.blocks = [Block(self, 0, None)]
+        self.seed = seed
+
+    @property
+    def seed(self) -> int:
+        """Seed of the random numbers; the same seed gives the same run."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+            raise AttributeTypeError(f"program: seed must be an int, got {seed!r}")
+        if not 0 <= seed <= _SEED_MAX:
+            raise AttributeValueError(f"program: seed must be in [0, 2**63), got {seed}")
+        self._seed = int(seed)
+        self.touch()
+
+    @property
+    def generation(self) -> int:
+        """A number that rises with every change, so that plans can be kept until then."""
+        return self._generation
+
+    def touch(self) -> None:
+        """Note that something changed; code that changes operators or attributes calls it."""
+        self._generation += 1
+
+    def global_block(self) -> Block:
+        """Return block 0, where parameters live."""
+        return self.blocks[0]
+
+    def current_block(self) -> Block:
+        """Return the block that is being built."""
+        return self.blocks[self._current_idx]
+
+    def block(self, index: int) -> Block:
+        """Return a block by its index."""
+        if not 0 <= index < len(self.blocks):
+            raise ProgramError(
+                f"program: a block index must be in [0, {len(self.blocks)}), got {index}"
+            )
+        return self.blocks[index]
+
+    def create_block(self, parent_idx: int | None = None) -> Block:
+        """Return a new block, which becomes the current one until `rollback`.
+
+        Parameters
+        ----------
+        parent_idx : int, optional
+            The block around it; the current one by default.
+        """
+        parent = self.current_block() if parent_idx is None else self.block(parent_idx)
+        block = Block(self, len(self.blocks), parent.idx)
+        self.blocks.append(block)
+        self._current_idx = block.idx
+        self.touch()
+        return block
+
+    def rollback(self) -> Block:
+        """Make the block around the current one current, and return it."""
+        parent_idx = self.current_block().parent_idx
+        if parent_idx is None:
+            raise ProgramError(
+                "program: rollback leaves a block that create_block began, got the global block"
+            )
+        self._current_idx = parent_idx
+        return self.current_block()
+
+    def unique_name(self, prefix: str) -> str:
+        """Return ``<guard prefix><prefix>_<n>``, which no variable of the program has."""
+        return self._unique.make(current_prefix() + prefix, self._names.__contains__)
+
+    def free_name(self, name: str) -> str:
+        """Return `name` where it is free, or else ``<name>_<n>`` with the first n that is."""
+        if name not in self._names:
+            return name
+        return self._unique.make(name, self._names.__contains__)
+
+    def note_name(self, name: str) -> None:
+        """Note that a variable of this name exists."""
+        self._names.add(name)
+        self._generation += 1
+
+    def next_stream(self) -> int:
+        """Return the number of a random operator's stream; no two of a program get the same."""
+        stream = self._streams
+        self._streams += 1
+        return stream
+
+    def peek_stream(self) -> int:
+        """Return what `next_stream` will return."""
+        return self._streams
+
+    def restore_streams(self, next_stream: int) -> None:
+        """Set what `next_stream` will return: a program that was read goes on counting."""
+        self._streams = next_stream
+
+    def step_variable(self) -> Variable:
+        """Return ``@step``, the persistable that counts runs for random operators."""
+        block = self.global_block()
+        found = block.vars.get(STEP)
+        if found is not None:
+            return found
+        return block.create_var(STEP, [1], "int64", persistable=True, stop_gradient=True)
+
+    def parameters(self) -> list[Parameter]:
+        """Return all parameters, in the order in which they were made."""
+        return list(self.global_block().parameters())
+
+    def infer_shapes(self) -> None:
+        """Infer the shapes and dtypes of all outputs anew, from data and persistable variables.
+
+        Call it after the shape of a data variable or parameter was set.
+        """
+        from opwright.program.rewriting import infer_block
+
+        infer_block(self.global_block())
+
+    def clone(self) -> Program:
+        """Return a program like this one that shares nothing that changes."""
+        from opwright.program.rewriting import clone_program
+
+        return clone_program(self)
+
+    def prune(self, targets: Variable | str | Iterable[Variable | str]) -> Program:
+        """Return a new program with only what computes the targets.
+
+        Parameters
+        ----------
+        targets : Variable, name, or list of these
+            Variables of the global block.
+        """
+        from opwright.program.rewriting import prune_program
+
+        return prune_program(self, targets)
+
+    def to_proto(self) -> Any:
+        """Return the program as a protobuf message, ProgramDesc."""
+        from opwright.program.serialize import program_to_proto
+
+        return program_to_proto(self)
+
+    @staticmethod
+    def from_proto(message: Any) -> Program:
+        """Return the program that a ProgramDesc, or its bytes, describes."""
+        from opwright.program.serialize import program_from_proto
+
+        return program_from_proto(message)
+
+    def __repr__(self) -> str:
+        ops = sum(len(block.ops) for block in self.blocks)
+        return f"Program({len(self.blocks)} blocks, {ops} operators)"
+
+    def __str__(self) -> str:
+        from opwright.program.text import format_program
+
+        return format_program(self)

@@ -1,0 +1,80 @@
+"""Which operators read what: variables read before they are written, variables of outer blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from opwright.control import Loop
+from opwright.errors import FeedError, ProgramError
+
+if TYPE_CHECKING:
+    from opwright.program.block import Block
+    from opwright.program.operator import Operator
+    from opwright.program.variable import Variable
+
+
+def captured_names(block: Block) -> tuple[str, ...]:
+    """Return the outer names that a block and the blocks within it read, in order of first use."""
+    names: dict[str, None] = {}
+    for op in block.ops:
+        for name in op.input_names():
+            if name not in block.vars:
+                names[name] = None
+    return tuple(names)
+
+
+def check_reads(block: Block, feeds: Iterable[str] | None, operators: Sequence[Operator]) -> None:
+    """Raise for the first operator that reads what is neither given nor written before it.
+
+    See `Block.check_reads`.
+    """
+    fed = None if feeds is None else frozenset(feeds)
+    _check_block(block, fed, operators, set() if fed is None else set(fed))
+
+
+def _check_block(
+    block: Block, feeds: frozenset[str] | None, operators: Sequence[Operator], ready: set[str]
+) -> None:
+    for index, op in enumerate(operators):
+        for slot, names in op.inputs.items():
+            for name in names:
+                if name not in ready:
+                    where = f"{op.type} (operator {index} of block {block.idx}): {slot}"
+                    _check_given(block, feeds, where, name)
+                    ready.add(name)
+        for body_index in op.block_attrs().values():
+            body = block.program.block(body_index)
+            # What a body writes nobody outside it sees; what it captures is an input of `op`.
+            _check_block(body, feeds, body.ops, set(op.input_names()) | _carried(op))
+        ready.update(op.output_names())
+
+
+def _carried(op: Operator) -> set[str]:
+    """The variables of a loop's body that are written before each turn."""
+    control = op.definition.control
+    names = op.attr(control.block_inputs) if isinstance(control, Loop) else ()
+    return {name for name in names if isinstance(name, str)} if isinstance(names, tuple) else set()
+
+
+def _check_given(block: Block, feeds: frozenset[str] | None, where: str, name: str) -> None:
+    variable = block.find_var(name)
+    if variable is None:
+        raise ProgramError(f"{where} reads {name!r}, which is no variable of the block")
+    if variable.persistable or (variable.is_data and feeds is None):
+        return
+    if variable.is_data:
+        raise FeedError(
+            f"{where} reads the data variable {name!r}, which is not fed; add it to feed"
+        )
+    raise ProgramError(
+        f"{where} reads {name!r} before it is written{_writer(variable)}; "
+        "feed it, make it persistable, or append the operator that writes it first"
+    )
+
+
+def _writer(variable: Variable) -> str:
+    for index, op in enumerate(variable.block.ops):
+        if variable.name in op.output_names():
+            return f", got its first write by {op.type} (operator {index})"
+    return ", got no operator that writes it"

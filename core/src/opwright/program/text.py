@@ -1,0 +1,155 @@
+"""Programs as text that a person can read; defaults and what core wires by itself are left out."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from opwright.program.variable import Variable, describe_type
+from opwright.proto import AttrType
+from opwright.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
+
+if TYPE_CHECKING:
+    from opwright.program.block import Block
+    from opwright.program.operator import Operator
+    from opwright.program.program import Program
+    from opwright.proto import VarProto
+
+_INDENT = "  "
+_MAX_COLUMN = 72
+"""Result types stand in one column up to here; a longer line has its own after two spaces."""
+
+
+def format_program(program: Program) -> str:
+    """Return the blocks of a program, one after the other."""
+    owners = {
+        body: (block, op, attr)
+        for block in program.blocks
+        for op in block.ops
+        for attr, body in op.block_attrs().items()
+    }
+    parts = []
+    for block in program.blocks:
+        title = f"block {block.idx}"
+        if block.idx in owners:
+            outer, op, attr = owners[block.idx]
+            title += f", {attr} of {op.type} in block {outer.idx}"
+        parts.append(_format_titled(block, title))
+    return "\n\n".join(parts)
+
+
+def format_block(block: Block) -> str:
+    """Return one block: what it is given, then its operators."""
+    return _format_titled(block, f"block {block.idx}")
+
+
+def _format_titled(block: Block, title: str) -> str:
+    lines = [f"{title}:"]
+    given = _format_given(block)
+    ops = _format_operators(block)
+    lines.extend(_INDENT + line for line in given)
+    if given and ops:
+        lines.append("")
+    lines.extend(_INDENT + line for line in ops)
+    if not given and not ops:
+        lines.append(f"{_INDENT}(empty)")
+    return "\n".join(lines)
+
+
+def _format_given(block: Block) -> list[str]:
+    """The variables that no operator of the block makes, in columns."""
+    written = {name for op in block.ops for name in op.output_names()}
+    rows = []
+    for variable in block.vars.values():
+        if variable.persistable or variable.is_data or variable.name not in written:
+            rows.append((_kind(variable), variable.name, describe_type(variable), _notes(variable)))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    return [
+        f"{kind:<{widths[0]}} {name:<{widths[1]}} {type_:<{widths[2]}} {notes}".rstrip()
+        for kind, name, type_, notes in rows
+    ]
+
+
+def _kind(variable: Variable) -> str:
+    if variable.is_parameter:
+        return "param"
+    if variable.is_data:
+        return "data"
+    return "state" if variable.persistable else "var"
+
+
+def _notes(variable: Variable) -> str:
+    notes = []
+    if not getattr(variable, "trainable", True):
+        notes.append("not trainable")
+    if variable.stop_gradient and variable.name != STEP:
+        notes.append("no gradient")
+    return ", ".join(notes)
+
+
+def _format_operators(block: Block) -> list[str]:
+    calls = [format_operator(op) for op in block.ops]
+    fitting = [len(call) for call in calls if len(call) <= _MAX_COLUMN]
+    column = max(fitting, default=0)
+    lines = []
+    for op, call in zip(block.ops, calls):
+        results = _format_results(op)
+        lines.append(f"{call:<{column}}  -> {results}" if results else call)
+    return lines
+
+
+def _format_results(op: Operator) -> str:
+    """Types of the main outputs; those that only the gradient needs would bury them."""
+    if op.block is None:
+        return ""
+    shown = []
+    for slot in op.definition.proto.outputs:
+        if slot.intermediate:
+            continue
+        for name in op.outputs.get(slot.name, ()):
+            variable = op.block.find_var(name)
+            shown.append("?" if variable is None else describe_type(variable))
+    return ", ".join(shown)
+
+
+def format_operator(op: Operator) -> str:
+    """Return one operator as a call: ``out = fc(x, weight=w, activation="relu")``."""
+    proto = op.definition.proto
+    arguments = []
+    positional = True
+    for slot in proto.inputs:
+        names = op.inputs.get(slot.name, ())
+        if not names or (slot.name == STEP_SLOT and names == (STEP,)):
+            positional = False
+            continue
+        positional = positional and (slot is proto.inputs[0] or slot.name == "y")
+        text = _format_names(slot, names)
+        arguments.append(text if positional else f"{slot.name}={text}")
+    for attr in proto.attrs:
+        value = op.attrs.get(attr.name)
+        hidden = attr.name == STREAM_ATTR and SEED_ATTR in proto.attr_protos
+        if value is not None and value != attr.default and not hidden:
+            arguments.append(f"{attr.name}={_format_value(attr.type, value)}")
+    call = f"{op.type}({', '.join(arguments)})"
+    outputs = [_format_names(slot, op.outputs.get(slot.name, ())) for slot in proto.outputs]
+    while outputs and outputs[-1] == "_":
+        outputs.pop()
+    return f"{', '.join(outputs)} = {call}" if outputs else call
+
+
+def _format_names(slot: VarProto, names: tuple[str, ...]) -> str:
+    if not names:
+        return "_"
+    return f"[{', '.join(names)}]" if slot.duplicable else names[0]
+
+
+def _format_value(type: AttrType, value: Any) -> str:
+    if type is AttrType.BLOCK:
+        return f"block {value}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(_format_value(type.element, item) for item in value)}]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, float) and math.isfinite(value) and abs(value) >= 1e16:
+        return f"{value:g}"
+    return repr(value)

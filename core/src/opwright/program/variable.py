@@ -1,0 +1,217 @@
+"""Variables of a program: a name, a shape and a dtype in a block; parameters are trained."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from opwright.dtypes import canonical_dtype
+from opwright.errors import ShapeError
+from opwright.meta import Meta
+
+if TYPE_CHECKING:
+    from opwright.program.block import Block
+
+UNKNOWN_DIM: Final = -1
+"""A dimension that is known only when the program runs."""
+
+DEFAULT_DTYPE: Final = "float32"
+"""The dtype of a variable that nobody gave one."""
+
+
+def normalize_shape(name: str, shape: Iterable[int | None] | None) -> tuple[int, ...] | None:
+    """Return the shape as a tuple of ints, unknown dimensions (None or -1) as -1.
+
+    Raises
+    ------
+    ShapeError
+        Where a dimension is no integer, or below -1.
+    """
+    if shape is None:
+        return None
+    if isinstance(shape, str | bytes):
+        raise ShapeError(f"{name}: a shape is a sequence of ints, got {shape!r}")
+    try:
+        return tuple(_normalize_dim(name, dim) for dim in shape)
+    except TypeError:
+        raise ShapeError(f"{name}: a shape is a sequence of ints, got {shape!r}") from None
+
+
+def _normalize_dim(name: str, dim: int | None) -> int:
+    if dim is None:
+        return UNKNOWN_DIM
+    if isinstance(dim, bool):
+        raise ShapeError(f"{name}: a dimension is an int, got {dim!r}")
+    value = operator.index(dim)
+    if value < UNKNOWN_DIM:
+        raise ShapeError(f"{name}: a dimension is at least 0, or -1 where unknown, got {value}")
+    return value
+
+
+class Variable:
+    """A value of a program, known by its name in a block.
+
+    Made by `Block.create_var` and, for outputs, by `Block.append_op`.
+
+    Attributes
+    ----------
+    block : Block
+        Where the variable lives.
+    name : str
+        Unique in the block and in those around it.
+    shape : tuple of int, or None
+        -1 stands for an unknown dimension, None for an unknown number of dimensions.
+    dtype : str
+        Canonical name.
+    persistable : bool
+        Whether the value outlives a run, in a scope.
+    stop_gradient : bool
+        Whether no gradient flows to or through the variable.
+    is_data : bool
+        Whether the value is given from outside, as a feed.
+    """
+
+    __slots__ = (
+        "_dtype",
+        "_persistable",
+        "_shape",
+        "block",
+        "is_data",
+        "name",
+        "stop_gradient",
+    )
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Iterable[int | None] | None = None,
+        dtype: object = DEFAULT_DTYPE,
+        *,
+        persistable: bool = False,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+    ) -> None:
+        self.block = block
+        self.name = name
+        self._shape = normalize_shape(name, shape)
+        self._dtype = canonical_dtype(dtype)
+        self._persistable = persistable
+        self.stop_gradient = stop_gradient
+        self.is_data = is_data
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Dimensions; -1 is an unknown one, None an unknown number of them."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Iterable[int | None] | None) -> None:
+        self._shape = normalize_shape(self.name, shape)
+        self.block.program.touch()
+
+    @property
+    def dtype(self) -> str:
+        """Canonical name of the dtype."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: object) -> None:
+        self._dtype = canonical_dtype(dtype)
+        self.block.program.touch()
+
+    @property
+    def persistable(self) -> bool:
+        """Whether the value outlives a run."""
+        return self._persistable
+
+    @persistable.setter
+    def persistable(self, persistable: bool) -> None:
+        self._persistable = persistable
+        self.block.program.touch()
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether this is a `Parameter`."""
+        return False
+
+    @property
+    def meta(self) -> Meta | None:
+        """Shape and dtype, or None while the number of dimensions is unknown."""
+        shape = self._shape
+        return None if shape is None else Meta(shape, self._dtype)
+
+    @classmethod
+    def of(cls, block: Block, name: str, shape: tuple[int, ...] | None, dtype: str) -> Variable:
+        """Return a variable of parts that were checked before."""
+        variable = object.__new__(cls)
+        variable.block = block
+        variable.name = name
+        variable._shape = shape
+        variable._dtype = dtype
+        variable._persistable = False
+        variable.stop_gradient = False
+        variable.is_data = False
+        return variable
+
+    def copy_to(self, block: Block) -> Variable:
+        """Return a variable like this one that belongs to `block`, without entering it there."""
+        twin = object.__new__(type(self))
+        for slot in Variable.__slots__:
+            setattr(twin, slot, getattr(self, slot))
+        twin.block = block
+        return twin
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {describe_type(self)})"
+
+
+class Parameter(Variable):
+    """A persistable variable that training changes; it lives in the global block.
+
+    Attributes
+    ----------
+    trainable : bool
+        Whether `append_backward` serves it unasked.
+    initializer, optimize, regularizer : object
+        Free for the layers and optimizers that use them; core does not look at them, and they are
+        not saved.
+    """
+
+    __slots__ = ("initializer", "optimize", "regularizer", "trainable")
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Iterable[int | None] | None = None,
+        dtype: object = DEFAULT_DTYPE,
+        *,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(block, name, shape, dtype, persistable=True)
+        self.trainable = trainable
+        self.initializer: Any = None
+        self.optimize: Any = None
+        self.regularizer: Any = None
+
+    @property
+    def is_parameter(self) -> bool:
+        """True."""
+        return True
+
+    def copy_to(self, block: Block) -> Parameter:
+        """Return a parameter like this one that belongs to `block`, without entering it there."""
+        twin = super().copy_to(block)
+        for slot in Parameter.__slots__:
+            setattr(twin, slot, getattr(self, slot))
+        return twin  # type: ignore[return-value]
+
+
+def describe_type(variable: Variable) -> str:
+    """Return dtype and shape as a person reads them: ``float32[?, 64]``."""
+    shape = variable.shape
+    if shape is None:
+        return f"{variable.dtype}[...]"
+    return f"{variable.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in shape)}]"

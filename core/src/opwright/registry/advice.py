@@ -1,0 +1,59 @@
+"""What to do about a plugin that is missing or broken, as a command where there is one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opwright.registry.package import STD_DISTRIBUTION, Package, PluginReport
+
+_EXTRAS: Final = {"opwright-cpu": "opwright[cpu]", "opwright-cuda": "opwright[cuda]"}
+_DEVICE_PROVIDERS: Final = {"cpu": "opwright-cpu", "cuda": "opwright-cuda"}
+
+
+def requirement(distribution: str) -> str:
+    """Return what to give to pip for a distribution, quoted for the shell."""
+    name = _EXTRAS.get(distribution)
+    return f'"{name}"' if name else distribution
+
+
+def advise_command(error: BaseException, package: Package) -> str:
+    """Return the command most likely to mend a plugin whose code raised `error`."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is None:
+        return f"pip install --upgrade {requirement(package.distribution)}"
+    own_modules = {package.plugin, package.distribution.replace("-", "_")}
+    if missing.partition(".")[0] in own_modules:  # the package itself is damaged
+        return f"pip install --force-reinstall --no-deps {package.distribution}"
+    # Without --upgrade, pip only adds the requirements that are missing.
+    return f"pip install {requirement(package.distribution)}"
+
+
+def advise_operator(op_type: str, report: PluginReport) -> str | None:
+    """Return what to install for an operator that nobody brings, or None where that is unknown."""
+    prefix, dot, _ = op_type.partition(".")
+    if dot:
+        known = any(package.plugin == prefix for package in report.loaded)
+        failure = report.find_failure(prefix)
+        if failure is not None:
+            return failure.advice
+        return None if known else f"install the package that brings the plugin {prefix!r}"
+    if report.has_loaded(STD_DISTRIBUTION):
+        return None
+    return _advise_distribution(STD_DISTRIBUTION, report)
+
+
+def advise_device(device: str, report: PluginReport) -> str | None:
+    """Return what to install for kernels on `device`, or None where that is unknown."""
+    distribution = _DEVICE_PROVIDERS.get(device)
+    if distribution is None or report.has_loaded(distribution):
+        return None
+    return _advise_distribution(distribution, report)
+
+
+def _advise_distribution(distribution: str, report: PluginReport) -> str | None:
+    for failure in report.failures:
+        if failure.package.distribution == distribution:
+            return failure.advice
+    if any(package.distribution == distribution for package in report.disabled):
+        return None  # installed; the line about OPWRIGHT_PLUGINS says it
+    return f"pip install {requirement(distribution)}"

@@ -1,0 +1,141 @@
+"""The devices that plugins bring, by name; imported on first use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opwright.errors import DeviceNotFoundError, RegistrationError
+from opwright.names import hint
+from opwright.registry import rules
+from opwright.registry.advice import advise_device
+from opwright.registry.package import Package, PluginReport
+from opwright.registry.registrations import DeviceRegistration
+from opwright.registry.target import load_target
+
+HOST_DEVICE: Final = "cpu"
+"""Ordinary memory, which core itself brings: no plugin may register it."""
+
+
+class DeviceEntry:
+    """One registered device.
+
+    Attributes
+    ----------
+    name : str
+        Device type: ``"cuda"``.
+    target : str or object
+        ``"module:attribute"``, or the object itself.
+    package : Package
+        Who brought it.
+    """
+
+    __slots__ = ("__weakref__", "_loaded", "name", "package", "target")
+
+    def __init__(self, name: str, target: object, package: Package) -> None:
+        self.name = name
+        self.target = target
+        self.package = package
+        self._loaded: object = None
+
+    def __repr__(self) -> str:
+        return f"<device {self.name!r} of {self.package.label}>"
+
+    def load(self) -> object:
+        """Return what the plugin named, imported once.
+
+        Raises
+        ------
+        PluginError
+            Where it cannot be imported.
+        """
+        if self._loaded is None:
+            loaded = self.target
+            if isinstance(loaded, str):
+                loaded = load_target(loaded, self.name, self.package)
+            self._loaded = loaded
+        return self._loaded
+
+
+class DeviceRegistry:
+    """Device types by name, beside the host, which is always there.
+
+    Parameters
+    ----------
+    report : PluginReport, optional
+        What came of the plugins; errors about missing devices quote it.
+
+    Attributes
+    ----------
+    generation : int
+        Raised by every addition.
+    """
+
+    def __init__(self, report: PluginReport | None = None) -> None:
+        self.generation = 0
+        self._report = report or PluginReport()
+        self._entries: dict[str, DeviceEntry] = {}
+
+    def add(self, name: str, target: object, package: Package) -> None:
+        """Add one device; `target` is ``"module:attribute"`` or the device object itself.
+
+        Raises
+        ------
+        RegistrationError
+            For a name that is taken or malformed.
+        """
+        rules.check_name(name, "device")
+        if isinstance(target, str):
+            rules.check_target(target, name)
+        owner = self.find_clash(name)
+        if owner is not None:
+            raise RegistrationError(
+                f"{name}: device is registered twice, by {owner.label} and {package.label}; "
+                "uninstall one of them"
+            )
+        self._enter(name, target, package)
+
+    def enter(self, registration: DeviceRegistration, package: Package) -> None:
+        """Add a registration that has been checked already."""
+        self._enter(registration.name, registration.target, package)
+
+    def _enter(self, name: str, target: object, package: Package) -> None:
+        self._entries[name] = DeviceEntry(name, target, package)
+        self.generation += 1
+
+    def find_clash(self, name: str) -> Package | None:
+        """Return who brings a device of this name already, or None."""
+        if name == HOST_DEVICE:
+            return Package("core", "opwright", "(built in)")
+        entry = self._entries.get(name)
+        return None if entry is None else entry.package
+
+    def find(self, name: str) -> DeviceEntry | None:
+        """Return a plugin's device, or None; the host is no plugin's."""
+        return self._entries.get(name)
+
+    def get(self, name: str) -> DeviceEntry:
+        """Return a plugin's device.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            Listing the devices there are, plugins that failed to load, and what to install.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            raise self.not_found(name)
+        return entry
+
+    def names(self) -> list[str]:
+        """Return every device type, the host first, the others sorted."""
+        return [HOST_DEVICE, *sorted(self._entries)]
+
+    def not_found(self, name: str) -> DeviceNotFoundError:
+        """Return the error for a device that nobody brings."""
+        known = hint(name, self.names(), "devices")
+        lines = [f"{name}: no device of this name is registered{known}"]
+        lines += [f"  {line}" for line in self._report.lines()]
+        advice = advise_device(name, self._report)
+        if advice is not None:
+            lines.append(f"  to get it: {advice}")
+        return DeviceNotFoundError("\n".join(lines))

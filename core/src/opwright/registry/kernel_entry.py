@@ -1,0 +1,209 @@
+"""One registered kernel: its key, whose it is, and the object behind it, imported on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opwright.errors import OpwrightError, RegistrationError
+from opwright.registry.package import Package
+from opwright.registry.registrations import KernelRegistration, key_text
+from opwright.registry.rules import is_library
+from opwright.registry.target import load_target
+
+if TYPE_CHECKING:
+    from opwright.registry.native_kernel import NativeKernel
+    from opwright.registry.operators import OpRegistry
+    from opwright.registry.signature import PythonLayout
+
+
+class KernelKey(NamedTuple):
+    """What tells one kernel from all others.
+
+    Attributes
+    ----------
+    op_type : str
+        Operator type.
+    device : str
+        Device type: ``"cpu"``, ``"cuda"``, ``"*"`` for any.
+    dtype : str
+        Canonical name of the dispatch dtype, ``"*"`` for any.
+    library : str
+        Whose implementation: ``"numpy"``, ``"native"``, ``"onednn"``, ``"acme"``.
+    """
+
+    op_type: str
+    device: str
+    dtype: str
+    library: str
+
+    def __str__(self) -> str:
+        return key_text(*self)
+
+
+class KernelEntry:
+    """One kernel as the registry holds it.
+
+    Attributes
+    ----------
+    op_type, device, dtype, library : str
+        The key; device and dtype may be ``"*"``.
+    target : str or object
+        ``"module:attribute"``, the path of a library in the package, or the kernel itself where it
+        was registered as an object.
+    package : Package
+        Who brought it.
+    priority : int
+        0 to 99, the highest is tried first.
+    may_reuse : tuple of (str, str)
+        Pairs (output slot, input slot): the output may lie where that input lies.
+    capturable, deterministic, strided : bool
+        May be recorded in a device graph; gives equal bits for equal inputs; takes inputs that
+        are not compact row-major. Of a compiled kernel these and `may_reuse` are what its library
+        says, known once it is loaded.
+    """
+
+    __slots__ = (
+        "_layout",
+        "_loaded",
+        "_ops",
+        "capturable",
+        "deterministic",
+        "device",
+        "dtype",
+        "key",
+        "library",
+        "may_reuse",
+        "op_type",
+        "package",
+        "priority",
+        "strided",
+        "target",
+    )
+
+    def __init__(
+        self, registration: KernelRegistration, dtype: str, package: Package, ops: OpRegistry | None
+    ) -> None:
+        self.op_type = registration.op_type
+        self.device = registration.device
+        self.dtype = dtype
+        self.library = registration.library
+        self.target: object = registration.target
+        self.package = package
+        self.priority = registration.priority
+        self.may_reuse = registration.may_reuse
+        self.capturable = registration.capturable
+        self.deterministic = registration.deterministic
+        self.strided = registration.strided
+        self.key = KernelKey(self.op_type, self.device, dtype, self.library)
+        self._ops = ops
+        self._loaded: object = None
+        self._layout: PythonLayout | None = None
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.key} of {self.package.label}>"
+
+    @property
+    def who(self) -> str:
+        """The kernel and its package: ``add[cpu, *, numpy] of opwright-std 0.1``."""
+        return f"{self.key} of {self.package.label}"
+
+    def load(self) -> Any:
+        """Import the kernel, once, and check its signature against the operator.
+
+        Returns
+        -------
+        object
+            A function of slots and attributes, a class with ``prepare``, or a `NativeKernel`.
+
+        Raises
+        ------
+        PluginError
+            Where the target cannot be imported, or its library not be used.
+        RegistrationError
+            Where it is no kernel, or does not take what the operator has.
+        """
+        if self._loaded is None:
+            # Threads that meet here do the same twice and store the same: no lock is needed.
+            loaded = self.target
+            if self.is_native:
+                loaded = self._load_native(str(self.target))
+            elif isinstance(loaded, str):
+                loaded = load_target(loaded, str(self.key), self.package)
+            self._check(loaded)
+            self._loaded = loaded
+        return self._loaded
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the kernel is compiled: what its target names is a library."""
+        return is_library(self.target)
+
+    def _load_native(self, target: str) -> NativeKernel:
+        """Find the kernel in its library; take over what that says of it."""
+        ops = self._need_ops()
+        kernel = ops.libraries.load(target, str(self.key), self.package).find_kernel(self.key)
+        if kernel.priority != self.priority:
+            raise RegistrationError(
+                f"{self.who}: hook and library must agree on the priority, got {self.priority} and "
+                f"{kernel.priority}; give registry.add priority={kernel.priority}"
+            )
+        definition = ops.get(self.op_type)
+        for output, given in kernel.may_reuse:
+            if output not in definition.output_index or given not in definition.input_index:
+                raise RegistrationError(
+                    f"{self.who}: may_reuse must name an output and an input slot, "
+                    f"got {(output, given)!r}; see: opwright ops {self.op_type}"
+                )
+        self.may_reuse, self.strided = kernel.may_reuse, kernel.strided
+        self.capturable, self.deterministic = kernel.capturable, kernel.deterministic
+        return kernel
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether `load` has succeeded before."""
+        return self._loaded is not None
+
+    @property
+    def takes_prepare(self) -> bool:
+        """Whether the kernel is a class (or an object) with ``prepare``; loads it."""
+        return hasattr(self.load(), "prepare")
+
+    @property
+    def layout(self) -> PythonLayout | None:
+        """How a plain function takes its slots and attributes; None with ``prepare``. Loads it."""
+        self.load()
+        return self._layout
+
+    def check_prepared(self, prepared: Callable[..., object]) -> PythonLayout:
+        """Return the layout of what ``prepare`` returned: a callable of the slots alone.
+
+        Raises
+        ------
+        RegistrationError
+            Where it does not take every slot.
+        """
+        return self._read_signature(prepared, with_attributes=False)
+
+    def _check(self, loaded: object) -> None:
+        if hasattr(loaded, "prepare"):
+            return
+        if isinstance(loaded, type) or not callable(loaded):
+            raise RegistrationError(
+                f"{self.who}: a kernel must be a function of slots and attributes or a class with "
+                f"'prepare', got {loaded!r}; name one of these in the hook"
+            )
+        self._layout = self._read_signature(loaded, with_attributes=True)
+
+    def _read_signature(
+        self, function: Callable[..., object], with_attributes: bool
+    ) -> PythonLayout:
+        from opwright.registry.signature import check_signature  # inspect: only where one is read
+
+        definition = self._need_ops().get(self.op_type)
+        return check_signature(function, definition, who=self.who, with_attributes=with_attributes)
+
+    def _need_ops(self) -> OpRegistry:
+        if self._ops is None:
+            raise OpwrightError(f"{self.who}: no operator registry to check against, got None")
+        return self._ops

@@ -1,0 +1,263 @@
+"""The kernels that installed packages bring, and which of them are tried, in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from opwright.errors import KernelNotFoundError, RegistrationError
+from opwright.registry.advice import advise_device
+from opwright.registry.devices import HOST_DEVICE
+from opwright.registry.kernel_entry import KernelEntry
+from opwright.registry.operators import OpRegistry
+from opwright.registry.package import Package, PluginReport
+from opwright.registry.registrations import KernelRegistration, key_text, make_kernel
+from opwright.registry.rules import ANY
+
+_SHOWN_KEYS = 12
+
+
+class KernelRegistry:
+    """Kernels by operator type, device, dtype and library.
+
+    Parameters
+    ----------
+    ops : OpRegistry, optional
+        Where kernels find the operator whose slots and attributes they must take.
+    report : PluginReport, optional
+        What came of the plugins; errors about missing kernels quote it.
+
+    Attributes
+    ----------
+    generation : int
+        Raised by every addition.
+    """
+
+    def __init__(self, ops: OpRegistry | None = None, report: PluginReport | None = None) -> None:
+        self.generation = 0
+        self._ops = ops
+        self._report = report or PluginReport()
+        self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
+        # Made of the registrations on first need, then kept: entries hold what was imported.
+        self._entries: dict[str, list[KernelEntry]] = {}
+        self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
+
+    def add(
+        self,
+        op_type: str,
+        *,
+        device: str,
+        dtypes: Sequence[str] | str,
+        kernel: str | Callable[..., object],
+        library: str,
+        package: Package,
+        priority: int = 50,
+        may_reuse: Iterable[tuple[str, str]] = (),
+        capturable: bool = False,
+        deterministic: bool = True,
+        strided: bool = False,
+    ) -> None:
+        """Add one kernel for one or several dtypes.
+
+        Parameters
+        ----------
+        op_type : str
+            Any operator's type, whoever brings the operator.
+        device : str
+            Device type, or ``"*"`` for any.
+        dtypes : list of str or "*"
+            Canonical names of the dispatch dtypes, or all of them.
+        kernel : str or callable
+            ``"module:attribute"`` of a function or class, or the object itself.
+        library : str
+            Whose implementation it is.
+        package : Package
+            Who brings it.
+        priority : int
+            0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
+        may_reuse : list of (str, str)
+            Pairs (output slot, input slot): the output may lie where that input lies.
+        capturable : bool
+            May be recorded in a device graph.
+        deterministic : bool
+            Gives equal bits for equal inputs.
+        strided : bool
+            Takes inputs that are not compact row-major.
+
+        Raises
+        ------
+        RegistrationError
+            For a key that is taken, or anything malformed.
+        """
+        flags = (capturable, deterministic, strided)
+        key = (op_type, device, dtypes, kernel, library)
+        registration = make_kernel(*key, priority=priority, may_reuse=may_reuse, flags=flags)
+        clash = self.find_clash(registration)
+        if clash is not None:
+            raise RegistrationError(
+                f"{clash[0]}: kernel is registered twice, by {clash[1].label} and "
+                f"{package.label}; uninstall one of them, or give one another library name"
+            )
+        self.enter(registration, package)
+
+    def enter(self, registration: KernelRegistration, package: Package) -> None:
+        """Add a registration that has been checked already."""
+        op_type = registration.op_type
+        self._registered.setdefault(op_type, []).append((registration, package))
+        if op_type in self._entries:
+            self._entries[op_type] += self._make_entries(registration, package)
+        self._candidates.clear()
+        self.generation += 1
+
+    def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
+        """Return the first key that is taken already, as text, and by whom; or None."""
+        for other, package in self._registered.get(registration.op_type, ()):
+            key = registration.find_clash(other)
+            if key is not None:
+                return key, package
+        return None
+
+    def _make_entries(
+        self, registration: KernelRegistration, package: Package
+    ) -> list[KernelEntry]:
+        dtypes = registration.dtypes
+        return [KernelEntry(registration, dtype, package, self._ops) for dtype in dtypes]
+
+    def candidates(
+        self, op_type: str, device: str, dtype: str, pins: Mapping[str, str] | None = None
+    ) -> tuple[KernelEntry, ...]:
+        """Return the kernels that fit, best first: the next one is tried when one refuses.
+
+        Parameters
+        ----------
+        op_type : str
+            Operator type.
+        device : str
+            Device type.
+        dtype : str
+            Canonical name of the dispatch dtype.
+        pins : mapping of str to str, optional
+            Operator type to library: only that library's kernels are returned. For ``"*"`` the
+            library's kernels come first, for every operator that is not pinned itself.
+
+        Returns
+        -------
+        tuple of KernelEntry
+            By priority; at equal priority an exact device before ``"*"``, an exact dtype before
+            ``"*"``, and then by the library's name. Empty where nothing fits.
+        """
+        try:
+            found = self._candidates[op_type, device, dtype]
+        except KeyError:
+            found = self._find_candidates(op_type, device, dtype)
+        return _apply_pins(found, op_type, pins) if pins else found
+
+    def _find_candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
+        generation = self.generation
+        fitting = [
+            entry
+            for entry in self.entries(op_type)
+            if entry.device in (device, ANY) and entry.dtype in (dtype, ANY)
+        ]
+        found = tuple(self.sort(fitting))
+        if generation == self.generation:  # nothing was added by another thread meanwhile
+            self._candidates[op_type, device, dtype] = found
+        return found
+
+    @staticmethod
+    def sort(entries: Iterable[KernelEntry]) -> list[KernelEntry]:
+        """Return kernels in the order in which they are tried, see `candidates`."""
+        return sorted(
+            entries, key=lambda e: (-e.priority, e.device == ANY, e.dtype == ANY, e.library)
+        )
+
+    def entries(self, op_type: str) -> list[KernelEntry]:
+        """Return every kernel of an operator type, one entry for each dtype, as registered."""
+        entries = self._entries.get(op_type)
+        if entries is None:
+            entries = []
+            for registration, package in self._registered.get(op_type, ()):
+                entries += self._make_entries(registration, package)
+            entries = self._entries.setdefault(op_type, entries)
+        return entries
+
+    def registrations(self) -> list[tuple[KernelRegistration, Package]]:
+        """Return every registration, sorted by operator type; nothing is imported."""
+        return [item for op_type in self.op_types() for item in self._registered[op_type]]
+
+    def op_types(self) -> list[str]:
+        """Return the operator types that have a kernel, sorted."""
+        return sorted(self._registered)
+
+    def devices_of(self, op_type: str) -> tuple[str, ...]:
+        """Return the devices for which an operator has a kernel, sorted."""
+        return tuple(sorted({r.device for r, _ in self._registered.get(op_type, ())}))
+
+    def libraries_of(self, op_type: str) -> tuple[str, ...]:
+        """Return the libraries that bring kernels of an operator, or of any for ``"*"``, sorted."""
+        types = self._registered if op_type == ANY else (op_type,)
+        return tuple(sorted({r.library for t in types for r, _ in self._registered.get(t, ())}))
+
+    def not_found(
+        self,
+        op_type: str,
+        device: str,
+        dtype: str,
+        refusals: Iterable[tuple[KernelEntry, str]] = (),
+        pinned: str | None = None,
+    ) -> KernelNotFoundError:
+        """Return the error for an operator that no kernel computes on a device.
+
+        Parameters
+        ----------
+        op_type, device, dtype : str
+            What was asked for.
+        refusals : iterable of (KernelEntry, str)
+            Candidates that were tried, and the reasons that they gave.
+        pinned : str, optional
+            The only library that the Context allows.
+        """
+        refused = list(refusals)
+        what = "every kernel refused" if refused else "no kernel registered"
+        if pinned is not None:
+            what += f" in the library {pinned!r}, to which the Context pins it"
+        lines = [f"{key_text(op_type, device, dtype)}: {what}"]
+        lines += [f"  {e.library} of {e.package.label} refused: {reason}" for e, reason in refused]
+        lines += [f"  available: {text}" for text in self._available(op_type)]
+        lines += [f"  {line}" for line in self._report.lines()]
+        advice = self._advise(op_type, device)
+        if advice is not None:
+            lines.append(f"  to get it: {advice}")
+        return KernelNotFoundError("\n".join(lines))
+
+    def _advise(self, op_type: str, device: str) -> str | None:
+        if {device, ANY}.intersection(self.devices_of(op_type)):
+            return None  # the device has kernels, only not for this dtype: no package mends that
+        if device == HOST_DEVICE and "." in op_type:
+            return None  # opwright-cpu brings kernels for standard operators
+        return advise_device(device, self._report)
+
+    def _available(self, op_type: str) -> list[str]:
+        libraries: dict[tuple[str, str], list[str]] = {}
+        for entry in sorted(self.sort(self.entries(op_type)), key=lambda e: e.device):
+            libraries.setdefault((entry.device, entry.dtype), []).append(entry.library)
+        dtypes: dict[tuple[str, str], list[str]] = {}  # those that the same libraries serve
+        for (device, dtype), names in libraries.items():
+            dtypes.setdefault((device, ", ".join(names)), []).append(dtype)
+        texts = [
+            f"{key_text(op_type, device, ' | '.join(names))} ({served_by})"
+            for (device, served_by), names in dtypes.items()
+        ]
+        if len(texts) > _SHOWN_KEYS:
+            more = len(texts) - _SHOWN_KEYS
+            texts = [*texts[:_SHOWN_KEYS], f"{more} more; see: opwright kernels {op_type}"]
+        return texts or [f"nothing, on any device, for {op_type!r}"]
+
+
+def _apply_pins(
+    found: tuple[KernelEntry, ...], op_type: str, pins: Mapping[str, str]
+) -> tuple[KernelEntry, ...]:
+    library = pins.get(op_type)
+    if library is not None:
+        return tuple(entry for entry in found if entry.library == library)
+    library = pins.get(ANY)
+    return tuple(sorted(found, key=lambda entry: entry.library != library))

@@ -1,0 +1,144 @@
+"""One kernel of a compiled library: its table as Python sees it, and how it is made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opwright import _runtime
+from opwright.dtypes import dtype_from_code, dtype_to_code
+from opwright.errors import OpwrightError
+from opwright.meta import Meta
+from opwright.proto import OpProto
+from opwright.registry.rules import ANY
+
+
+class NativeKernel:
+    """One kernel of a library: a table of functions, and what it says of itself.
+
+    Attributes
+    ----------
+    library : Library
+        Where it lies; open as long as this object or something prepared by it lives.
+    address : int
+        Of its ``ow_kernel``.
+    op_type, device, library_name : str
+        Of its key.
+    dtypes : tuple of str
+        Dispatch dtypes that it computes, ``("*",)`` for all.
+    priority : int
+    may_reuse : tuple of (str, str)
+    capturable, deterministic, strided : bool
+        As of `KernelEntry`.
+    """
+
+    __slots__ = (
+        "address",
+        "capturable",
+        "deterministic",
+        "device",
+        "dtypes",
+        "library",
+        "library_name",
+        "may_reuse",
+        "op_type",
+        "priority",
+        "strided",
+    )
+
+    def __init__(self, library: _runtime.Library, row: tuple[Any, ...]) -> None:
+        self.library = library
+        self.address, self.op_type, self.device, codes, self.library_name, *rest = row
+        self.priority, flags, self.may_reuse = rest
+        self.dtypes = tuple(_known_dtypes(codes)) if codes else (ANY,)
+        self.capturable = bool(flags & _runtime.KERNEL_CAPTURABLE)
+        self.deterministic = not flags & _runtime.KERNEL_NONDETERMINISTIC
+        self.strided = bool(flags & _runtime.KERNEL_STRIDED)
+
+    def __repr__(self) -> str:
+        return f"<compiled kernel {self.op_type}[{self.device}] of {self.library.path}>"
+
+    def prepare(
+        self,
+        proto: OpProto,
+        metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
+        attrs: Mapping[str, Any],
+        *,
+        packable: Sequence[int] = (),
+        n_threads: int = 1,
+        device: _runtime.Device | None = None,
+    ) -> _runtime.Prepared:
+        """Make the kernel ready for attributes and metas.
+
+        Parameters
+        ----------
+        proto : OpProto
+            Of the operator.
+        metas : (inputs, outputs)
+            Slot by slot, in the order of the OpProto; an absent slot is empty.
+        attrs : mapping
+            Those that are not absent.
+        packable : sequence of int
+            Flat arguments that the plan reads from the scope and never writes.
+        n_threads : int
+            The count that the kernel will be called with.
+        device : Device, optional
+            None: the host.
+
+        Raises
+        ------
+        RefusedError
+            With the kernel's reason.
+        KernelError
+            Where prepare fails otherwise.
+        """
+        inputs, outputs = metas
+        return _runtime.prepare_native(
+            self.address,
+            typed_attrs(proto, attrs),
+            coded_metas(inputs),
+            coded_metas(outputs),
+            n_threads,
+            arg_flags=list(_arg_flags(proto, inputs, outputs, packable)),
+            device=device,
+            keep_alive=self.library,
+        )
+
+
+def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int, Any]]:
+    """Return attributes as the runtime takes them: name, number of the type, value."""
+    values = ((attr, attrs.get(attr.name)) for attr in proto.attrs)
+    return [(attr.name, attr.type.value, value) for attr, value in values if value is not None]
+
+
+def coded_metas(slots: Sequence[Sequence[Meta]]) -> list[list[tuple[tuple[int, ...], int]]]:
+    """Return metas as the runtime takes them: shape and dtype code."""
+    return [[(meta.shape, dtype_to_code(meta.dtype)) for meta in metas] for metas in slots]
+
+
+def _known_dtypes(codes: Sequence[int]) -> Iterator[str]:
+    """Yield the names of dtype codes; one of a newer ABI that we do not know serves nobody here."""
+    for code in codes:
+        try:
+            yield dtype_from_code(code)
+        except OpwrightError:
+            continue
+
+
+def _arg_flags(
+    proto: OpProto,
+    inputs: Sequence[Sequence[Meta]],
+    outputs: Sequence[Sequence[Meta]],
+    packable: Sequence[int],
+) -> Iterator[int]:
+    flat = 0
+    for slot, metas in zip(proto.inputs, inputs, strict=True):
+        for _ in metas:
+            if slot.shape_only:
+                yield _runtime.ARG_SHAPE_ONLY
+            else:
+                yield _runtime.ARG_PACKABLE if flat in packable else 0
+            flat += 1
+    for metas in outputs:
+        for meta in metas:
+            yield _runtime.ARG_DYNAMIC if -1 in meta.shape else 0

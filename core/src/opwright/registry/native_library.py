@@ -1,0 +1,238 @@
+"""Compiled plugin libraries: found in their package, opened on first use, read by type and key.
+
+A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead
+of ``"module:attribute"``. Which of the operators and kernels in it is meant follows from what the
+registration says: the operator's type, or the kernel's key.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from opwright import _runtime
+from opwright.definition import InferShape, NoGradient, OpDefinition
+from opwright.dtypes import dtype_from_code
+from opwright.errors import FormatError, OpwrightError, PluginError, RegistrationError
+from opwright.gradient_rules import GradOp
+from opwright.meta import InferContext, Meta
+from opwright.names import hint
+from opwright.proto import OpProto
+from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
+from opwright.registry.package import Package
+from opwright.registry.rules import ANY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opwright.registry.kernel_entry import KernelKey
+
+
+class NativeOp(NamedTuple):
+    """One operator as a library describes it; see ``ow_op``."""
+
+    type: str
+    proto: bytes
+    gradient_type: str | None
+    gradient_needs: tuple[str, ...]
+    no_gradient_reason: str | None
+    hidden: bool
+
+
+class NativeLibrary:
+    """An open library with its tables by type and key; made by `LibraryTable`."""
+
+    __slots__ = ("_kernels", "_library", "_op_index", "_ops", "label")
+
+    def __init__(self, library: _runtime.Library, label: str) -> None:
+        self._library = library
+        self.label = label
+        self._ops = [NativeOp(*row) for row in library.ops]
+        self._op_index = {op.type: index for index, op in enumerate(self._ops)}
+        self._kernels: dict[tuple[str, str, str], list[NativeKernel]] = {}
+        for row in library.kernels:
+            kernel = NativeKernel(library, row)
+            key = (kernel.op_type, kernel.device, kernel.library_name)
+            self._kernels.setdefault(key, []).append(kernel)
+
+    def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
+        """Return the definition of one of the library's operators.
+
+        Parameters
+        ----------
+        type : str
+            Operator type.
+        hidden : bool
+            Whether the hook leaves it out of listings: the library must agree.
+
+        Raises
+        ------
+        PluginError
+            Where the library has none of this type.
+        RegistrationError
+            Where its description breaks a rule.
+        """
+        index = self._op_index.get(type)
+        if index is None:
+            raise PluginError(
+                f"{type}: no operator of this type is in {self.label}"
+                f"{hint(type, self._op_index, 'operators there')}"
+            )
+        op = self._ops[index]
+        if op.hidden != hidden:
+            raise RegistrationError(
+                f"{type}: hook and library must agree on what is hidden, got {hidden} and "
+                f"{op.hidden} from {self.label}; give registry.add hidden={op.hidden}"
+            )
+        proto = self._read_proto(op)
+        gradient = _gradient_of(op)
+        if isinstance(gradient, GradOp):
+            gradient.check(proto)
+        return OpDefinition(proto, _infer_shape(self._library, index, proto), gradient)
+
+    def _read_proto(self, op: NativeOp) -> OpProto:
+        from opwright.messages import op_proto_from_bytes  # protobuf takes 11 ms
+
+        try:
+            return op_proto_from_bytes(op.proto)
+        except (FormatError, RegistrationError) as error:
+            raise RegistrationError(
+                f"{op.type}: {self.label} must hand over a valid OpProto, got: {error}"
+            ) from error
+
+    def find_kernel(self, key: KernelKey) -> NativeKernel:
+        """Return the kernel of a key; one for every dtype serves where none is for this one.
+
+        Raises
+        ------
+        PluginError
+            Where the library has none.
+        """
+        siblings = self._kernels.get((key.op_type, key.device, key.library), ())
+        for dtype in (key.dtype, ANY):
+            for kernel in siblings:
+                if dtype in kernel.dtypes:
+                    return kernel
+        known = [str(other) for other in self._kernel_texts(key.op_type)]
+        there = f"there are: {', '.join(known)}" if known else f"none is for {key.op_type}"
+        raise PluginError(f"{key}: no such kernel is in {self.label}; {there}")
+
+    def _kernel_texts(self, op_type: str) -> Iterator[str]:
+        for (type, device, library), kernels in self._kernels.items():
+            if type == op_type:
+                dtypes = " | ".join(dtype for kernel in kernels for dtype in kernel.dtypes)
+                yield f"{type}[{device}, {dtypes}, {library}]"
+
+
+class LibraryTable:
+    """The libraries that the registries of one Context have opened."""
+
+    __slots__ = ("_libraries",)
+
+    def __init__(self) -> None:
+        self._libraries: dict[tuple[str, Package], NativeLibrary] = {}
+
+    def load(self, target: str, who: str, package: Package) -> NativeLibrary:
+        """Return a library, found and opened once.
+
+        Parameters
+        ----------
+        target : str
+            Its path in the package, ``"opwright_acme/libacme.so"``.
+        who : str
+            Operator or kernel that it is needed for; begins the error.
+        package : Package
+            Who named it.
+
+        Raises
+        ------
+        PluginError
+            Where it is missing, is no plugin library, or is for another machine or ABI.
+        """
+        found = self._libraries.get((target, package))
+        if found is not None:
+            return found
+        label = f"library {target!r} of {package.label}"
+        path = find_library_file(target, package)
+        if path is None:
+            raise PluginError(
+                f"{who}: {label} must be among its files, got none there; "
+                f"pip install --force-reinstall --no-deps {package.distribution}"
+            )
+        try:
+            opened = _runtime.Library(str(path))
+        except OpwrightError as error:
+            raise PluginError(f"{who}: {label} cannot be used: {error}") from error
+        if opened.name != package.plugin:
+            raise PluginError(
+                f"{who}: {label} must bear the plugin's name {package.plugin!r}, "
+                f"got {opened.name!r}; name the entry point and ow_plugin alike"
+            )
+        made = NativeLibrary(opened, label)
+        # Of two threads that meet here the first one's object stays; the file is open once.
+        return self._libraries.setdefault((target, package), made)
+
+
+def find_library_file(target: str, package: Package) -> Path | None:
+    """Return where an installed package keeps its library, or None where it is missing.
+
+    An editable install keeps compiled files apart from Python ones: the folders that the import
+    system knows for the package are looked into first, then what the distribution says it has
+    installed. Nothing is imported.
+    """
+    top, _, rest = target.partition("/")
+    spec = importlib.util.find_spec(top)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        if (Path(folder) / rest).is_file():
+            return Path(folder) / rest
+    from importlib.metadata import PackageNotFoundError, files  # 26 ms, rarely needed
+
+    try:
+        listed = files(package.distribution) or ()
+    except PackageNotFoundError:
+        return None
+    paths = (Path(str(file.locate())) for file in listed if file.as_posix() == target)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _gradient_of(op: NativeOp) -> GradOp | NoGradient | None:
+    if op.gradient_type is not None:
+        return GradOp(op.gradient_type, op.gradient_needs)
+    return None if op.no_gradient_reason is None else NoGradient(op.no_gradient_reason)
+
+
+def _infer_shape(library: _runtime.Library, index: int, proto: OpProto) -> InferShape:
+    """Return the shape rule that asks the library."""
+    input_names = [slot.name for slot in proto.inputs]
+    outputs = [(slot.name, slot.duplicable) for slot in proto.outputs]
+
+    def infer_shape(ctx: InferContext) -> None:
+        attrs = {attr.name: ctx.attr(attr.name) for attr in proto.attrs}
+        inferred = library.infer(
+            index,
+            coded_metas([ctx.inputs(name) for name in input_names]),
+            typed_attrs(proto, attrs),
+            [ctx.output_count(name) for name, _ in outputs],
+        )
+        for (name, _), metas in zip(outputs, inferred, strict=True):
+            _set_outputs(ctx, name, metas)
+
+    return infer_shape
+
+
+def _set_outputs(
+    ctx: InferContext, name: str, metas: Sequence[tuple[tuple[int, ...], int] | None]
+) -> None:
+    """Hand in what the library said of one slot; the dtype code 0 leaves it to the OpProto."""
+    known = [meta for meta in metas if meta is not None]
+    if not known or len(known) != len(metas):
+        return  # what was left unset is reported by who asked
+    codes = {code for _, code in known}
+    if len(codes) > 1:
+        ctx.set_metas(name, [Meta(shape, dtype_from_code(code)) for shape, code in known])
+        return
+    code = codes.pop()
+    shapes = [shape for shape, _ in known]
+    ctx.set_outputs(name, shapes, dtype_from_code(code) if code else None)

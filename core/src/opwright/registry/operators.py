@@ -1,0 +1,217 @@
+"""The operators that installed plugins bring: definitions by type, imported on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from opwright.definition import OpDefinition
+from opwright.errors import OperatorNotFoundError, RegistrationError
+from opwright.gradient_rules import GradOp, derive_grad_definition
+from opwright.names import hint
+from opwright.registry import rules
+from opwright.registry.advice import advise_operator
+from opwright.registry.package import Package, PluginReport
+from opwright.registry.registrations import OpRegistration
+from opwright.registry.target import load_target
+from opwright.vocabulary import GRAD_SUFFIX
+
+if TYPE_CHECKING:
+    from opwright.registry.native_library import LibraryTable
+
+
+class OpRegistry:
+    """Operator types and their definitions.
+
+    Parameters
+    ----------
+    report : PluginReport, optional
+        What came of the plugins; errors about missing operators quote it.
+
+    Attributes
+    ----------
+    generation : int
+        Raised by every addition.
+    """
+
+    def __init__(self, report: PluginReport | None = None) -> None:
+        self.generation = 0
+        self._report = report or PluginReport()
+        self._entries: dict[str, tuple[OpRegistration, Package]] = {}
+        self._definitions: dict[str, OpDefinition] = {}
+        self._libraries: LibraryTable | None = None
+
+    @property
+    def libraries(self) -> LibraryTable:
+        """The compiled libraries that operators and kernels came from."""
+        if self._libraries is None:
+            from opwright.registry.native_library import LibraryTable  # most processes open none
+
+            self._libraries = LibraryTable()
+        return self._libraries
+
+    def __contains__(self, type: str) -> bool:
+        return type in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(
+        self, type: str, target: str | OpDefinition, package: Package, hidden: bool = False
+    ) -> None:
+        """Add one operator.
+
+        Parameters
+        ----------
+        type : str
+            Operator type; unprefixed only from opwright-std, ``<plugin>.<name>`` otherwise.
+        target : str or OpDefinition
+            ``"module:attribute"`` of the definition, the path of a library in the package, or the
+            definition itself.
+        package : Package
+            Who brings it.
+        hidden : bool
+            Left out of listings: a helper of gradients.
+
+        Raises
+        ------
+        RegistrationError
+            For a type that is taken, malformed or not the package's to use.
+        """
+        rules.check_op_type(type, package)
+        if isinstance(target, str):
+            rules.check_target(target, type, libraries=True)
+        self._check_free(type, package)
+        if isinstance(target, OpDefinition):
+            self._definitions[type] = self._checked(type, target, package)
+            target = ""
+        self.enter(OpRegistration(type, target, hidden), package)
+
+    def enter(self, registration: OpRegistration, package: Package) -> None:
+        """Add a registration that has been checked already."""
+        self._entries[registration.type] = (registration, package)
+        self.generation += 1
+
+    def find_clash(self, type: str) -> Package | None:
+        """Return who brings an operator of this type already, or None."""
+        entry = self._entries.get(type)
+        return None if entry is None else entry[1]
+
+    def _check_free(self, type: str, package: Package) -> None:
+        entry = self._entries.get(type)
+        if entry is not None:
+            raise RegistrationError(
+                f"{type}: operator is registered twice, by {entry[1].label} and "
+                f"{package.label}; uninstall one of them"
+            )
+
+    def find(self, type: str) -> OpDefinition | None:
+        """Return the definition of an operator, or None where no plugin brings it.
+
+        ``<type>_grad`` is derived where the gradient rule of ``<type>`` says so.
+
+        Raises
+        ------
+        PluginError, RegistrationError
+            Where a plugin names a definition that cannot be imported, or is none.
+        """
+        definition = self._definitions.get(type)
+        if definition is None:
+            definition = self._load(type)
+        return definition
+
+    def get(self, type: str) -> OpDefinition:
+        """Return the definition of an operator.
+
+        Raises
+        ------
+        OperatorNotFoundError
+            Listing the nearest type, plugins that failed to load, and what to install.
+        """
+        return self.find(type) or self._fail(type)
+
+    def package_of(self, type: str) -> Package:
+        """Return who brings an operator; a derived gradient is its forward operator's.
+
+        Raises
+        ------
+        OperatorNotFoundError
+            Where nobody does.
+        """
+        entry = self._entries.get(type)
+        if entry is not None:
+            return entry[1]
+        if self.find(type) is None:
+            self._fail(type)
+        return self.package_of(type.removesuffix(GRAD_SUFFIX))
+
+    def types(self, all: bool = False) -> list[str]:
+        """Return the registered operator types, sorted; helpers of gradients only with `all`."""
+        return sorted(type for type, (entry, _) in self._entries.items() if all or not entry.hidden)
+
+    def is_hidden(self, type: str) -> bool:
+        """Tell whether an operator is left out of listings."""
+        entry = self._entries.get(type)
+        return entry is not None and entry[0].hidden
+
+    def not_found(self, type: str) -> OperatorNotFoundError:
+        """Return the error for an operator type that nobody brings."""
+        text = f"{type}: no operator of this type is registered"
+        lines = [text + self._hint(type)]
+        lines += [f"  {line}" for line in self._report.lines()]
+        advice = advise_operator(type, self._report)
+        if advice is not None:
+            lines.append(f"  to get it: {advice}")
+        return OperatorNotFoundError("\n".join(lines))
+
+    def _hint(self, type: str) -> str:
+        if not self._entries:
+            return "; no plugin brings any operator"
+        known = self.types() or self.types(all=True)
+        prefix, dot, _ = type.rpartition(".")
+        siblings = [other for other in known if dot and other.startswith(prefix + ".")]
+        text = hint(type, siblings or known, "operators")
+        return text if text.startswith("; did you mean") or siblings else "; see: opwright ops"
+
+    def _fail(self, type: str) -> NoReturn:
+        raise self.not_found(type)
+
+    def _load(self, type: str) -> OpDefinition | None:
+        entry = self._entries.get(type)
+        if entry is None:
+            return self._derive(type)
+        registration, package = entry
+        target = registration.target
+        found: object
+        if rules.is_library(target):
+            library = self.libraries.load(target, type, package)
+            found = library.load_definition(type, registration.hidden)
+        else:
+            found = load_target(target, type, package)
+        # Of two threads that meet here the first one's object stays.
+        return self._definitions.setdefault(type, self._checked(type, found, package))
+
+    @staticmethod
+    def _checked(type: str, found: object, package: Package) -> OpDefinition:
+        if not isinstance(found, OpDefinition):
+            raise RegistrationError(
+                f"{type}: definition must be what OpMaker.build returns, got {found!r} from "
+                f"{package.label}; end the chain with .build(...)"
+            )
+        if found.proto.type != type:
+            raise RegistrationError(
+                f"{type}: definition must be of the type it is registered for, got one of "
+                f"{found.proto.type!r} from {package.label}; make both names equal"
+            )
+        return found
+
+    def _derive(self, type: str) -> OpDefinition | None:
+        """Make the definition of ``<forward>_grad`` if the rule of ``<forward>`` emits it."""
+        if not type.endswith(GRAD_SUFFIX):
+            return None
+        forward = self.find(type.removesuffix(GRAD_SUFFIX))
+        if forward is None:
+            return None
+        rule = forward.gradient
+        if not isinstance(rule, GradOp) or rule.type != type:
+            return None
+        return self._definitions.setdefault(type, derive_grad_definition(forward))

@@ -1,0 +1,99 @@
+"""Who brought what: packages, those that failed to load, and the lines errors say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+STD_DISTRIBUTION: Final = "opwright-std"
+"""The only distribution whose operator types need no prefix."""
+
+_SHOWN_FAILURES: Final = 5
+
+
+class Package(NamedTuple):
+    """A plugin and the distribution it came in.
+
+    Attributes
+    ----------
+    plugin : str
+        Name of the entry point: ``"acme"``.
+    distribution : str
+        Name of the installed distribution: ``"opwright-acme"``.
+    version : str
+        Its version: ``"1.0"``.
+    """
+
+    plugin: str
+    distribution: str
+    version: str
+
+    @property
+    def label(self) -> str:
+        """The distribution with its version, as messages show it: ``opwright-acme 1.0``."""
+        return f"{self.distribution} {self.version}"
+
+
+class PluginFailure(NamedTuple):
+    """A plugin that is kept out, whole; or whose library turned out to be broken in use.
+
+    Attributes
+    ----------
+    package : Package
+    reason : str
+        One line: the error and its text, or the rule that the plugin broke.
+    traceback : str
+        Where it happened; empty where no code of the plugin raised.
+    advice : str
+        The command that is most likely to help.
+    """
+
+    package: Package
+    reason: str
+    traceback: str
+    advice: str
+
+
+class PluginReport:
+    """What came of every installed plugin; shared by the registries for their error texts."""
+
+    __slots__ = ("disabled", "failures", "loaded")
+
+    def __init__(
+        self,
+        loaded: tuple[Package, ...] = (),
+        failures: tuple[PluginFailure, ...] = (),
+        disabled: tuple[Package, ...] = (),
+    ) -> None:
+        self.loaded = loaded
+        self.failures = failures
+        self.disabled = disabled
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line for each plugin that is installed and yet brings nothing."""
+        for failure in self.failures[:_SHOWN_FAILURES]:
+            yield f"plugin {failure.package.plugin!r} failed to load: {failure.reason}"
+        hidden = len(self.failures) - _SHOWN_FAILURES
+        if hidden > 0:
+            yield f"plugins that failed to load beside these: {hidden}; run: opwright doctor"
+        if self.disabled:
+            names = ", ".join(repr(package.plugin) for package in self.disabled)
+            yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
+
+    def quarantine(self, failure: PluginFailure) -> bool:
+        """Note a failure that shows only in use; False where its package has one already."""
+        if any(known.package == failure.package for known in self.failures):
+            return False
+        self.failures = (*self.failures, failure)
+        return True
+
+    def has_loaded(self, distribution: str) -> bool:
+        """Tell whether a plugin of this distribution is at work."""
+        return any(package.distribution == distribution for package in self.loaded)
+
+    def find_failure(self, plugin: str) -> PluginFailure | None:
+        """Return the failure of the plugin of this name, or None."""
+        for failure in self.failures:
+            if failure.package.plugin == plugin:
+                return failure
+        return None

@@ -1,0 +1,158 @@
+"""The passes that plugins bring: functions that rewrite a lowered list of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from opwright.errors import RegistrationError
+from opwright.names import hint
+from opwright.registry import rules
+from opwright.registry.package import Package
+from opwright.registry.registrations import PassRegistration
+from opwright.registry.rules import ANY, PHASES
+from opwright.registry.target import load_target
+
+
+class PassEntry:
+    """One registered pass.
+
+    Attributes
+    ----------
+    name : str
+        By which it is switched.
+    phase : str
+        When it runs: canonicalize, fuse, layout or memory.
+    device : str
+        For which device it runs, ``"*"`` for any.
+    target : str or callable
+        ``"module:attribute"``, or the function itself.
+    package : Package
+        Who brought it.
+    """
+
+    __slots__ = ("_loaded", "device", "name", "package", "phase", "target")
+
+    def __init__(
+        self, name: str, phase: str, device: str, target: object, package: Package
+    ) -> None:
+        self.name = name
+        self.phase = phase
+        self.device = device
+        self.target = target
+        self.package = package
+        self._loaded: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<pass {self.name!r} of {self.package.label}>"
+
+    def load(self) -> Callable[..., Any]:
+        """Return the function, imported once.
+
+        Raises
+        ------
+        PluginError, RegistrationError
+            Where it cannot be imported, or cannot be called.
+        """
+        if self._loaded is None:
+            found = self.target
+            if isinstance(found, str):
+                found = load_target(found, self.name, self.package)
+            if not callable(found):
+                raise RegistrationError(
+                    f"{self.name}: a pass must be a function, got {found!r} from "
+                    f"{self.package.label}; name one in the hook"
+                )
+            self._loaded = found
+        return self._loaded
+
+
+class PassRegistry:
+    """Passes by name, phase and device.
+
+    Attributes
+    ----------
+    generation : int
+        Raised by every addition.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._entries: dict[str, PassEntry] = {}
+
+    def add(
+        self,
+        name: str,
+        *,
+        phase: str,
+        function: str | Callable[..., Any],
+        package: Package,
+        device: str = ANY,
+    ) -> None:
+        """Add one pass; `function` is ``"module:attribute"`` or the function itself.
+
+        Raises
+        ------
+        RegistrationError
+            For a name that is taken, or anything malformed.
+        """
+        rules.check_name(name, "pass")
+        rules.check_phase(phase, name)
+        rules.check_device(device, name)
+        if isinstance(function, str):
+            rules.check_target(function, name)
+        owner = self.find_clash(name)
+        if owner is not None:
+            raise RegistrationError(
+                f"{name}: pass is registered twice, by {owner.label} and {package.label}; "
+                "uninstall one of them"
+            )
+        self._enter(PassEntry(name, phase, device, function, package))
+
+    def enter(self, registration: PassRegistration, package: Package) -> None:
+        """Add a registration that has been checked already."""
+        name, phase, target, device = registration
+        self._enter(PassEntry(name, phase, device, target, package))
+
+    def _enter(self, entry: PassEntry) -> None:
+        self._entries[entry.name] = entry
+        self.generation += 1
+
+    def find_clash(self, name: str) -> Package | None:
+        """Return who brings a pass of this name already, or None."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.package
+
+    def find(self, name: str) -> PassEntry | None:
+        """Return the pass of this name, or None."""
+        return self._entries.get(name)
+
+    def get(self, name: str) -> PassEntry:
+        """Return the pass of this name.
+
+        Raises
+        ------
+        RegistrationError
+            Naming the nearest pass.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            known = hint(name, self._entries, "passes")
+            raise RegistrationError(f"{name}: no pass of this name is registered{known}")
+        return entry
+
+    def names(self) -> tuple[str, ...]:
+        """Return every pass, in the order in which they run."""
+        return tuple(entry.name for phase in PHASES for entry in self._in_phase(phase))
+
+    def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
+        """Return the passes of some phases for one device, in the order in which they run.
+
+        Within a phase that is the order of the plugins, opwright's own first and then by
+        distribution, and within a plugin the order of its registrations.
+        """
+        entries = (entry for phase in phases for entry in self._in_phase(phase))
+        return tuple(entry for entry in entries if entry.device in (device, ANY))
+
+    def _in_phase(self, phase: str) -> list[PassEntry]:
+        return [entry for entry in self._entries.values() if entry.phase == phase]

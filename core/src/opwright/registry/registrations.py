@@ -1,0 +1,126 @@
+"""What a plugin said in its hooks, as plain data: nothing imported, ready for the index file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from opwright import proto_rules
+from opwright.registry import rules
+
+
+class OpRegistration(NamedTuple):
+    """One line of ``opwright_ops``."""
+
+    type: str
+    target: str
+    hidden: bool
+
+
+class KernelRegistration(NamedTuple):
+    """One line of ``opwright_kernels``; see `KernelRegistry.add` for the fields."""
+
+    op_type: str
+    device: str
+    dtypes: tuple[str, ...]
+    library: str
+    target: str
+    priority: int
+    may_reuse: tuple[tuple[str, str], ...]
+    capturable: bool
+    deterministic: bool
+    strided: bool
+
+    def find_clash(self, other: KernelRegistration) -> str | None:
+        """Return a key that both claim, ``softmax[cpu, float32, native]``, or None."""
+        if (self.op_type, self.device, self.library) != (
+            other.op_type,
+            other.device,
+            other.library,
+        ):
+            return None
+        for dtype in self.dtypes:
+            if dtype in other.dtypes:
+                return key_text(self.op_type, self.device, dtype, self.library)
+        return None
+
+
+class DeviceRegistration(NamedTuple):
+    """One line of ``opwright_devices``."""
+
+    name: str
+    target: str
+
+
+class PassRegistration(NamedTuple):
+    """One line of ``opwright_passes``."""
+
+    name: str
+    phase: str
+    target: str
+    device: str
+
+
+def key_text(*parts: str) -> str:
+    """Return a kernel key as messages show it: ``softmax[cpu, float32, onednn]``."""
+    return f"{parts[0]}[{', '.join(parts[1:])}]"
+
+
+def make_op(type: str, target: object, hidden: bool) -> OpRegistration:
+    """Check and return one operator; whose prefix it may bear is checked by the caller."""
+    proto_rules.check_op_type(type)
+    rules.check_target(target, type, libraries=True)
+    return OpRegistration(type, str(target), bool(hidden))
+
+
+def make_kernel(
+    op_type: str,
+    device: str,
+    dtypes: object,
+    kernel: object,
+    library: str,
+    *,
+    priority: int,
+    may_reuse: object,
+    flags: tuple[bool, bool, bool],
+) -> KernelRegistration:
+    """Check and return one kernel; `flags` are capturable, deterministic and strided.
+
+    A target that is no string is left to the caller.
+    """
+    proto_rules.check_op_type(op_type)
+    who = key_text(op_type, str(device), str(library))
+    rules.check_device(device, who)
+    names = rules.check_dtypes(dtypes, who)
+    rules.check_name(library, "library")
+    rules.check_priority(priority, who)
+    pairs = rules.check_may_reuse(may_reuse, who)
+    if isinstance(kernel, str):
+        rules.check_target(kernel, who, libraries=True)
+    options = tuple(map(bool, flags))
+    if rules.is_library(kernel):
+        capturable, deterministic, strided = options
+        rules.check_library_says(
+            who,
+            may_reuse=bool(pairs),
+            capturable=capturable,
+            deterministic=not deterministic,
+            strided=strided,
+        )
+    target: str = kernel  # type: ignore[assignment]
+    return KernelRegistration(op_type, device, names, library, target, priority, pairs, *options)
+
+
+def make_device(name: str, target: object) -> DeviceRegistration:
+    """Check and return one device."""
+    rules.check_name(name, "device")
+    rules.check_target(target, name)
+    return DeviceRegistration(name, str(target))
+
+
+def make_pass(name: str, phase: str, target: object, device: str) -> PassRegistration:
+    """Check and return one pass."""
+    rules.check_name(name, "pass")
+    rules.check_phase(phase, name)
+    rules.check_device(device, name)
+    rules.check_target(target, name)
+    return PassRegistration(name, phase, str(target), device)

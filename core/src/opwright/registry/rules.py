@@ -1,0 +1,157 @@
+"""What may be registered: each breach is a RegistrationError that names the culprit."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from opwright import proto_rules
+from opwright.dtypes import DTYPES
+from opwright.errors import RegistrationError
+from opwright.names import hint
+from opwright.registry.package import STD_DISTRIBUTION, Package
+
+ANY: Final = "*"
+"""Stands for every dtype or every device."""
+
+PHASES: Final = ("canonicalize", "fuse", "layout", "memory")
+"""The phases of passes, in the order in which they run."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+_LIBRARY = re.compile(r"[^\W\d]\w*(/[\w+-][\w.+-]*)*/[\w+-][\w.+-]*\.so")
+
+
+def is_library(target: object) -> bool:
+    """Tell whether a target names a compiled library: ``"opwright_acme/libacme.so"``."""
+    return isinstance(target, str) and bool(_LIBRARY.fullmatch(target))
+
+
+def is_name(text: object) -> bool:
+    """Tell whether text is lower_snake and can follow a dot in Python."""
+    return isinstance(text, str) and bool(_NAME.fullmatch(text)) and not keyword.iskeyword(text)
+
+
+def check_name(name: object, what: str) -> None:
+    """Raise unless `name` is lower_snake; `what` says whose name it is."""
+    if not is_name(name):
+        raise RegistrationError(
+            f"{name}: {what} must be lower_snake (a-z, 0-9, _) and no Python keyword, "
+            f"got {name!r}; rename it"
+        )
+
+
+def check_op_type(op_type: str, package: Package) -> None:
+    """Raise unless a plugin of `package` may bring an operator of this type."""
+    proto_rules.check_op_type(op_type)
+    prefix, dot, name = op_type.rpartition(".")
+    if not dot and package.distribution != STD_DISTRIBUTION:
+        raise RegistrationError(
+            f"{op_type}: unprefixed operator types belong to {STD_DISTRIBUTION}, got one from "
+            f"{package.label}; name it {package.plugin + '.' + name!r}"
+        )
+    if dot and prefix != package.plugin:
+        raise RegistrationError(
+            f"{op_type}: operator type must begin with the plugin's own name {package.plugin!r}, "
+            f"got {prefix!r} from {package.label}; name it {package.plugin + '.' + name!r}"
+        )
+
+
+def check_target(target: object, who: str, *, libraries: bool = False) -> None:
+    """Raise unless `target` reads ``"module:attribute"``, or names a library where those may be."""
+    if isinstance(target, str) and _TARGET.fullmatch(target):
+        return
+    if libraries and is_library(target):
+        return
+    forms = "'module:attribute'"
+    if libraries:
+        forms += " or the path of a library in the package, 'opwright_acme/libacme.so'"
+    raise RegistrationError(
+        f"{who}: target must be a string {forms}, got {target!r}; "
+        "name the object, so that it is imported only when it is used"
+    )
+
+
+def check_library_says(who: str, **given: bool) -> None:
+    """Raise where a hook says of a compiled kernel what its library says; the words are names."""
+    for word, is_given in given.items():
+        if is_given:
+            raise RegistrationError(
+                f"{who}: {word} of a compiled kernel is said by its library, got it in the hook "
+                f"too; leave it out, and write it into ow_kernel"
+            )
+
+
+def check_device(device: object, who: str) -> None:
+    """Raise unless `device` is a device type such as ``"cpu"``, or ``"*"``."""
+    if device != ANY and not is_name(device):
+        raise RegistrationError(
+            f"{who}: device must be lower_snake or '*', got {device!r}; "
+            "write the device type, such as 'cpu'"
+        )
+
+
+def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
+    """Return the dtypes of a kernel as a tuple, ``("*",)`` for all of them.
+
+    Raises
+    ------
+    RegistrationError
+        For anything but ``"*"`` or a list, without repetition, of canonical names.
+    """
+    if dtypes == ANY:
+        return (ANY,)
+    if isinstance(dtypes, str) or not isinstance(dtypes, Iterable):
+        raise RegistrationError(
+            f"{who}: dtypes must be a list of dtype names or '*', got {dtypes!r}; "
+            f"write [{dtypes!r}]"
+        )
+    names = tuple(dtypes)
+    for name in names:
+        if name not in DTYPES:
+            raise RegistrationError(
+                f"{who}: unknown dtype, got {name!r}{hint(str(name), DTYPES, 'dtypes')}"
+            )
+    if not names or len(set(names)) != len(names):
+        raise RegistrationError(
+            f"{who}: dtypes must name at least one dtype, and each once, got {list(names)}; "
+            "list those that the kernel computes"
+        )
+    return names
+
+
+def check_priority(priority: object, who: str) -> None:
+    """Raise unless `priority` is an int in 0 to 99."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= 99:
+        raise RegistrationError(
+            f"{who}: priority must be an int in 0 to 99, got {priority!r}; "
+            "0 is for references, 50 is a plugin's usual one"
+        )
+
+
+def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
+    """Return `may_reuse` as a tuple of pairs (output slot, input slot), or raise."""
+    try:
+        if isinstance(may_reuse, str):
+            raise TypeError
+        pairs = tuple((out, given) for out, given in may_reuse)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        pairs = ((None, None),)
+    if not all(is_name(slot) for pair in pairs for slot in pair):
+        raise RegistrationError(
+            f"{who}: may_reuse must be a list of pairs (output slot, input slot), "
+            f"got {may_reuse!r}; write [('out', 'x')]"
+        )
+    return pairs
+
+
+def check_phase(phase: object, who: str) -> None:
+    """Raise unless `phase` is one of `PHASES`."""
+    if phase not in PHASES:
+        raise RegistrationError(
+            f"{who}: unknown phase, got {phase!r}{hint(str(phase), PHASES, 'phases')}"
+        )

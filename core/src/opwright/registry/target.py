@@ -1,0 +1,39 @@
+"""From ``"module:attribute"`` to the object: the one place that imports what plugins name."""
+
+from __future__ import annotations
+
+import importlib
+
+from opwright.errors import PluginError
+from opwright.registry.advice import advise_command
+from opwright.registry.package import Package
+
+
+def load_target(target: str, who: str, package: Package) -> object:
+    """Import the module of `target` and return its attribute.
+
+    Parameters
+    ----------
+    target : str
+        ``"module:attribute"``, as checked at registration.
+    who : str
+        Operator, kernel, device or pass that it stands for; begins the error.
+    package : Package
+        Who named it.
+
+    Raises
+    ------
+    PluginError
+        When the module cannot be imported or lacks the attribute.
+    """
+    module, _, attribute = target.partition(":")
+    try:
+        found: object = importlib.import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except Exception as error:
+        raise PluginError(
+            f"{who}: {target!r} of {package.label} failed to load, "
+            f"got {type(error).__name__}: {error}; {advise_command(error, package)}"
+        ) from error
+    return found

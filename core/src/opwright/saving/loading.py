@@ -1,0 +1,97 @@
+"""`load`: a saved program, with what it keeps set in a scope."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from opwright.errors import FormatError
+from opwright.program import Program, default_scope
+from opwright.saving.pair import PROGRAM, find_params
+from opwright.saving.params_file import read_params
+from opwright.saving.writing import kept_variables
+
+if TYPE_CHECKING:
+    from opwright._runtime import Scope
+
+
+class LoadedProgram(NamedTuple):
+    """A program that was saved.
+
+    Attributes
+    ----------
+    program : Program
+        What was saved.
+    feeds : tuple of str
+        The variables that must be fed, in the order in which they were declared.
+    fetches : tuple of str
+        The results that were named when it was saved.
+    """
+
+    program: Program
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+
+
+def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
+    """Return the program of a folder that `save` has written, and set its variables in a scope.
+
+    Nothing in the files is run. Everything is checked before the scope is changed.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder.
+    scope : Scope, optional
+        Where the persistable variables are set; the default scope by default.
+
+    Returns
+    -------
+    LoadedProgram
+        The program, what it is fed, and its results.
+
+    Raises
+    ------
+    FileNotFoundError
+        Where the folder holds no saved program.
+    FormatError
+        Where a file is truncated, foreign, damaged, too large or of a newer format; where the
+        parameters are not those of the program, with the names that are missing, extra or
+        misshapen.
+    OperatorNotFoundError
+        Where an operator is unknown; it names the package to install.
+    """
+    from opwright import messages  # and protobuf with it
+    from opwright.program.serialize import program_from_proto
+
+    folder = Path(path)
+    data = _read_program(folder / PROGRAM, messages.MAX_PROGRAM_BYTES)
+    message = messages.program_from_bytes(data)
+    program = program_from_proto(message)
+    _check_names(program, (*message.feeds, *message.fetches))
+    kept = kept_variables(program)
+    expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
+    arrays = read_params(find_params(folder, data), expected)
+    target = default_scope() if scope is None else scope
+    for variable in kept:
+        array = arrays[variable.name]
+        if variable.shape != array.shape:
+            variable.shape = array.shape  # of a dimension that nobody had told
+        target.var(variable.name).set(array)
+    return LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
+
+
+def _read_program(path: Path, max_bytes: int) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise FormatError(f"{path}: must have at most {max_bytes} bytes, got more")
+    return data
+
+
+def _check_names(program: Program, names: tuple[str, ...]) -> None:
+    block = program.global_block()
+    for name in names:
+        if name not in block.vars:
+            raise FormatError(f"program: a feed or fetch must be a variable, got {name!r}")

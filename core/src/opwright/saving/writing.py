@@ -1,0 +1,99 @@
+"""`save`: a program and what it keeps in a scope, to a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opwright.dtypes import dtype_from_numpy
+from opwright.errors import ProgramError
+from opwright.meta import Meta, shapes_match
+from opwright.program import Program, Variable, default_scope
+from opwright.saving.pair import replace_pair
+from opwright.saving.params_file import Arrays
+from opwright.vocabulary import STEP
+
+if TYPE_CHECKING:
+    from opwright._runtime import Scope
+
+
+def save(
+    path: str | os.PathLike[str],
+    program: Program,
+    scope: Scope | None = None,
+    fetch: Iterable[Variable | str] | Variable | str | None = None,
+) -> None:
+    """Write a program, and the persistable variables that it keeps in a scope, to a folder.
+
+    The folder gets ``program.pb`` and ``params.safetensors``. Where it holds them already, both are
+    replaced together: a full disk or a crash at any moment leaves the old pair, whole.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder; it is made where there is none.
+    program : Program
+        Written as it is; `Program.prune` takes from it what only training needs.
+    scope : Scope, optional
+        Holds the persistable variables; the default scope by default.
+    fetch : list of Variable or str, optional
+        The results, in order, for those who load the program.
+
+    Raises
+    ------
+    ProgramError
+        Where the scope lacks a persistable variable, or holds one of another shape.
+    VariableNotFoundError
+        Where `fetch` names no variable of the program.
+    OSError
+        Where the files cannot be written.
+    """
+    from opwright.program.serialize import program_to_bytes  # and protobuf with it
+
+    listed = [fetch] if isinstance(fetch, Variable | str) else list(fetch or ())
+    fetches = [item.name if isinstance(item, Variable) else item for item in listed]
+    for name in fetches:
+        program.global_block().get_var(name, "save: fetch")
+    arrays = _collect(program, default_scope() if scope is None else scope)
+    replace_pair(Path(path), program_to_bytes(program, feed_names(program), fetches), arrays)
+
+
+def kept_variables(program: Program) -> list[Variable]:
+    """Return the persistable variables of a program."""
+    return [var for block in program.blocks for var in block.vars.values() if var.persistable]
+
+
+def feed_names(program: Program) -> list[str]:
+    """Return what must be fed: read before it is written, and not persistable."""
+    block = program.global_block()
+    written: set[str] = set()
+    read: set[str] = set()
+    for op in block.ops:
+        read.update(name for name in op.input_names() if name not in written)
+        written.update(op.output_names())
+    return [name for name, var in block.vars.items() if name in read and not var.persistable]
+
+
+def _collect(program: Program, scope: Scope) -> Arrays:
+    arrays: Arrays = {}
+    for variable in kept_variables(program):
+        name = variable.name
+        held = scope.find_var(name)
+        if held is not None and held.is_set:
+            arrays[name] = held.numpy()
+        elif name == STEP:
+            arrays[name] = np.zeros(1, np.int64)  # nothing has run yet
+        else:
+            raise ProgramError(
+                f"save: the scope must hold every persistable variable, got none for {name!r}; "
+                "run the startup program in this scope first"
+            )
+        meta = Meta(arrays[name].shape, dtype_from_numpy(arrays[name].dtype))
+        shape = meta.shape if variable.shape is None else variable.shape
+        if meta.dtype != variable.dtype or not shapes_match(meta.shape, shape):
+            raise ProgramError(f"save: the scope must hold {variable!r} as it is, got {meta}")
+    return arrays
