@@ -1,0 +1,15 @@
+"""The dtype lists that the standard operators declare, and the type of a kernel's arrays."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from opwright.dtypes import FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
+
+Array: TypeAlias = NDArray[Any]
+
+FLOATS = FLOAT_DTYPES
+INDICES = INDEX_DTYPES
+NUMBERS = FLOAT_DTYPES + INT_DTYPES
