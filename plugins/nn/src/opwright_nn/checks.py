@@ -1,0 +1,196 @@
+"""Checks of what users give to layers, optimizers and data sets: one form for all messages.
+
+Each names the caller, the rule, the value and the way out, and returns a plain Python value.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Callable, Collection, Iterable
+from typing import NoReturn
+
+import numpy as np
+
+import opwright as ow
+from opwright.dtypes import canonical_dtype
+from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
+from opwright.names import hint
+
+
+def check_int(
+    who: str,
+    name: str,
+    value: object,
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+) -> int:
+    """Return `value` as an int; a bool is none, a NumPy integer is one."""
+    rule = f"an int{_int_range(at_least, at_most)}"
+    way = f"write {name}={1 if at_least is None else at_least}, for example"
+    number = _find_int(value)
+    if number is None:
+        _raise_type(who, name, rule, value, way)
+    if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
+        _raise_value(who, name, rule, value, way)
+    return number
+
+
+def check_float(
+    who: str,
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """Return `value` as a finite float; ints are accepted, bools and strings are not."""
+    rule = f"a finite number{_float_range(above, at_least, below, at_most)}"
+    way = f"write {name}={0.1 if at_least is None else at_least:g}, for example"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        _raise_type(who, name, rule, value, way)
+    number = float(value)
+    inside = (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
+    )
+    if not inside:
+        _raise_value(who, name, rule, value, way)
+    return number
+
+
+def check_bool(who: str, name: str, value: object) -> bool:
+    """Return `value` if it is True or False; an int is no bool."""
+    if type(value) is not bool and type(value).__name__ != "bool":  # NumPy's has the same name
+        _raise_type(who, name, "True or False", value, f"write {name}=True or {name}=False")
+    return bool(value)
+
+
+def check_str(who: str, name: str, value: object) -> str:
+    """Return `value` if it is a string with something in it."""
+    if not isinstance(value, str):
+        _raise_type(who, name, "a string", value, f'write {name}="..."')
+    if not value:
+        _raise_value(who, name, "a string that is not empty", value, f'write {name}="..."')
+    return value
+
+
+def check_name(who: str, value: object) -> str | None:
+    """Return the name of a layer; None means that one is made."""
+    return None if value is None else check_str(who, "name", value)
+
+
+def check_choice(who: str, name: str, value: object, choices: Collection[str]) -> str:
+    """Return `value` if it is one of `choices`; otherwise name the nearest."""
+    rule = f"one of {', '.join(map(repr, choices))}"
+    if not isinstance(value, str):
+        _raise_type(who, name, rule, value, f"write {name}={min(choices)!r}, for example")
+    if value not in choices:
+        raise AttributeValueError(
+            f"{who}: {name} must be {rule}, got {value!r}{hint(value, choices, 'values')}"
+        )
+    return value
+
+
+def check_shape(who: str, value: object) -> tuple[int, ...]:
+    """Return a shape as a tuple of ints; None and -1 are dims not known yet and become -1."""
+    rule = "a list of ints of at least 0, None where a dim is not known yet"
+    way = "write shape=[None, 64], for example"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        _raise_type(who, "shape", rule, value, way)
+    shape = []
+    for dim in value:
+        size = -1 if dim is None else _find_int(dim)
+        if size is None:
+            _raise_type(who, "shape", rule, value, way)
+        if size < -1:
+            _raise_value(who, "shape", rule, value, way)
+        shape.append(size)
+    return tuple(shape)
+
+
+def check_ints(who: str, name: str, value: object) -> list[int]:
+    """Return a list of ints; one int is a list of one."""
+    single = _find_int(value)
+    if single is not None:
+        return [single]
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        _raise_type(who, name, "a list of ints", value, f"write {name}=[1, 2], for example")
+    return [check_int(who, f"{name}[{i}]", item) for i, item in enumerate(value)]
+
+
+def check_dtype(who: str, value: object) -> str:
+    """Return the canonical name of a dtype given as a name, a NumPy dtype or a scalar type."""
+    try:
+        return canonical_dtype(value)
+    except DtypeError as error:
+        raise DtypeError(f"{who}: {error}") from None
+
+
+def check_variable(who: str, name: str, value: object) -> ow.Variable:
+    """Return `value` if it is a variable of a program."""
+    if not isinstance(value, ow.Variable):
+        _raise_type(who, name, "a variable of a program", value, "make one with layers.data")
+    return value
+
+
+def check_instance(
+    who: str, name: str, value: object, cls: type, *, required: bool = False
+) -> None:
+    """Raise unless `value` is of a class; None passes where it is not required."""
+    if isinstance(value, cls) or (value is None and not required):
+        return
+    article = "an" if cls.__name__[0] in "AEIOUaeiou" else "a"
+    rule = f"{article} {cls.__name__}{'' if required else ' or None'}"
+    _raise_type(who, name, rule, value, f"make {article} {cls.__name__} first")
+
+
+def check_callable(who: str, name: str, value: object) -> Callable[..., object]:
+    """Return `value` if it can be called."""
+    if not callable(value):
+        _raise_type(who, name, "a function", value, f"write {name}=lambda: ...")
+    return value
+
+
+def _find_int(value: object) -> int | None:
+    if isinstance(value, (bool, np.bool_)):  # NumPy 2.0 still takes its bool as an index
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # arrays and all else that is no integer
+        return None
+
+
+def _raise_type(who: str, name: str, rule: str, value: object, way: str) -> NoReturn:
+    raise AttributeTypeError(
+        f"{who}: {name} must be {rule}, got {value!r} ({type(value).__name__}); {way}"
+    )
+
+
+def _raise_value(who: str, name: str, rule: str, value: object, way: str) -> NoReturn:
+    raise AttributeValueError(f"{who}: {name} must be {rule}, got {value!r}; {way}")
+
+
+def _int_range(at_least: int | None, at_most: int | None) -> str:
+    if at_most is not None:
+        return f" in [{at_least}, {at_most}]"
+    return "" if at_least is None else f" of at least {at_least}"
+
+
+def _float_range(
+    above: float | None, at_least: float | None, below: float | None, at_most: float | None
+) -> str:
+    if (above, at_least, below, at_most) == (None, None, None, None):
+        return ""
+    low = f"[{at_least:g}" if at_least is not None else "(-inf"
+    low = f"({above:g}" if above is not None else low
+    high = f"{at_most:g}]" if at_most is not None else "inf)"
+    high = f"{below:g})" if below is not None else high
+    return f" in {low}, {high}"

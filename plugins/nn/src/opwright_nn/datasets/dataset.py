@@ -1,0 +1,23 @@
+"""A labelled set of images: a pair of arrays with names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Dataset(NamedTuple):
+    """Images and their classes; unpacks as ``images, labels = dataset``.
+
+    Attributes
+    ----------
+    images : ndarray of float32, [n, features]
+        In [0, 1].
+    labels : ndarray of int64, [n, 1]
+        The class of each image.
+    """
+
+    images: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64]

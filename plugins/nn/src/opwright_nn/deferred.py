@@ -1,0 +1,139 @@
+"""Variables whose shapes wait: nobody said how wide an input is, the first batch tells.
+
+Layers and optimizers within a `deferred_guard` (a `Model` has one) may make persistable variables
+of unknown shape, each with a rule that gives the shape once the inputs are known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import opwright as ow
+from opwright.errors import ShapeError
+from opwright.op import format_shape
+
+from .initializer import Initializer
+
+Shape = tuple[int, ...]
+ShapeRule = Callable[[], Shape]
+"""Returns the shape of a variable, with -1 for each dim that cannot be told yet."""
+
+
+class Waiting(NamedTuple):
+    """A persistable variable with what is needed to fill it."""
+
+    variable: ow.Variable
+    rule: ShapeRule
+    initializer: Initializer
+    stream: int
+
+    def append(self, startup: ow.Program) -> None:
+        """Append what fills the variable to a startup program."""
+        made, block = self.variable, startup.global_block()
+        twin = block.create_var(made.name, made.shape, made.dtype, persistable=True)
+        self.initializer.append(block, twin, self.stream)
+
+
+class Deferred:
+    """The variables of one program whose shapes wait for the first batch."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, waiting: Waiting) -> None:
+        """Add a variable; rules are asked in this order."""
+        self._waiting.append(waiting)
+
+    def forget(self, length: int) -> None:
+        """Drop what was added since there were `length` of them."""
+        del self._waiting[length:]
+
+    def settle(
+        self,
+        program: ow.Program,
+        startup: ow.Program,
+        inputs: Mapping[str, Shape],
+        partly: bool = False,
+    ) -> None:
+        """Give variables their shapes and append what fills them; on an error change nothing.
+
+        Parameters
+        ----------
+        program : Program
+            Gets the shapes.
+        startup : Program
+            Gets the initializers, in the order of `add`.
+        inputs : mapping of str to shape
+            What became known of variables that are fed.
+        partly : bool
+            Whether variables may go on waiting.
+
+        Raises
+        ------
+        ShapeError
+            A shape cannot be told even now, or does not fit an operator.
+        """
+        shapes = [(var, var.shape) for block in program.blocks for var in block.vars.values()]
+        try:
+            for name, shape in inputs.items():
+                program.global_block().var(name).shape = shape
+            left = self._infer(program, partly)
+        except Exception:
+            for variable, old in shapes:
+                variable.shape = old
+            raise
+        kept = {id(waiting) for waiting in left}
+        for waiting in self._waiting:
+            if id(waiting) not in kept:
+                waiting.append(startup)
+        self._waiting = left
+
+    def _infer(self, program: ow.Program, partly: bool) -> list[Waiting]:
+        # One layer's parameter can hang on another layer's output: most programs need one round,
+        # none more rounds than it has layers.
+        left = list(self._waiting)
+        program.infer_shapes()
+        while left:
+            stuck = []
+            for waiting in left:
+                waiting.variable.shape = shape = waiting.rule()
+                if -1 in shape:
+                    stuck.append(waiting)
+            if len(stuck) == len(left) and not partly:
+                first = stuck[0].variable
+                raise ShapeError(
+                    f"{first.name}: its shape follows from the inputs of its layer, "
+                    f"got {format_shape(first.shape or ())}; tell the shapes of all inputs: "
+                    "initialize_parameters(img=images)"
+                )
+            if len(stuck) == len(left):
+                break
+            left = stuck
+            program.infer_shapes()
+        return left
+
+
+_DEFERRED: contextvars.ContextVar[Deferred | None] = contextvars.ContextVar(
+    "opwright_nn_deferred", default=None
+)
+
+
+@contextlib.contextmanager
+def deferred_guard(deferred: Deferred) -> Iterator[Deferred]:
+    """Within this, layers may make parameters whose shapes are not known yet."""
+    token = _DEFERRED.set(deferred)
+    try:
+        yield deferred
+    finally:
+        _DEFERRED.reset(token)
+
+
+def find_deferred() -> Deferred | None:
+    """Return what the innermost guard holds, None outside of any."""
+    return _DEFERRED.get()

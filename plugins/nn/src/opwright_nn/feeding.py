@@ -1,0 +1,76 @@
+"""What users fill into the inputs of a Model: names and dtypes, checked where they are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import opwright as ow
+from opwright.dtypes import canonical_dtype, dtype_to_numpy
+from opwright.errors import FeedError
+from opwright.names import hint
+
+from .inference import input_names
+
+
+def find_fillable(
+    who: str, program: ow.Program, name: object, *, persistables: bool = True
+) -> ow.Variable:
+    """Return the input of that name, or the persistable variable where these are meant too.
+
+    Raises
+    ------
+    FeedError
+        With the nearest name, or that the network itself computes the variable.
+    """
+    inputs = input_names(program)
+    variable = program.global_block().vars.get(name) if isinstance(name, str) else None
+    if variable is not None and (name in inputs or (persistables and variable.persistable)):
+        return variable
+    if variable is not None and not (variable.is_data or variable.persistable):
+        raise FeedError(
+            f"{who}: only inputs and parameters can be given values, got {name!r}, which the "
+            f"network computes{hint('', inputs, 'inputs')}"
+        )
+    raise FeedError(
+        f"{who}: the name must be one of an input that a layer reads, "
+        f"got {name!r}{hint(str(name), inputs, 'inputs')}"
+    )
+
+
+def check_feed(who: str, variable: ow.Variable, data: Any) -> Any:
+    """Return `data` as it can be fed: arrays as they are, lists with the variable's dtype.
+
+    Raises
+    ------
+    FeedError
+        The dtype of an array is another one, or there is no array to make.
+    """
+    name, wanted = variable.name, variable.dtype
+    if isinstance(data, np.ndarray | np.generic):
+        array = np.asarray(data)
+    elif hasattr(data, "__dlpack__"):
+        return data  # the network reads and checks it at the call
+    else:
+        array = _convert(who, variable, data)
+    found = array.dtype
+    if found.kind in "OSUmMVc" or canonical_dtype(found) != wanted:
+        raise FeedError(
+            f"{who}: {name!r} must have dtype {wanted}, got {found}; give {name}.astype('{wanted}')"
+        )
+    return array
+
+
+def _convert(who: str, variable: ow.Variable, data: Any) -> np.ndarray[Any, Any]:
+    dtype = dtype_to_numpy(variable.dtype)
+    try:
+        plain = np.asarray(data)
+        if plain.size and not np.can_cast(plain.dtype, dtype, "same_kind"):
+            raise TypeError(f"values are {plain.dtype}")
+        return plain.astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise FeedError(
+            f"{who}: {variable.name!r} must be an array of {variable.dtype}, got "
+            f"{type(data).__name__} ({error}); give a NumPy array"
+        ) from error

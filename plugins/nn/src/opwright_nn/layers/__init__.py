@@ -1,0 +1,58 @@
+"""Layer functions: each appends variables, parameters and operators to the default programs."""
+
+from __future__ import annotations
+
+from opwright_nn.layers.accuracy import accuracy
+from opwright_nn.layers.activations import (
+    elu,
+    gelu,
+    leaky_relu,
+    log_softmax,
+    relu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    tanh,
+)
+from opwright_nn.layers.cond import cond
+from opwright_nn.layers.data import data
+from opwright_nn.layers.dropout import dropout
+from opwright_nn.layers.embedding import embedding
+from opwright_nn.layers.fc import fc
+from opwright_nn.layers.losses import (
+    cross_entropy,
+    mean,
+    sigmoid_cross_entropy_with_logits,
+    softmax_with_cross_entropy,
+)
+from opwright_nn.layers.normalization import batch_norm, layer_norm
+from opwright_nn.layers.shapes import concat, flatten, reshape
+
+__all__ = [
+    "accuracy",
+    "batch_norm",
+    "concat",
+    "cond",
+    "cross_entropy",
+    "data",
+    "dropout",
+    "elu",
+    "embedding",
+    "fc",
+    "flatten",
+    "gelu",
+    "layer_norm",
+    "leaky_relu",
+    "log_softmax",
+    "mean",
+    "relu",
+    "reshape",
+    "sigmoid",
+    "sigmoid_cross_entropy_with_logits",
+    "silu",
+    "softmax",
+    "softmax_with_cross_entropy",
+    "softplus",
+    "tanh",
+]

@@ -1,0 +1,44 @@
+"""dropout: zeros at random while training."""
+
+from __future__ import annotations
+
+import opwright as ow
+from opwright_nn import building, checks
+from opwright_nn.layers.layer import begin
+
+
+@building.atomic
+def dropout(
+    x: ow.Variable,
+    probability: float = 0.5,
+    seed: int = 0,
+    training: bool = True,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append x with elements zeroed at random and the others divided by ``1 - probability``.
+
+    Srivastava et al., Dropout, 2014. `Model.predict` leaves it out.
+
+    Parameters
+    ----------
+    x : Variable
+        Float, of any shape.
+    probability : float in [0, 1)
+        Of an element to become 0.
+    seed : int, at least 0
+        0 takes the program's.
+    training : bool
+        False passes x on.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    """
+    checks.check_variable("dropout", "x", x)
+    attrs = {
+        "probability": checks.check_float(
+            "dropout", "probability", probability, at_least=0.0, below=1.0
+        ),
+        "seed": checks.check_int("dropout", "seed", seed, at_least=0),
+        "training": checks.check_bool("dropout", "training", training),
+    }
+    layer = begin("dropout", name)
+    return building.append(layer.block, "dropout", {"x": x}, attrs, name=layer.out)

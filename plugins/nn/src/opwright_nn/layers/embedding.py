@@ -1,0 +1,73 @@
+"""embedding: rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import opwright as ow
+from opwright.errors import AttributeValueError
+from opwright_nn import building, checks
+from opwright_nn.initializer import Normal
+from opwright_nn.layers.layer import begin
+from opwright_nn.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters import make_parameter
+
+
+@building.atomic
+def embedding(
+    index: ow.Variable,
+    size: Iterable[int],
+    *,
+    padding_index: int = -1,
+    dtype: object = "float32",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append the rows of a table that `index` names.
+
+    Parameters
+    ----------
+    index : Variable, int32 or int64
+        Each in [0, rows).
+    size : (rows, columns)
+        Of the table.
+    padding_index : int
+        A row that reads as 0 and is not trained; -1 for none.
+    dtype : str or NumPy dtype
+        A float dtype, of the table.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    param_attr : ParamAttr or Initializer, optional
+        For ``<name>_w_param``; by default normal with standard deviation ``columns ** -0.5``, so
+        that rows are about one long.
+
+    Returns
+    -------
+    Variable
+        The shape of `index`, and then `columns`.
+    """
+    who = "embedding"
+    checks.check_variable(who, "index", index)
+    shape = checks.check_ints(who, "size", size)
+    if len(shape) != 2 or min(shape) < 1:
+        raise AttributeValueError(
+            f"embedding: size must be [rows, columns], both at least 1, got {shape}; write "
+            "size=[1000, 64]"
+        )
+    padding = checks.check_int(
+        who, "padding_index", padding_index, at_least=-1, at_most=shape[0] - 1
+    )
+    attr = check_param_attr(who, "param_attr", param_attr)
+    element = checks.check_dtype(who, dtype)
+    layer = begin(who, name)
+    weight = make_parameter(
+        who,
+        f"{layer.name}_w_param",
+        attr,
+        lambda: (shape[0], shape[1]),
+        default=Normal(0.0, shape[1] ** -0.5),
+        dtype=element,
+    )
+    inputs = {"weight": weight, "index": index}
+    attrs = {"padding_index": padding}
+    return building.append(layer.block, who, inputs, attrs, name=layer.out)

@@ -1,0 +1,107 @@
+"""fc: the fully connected layer."""
+
+from __future__ import annotations
+
+import opwright as ow
+from opwright.errors import ShapeError
+from opwright_nn import building, checks
+from opwright_nn.initializer import Constant
+from opwright_nn.layers.layer import begin, check_activation, weight_initializer, width
+from opwright_nn.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters import make_parameter
+
+
+@building.atomic
+def fc(
+    x: ow.Variable,
+    size: int,
+    *,
+    bias: bool = True,
+    activation: str | None = None,
+    num_flatten_dims: int = 1,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``activation(x · w + b)``, x flattened to a matrix.
+
+    Parameters
+    ----------
+    x : Variable, [n, …]
+        The axes from `num_flatten_dims` on are one row.
+    size : int, at least 1
+        The width of the output.
+    bias : bool
+        Whether there is a b.
+    activation : str, optional
+        The type of any operator from ``x`` to ``out``: "relu", "sigmoid", "softmax", …
+    num_flatten_dims : int, at least 1
+        How many leading axes stay.
+    name : str, optional
+        What the names of the layer's variables begin with; ``fc_0`` and so on by default.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For the weight ``<name>_w_param``, [width of x, size], and the bias ``<name>_b_param``,
+        [size]. By default Xavier (four times as wide before sigmoid), Kaiming before relu and its
+        kin, and 0 for the bias.
+
+    Returns
+    -------
+    Variable
+        ``<name>_out``, the leading axes of x and then `size`; dtype of x.
+    """
+    checks.check_variable("fc", "x", x)
+    size = checks.check_int("fc", "size", size, at_least=1)
+    flat = checks.check_int("fc", "num_flatten_dims", num_flatten_dims, at_least=1)
+    with_bias = checks.check_bool("fc", "bias", bias)
+    weights = check_param_attr("fc", "param_attr", param_attr)
+    biases = check_param_attr("fc", "bias_attr", bias_attr)
+    kind = check_activation("fc", activation)
+    layer = begin("fc", name)
+    weight = make_parameter(
+        "fc",
+        f"{layer.name}_w_param",
+        weights,
+        lambda: (_row_width(x, flat), size),
+        default=weight_initializer(kind),
+        dtype=x.dtype,
+    )
+    inputs = {"x": x, "weight": weight}
+    if with_bias:
+        inputs["bias"] = make_parameter(
+            "fc",
+            f"{layer.name}_b_param",
+            biases,
+            lambda: (size,),
+            default=Constant(),
+            dtype=x.dtype,
+        )
+    out = _append(layer.block, inputs, {"num_flatten_dims": flat}, kind, layer.out)
+    if out.shape is None:
+        # Whatever x turns out to be, this much is sure, and lets the next layer know its width.
+        out.shape = (*[-1] * flat, size)
+    return out
+
+
+def _append(
+    block: ow.Block,
+    inputs: dict[str, ow.Variable],
+    attrs: dict[str, object],
+    activation: str,
+    out: str,
+) -> ow.Variable:
+    # What the operator takes is computed with it, in one kernel; the rest follows as its own.
+    if not activation or activation in ow.op_proto("fc").attr("activation").allowed:
+        attrs["activation"] = activation
+        return building.append(block, "fc", inputs, attrs, name=out)
+    linear = building.append(block, "fc", inputs, attrs, prefix=f"{out}/linear")
+    return building.append(block, activation, {"x": linear}, name=out)
+
+
+def _row_width(x: ow.Variable, flat: int) -> int:
+    shape = x.shape
+    if shape is not None and len(shape) <= flat:
+        raise ShapeError(
+            f"fc: x must have more than num_flatten_dims={flat} axes, got {x!r}; give each sample "
+            "at least one axis, or leave fewer axes as they are"
+        )
+    return width(shape, flat)

@@ -1,0 +1,107 @@
+"""Losses: one value for each row, and their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import opwright as ow
+from opwright_nn import building, checks
+from opwright_nn.layers.layer import begin
+
+
+def mean(
+    x: ow.Variable,
+    axis: Iterable[int] = (),
+    keepdims: bool = False,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the mean over `axis`, over everything by default.
+
+    Parameters
+    ----------
+    x : Variable
+        Float, of any shape.
+    axis : iterable of int
+        The axes that go; none means all.
+    keepdims : bool
+        Whether they stay with size 1.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    """
+    attrs = {"axis": checks.check_ints("mean", "axis", axis), "keepdims": keepdims}
+    return _append("mean", {"x": x}, attrs, name)
+
+
+def cross_entropy(
+    x: ow.Variable, label: ow.Variable, soft_label: bool = False, name: str | None = None
+) -> ow.Variable:
+    """Append ``-log(x[label])`` for each row of probabilities.
+
+    Parameters
+    ----------
+    x : Variable, [n, classes]
+        Probabilities; from logits use `softmax_with_cross_entropy`, which is faster and exact.
+    label : Variable
+        Classes, int64 [n, 1], or with `soft_label` distributions, [n, classes].
+    soft_label : bool
+        Whether labels are distributions.
+    name : str, optional
+        What the names of the layer's variables begin with.
+
+    Returns
+    -------
+    Variable
+        [n, 1].
+    """
+    inputs = {"x": x, "label": label}
+    return _append("cross_entropy", inputs, {"soft_label": soft_label}, name)
+
+
+def softmax_with_cross_entropy(
+    logits: ow.Variable,
+    label: ow.Variable,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append ``-log(softmax(logits)[label])`` for each row.
+
+    Parameters
+    ----------
+    logits : Variable, [n, classes]
+        Any numbers.
+    label : Variable
+        Classes, int64 [n, 1], or with `soft_label` distributions, [n, classes].
+    soft_label : bool
+        Whether labels are distributions.
+    ignore_index : int
+        A class whose rows cost nothing.
+    name : str, optional
+        What the names of the layer's variables begin with.
+
+    Returns
+    -------
+    Variable
+        [n, 1].
+    """
+    inputs = {"logits": logits, "label": label}
+    attrs = {"soft_label": soft_label, "ignore_index": ignore_index}
+    return _append("softmax_with_cross_entropy", inputs, attrs, name)
+
+
+def sigmoid_cross_entropy_with_logits(
+    x: ow.Variable, label: ow.Variable, name: str | None = None
+) -> ow.Variable:
+    """Append ``-label * log(s) - (1 - label) * log(1 - s)``, s = sigmoid(x), element by element."""
+    return _append("sigmoid_cross_entropy_with_logits", {"x": x, "label": label}, {}, name)
+
+
+@building.atomic
+def _append(
+    op_type: str, inputs: Mapping[str, object], attrs: Mapping[str, Any], name: str | None
+) -> ow.Variable:
+    for slot, variable in inputs.items():
+        checks.check_variable(op_type, slot, variable)
+    layer = begin(op_type, name)
+    return building.append(layer.block, op_type, inputs, attrs, name=layer.out)

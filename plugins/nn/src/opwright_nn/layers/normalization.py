@@ -1,0 +1,169 @@
+"""Normalisation: batch_norm over the batch, layer_norm within a sample."""
+
+from __future__ import annotations
+
+import opwright as ow
+from opwright.errors import ShapeError
+from opwright_nn import building, checks
+from opwright_nn.deferred import Shape, ShapeRule
+from opwright_nn.initializer import Constant
+from opwright_nn.layers.layer import begin, check_activation
+from opwright_nn.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters import make_parameter, make_state
+
+
+@building.atomic
+def layer_norm(
+    x: ow.Variable,
+    *,
+    begin_norm_axis: int = 1,
+    epsilon: float = 1e-5,
+    scale: bool = True,
+    bias: bool = True,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, over the axes of each sample.
+
+    Ba, Kiros and Hinton, Layer Normalization, 2016.
+
+    Parameters
+    ----------
+    x : Variable
+        Float; the axes from `begin_norm_axis` on must be known or told by the first batch.
+    begin_norm_axis : int, at least 1
+        The first axis of a sample.
+    epsilon : float, > 0
+        Added to the variance.
+    scale, bias : bool
+        Whether there is a w, and a b.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; the shape of a sample.
+
+    Returns
+    -------
+    Variable
+        Shape and dtype of x.
+    """
+    who = "layer_norm"
+    checks.check_variable(who, "x", x)
+    axis = checks.check_int(who, "begin_norm_axis", begin_norm_axis, at_least=1)
+    attrs = {
+        "begin_norm_axis": axis,
+        "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
+    }
+    scales = check_param_attr(who, "param_attr", param_attr)
+    biases = check_param_attr(who, "bias_attr", bias_attr)
+    layer = begin(who, name)
+    inputs = {"x": x}
+    rule = _sample_shape(x, axis)
+    if checks.check_bool(who, "scale", scale):
+        inputs["scale"] = _make_scale(who, layer.name, scales, rule, x.dtype)
+    if checks.check_bool(who, "bias", bias):
+        inputs["bias"] = _make_bias(who, layer.name, biases, rule, x.dtype)
+    return building.append(layer.block, who, inputs, attrs, name=layer.out)
+
+
+@building.atomic
+def batch_norm(
+    x: ow.Variable,
+    *,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    activation: str | None = None,
+    training: bool = True,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, over batch and space per channel.
+
+    Ioffe and Szegedy, Batch Normalization, 2015. The running mean and variance, which inference
+    uses, are states of the program: ``<name>_mean`` and ``<name>_variance``.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, …]
+        Float; `channels` must be known or told by the first batch.
+    momentum : float in [0, 1]
+        How much of the running mean and variance stays in a step.
+    epsilon : float, > 0
+        Added to the variance.
+    activation : str, optional
+        The type of an operator from ``x`` to ``out``.
+    training : bool
+        False takes the running mean and variance instead of the batch's.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; both [channels].
+
+    Returns
+    -------
+    Variable
+        Shape and dtype of x.
+    """
+    who = "batch_norm"
+    checks.check_variable(who, "x", x)
+    attrs = {
+        "momentum": checks.check_float(who, "momentum", momentum, at_least=0.0, at_most=1.0),
+        "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
+        "training": checks.check_bool(who, "training", training),
+    }
+    kind = check_activation(who, activation)
+    scales = check_param_attr(who, "param_attr", param_attr)
+    biases = check_param_attr(who, "bias_attr", bias_attr)
+    layer = begin(who, name)
+    rule, dtype = _channels(x), x.dtype
+    inputs = {
+        "x": x,
+        "scale": _make_scale(who, layer.name, scales, rule, dtype),
+        "bias": _make_bias(who, layer.name, biases, rule, dtype),
+        "mean": make_state(who, f"{layer.name}_mean", rule, Constant(0.0), dtype),
+        "variance": make_state(who, f"{layer.name}_variance", rule, Constant(1.0), dtype),
+    }
+    if not kind:
+        return building.append(layer.block, who, inputs, attrs, name=layer.out)
+    normal = building.append(layer.block, who, inputs, attrs, prefix=f"{layer.out}/normal")
+    return building.append(layer.block, kind, {"x": normal}, name=layer.out)
+
+
+def _make_scale(who: str, layer: str, attr: ParamAttr, rule: ShapeRule, dtype: str) -> ow.Variable:
+    name = f"{layer}_w_param"
+    return make_parameter(who, name, attr, rule, default=Constant(1.0), dtype=dtype)
+
+
+def _make_bias(who: str, layer: str, attr: ParamAttr, rule: ShapeRule, dtype: str) -> ow.Variable:
+    name = f"{layer}_b_param"
+    return make_parameter(who, name, attr, rule, default=Constant(0.0), dtype=dtype)
+
+
+def _sample_shape(x: ow.Variable, axis: int) -> ShapeRule:
+    def rule() -> Shape:
+        if x.shape is None:
+            return (-1,)
+        if len(x.shape) <= axis:
+            raise ShapeError(
+                f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; begin "
+                "at an earlier axis"
+            )
+        return x.shape[axis:]
+
+    return rule
+
+
+def _channels(x: ow.Variable) -> ShapeRule:
+    def rule() -> Shape:
+        if x.shape is None:
+            return (-1,)
+        if len(x.shape) < 2:
+            raise ShapeError(
+                f"batch_norm: x must be [n, channels, ...], got {x!r}; give each sample at least "
+                "one axis"
+            )
+        return (x.shape[1],)
+
+    return rule

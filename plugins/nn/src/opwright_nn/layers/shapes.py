@@ -1,0 +1,81 @@
+"""Layers that move elements: concat, reshape, flatten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn import building, checks
+from opwright_nn.layers.layer import begin, width
+
+
+@building.atomic
+def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> ow.Variable:
+    """Append the variables one behind the other along `axis`.
+
+    Parameters
+    ----------
+    x : sequence of Variable
+        Of one dtype, and of one shape but for `axis`.
+    axis : int
+        Negative counts from the end.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    """
+    if isinstance(x, ow.Variable | str) or not isinstance(x, Sequence):
+        raise AttributeTypeError(
+            f"concat: x must be a list of variables, got {x!r}; write concat([a, b])"
+        )
+    parts = [checks.check_variable("concat", f"x[{i}]", part) for i, part in enumerate(x)]
+    attrs = {"axis": checks.check_int("concat", "axis", axis)}
+    layer = begin("concat", name)
+    return building.append(layer.block, "concat", {"x": parts}, attrs, name=layer.out)
+
+
+@building.atomic
+def reshape(x: ow.Variable, shape: Iterable[int | None], name: str | None = None) -> ow.Variable:
+    """Append the same elements in the same order in another shape.
+
+    Parameters
+    ----------
+    x : Variable
+        Of any shape.
+    shape : iterable of int
+        0 copies the dim of x at that axis, one -1 (or None) takes what is left.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    """
+    checks.check_variable("reshape", "x", x)
+    dims = list(checks.check_shape("reshape", shape))
+    if dims.count(-1) > 1:
+        raise AttributeValueError(
+            f"reshape: shape may hold one -1, got {dims}; write 0 for a dim that x has there"
+        )
+    layer = begin("reshape", name)
+    return building.append(layer.block, "reshape", {"x": x}, {"shape": dims}, name=layer.out)
+
+
+@building.atomic
+def flatten(x: ow.Variable, axis: int = 1, name: str | None = None) -> ow.Variable:
+    """Append x with the axes from `axis` on made one: [n, 1, 28, 28] becomes [n, 784].
+
+    Parameters
+    ----------
+    x : Variable
+        With at least `axis` axes.
+    axis : int, at least 0
+        How many leading axes stay.
+    name : str, optional
+        What the names of the layer's variables begin with.
+    """
+    checks.check_variable("flatten", "x", x)
+    kept = checks.check_int("flatten", "axis", axis, at_least=0)
+    if x.shape is not None and len(x.shape) < kept:
+        raise ShapeError(
+            f"flatten: x must have at least axis={kept} axes, got {x!r}; begin at an earlier axis"
+        )
+    # A known width is written as it is: -1 could not be told for a batch without rows.
+    shape = [0] * kept + [width(x.shape, kept)]
+    layer = begin("flatten", name)
+    return building.append(layer.block, "reshape", {"x": x}, {"shape": shape}, name=layer.out)

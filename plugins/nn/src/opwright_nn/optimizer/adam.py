@@ -1,0 +1,111 @@
+"""Adam, and AdamW with decoupled weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opwright_nn import checks
+from opwright_nn.clip import GradientClip
+from opwright_nn.optimizer.base import Optimizer, State
+from opwright_nn.regularizer import Regularizer
+
+
+class Adam(Optimizer):
+    """``param -= learning_rate * m / (sqrt(v) + epsilon)``, m and v corrected running moments.
+
+    Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1.
+
+    Parameters
+    ----------
+    learning_rate : float, at least 0
+        The size of a step.
+    beta1, beta2 : float in [0, 1)
+        How much of the first and second moment stays.
+    epsilon : float, > 0
+        Added to the root of the second moment.
+    regularizer : Regularizer, optional
+        For every parameter that names none of its own.
+    clip : GradientClip, optional
+        A bound on the gradients.
+    """
+
+    op_type = "adam"
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        *,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        regularizer: Regularizer | None = None,
+        clip: GradientClip | None = None,
+    ) -> None:
+        super().__init__(learning_rate, regularizer, clip)
+        who = type(self).__name__
+        self.beta1 = checks.check_float(who, "beta1", beta1, at_least=0.0, below=1.0)
+        self.beta2 = checks.check_float(who, "beta2", beta2, at_least=0.0, below=1.0)
+        self.epsilon = checks.check_float(who, "epsilon", epsilon, above=0.0)
+
+    def attrs(self) -> dict[str, Any]:
+        """Return ``beta1``, ``beta2`` and ``epsilon``."""
+        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+
+    def states(self) -> Sequence[State]:
+        """Return both moments, and the powers that correct their bias."""
+        return (
+            State("moment1"),
+            State("moment2"),
+            State("beta1_power", self.beta1, scalar=True),
+            State("beta2_power", self.beta2, scalar=True),
+        )
+
+
+class AdamW(Adam):
+    """Adam with ``param -= learning_rate * weight_decay * param`` beside the step.
+
+    Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, algorithm 2.
+
+    Parameters
+    ----------
+    learning_rate : float, at least 0
+        The size of a step.
+    beta1, beta2 : float in [0, 1)
+        How much of the first and second moment stays.
+    epsilon : float, > 0
+        Added to the root of the second moment.
+    weight_decay : float, at least 0
+        How much of the parameter a step of learning rate 1 takes away.
+    regularizer : Regularizer, optional
+        For every parameter that names none of its own.
+    clip : GradientClip, optional
+        A bound on the gradients.
+    """
+
+    op_type = "adamw"
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        *,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.01,
+        regularizer: Regularizer | None = None,
+        clip: GradientClip | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            regularizer=regularizer,
+            clip=clip,
+        )
+        self.weight_decay = checks.check_float("AdamW", "weight_decay", weight_decay, at_least=0.0)
+
+    def attrs(self) -> dict[str, Any]:
+        """Return those of Adam, and ``weight_decay``."""
+        return super().attrs() | {"weight_decay": self.weight_decay}

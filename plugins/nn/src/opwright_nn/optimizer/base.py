@@ -1,0 +1,201 @@
+"""Optimizer: appends, behind a program's backward operators, those that update its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
+from opwright_nn import building, checks
+from opwright_nn.clip import GradientClip
+from opwright_nn.initializer import Constant
+from opwright_nn.parameters import make_state
+from opwright_nn.regularizer import Regularizer
+
+Pair = tuple[ow.Variable, ow.Variable]
+
+
+class State(NamedTuple):
+    """A tensor that an optimizer keeps for each parameter.
+
+    Attributes
+    ----------
+    slot : str
+        The input slot of the operator that takes it.
+    value : float
+        What each element holds before the first step.
+    scalar : bool
+        Whether it is one number, [1], instead of one for each element of the parameter.
+    """
+
+    slot: str
+    value: float = 0.0
+    scalar: bool = False
+
+
+class Optimizer:
+    """What all optimizers share. A new one names its operator, its attributes and its states.
+
+    The learning rate is a persistable float32 [1] variable of the program, not an attribute: it
+    may change between two steps without a new plan. Gradients are clipped first, then regularized.
+
+    Parameters
+    ----------
+    learning_rate : float, at least 0
+        The learning rate that initialising sets.
+    regularizer : Regularizer, optional
+        For every parameter that names none of its own.
+    clip : GradientClip, optional
+        A bound on the gradients.
+    """
+
+    op_type: ClassVar[str]
+    """The operator: slots param, grad, learning_rate and one for each state, outputs aliased."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        regularizer: Regularizer | None = None,
+        clip: GradientClip | None = None,
+    ) -> None:
+        who = self._who
+        self.initial_learning_rate = checks.check_float(
+            who, "learning_rate", learning_rate, at_least=0.0
+        )
+        checks.check_instance(who, "regularizer", regularizer, Regularizer)
+        checks.check_instance(who, "clip", clip, GradientClip)
+        self.regularizer = regularizer
+        self.clip = clip
+        self._learning_rate: ow.Variable | None = None
+
+    def attrs(self) -> dict[str, Any]:
+        """Return the attributes of the operator."""
+        return {}
+
+    def states(self) -> Sequence[State]:
+        """Return what is kept for each parameter."""
+        return ()
+
+    @building.atomic
+    def minimize(
+        self, loss: ow.Variable, parameters: Iterable[ow.Variable | str] | None = None
+    ) -> list[Pair]:
+        """Append the gradients of `loss` and the updates of its parameters.
+
+        Parameters
+        ----------
+        loss : Variable
+            Of the default main program.
+        parameters : iterable of Variable or str, optional
+            What is trained; every trainable parameter by default.
+
+        Returns
+        -------
+        list of (Variable, Variable)
+            Each parameter with its gradient, as `append_backward` made it.
+        """
+        checks.check_variable(self._who, "loss", loss)
+        wanted = None if parameters is None else list(parameters)
+        pairs = ow.append_backward(loss, parameters=wanted)
+        self.apply_gradients(pairs)
+        return pairs
+
+    @building.atomic
+    def apply_gradients(self, pairs: Sequence[Pair]) -> None:
+        """Append the updates for (parameter, gradient) pairs: clip, regularize, update.
+
+        Raises
+        ------
+        ProgramError
+            There are no pairs, or the optimizer serves another program already.
+        """
+        if not pairs:
+            raise ProgramError(
+                f"{self._who}: there must be a parameter to train, got none; the loss must depend "
+                "on a parameter with trainable=True"
+            )
+        rate = self._make_learning_rate()
+        bounded = pairs if self.clip is None else self.clip.append(pairs)
+        for parameter, gradient in bounded:
+            regularizer = getattr(parameter, "regularizer", None) or self.regularizer
+            penalized = regularizer.append(parameter, gradient) if regularizer else gradient
+            self._append_update(parameter, penalized, rate)
+
+    @property
+    def learning_rate(self) -> ow.Variable:
+        """The variable of the learning rate; raises before `minimize` made it."""
+        if self._learning_rate is None:
+            raise ProgramError(
+                f"{self._who}: the learning rate has no variable before minimize or "
+                "apply_gradients, got neither call yet; call one first"
+            )
+        return self._learning_rate
+
+    def set_learning_rate(self, scope: ow.Scope, value: float) -> None:
+        """Change the learning rate for the steps to come, without a new plan.
+
+        Parameters
+        ----------
+        scope : Scope
+            Where the startup program has run; running it again sets the initial value again.
+        value : float, at least 0
+            The new learning rate.
+        """
+        if not isinstance(scope, ow.Scope):
+            raise AttributeTypeError(
+                f"{self._who}: scope must be a Scope, got {scope!r} ({type(scope).__name__}); "
+                "give the one that the training step runs on"
+            )
+        rate = checks.check_float(self._who, "learning rate", value, at_least=0.0)
+        found = scope.find_var(self.learning_rate.name)
+        if found is None or not found.is_set:
+            raise VariableNotFoundError(
+                f"{self._who}: the scope must hold {self.learning_rate.name!r}, got a scope "
+                "without it; run the startup program on it first"
+            )
+        found.set(np.array([rate], np.float32))
+
+    @property
+    def _who(self) -> str:
+        return type(self).__name__
+
+    def _make_learning_rate(self) -> ow.Variable:
+        program = ow.default_main_program()
+        if self._learning_rate is None:
+            name = program.free_name("learning_rate")
+            initial = Constant(self.initial_learning_rate)
+            self._learning_rate = make_state(self._who, name, lambda: (1,), initial)
+        elif self._learning_rate.block.program is not program:
+            raise ProgramError(
+                f"{self._who}: an optimizer serves one program, got a second one; make another "
+                "optimizer for it"
+            )
+        return self._learning_rate
+
+    def _append_update(
+        self, parameter: ow.Variable, gradient: ow.Variable, rate: ow.Variable
+    ) -> None:
+        block = gradient.block
+        factor = (getattr(parameter, "optimize", None) or {}).get("learning_rate", 1.0)
+        if factor != 1.0:
+            prefix = f"{parameter.name}_learning_rate"
+            rate = building.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
+        inputs = {"param": parameter, "grad": gradient, "learning_rate": rate}
+        for state in self.states():
+            inputs[state.slot] = self._make_state(parameter, state)
+        # Outputs are left out: each is the variable of the input that it aliases.
+        block.append_op(self.op_type, inputs=inputs, attrs=self.attrs())
+
+    def _make_state(self, parameter: ow.Variable, state: State) -> ow.Variable:
+        name = ow.default_main_program().free_name(f"{parameter.name}_{state.slot}")
+        shape = (1,) if state.scalar else None
+        return make_state(
+            self._who,
+            name,
+            lambda: shape or parameter.shape or (),
+            Constant(state.value),
+            "float32" if state.scalar else parameter.dtype,
+        )

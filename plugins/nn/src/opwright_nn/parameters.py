@@ -1,0 +1,105 @@
+"""Parameters and optimizer states: made in the main program, filled by the startup program."""
+
+from __future__ import annotations
+
+import opwright as ow
+from opwright.dtypes import is_float
+from opwright.errors import DtypeError, ProgramError, ShapeError
+from opwright.op import format_shape, shapes_match
+
+from .deferred import Shape, ShapeRule, Waiting, find_deferred
+from .initializer import Initializer
+from .param_attr import ParamAttr
+
+
+def make_parameter(
+    who: str,
+    name: str,
+    attr: ParamAttr,
+    rule: ShapeRule,
+    *,
+    default: Initializer,
+    dtype: str = "float32",
+) -> ow.Variable:
+    """Return a parameter of the default main program that the default startup program fills.
+
+    Parameters
+    ----------
+    who : str
+        The layer, for messages.
+    name : str
+        The name where `attr` has none.
+    attr : ParamAttr
+        Name, initializer and how it is trained. The name of an existing parameter of the same
+        shape shares that parameter.
+    rule : callable
+        Returns the shape.
+    default : Initializer
+        Where `attr` has none.
+    dtype : str
+        A float dtype.
+    """
+    if not is_float(dtype):
+        raise DtypeError(
+            f"{who}: its input, and so its parameters, must have a float dtype, got {dtype}; "
+            "declare the input as float32, or cast it"
+        )
+    block = ow.default_main_program().global_block()
+    old = block.find_var(attr.name or name)
+    if old is not None:
+        return _share(who, old, rule(), attr)
+    initializer = attr.initializer or default
+    parameter = block.create_parameter(
+        attr.name or name,
+        rule(),
+        dtype,
+        trainable=attr.trainable,
+        initializer=initializer,
+        optimize={"learning_rate": attr.learning_rate},
+        regularizer=attr.regularizer,
+    )
+    _fill(who, parameter, rule, initializer)
+    return parameter
+
+
+def make_state(
+    who: str, name: str, rule: ShapeRule, initializer: Initializer, dtype: str = "float32"
+) -> ow.Variable:
+    """Return a persistable variable that is no parameter: running statistics, moments."""
+    block = ow.default_main_program().global_block()
+    if block.find_var(name) is not None:
+        raise ProgramError(f"{who}: the name of a state must be new, got {name!r}; take another")
+    state = block.create_var(name, rule(), dtype, persistable=True, stop_gradient=True)
+    _fill(who, state, rule, initializer)
+    return state
+
+
+def _fill(who: str, variable: ow.Variable, rule: ShapeRule, initializer: Initializer) -> None:
+    startup, deferred = ow.default_startup_program(), find_deferred()
+    # The stream is taken now: the value must not depend on when the shape becomes known.
+    waiting = Waiting(variable, rule, initializer, startup.next_stream())
+    if -1 not in (variable.shape or ()):
+        waiting.append(startup)
+    elif deferred is not None:
+        deferred.add(waiting)
+    else:
+        raise ShapeError(
+            f"{who}: the shape of {variable.name} must follow from the input's, "
+            f"got {format_shape(variable.shape or ())}; give layers.data the width, or build with "
+            "nn.Model, which waits for the first batch"
+        )
+
+
+def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Variable:
+    if attr.name is None or not old.is_parameter:
+        raise ProgramError(
+            f"{who}: the name of a parameter must be new, got {old.name!r}, which exists; give the "
+            "layer another name, or share the parameter: ParamAttr(name=...)"
+        )
+    known = old.shape or ()
+    if not shapes_match(known, shape):
+        raise ShapeError(
+            f"{who}: the shared parameter {old.name!r} must be {format_shape(shape)}, "
+            f"got {format_shape(known)}; share only between layers of one shape"
+        )
+    return old

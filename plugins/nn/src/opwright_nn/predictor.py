@@ -1,0 +1,59 @@
+"""Predictor: one variable of a model, computed for inference by a compiled network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import opwright as ow
+from opwright.errors import FeedError
+from opwright.names import hint
+
+from .inference import inference_program, input_names
+
+
+class Predictor:
+    """Computes a variable of `program` as it was when this was made.
+
+    Parameters
+    ----------
+    program : Program
+        The training program.
+    name : str
+        What to compute.
+    scope : Scope
+        Holds the parameters.
+    device : str
+        Where to run.
+    """
+
+    def __init__(self, program: ow.Program, name: str, scope: ow.Scope, device: str) -> None:
+        self.name = name
+        self.generation = program.generation
+        self.program = inference_program(program, name)
+        self.inputs = input_names(self.program)
+        network = ow.Network(self.program.global_block())
+        self._call = network.compile(feed=self.inputs, fetch=[name], device=device, scope=scope)
+
+    def check_feeds(self, feeds: Mapping[str, Any]) -> None:
+        """Raise FeedError unless there is one feed for each input that the variable hangs on."""
+        for name in feeds:
+            if name not in self.inputs:
+                raise FeedError(
+                    f"Model.predict: feeds must be inputs that {self.name!r} depends on, "
+                    f"got {name!r}{hint(name, self.inputs, 'inputs')}"
+                )
+        for name in self.inputs:
+            if name not in feeds:
+                raise FeedError(
+                    f"Model.predict: {self.name!r} depends on the input {name!r}, got no value; "
+                    f"give {name}=array"
+                )
+
+    def __call__(self, feeds: Mapping[str, Any]) -> npt.NDArray[np.generic]:
+        """Return the value of the variable."""
+        (value,) = self._call(**feeds)
+        return value  # type: ignore[no-any-return]
