@@ -1,0 +1,21 @@
+"""What this package brings, by name only: the modules are imported when they are first used."""
+
+import opwright.plugin as plugin
+
+
+@plugin.hookimpl
+def opwright_ops(registry: plugin.OpRegistrar) -> None:
+    """Name the operators."""
+    registry.add("acme.swish", "opwright_acme.swish:SWISH")
+
+
+@plugin.hookimpl
+def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
+    """Name the kernels, those of the gradient too."""
+    for op_type, function in [("acme.swish", "swish"), ("acme.swish_grad", "swish_grad")]:
+        registry.add(
+            op_type,
+            device="cpu",
+            dtypes=["float32", "float64"],
+            kernel=f"opwright_acme.swish:{function}",
+        )

@@ -1,0 +1,1 @@
+"""The operator ``acme.cos_sim`` for opwright, compiled."""

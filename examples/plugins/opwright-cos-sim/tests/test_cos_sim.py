@@ -1,0 +1,32 @@
+"""Both kernels against the formula, in float64."""
+
+import numpy as np
+
+import opwright as ow
+
+A, B = np.random.default_rng(0).normal(size=(2, 5, 8))
+SCALE = 2.0
+
+
+def formula(a, b):
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return (SCALE * (a * b).sum(axis=1) / norms)[:, None]
+
+
+def test_cos_sim_is_the_cosine_of_the_angle_times_the_scale():
+    np.testing.assert_allclose(ow.ops.acme.cos_sim(A, B, scale=SCALE), formula(A, B), rtol=1e-12)
+
+
+def test_the_gradient_is_the_central_difference():
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        a, b = (main.global_block().create_var(n, shape=[None, 8], dtype="float64") for n in "ab")
+        out = ow.ops.acme.cos_sim(a, b, scale=SCALE)
+        [(_, a_grad)] = ow.append_backward(ow.ops.sum(out), parameters=[a])
+    run = ow.Network(main.global_block()).compile(feed=["a", "b"], fetch=[a_grad])
+    [got] = run(a=A, b=B)
+    step = 1e-6
+    for index in np.ndindex(A.shape):
+        moved = np.zeros_like(A)
+        moved[index] = step
+        expected = (formula(A + moved, B) - formula(A - moved, B)).sum() / (2 * step)
+        np.testing.assert_allclose(got[index], expected, rtol=1e-7, atol=1e-9)
