@@ -1,0 +1,270 @@
+"""What append_backward refuses, and that it then leaves the program alone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from opwright.backward import append_backward
+from opwright.errors import GradientError, VariableNotFoundError
+from opwright.op import OpMaker, same_shape_as
+from opwright.program import Program
+
+
+@pytest.fixture
+def block():
+    made = Program().global_block()
+    made.create_var("x", [None, 4], is_data=True)
+    made.create_parameter("w", [4, 4])
+    made.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
+    return made
+
+
+def append(block, op_type, source, out, **attrs):
+    block.append_op(op_type, {"x": source}, {"out": out}, attrs)
+    return block.var(out)
+
+
+def test_an_operator_without_a_rule_is_named(block):
+    loss = append(block, "mystery", "h", "y")
+    text = str(block.program)
+    with pytest.raises(
+        GradientError, match=r"mystery \(operator 1 of block 0\): has no gradient r"
+    ):
+        append_backward(loss)
+    assert str(block.program) == text
+    assert list(block.vars) == ["x", "w", "h", "y"]
+
+
+def test_an_operator_without_a_rule_aside_from_the_path_does_no_harm(block):
+    append(block, "mystery", "h", "aside")
+    append(block, "mystery", "x", "before")
+    block.append_op("add", {"x": "h", "y": "before"}, {"out": "y"})
+    assert len(append_backward(block.var("y"))) == 1
+
+
+def test_a_gradient_that_stops_is_never_silently_zero(block):
+    loss = append(block, "floor", "h", "y")
+    message = (
+        r"'w' must get a gradient from 'y', got none, since floor \(operator 1 of block 0\): "
+        r"it has no gradient: it is flat wherever it is continuous"
+    )
+    with pytest.raises(GradientError, match=message):
+        append_backward(loss)
+
+
+def test_integers_have_no_gradient(block):
+    append(block, "cast", "h", "i", dtype="int32")
+    loss = append(block, "cast", "i", "y", dtype="float32")
+    with pytest.raises(
+        GradientError, match=r"cast \(operator 1 of block 0\): Variable\('i', int32"
+    ):
+        append_backward(loss)
+
+
+def test_a_declared_stop_ends_one_path_only(block):
+    append(block, "floor", "h", "f")
+    block.append_op("add", {"x": "f", "y": "h"}, {"out": "y"})
+    ((_, gradient),) = append_backward(block.var("y"))
+    assert gradient.name == "w_grad"
+    assert "floor" not in [op.type for op in block.ops[3:]]
+
+
+def test_stop_gradient_leaves_parameters_out_unless_they_are_named(block):
+    block.create_parameter("v", [4, 4])
+    block.append_op("multiply", {"x": "h", "y": "v"}, {"out": "y"})
+    block.var("h").stop_gradient = True
+    assert [var.name for var, _ in append_backward(block.var("y"))] == ["v"]
+    with pytest.raises(GradientError, match=r"matmul .*: 'h' has stop_gradient=True"):
+        append_backward(block.var("y"), parameters=["w"])
+
+
+def test_no_grad_stops_like_stop_gradient(block):
+    block.create_parameter("v", [4, 4])
+    block.append_op("multiply", {"x": "h", "y": "v"}, {"out": "y"})
+    pairs = append_backward(block.var("y"), no_grad=[block.var("h")])
+    assert [var.name for var, _ in pairs] == ["v"]
+    pairs = append_backward(block.var("y"), no_grad=["v"])
+    assert [var.name for var, _ in pairs] == ["w"]
+    with pytest.raises(GradientError, match="'w' gets no gradient: 'w' is in no_grad"):
+        append_backward(block.var("y"), parameters=["w"], no_grad=["w"])
+    with pytest.raises(VariableNotFoundError, match="append_backward: no_grad: no such variable"):
+        append_backward(block.var("y"), no_grad=["nobody"])
+
+
+def test_parameters_that_are_not_trained_are_served_only_when_named(block):
+    block.var("w").trainable = False
+    with pytest.raises(GradientError, match="'h' must depend on a trainable parameter, got none"):
+        append_backward(block.var("h"))
+    assert len(append_backward(block.var("h"), parameters=["w"])) == 1
+
+
+def test_a_wanted_variable_must_lead_to_the_target(block):
+    block.create_parameter("v", [4, 4])
+    with pytest.raises(GradientError, match="'h' must depend on 'v', got no operator"):
+        append_backward(block.var("h"), parameters=["v"])
+    with pytest.raises(VariableNotFoundError, match="parameters: no such variable, got 'ww'"):
+        append_backward(block.var("h"), parameters=["ww"])
+
+
+def test_a_value_that_its_gradient_reads_must_not_be_overwritten(block):
+    append(block, "square", "h", "y")
+    append(block, "relu", "x", "h")
+    with pytest.raises(GradientError) as caught:
+        append_backward(block.var("y"))
+    assert str(caught.value) == (
+        "square (operator 1 of block 0): its gradient (scale) reads 'h', which "
+        "relu (operator 2 of block 0) overwrites before; let that write to another name"
+    )
+
+
+def test_a_value_that_is_read_by_shape_only_may_be_overwritten(block):
+    append(block, "relu", "h", "y")  # its gradient reads the output, and the shape of h
+    append(block, "relu", "x", "h")
+    assert len(append_backward(block.var("y"))) == 1
+
+
+def test_an_operator_in_place_is_refused_where_its_gradient_reads_the_input(block):
+    append(block, "square", "h", "h")
+    with pytest.raises(
+        GradientError, match=r"reads 'h', which square \(operator 1 .*\) overwrites"
+    ):
+        append_backward(block.var("h"))
+
+
+def test_a_parameter_updated_before_its_gradient_is_refused(block):
+    block.create_parameter("lr", [1], trainable=False)
+    inputs = {"param": "w", "grad": "w", "learning_rate": "lr"}
+    block.append_op("sgd", inputs)
+    with pytest.raises(GradientError, match=r"reads 'w', which sgd \(operator 1 of block 0\)"):
+        append_backward(block.var("h"), parameters=["x"])
+
+
+def test_a_stop_within_a_branch_is_named(block):
+    program = block.program
+    block.create_var("c", [1], "bool", is_data=True)
+    yes, no = program.create_block(0), program.create_block(0)
+    yes.append_op("floor", {"x": "h"}, {"out": "a"})
+    no.append_op("floor", {"x": "h"}, {"out": "b"})
+    attrs = {"true_outputs": ["a"], "false_outputs": ["b"], "true_block": yes, "false_block": no}
+    block.append_op("cond", {"condition": "c"}, {"out": ["y"]}, attrs)
+    message = r"'h' in cond \(operator 1 of block 0\): floor \(operator 0 of block 3\): it has no"
+    with pytest.raises(GradientError, match=message):
+        append_backward(block.var("y"))
+    assert len(program.blocks) == 3
+
+
+def test_a_loop_without_a_rule_is_named(block):
+    program = block.program
+    block.create_var("go", [1], "bool", is_data=True)
+    body = program.create_block()
+    body.create_var("turn", [None, 4])
+    body.append_op("relu", {"x": "turn"}, {"out": "next"})
+    program.rollback()
+    names = {"body_inputs": ["turn"], "body_outputs": ["next"], "body_condition": "go"}
+    inputs = {"condition": "go", "state": ["h"]}
+    block.append_op("repeat", inputs, {"out": ["y"]}, {"body": body, **names})
+    with pytest.raises(GradientError, match=r"repeat \(operator 1 of block 0\): has no gradient"):
+        append_backward(block.var("y"))
+
+
+def register(context, toy, op_type, rule):
+    maker = OpMaker(op_type).add_comment("Made for one test.").add_input("x", "any")
+    maker.add_output("out", "as x").same_dtype_as("x")
+    context.ops.add(op_type, maker.build(same_shape_as("x"), rule), toy.PACKAGE)
+
+
+def test_a_rule_that_forgets_a_gradient_is_named(block):
+    loss = append(block, "forgetful", "h", "y")
+    with pytest.raises(GradientError, match="forgetful: its gradient rule must use") as caught:
+        append_backward(loss)
+    assert "in the gradient rule of forgetful (operator 1 of block 0)" in caught.value.__notes__
+
+
+def test_a_rule_that_raises_is_named(block, context, toy):
+    register(context, toy, "broken", lambda g: {}["nothing"])
+    with pytest.raises(GradientError, match=r"broken \(operator 1 .*must not raise, got KeyError"):
+        append_backward(append(block, "broken", "h", "y"))
+
+
+def test_a_gradient_of_another_shape_or_dtype_is_refused(block, context, toy):
+    def wrong_shape(g):
+        g.set_input_grad("x", g.emit("mean", {"x": g.output_grad("out")}))
+
+    def wrong_dtype(g):
+        grad = g.output_grad("out")
+        g.set_input_grad("x", g.emit("cast", {"x": grad}, attrs={"dtype": "float64"}))
+
+    for op_type, rule in (("flattened", wrong_shape), ("widened", wrong_dtype)):
+        register(context, toy, op_type, rule)
+        with pytest.raises(GradientError, match=rf"{op_type} .*gradient of x must fit Variable"):
+            append_backward(append(block, op_type, "h", f"y_{op_type}"))
+
+
+def test_a_gradient_declared_zero_is_zero(block, context, toy):
+    def rule(g):
+        g.output_grad("out")
+        g.set_input_grad("x", None)
+
+    register(context, toy, "constant", rule)
+    ((_, gradient),) = append_backward(append(block, "constant", "h", "y"))
+    assert gradient.name == "w_grad"
+    assert repr(block.ops[-1]) == "w_grad = fill_like(w)"
+
+
+def test_a_body_that_reads_what_it_has_overwritten_is_refused(block, context, toy):
+    def body(b):
+        b.emit("square", {"x": b.input("x")}, {"out": b.output("out")})
+        b.emit("add", {"x": b.input("x"), "y": b.output("out")}, {"out": b.output("out")})
+
+    maker = OpMaker("in_place").add_comment("Made for one test.").add_input("x", "any")
+    maker.add_output("out", "as x").same_dtype_as("x")
+    definition = maker.build(same_shape_as("x"), body=body)
+    context.ops.add("in_place", definition, toy.PACKAGE)
+    with pytest.raises(GradientError, match="its body overwrites 'h' before add reads it"):
+        append_backward(append(block, "in_place", "h", "h"))
+
+
+def test_a_body_must_write_every_output(block, context, toy):
+    maker = OpMaker("lazy").add_comment("Made for one test.").add_input("x", "any")
+    maker.add_output("out", "as x").same_dtype_as("x")
+    context.ops.add("lazy", maker.build(same_shape_as("x"), body=lambda b: None), toy.PACKAGE)
+    with pytest.raises(GradientError, match=r"lazy \(operator 1 .*must write every output, got"):
+        append_backward(append(block, "lazy", "h", "y"))
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([], "targets must name a variable, got none"),
+        (["h"], "must be a Variable of a program, got 'h'"),
+    ],
+)
+def test_targets_are_variables(targets, message):
+    with pytest.raises(GradientError, match=message):
+        append_backward(targets)
+
+
+def test_targets_are_floats_of_one_block(block):
+    body = block.program.create_block()
+    body.append_op("relu", {"x": "h"}, {"out": "y"})
+    with pytest.raises(GradientError, match="must be in one block"):
+        append_backward([block.var("h"), body.var("y")])
+    append(block, "argmax", "h", "index")
+    with pytest.raises(GradientError, match=r"must be float, got Variable\('index', int64"):
+        append_backward(block.var("index"))
+
+
+def test_the_time_is_linear_in_the_number_of_operators():
+    def seconds(count):
+        block = Program().global_block()
+        block.create_parameter("h0", [4])
+        for i in range(count):
+            append(block, "scale", f"h{i}", f"h{i + 1}")
+        start = time.process_time()
+        append_backward(block.var(f"h{count}"))
+        return time.process_time() - start
+
+    small, large = min(seconds(500) for _ in range(3)), seconds(8000)
+    assert large < 16 * small * 3

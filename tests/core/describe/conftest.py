@@ -1,0 +1,90 @@
+"""Operators that the tests of describing share, and a recorder in the place of a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from opwright.op import OpDefinition, OpMaker, elementwise_shape, grad_op, same_shape_as
+
+
+def make_swish() -> OpDefinition:
+    """The operator of the stranger's package in the examples."""
+    return (
+        OpMaker("acme.swish")
+        .add_comment("Swish, out = x * sigmoid(beta * x). Ramachandran et al., 2017.")
+        .add_input("x", "any shape, float")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+        .add_attr("beta", float, "steepness")
+        .default(1.0)
+        .greater_than(0.0)
+        .build(infer_shape=same_shape_as("x"), gradient=grad_op("acme.swish_grad", needs=["x"]))
+    )
+
+
+def make_add() -> OpDefinition:
+    """Two inputs of one dtype that broadcast."""
+    return (
+        OpMaker("add")
+        .add_comment("out = x + y, broadcast.")
+        .add_input("x", "any shape")
+        .add_input("y", "any shape")
+        .same_dtype_as("x")
+        .add_output("out", "broadcast shape")
+        .same_dtype_as("x")
+        .build(elementwise_shape("x", "y"))
+    )
+
+
+@pytest.fixture
+def swish() -> OpDefinition:
+    return make_swish()
+
+
+@pytest.fixture
+def add() -> OpDefinition:
+    return make_add()
+
+
+@dataclass
+class Op:
+    """An operator of a program, as far as rules look at it."""
+
+    type: str
+    inputs: dict[str, tuple[str, ...]]
+    outputs: dict[str, tuple[str, ...]]
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Recorder:
+    """An emitter that remembers; an operator has one output `out` unless it is told otherwise."""
+
+    ops: list[Op] = field(default_factory=list)
+    block: str = "the block"
+    program: str = "the program"
+
+    def emit(self, type, inputs, outputs, attrs):
+        wanted = dict(outputs) or {"out": 1}
+        names = {}
+        for slot, given in wanted.items():
+            fresh = [f"t{len(self.ops)}_{slot}_{i}" for i in range(9)]
+            names[slot] = fresh[:given] if isinstance(given, int) else list(given)
+        self.ops.append(Op(type, inputs, {s: tuple(n) for s, n in names.items()}, attrs))
+        return names
+
+    def meta(self, name):
+        return None
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def make_op() -> type[Op]:
+    return Op

@@ -1,0 +1,100 @@
+"""Laws of dtype names."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from opwright.dtypes import (
+    DTYPES,
+    FLOAT_DTYPES,
+    INDEX_DTYPES,
+    INT_DTYPES,
+    canonical_dtype,
+    dlpack_type,
+    dtype_from_code,
+    dtype_from_numpy,
+    dtype_to_code,
+    dtype_to_numpy,
+    is_float,
+    item_size,
+)
+from opwright.errors import DtypeError
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_dtype_goes_to_numpy_and_dlpack_and_back(name):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    assert dtype_from_numpy(dtype_to_numpy(name)) == name
+    assert canonical_dtype(dtype_to_numpy(name)) == name
+    assert dtype_from_code(dtype_to_code(name)) == name
+    assert item_size(name) == dtype_to_numpy(name).itemsize
+
+
+@pytest.mark.parametrize("name", [name for name in DTYPES if name != "bfloat16"])
+def test_dlpack_types_are_those_that_numpy_exports(name):
+    # DLDataType begins at byte 20 of the DLTensor that the capsule points to.
+    import ctypes
+
+    capsule = np.zeros(1, name).__dlpack__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = get(capsule, b"dltensor")
+    code, bits = (ctypes.c_uint8.from_address(address + 20 + i).value for i in (0, 1))
+    assert dlpack_type(name) == (code, bits)
+    assert dtype_to_code(name) == code | bits << 8 | 1 << 16
+
+
+@pytest.mark.parametrize("given", ["float32", np.float32, np.dtype("<f4"), np.dtype(">f4"), "f4"])
+def test_whatever_numpy_takes_has_one_canonical_name(given):
+    assert canonical_dtype(given) == "float32"
+
+
+def test_groups_of_dtypes_are_disjoint_and_known():
+    assert set(FLOAT_DTYPES).isdisjoint(INT_DTYPES)
+    assert set(INDEX_DTYPES) < set(INT_DTYPES)
+    assert {*FLOAT_DTYPES, *INT_DTYPES, "bool"} == set(DTYPES)
+    assert [name for name in DTYPES if is_float(name)] == list(FLOAT_DTYPES)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("flot32", "unknown dtype, got 'flot32'; did you mean 'float32'"),
+        (None, "unknown dtype, got None"),
+        (object, "unknown dtype"),
+        ("complex64", "unknown dtype, got 'complex64'"),
+        (np.dtype("U3"), "unknown dtype"),
+        (3, "unknown dtype, got 3"),
+    ],
+)
+def test_an_unknown_dtype_is_refused_with_the_nearest_name(given, message):
+    with pytest.raises(DtypeError, match=message):
+        canonical_dtype(given)
+
+
+def test_sizes_and_codes_of_unknown_dtypes_are_refused():
+    for ask in (item_size, dlpack_type, dtype_to_code, dtype_to_numpy):
+        with pytest.raises(DtypeError, match=r"unknown dtype, got 'int3'"):
+            ask("int3")
+    with pytest.raises(DtypeError, match=r"unknown DLPack type, got code 0x1"):
+        dtype_from_code(1)
+
+
+def test_bfloat16_says_what_to_install_where_numpy_lacks_it(monkeypatch):
+    from opwright import dtypes
+
+    monkeypatch.delitem(dtypes._NUMPY, "bfloat16", raising=False)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(DtypeError, match=r"bfloat16 needs ml_dtypes .*; pip install ml_dtypes"):
+        dtype_to_numpy("bfloat16")
+    assert dlpack_type("bfloat16") == (4, 16)
+
+
+def test_either_byte_order_has_one_name():
+    assert dtype_from_numpy(np.dtype(">i4")) == dtype_from_numpy(np.dtype("<i4")) == "int32"
+    with pytest.raises(DtypeError, match=r"unknown dtype, got complex64"):
+        dtype_from_numpy(np.dtype("complex64"))

@@ -1,0 +1,396 @@
+"""Laws of gradient rules: what they see, what they write, and that nothing is lost unseen."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from opwright.errors import (
+    AttributeValueError,
+    GradientError,
+    RegistrationError,
+    ShapeError,
+    SlotError,
+)
+from opwright.gradient_rules import derive_grad_definition
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    Meta,
+    OpMaker,
+    grad_op,
+    same_shape_as,
+)
+
+
+def swish_grad(x, out_grad, x_grad, *, beta):
+    """The kernel of the stranger's package in the examples."""
+
+
+def context(definition, op, recorder, grads, wanted):
+    return GradientContext(op, definition.proto, recorder, grads, wanted)
+
+
+@pytest.fixture
+def swish_op(make_op):
+    return make_op("acme.swish", {"x": ("a",)}, {"out": ("b",)}, {"beta": 2.0})
+
+
+# -- the derived operator --------------------------------------------------------------------------
+
+
+def test_the_stranger_kernel_takes_exactly_the_derived_slots(swish):
+    proto = derive_grad_definition(swish).proto
+    parameters = inspect.signature(swish_grad).parameters.values()
+    slots = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert slots == [*proto.input_slots, *proto.output_slots]
+    assert [p.name for p in parameters if p.kind is p.KEYWORD_ONLY] == list(proto.attr_protos)
+
+
+def test_the_derived_operator_is_described_like_any_other(swish):
+    proto = derive_grad_definition(swish).proto
+    assert proto.type == "acme.swish_grad"
+    assert proto.dispatch_slot == "x"
+    assert proto.attrs == swish.proto.attrs
+    out_grad, x_grad = proto.input("out_grad"), proto.output("x_grad")
+    assert (out_grad.optional, out_grad.same_as) == (True, "x")
+    assert (x_grad.optional, x_grad.same_as) == (True, "x")
+
+
+def complex_maker():
+    return (
+        OpMaker("acme.op", version=3)
+        .add_comment("c")
+        .add_input("weight", "c")
+        .add_input("x", "c")
+        .as_duplicable()
+        .same_dtype_as("weight")
+        .add_input("bias", "c")
+        .as_optional()
+        .dtypes("float32", "float64")
+        .add_input("index", "c")
+        .dtypes("int32", "int64")
+        .add_input("state", "c")
+        .same_dtype_as("weight")
+        .add_output("out", "c")
+        .as_duplicable()
+        .same_dtype_as("weight")
+        .add_output("count", "c")
+        .dtypes("int64")
+        .add_output("saved", "c")
+        .as_intermediate()
+        .same_dtype_as("weight")
+        .add_output("positions", "c")
+        .same_dtype_as("index")
+        .add_output("state_out", "c")
+        .same_dtype_as("weight")
+        .aliases("state")
+        .dispatch_on("weight")
+    )
+
+
+def complex_definition(**how):
+    how = {"needs": ["weight", "saved"], "also": ["positions"], "no_grad": ["state"]} | how
+    return complex_maker().build(lambda ctx: None, gradient=grad_op("acme.op_grad", **how))
+
+
+def test_every_slot_of_the_derived_operator_has_its_place():
+    proto = derive_grad_definition(complex_definition()).proto
+    assert list(proto.input_slots) == [
+        "weight",
+        "x",
+        "bias",
+        "index",
+        "state",
+        "saved",
+        "positions",
+        "out_grad",
+    ]
+    assert list(proto.output_slots) == ["weight_grad", "x_grad", "bias_grad"]
+    shape_only = [slot.name for slot in proto.inputs if slot.shape_only]
+    assert shape_only == ["x", "bias", "index", "state", "positions"]
+    assert [slot.name for slot in proto.inputs if slot.optional] == ["bias", "out_grad"]
+    assert [slot.name for slot in proto.inputs if slot.duplicable] == ["x", "out_grad"]
+    assert all(slot.optional for slot in proto.outputs)
+    assert proto.output("x_grad").duplicable
+    assert proto.version == 3
+
+
+def test_the_derived_operator_dispatches_as_its_forward_one():
+    chain = OpMaker("acme.op").add_comment("c").add_input("index", "c").dtypes("int32")
+    chain.add_input("x", "c").add_output("out", "c").same_dtype_as("x").dispatch_on("x")
+    definition = chain.build(same_shape_as("x"), gradient=grad_op("acme.op_grad"))
+    assert derive_grad_definition(definition).proto.dispatch_slot == "x"
+
+
+def test_gradients_have_the_metas_of_their_inputs():
+    definition = derive_grad_definition(complex_definition())
+    weight, bias = Meta((2, -1), "float32"), Meta((7,), "float64")
+    x = (Meta((1,), "float32"), Meta((2,), "float32"))
+    index, state = Meta((1,), "int32"), Meta((1,), "float32")
+    saved, out_grad = Meta((5,), "float32"), Meta((9,), "float32")
+    inputs = ((weight,), x, (bias,), (index,), (state,), (saved,), (index,), (out_grad,))
+    assert definition.infer(inputs, {}, (1, 2, 1)) == ((weight,), x, (bias,))
+    assert definition.infer(inputs, {}, (0, 2, 0)) == ((), x, ())
+
+
+def test_a_gradient_of_the_wrong_count_is_refused():
+    definition = derive_grad_definition(complex_definition())
+    f32 = Meta((1,), "float32")
+    inputs = ((f32,), (f32, f32), (), (Meta((1,), "int32"),), (f32,), (f32,), (f32,), ())
+    with pytest.raises(
+        ShapeError, match=re.escape("acme.op_grad: output 'x_grad' takes 1 variable")
+    ):
+        definition.infer((*inputs[:6], (Meta((1,), "int32"),), ()), {}, (0, 1, 0))
+
+
+def test_only_a_gradient_operator_can_be_derived(swish, add):
+    with pytest.raises(RegistrationError, match=r"add: its gradient is no grad_op, got None"):
+        derive_grad_definition(add)
+
+
+def test_derived_names_must_not_clash():
+    definition = (
+        OpMaker("acme.op")
+        .add_comment("c")
+        .add_input("x", "c")
+        .add_input("x_grad", "c")
+        .dtypes("int32")
+        .add_output("out", "c")
+        .same_dtype_as("x")
+        .build(same_shape_as("x"), gradient=grad_op("acme.op_grad"))
+    )
+    with pytest.raises(
+        RegistrationError, match=r"acme.op_grad: slots and attributes must have diff"
+    ):
+        derive_grad_definition(definition)
+
+
+# -- grad_op as a rule -----------------------------------------------------------------------------
+
+
+def test_the_rule_writes_one_operator_and_hands_in_its_outputs(swish, swish_op, recorder):
+    g = context(swish, swish_op, recorder, {"out": ["b_grad"]}, {"x": [True]})
+    swish.gradient(g)
+    g.check_complete()
+    (op,) = recorder.ops
+    assert op.type == "acme.swish_grad"
+    assert op.inputs == {"x": ("a",), "out_grad": ("b_grad",)}
+    assert op.attrs == {"beta": 2.0}
+    assert g.input_grads == {("x", 0): op.outputs["x_grad"][0]}
+
+
+@pytest.fixture
+def complex_op(make_op):
+    return make_op(
+        "acme.op",
+        {"weight": ("w",), "x": ("a", "b"), "index": ("i",), "state": ("s",)},
+        {
+            "out": ("c", "d"),
+            "count": ("n",),
+            "saved": ("v",),
+            "positions": ("p",),
+            "state_out": ("s",),
+        },
+    )
+
+
+def test_the_rule_asks_for_what_is_wanted_and_fills_holes_with_zeros(complex_op, recorder):
+    definition = complex_definition()
+    g = context(
+        definition,
+        complex_op,
+        recorder,
+        {"out": [None, "d_grad"]},
+        {"weight": [False], "x": [False, True]},
+    )
+    definition.gradient(g)
+    g.check_complete()
+    zero, op = recorder.ops
+    assert (zero.type, zero.inputs, zero.attrs) == ("fill_like", {"x": ("c",)}, {"value": 0.0})
+    assert op.inputs["out_grad"] == (zero.outputs["out"][0], "d_grad")
+    assert op.inputs["saved"] == ("v",)
+    assert "bias" not in op.inputs
+    assert list(op.outputs) == ["x_grad"]
+    assert g.input_grads == {("x", 1): op.outputs["x_grad"][1]}
+
+
+@pytest.mark.parametrize(
+    ("grads", "wanted", "message"),
+    [
+        (
+            {"saved": ["v_grad"]},
+            {"weight": [True]},
+            "acme.op: no gradient flows back through output 'saved', got ['v_grad']",
+        ),
+        (
+            {"state_out": ["s_grad"]},
+            {"weight": [True]},
+            "acme.op: no gradient flows back through output 'state_out', got ['s_grad']",
+        ),
+        (
+            {"out": ["c_grad", None]},
+            {"state": [True]},
+            (
+                "acme.op: input 'state' has no gradient, got a wish for that of ['s']; "
+                "give its variable stop_gradient=True"
+            ),
+        ),
+    ],
+)
+def test_a_gradient_that_the_operator_would_lose_is_refused(
+    complex_op, recorder, grads, wanted, message
+):
+    definition = complex_definition()
+    with pytest.raises(GradientError, match=re.escape(message)):
+        definition.gradient(context(definition, complex_op, recorder, grads, wanted))
+    assert recorder.ops == []
+
+
+# -- rules that are functions ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def g(complex_op, recorder):
+    grads = {"out": [None, "d_grad"]}
+    return context(complex_definition(), complex_op, recorder, grads, {"x": [True, False]})
+
+
+def test_a_rule_sees_the_operator(g):
+    assert g.type == "acme.op"
+    assert (g.input("weight"), g.input("bias"), g.inputs("x")) == ("w", None, ["a", "b"])
+    assert (g.has_input("weight"), g.has_input("bias")) == (True, False)
+    assert (g.output("saved"), g.outputs("out")) == ("v", ["c", "d"])
+    assert (g.output_grad("saved"), g.output_grads("out")) == (None, [None, "d_grad"])
+    assert g.output_grad("out") is None
+    assert (g.wants("x"), g.wants("x", 1), g.wants("weight")) == (True, False, False)
+    assert (g.block, g.program) == ("the block", "the program")
+    assert g.meta("w") is None
+
+
+def test_a_rule_that_mistypes_a_name_gets_the_nearest(g):
+    with pytest.raises(
+        SlotError, match=r"acme.op: unknown input, got 'wieght'; did you mean 'weight"
+    ):
+        g.input("wieght")
+    with pytest.raises(SlotError, match=r"acme.op: unknown output, got 'outs'; did you mean 'out'"):
+        g.output_grads("outs")
+    with pytest.raises(
+        SlotError, match=r"acme.op: unknown input, got 'biass'; did you mean 'bias'"
+    ):
+        g.wants("biass")
+    with pytest.raises(
+        AttributeValueError, match=r"acme.op: unknown attribute, got 'beta'; it has no"
+    ):
+        g.attr("beta")
+
+
+def test_emit_returns_the_first_output_and_leaves_out_what_is_absent(g, recorder):
+    name = g.emit("multiply", {"x": "a", "y": ["b"], "z": None, "l": []}, attrs={"scale": 2.0})
+    (op,) = recorder.ops
+    assert (op.type, op.inputs, op.attrs) == (
+        "multiply",
+        {"x": ("a",), "y": ("b",)},
+        {"scale": 2.0},
+    )
+    assert name == op.outputs["out"][0]
+
+
+def test_emit_writes_where_it_is_told(g, recorder):
+    outputs = {"mask": None, "out": "here", "parts": 2, "rest": ["r"]}
+    names = g.emit_multi("op", {"x": "a"}, outputs)
+    assert names == {"out": ["here"], "parts": ["t0_parts_0", "t0_parts_1"], "rest": ["r"]}
+    assert g.emit("op", {"x": "a"}, {"out": "here"}) == "here"
+
+
+def test_a_list_with_holes_is_refused(g):
+    message = "acme.op: its rule gives 'x' of 'add_n' a list with holes, got [None, 'd_grad']"
+    with pytest.raises(GradientError, match=re.escape(message)):
+        g.emit("add_n", {"x": g.output_grads("out")})
+
+
+def test_gradients_that_are_not_wanted_are_passed_over(g):
+    g.set_input_grad("x", "a_grad", 0)
+    g.set_input_grad("x", "b_grad", 1)
+    g.set_input_grad("weight", "w_grad")
+    assert g.input_grads == {("x", 0): "a_grad"}
+
+
+def test_a_gradient_is_handed_in_once_and_where_there_is_a_variable(g):
+    g.set_input_grad("x", "a_grad")
+    with pytest.raises(
+        GradientError, match=r"acme.op: its gradient rule must set the gradient of 'x'"
+    ):
+        g.set_input_grad("x", "other")
+    with pytest.raises(
+        SlotError, match=re.escape("acme.op: its gradient rule sets the gradient of 'x'")
+    ):
+        g.set_input_grad("x", "c_grad", 2)
+    with pytest.raises(SlotError, match=re.escape("got 0 variable(s) there")):
+        g.set_input_grad("bias", "bias_grad")
+    with pytest.raises(SlotError, match=r"acme.op: unknown input, got 'xx'"):
+        g.set_input_grad("xx", "name")
+
+
+def test_a_rule_that_forgets_a_gradient_is_found_out(g):
+    g.output_grads("out")
+    message = "acme.op: its gradient rule must set the gradient of 'x'[0], got none"
+    with pytest.raises(GradientError, match=re.escape(message)):
+        g.check_complete()
+    g.set_input_grad("x", None)  # zero on purpose
+    g.check_complete()
+    assert g.input_grads == {("x", 0): None}
+
+
+def test_a_rule_that_ignores_an_output_gradient_is_found_out(g):
+    g.set_input_grad("x", "a_grad")
+    message = (
+        "acme.op: its gradient rule must use the gradient of output 'out', got [None, 'd_grad']"
+    )
+    with pytest.raises(GradientError, match=re.escape(message)):
+        g.check_complete()
+
+
+def test_output_gradients_that_are_zero_need_not_be_asked_for(complex_op, recorder):
+    grads = {"out": [None, None], "state_out": [None]}
+    g = context(complex_definition(), complex_op, recorder, grads, {"weight": [True]})
+    with pytest.raises(GradientError, match=r"must set the gradient of 'weight', got none"):
+        g.check_complete()
+    g.set_input_grad("weight", "w_grad")
+    g.check_complete()
+
+
+def test_an_output_gradient_that_is_not_zero_must_be_asked_for(swish, swish_op, recorder):
+    g = context(swish, swish_op, recorder, {"out": ["b_grad"]}, {"x": [False]})
+    with pytest.raises(GradientError, match=r"must use the gradient of output 'out', got \['b_g"):
+        g.check_complete()
+    assert g.output_grad("out") == "b_grad"
+    g.check_complete()
+
+
+def test_zeros_are_written_out_only_where_something_is_not_zero(g, recorder):
+    assert g.filled_output_grads("saved") == []
+    assert recorder.ops == []
+    assert g.filled_output_grads("out") == ["t0_out_0", "d_grad"]
+
+
+# -- bodies ----------------------------------------------------------------------------------------
+
+
+def test_a_body_writes_simpler_operators_in_place(swish, swish_op, recorder):
+    b = BodyContext(swish_op, swish.proto, recorder)
+    assert (b.attr("beta"), b.has_output("out")) == (2.0, True)
+    scaled = b.emit("scale", {"x": b.input("x")}, attrs={"scale": b.attr("beta")})
+    b.emit("multiply", {"x": scaled, "y": "a"}, {"out": b.output("out")})
+    assert [op.type for op in recorder.ops] == ["scale", "multiply"]
+    assert recorder.ops[1].outputs == {"out": ("b",)}
+
+
+def test_a_body_can_copy_into_its_output(complex_op, recorder):
+    b = BodyContext(complex_op, complex_definition().proto, recorder)
+    b.set_output("out", "value", 1)
+    b.set_output("out", "value", 2)  # not wanted
+    (op,) = recorder.ops
+    assert (op.type, op.inputs, op.outputs) == ("assign", {"x": ("value",)}, {"out": ("d",)})

@@ -1,0 +1,49 @@
+"""Laws of hints and fresh names."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright.names import UniqueNames, find_nearest, hint
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "nearest"),
+    [
+        ("axes", ["axis", "keepdims"], "axis"),
+        ("num", ["num_classes", "axis"], "num_classes"),
+        ("ADAM", ["Adam", "Sgd"], "Adam"),
+        ("zzz", ["axis"], None),
+        ("", ["axis"], None),
+        ("x", [], None),
+    ],
+)
+def test_the_nearest_name_is_found(name, known, nearest):
+    assert find_nearest(name, known) == nearest
+
+
+def test_a_hint_gives_the_nearest_name_or_all_of_them():
+    assert hint("axes", ["axis", "x"], "attributes") == "; did you mean 'axis'?"
+    assert hint("zzz", ["a", "b"], "inputs") == "; inputs are 'a', 'b'"
+    assert hint("zzz", [], "inputs") == "; it has no inputs"
+    assert hint("zzz", [f"n{i}" for i in range(20)]).endswith("'n11' and 8 more")
+
+
+def test_hints_do_not_depend_on_the_order_of_a_set():
+    assert {hint("abx", {"aby", "abz", "abw"}) for _ in range(10)} == {
+        hint("abx", ["abw", "aby", "abz"])
+    }
+
+
+def test_unique_names_count_by_prefix_and_pass_over_taken_ones():
+    names = UniqueNames()
+    assert [names.make("fc"), names.make("fc"), names.make("conv")] == ["fc_0", "fc_1", "conv_0"]
+    assert names.make("fc", {"fc_2", "fc_3"}.__contains__) == "fc_4"
+    assert names.make("fc") == "fc_5"
+
+
+def test_a_copy_of_unique_names_goes_on_by_itself():
+    names = UniqueNames()
+    names.make("fc")
+    twin = names.copy()
+    assert twin.make("fc") == names.make("fc") == "fc_1"

@@ -1,0 +1,153 @@
+"""Laws of the arithmetic of shapes: it is NumPy's, and the unknown agrees with the known."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opwright.errors import ShapeError
+from opwright.meta import InferContext
+from opwright.op import (
+    Meta,
+    OpDefinition,
+    OpProto,
+    VarProto,
+    broadcast_shapes,
+    dims_match,
+    format_shape,
+    merge_dims,
+    normalize_axes,
+    normalize_axis,
+    numel,
+    reduced_shape,
+    shapes_match,
+)
+
+DEFINITION = OpDefinition(OpProto("op", "c", (VarProto("x", "c"),)), lambda ctx: None)
+CTX = InferContext(DEFINITION, (), {}, (), None)
+
+shapes = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
+
+
+@st.composite
+def shape_and_mask(draw):
+    """A known shape, and the same with some dimensions unknown."""
+    shape = draw(shapes)
+    hidden = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
+    return shape, tuple(-1 if hide else dim for dim, hide in zip(shape, hidden))
+
+
+def numpy_broadcast(a, b):
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        return None
+
+
+@given(shapes, shapes)
+def test_known_shapes_broadcast_as_in_numpy(a, b):
+    expected = numpy_broadcast(a, b)
+    if expected is None:
+        with pytest.raises(ShapeError, match=r"op: shapes must broadcast, got"):
+            broadcast_shapes(a, b, CTX)
+    else:
+        assert broadcast_shapes(a, b, CTX) == expected
+
+
+@given(shape_and_mask(), shape_and_mask())
+def test_what_is_said_of_unknown_dimensions_holds_for_every_known_one(a, b):
+    expected = numpy_broadcast(a[0], b[0])
+    if expected is not None:
+        assert shapes_match(broadcast_shapes(a[1], b[1], CTX), expected)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "out"),
+    [
+        ((-1, 3), (3,), (-1, 3)),
+        ((-1,), (1,), (-1,)),
+        ((-1,), (-1,), (-1,)),
+        ((-1,), (5,), (5,)),
+        ((5,), (-1,), (5,)),
+        ((1,), (-1,), (-1,)),
+        ((), (-1, 2), (-1, 2)),
+        ((-1,), (0,), (0,)),
+    ],
+)
+def test_an_unknown_dimension_takes_the_one_beside_it_unless_that_is_one(a, b, out):
+    assert broadcast_shapes(a, b, CTX) == out
+
+
+def test_shapes_that_do_not_broadcast_name_the_axis():
+    message = (
+        "op: shapes must broadcast, got [?, 3] and [2]; 3 and 2 differ on axis -1, "
+        "make one of them 1"
+    )
+    with pytest.raises(ShapeError, match=re.escape(message)):
+        broadcast_shapes((-1, 3), (2,), CTX)
+
+
+@given(st.integers(1, 5), st.data())
+def test_an_axis_counts_from_the_front_as_in_numpy(rank, data):
+    axis = data.draw(st.integers(-rank, rank - 1))
+    assert normalize_axis(CTX, axis, rank) == range(rank)[axis]
+
+
+def test_an_axis_outside_says_where_it_must_be():
+    message = "op: axis must be in [-2, 2) for a 2-d input, got axis=2"
+    with pytest.raises(ShapeError, match=re.escape(message)):
+        normalize_axis(CTX, 2, 2)
+    with pytest.raises(
+        ShapeError, match=r"op: begin must be in \[-1, 1\) for a 1-d input, got begin"
+    ):
+        normalize_axis(CTX, -2, 1, "begin")
+    with pytest.raises(
+        ShapeError, match=r"op: axis needs an input of 1 or more dimensions, got axis=0"
+    ):
+        normalize_axis(CTX, 0, 0)
+
+
+def test_axes_are_all_where_none_is_given():
+    assert normalize_axes(CTX, (), 3) == (0, 1, 2)
+    assert normalize_axes(CTX, (-1, 0), 3) == (2, 0)
+    with pytest.raises(ShapeError, match=r"op: axis must name each axis once, got axis=\[0, -2\]"):
+        normalize_axes(CTX, (0, -2), 2)
+
+
+@given(shapes, st.data())
+def test_reduced_shapes_are_those_of_numpy(shape, data):
+    axes = tuple(data.draw(st.sets(st.sampled_from(range(len(shape)))))) if shape else ()
+    for keepdims in (False, True):
+        expected = np.add.reduce(np.zeros(shape), axis=axes, keepdims=keepdims).shape
+        assert reduced_shape(shape, axes, keepdims) == expected
+
+
+@given(shape_and_mask())
+def test_the_number_of_elements_is_known_or_minus_one(pair):
+    shape, masked = pair
+    assert numel(shape) == int(np.prod(shape))
+    assert numel(masked) in (-1, numel(shape))
+
+
+def test_an_empty_tensor_is_empty_however_large_the_rest():
+    assert numel((0, -1)) == 0
+
+
+def test_dimensions_match_where_one_is_unknown():
+    assert dims_match(3, 3)
+    assert dims_match(-1, 3)
+    assert dims_match(3, -1)
+    assert not dims_match(2, 3)
+    assert (merge_dims(-1, 3), merge_dims(3, -1), merge_dims(-1, -1)) == (3, 3, -1)
+    assert shapes_match((-1, 2), (3, 2))
+    assert not shapes_match((1,), (1, 1))
+
+
+def test_metas_are_written_for_people():
+    assert str(Meta((-1, 784), "float32")) == "float32[?, 784]"
+    assert format_shape(()) == "[]"
+    assert format_shape((0, 1)) == "[0, 1]"

@@ -1,0 +1,95 @@
+"""The memory planner: what lives together never shares, what does not may."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.context import current_context
+from opwright.lowering import LowerRequest
+from opwright.lowering.build_graph import GraphBuilder
+from opwright.lowering.memory import ALIGNMENT_BYTES, plan_memory
+from opwright.lowering.select import select_kernels
+from opwright.meta import Meta
+
+
+def _planned(ops, given, fetches):
+    request = LowerRequest(ops, current_context(), given=given, fetches=fetches)
+    graph = GraphBuilder(request).build()
+    select_kernels(graph, request)
+    return graph, plan_memory(graph)
+
+
+def _random_ops(seed, count):
+    """Operators over random earlier names, so that lifetimes of all lengths occur."""
+    rng = np.random.default_rng(seed)
+    names, ops = ["x"], []
+    for i in range(count):
+        a, b = rng.choice(names[-6:], 2)
+        kind = rng.choice(["relu", "add", "sum", "concat"])
+        if kind == "relu":
+            ops.append(ow.Operator("relu", x=a, out=f"v{i}"))
+        elif kind == "add":
+            ops.append(ow.Operator("add", x=a, y=b, out=f"v{i}"))
+        elif kind == "sum":
+            ops.append(ow.Operator("sum", x=a, out=f"v{i}", axis=[0], keepdims=True))
+        else:
+            ops.append(ow.Operator("tanh", x=a, out=f"v{i}"))
+        names.append(f"v{i}")
+    return ops, names
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_that_live_together_never_share_memory(seed):
+    ops, names = _random_ops(seed, 60)
+    graph, layout = _planned(ops, {"x": Meta((16, 3), "float32")}, [names[-1], names[20]])
+    last_read = {}
+    for position, op in enumerate(graph.ops):
+        for value in op.data_reads():
+            last_read[value] = position
+    owner = {}
+    for position, op in enumerate(graph.ops):
+        for value in op.data_reads():
+            buffer = value.buffer.root()
+            if buffer.is_owned:
+                assert owner[buffer.slot] is value, f"{value} was overwritten before {op}"
+        for value in op.writes():
+            buffer = value.buffer.root()
+            if buffer.is_owned:
+                held = owner.get(buffer.slot)
+                assert held is None or last_read.get(held, -1) <= position
+                owner[buffer.slot] = value
+                assert layout.slots[None][buffer.slot] >= buffer.size
+
+
+def test_a_long_chain_needs_two_slots_at_most():
+    ops = [ow.Operator("softmax", x=f"v{i}", out=f"v{i + 1}") for i in range(50)]
+    _, layout = _planned(ops, {"v0": Meta((100,), "float32")}, ["v50"])
+    assert len(layout.slots[None]) <= 2
+
+
+def test_in_place_chains_need_one_slot():
+    ops = [ow.Operator("exp", x=f"v{i}", out=f"v{i + 1}") for i in range(50)]
+    _, layout = _planned(ops, {"v0": Meta((100,), "float32")}, ["v50"])
+    assert len(layout.slots[None]) == 1
+
+
+def test_slots_are_aligned_and_follow_each_other():
+    ops, names = _random_ops(3, 30)
+    _, layout = _planned(ops, {"x": Meta((7, 5), "float64")}, [names[-1]])
+    offsets = layout.offsets(None)
+    assert all(offset % ALIGNMENT_BYTES == 0 for offset in offsets)
+    sizes = np.diff(offsets)
+    np.testing.assert_array_equal(sizes, layout.slots[None])
+
+
+def test_an_input_that_is_read_twice_is_not_overwritten():
+    ops = [
+        ow.Operator("exp", x="x", out="a"),
+        ow.Operator("multiply", x="a", y="a", out="b"),
+        ow.Operator("exp", x="b", out="c"),
+    ]
+    graph, _ = _planned(ops, {"x": Meta((8,), "float32")}, ["c"])
+    a = graph.ops[1].inputs[0][0].buffer.root()
+    assert graph.ops[1].outputs[0][0].buffer.root() is not a

@@ -1,0 +1,167 @@
+"""Tiny compiled plugins, built once a session, and installed as real distributions."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+import opwright as ow
+from opwright.context import Context, context_guard
+from opwright.messages import op_proto_to_bytes
+from opwright.op import OpMaker, grad_op, same_shape_as
+
+SOURCES = Path(__file__).parent / "sources"
+
+SCALE = (
+    OpMaker("acme.scale")
+    .add_comment("A multiple, out = factor * x.")
+    .add_input("x", "any shape, float")
+    .dtypes("float32", "float64")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .add_attr("factor", float, "the factor")
+    .default(2.0)
+    .greater_than(0.0)
+    .add_attr("fault", str, "where the kernel fails")
+    .default("")
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("acme.scale_grad"))
+)
+
+TABLE = """
+import opwright.plugin as plugin
+
+LIBRARY = "opwright_acme/libacme.so"
+
+@plugin.hookimpl
+def opwright_ops(registry):
+    registry.add("acme.scale", LIBRARY)
+
+@plugin.hookimpl
+def opwright_kernels(registry):
+    for op_type in ("acme.scale", "acme.scale_grad"):
+        registry.add(op_type, device="cpu", dtypes=["float32", "float64"], kernel=LIBRARY)
+"""
+
+
+class Compiler:
+    """Builds shared libraries from `sources`, each combination of flags once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        array = ", ".join(map(str, op_proto_to_bytes(SCALE.proto)))
+        (folder / "proto.h").write_text(
+            f"static const unsigned char kScaleProto[] = {{{array}}};\n"
+        )
+        self._made: dict[tuple[str, ...], Path] = {}
+
+    def build(self, source: str, *flags: str, include: Path | None = None) -> Path:
+        """Return the library; `include` replaces the folder of opwright's headers."""
+        headers = str(include or ow.get_include())
+        key = (source, *flags, headers)
+        if key not in self._made:
+            target = self.folder / f"lib{len(self._made)}.so"
+            is_c = source.endswith(".c")
+            self.run(
+                *(["gcc", "-std=c11", "-D_POSIX_C_SOURCE=200809L"] if is_c else ["g++"]),
+                *("-O0", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=hidden"),
+                *(f"-I{folder}" for folder in (headers, self.folder, SOURCES)),
+                *flags,
+                *("-o", str(target), str(SOURCES / source)),
+            )
+            self._made[key] = target
+        return self._made[key]
+
+    @staticmethod
+    def run(*command: str) -> str:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    return Compiler(tmp_path_factory.mktemp("libraries"))
+
+
+@pytest.fixture(scope="session")
+def plain_library(compiler: Compiler) -> Path:
+    """The plugin in C, without a fault."""
+    return compiler.build("plugin.c")
+
+
+class Acme:
+    """The distribution opwright-acme in a folder of its own, as pip leaves it."""
+
+    def __init__(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.site = site
+        self._monkeypatch = monkeypatch
+        self._guards: list[AbstractContextManager[Context]] = []
+
+    def install(self, library: Path | None, table: str = TABLE) -> Path:
+        """Write the package and its metadata; return where its library lies."""
+        package = self.site / "opwright_acme"
+        info = self.site / "opwright_acme-1.0.dist-info"
+        for folder in (package, info):
+            folder.mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+        (package / "plugin.py").write_text(table)
+        if library is not None:
+            shutil.copy(library, package / "libacme.so")
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opwright-acme\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[opwright.plugins]\nacme = opwright_acme.plugin\n")
+        return package / "libacme.so"
+
+    def add_module(self, name: str, text: str) -> None:
+        """Add a Python module to the package."""
+        (self.site / "opwright_acme" / f"{name}.py").write_text(text)
+
+    def use(self, library: Path | None, table: str = TABLE) -> Context:
+        """Install it, and make a Context that has discovered it the current one."""
+        self.install(library, table)
+        self._monkeypatch.syspath_prepend(str(self.site))
+        context = Context.discover()
+        guard = context_guard(context)
+        guard.__enter__()
+        self._guards.append(guard)
+        return context
+
+    def python(self, code: str) -> str:
+        """Run a fresh Python that sees it beside this environment; return what it printed."""
+        return Compiler.run(
+            sys.executable, "-c", f"import sys; sys.path.insert(0, {str(self.site)!r})\n{code}"
+        )
+
+    def close(self) -> None:
+        while self._guards:
+            self._guards.pop().__exit__(None, None, None)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "opwright_acme"]:
+            del sys.modules[name]
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acme]:
+    """The distribution, not yet installed."""
+    made = Acme(tmp_path / "site", monkeypatch)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def slower_kernel() -> str:
+    """A line for the hook module: a Python kernel of low priority, which multiplies by 10."""
+    return """
+    registry.add("acme.scale", device="cpu", dtypes="*", library="slow", priority=1,
+                 kernel="opwright_acme.slow:scale")
+"""
+
+
+@pytest.fixture
+def table() -> str:
+    """The hook module of the plugin, to be altered."""
+    return TABLE

@@ -1,0 +1,98 @@
+"""Minor versions of the C interface: yesterday's library in a newer core, and the reverse."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright import _runtime
+
+ROOT = Path(__file__).parents[3]
+LATER = {
+    "#define OW_ABI_MINOR 0": "#define OW_ABI_MINOR 1",
+    **{
+        f"}} {name};": f"  uint64_t later;\n}} {name};"
+        for name in ("ow_attr", "ow_prepare", "ow_call", "ow_infer", "ow_op", "ow_plugin")
+    },
+    "  ow_run_fn run;\n};": "  ow_run_fn run;\n  uint64_t later;\n};",
+    "DLDataType dtype);\n};": "DLDataType dtype);\n  int32_t (*later)(void);\n};",
+}
+
+
+@pytest.fixture(scope="session")
+def later_headers(tmp_path_factory):
+    """The headers as a later minor version may have them: a field more in every open struct."""
+    folder = tmp_path_factory.mktemp("later")
+    shutil.copytree(ow.get_include(), folder, dirs_exist_ok=True)
+    path = folder / "opwright" / "abi.h"
+    text = path.read_text()
+    for old, new in LATER.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def later_library(compiler, later_headers):
+    """A library of that version; it looks whether the host has the new service."""
+    fault = '-DFAULT=plugin.later = 7; if (OW_HAS(host, later)) plugin.name = "later"'
+    return compiler.build("plugin.c", fault, include=later_headers)
+
+
+@pytest.fixture(scope="session")
+def later_host(compiler, later_headers, tmp_path_factory):
+    """The runtime compiled as a core of that version, with a small main program."""
+    folder = tmp_path_factory.mktemp("host")
+    native = ROOT / "tests" / "native"
+    sources = [
+        *sorted((ROOT / "core" / "native" / "runtime").glob("*.cc")),
+        *(native / "plans.cc", native / "kernels.cc"),
+        Path(__file__).parent / "sources" / "later_host.cc",
+    ]
+    includes = [f"-I{path}" for path in (later_headers, ROOT / "core" / "native", native)]
+
+    def build(source):
+        target = folder / f"{source.stem}.o"
+        flags = ("-std=c++17", "-O0", "-fPIC", '-DOPWRIGHT_VERSION="later"', *includes)
+        compiler.run("g++", *flags, "-c", str(source), "-o", str(target))
+        return str(target)
+
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(build, sources))
+    program = folder / "later_host"
+    compiler.run("g++", "-pthread", *objects, "-ldl", "-o", str(program))
+    return program
+
+
+def test_a_library_of_a_later_minor_version_serves(acme, later_library):
+    assert _runtime.Library(str(later_library)).abi_version == (1, 1)
+    acme.use(later_library)
+    np.testing.assert_array_equal(ow.ops.acme.scale(np.ones(3)), np.full(3, 2.0))
+    kernels = _runtime.Library(str(later_library)).kernels
+    assert [kernel[1] for kernel in kernels] == ["acme.scale", "acme.scale_grad"]
+
+
+def test_a_library_asks_what_the_host_has(later_library):
+    assert _runtime.Library(str(later_library)).name == "acme"
+
+
+@pytest.mark.slow
+def test_a_core_of_a_later_minor_version_runs_a_library_of_today(
+    compiler, later_host, plain_library
+):
+    text = compiler.run(str(later_host), str(plain_library))
+    assert text == "host 1.1 library 1.0 out 6 dim -1 later 0\n"
+
+
+@pytest.mark.slow
+def test_a_core_and_a_library_of_a_later_minor_version_see_the_new_fields(
+    compiler, later_host, later_library
+):
+    text = compiler.run(str(later_host), str(later_library))
+    assert text == "host 1.1 library 1.1 out 6 dim -1 later 1\n"

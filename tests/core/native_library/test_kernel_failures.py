@@ -1,0 +1,84 @@
+"""A compiled kernel that refuses, fails or throws: the error says where, the process lives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import KernelError, KernelNotFoundError, OutOfMemoryError
+
+X = np.array([1.0, 2.5, -3.0])
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("prepare", "acme.scale: prepare failed with status 1: prepare went wrong; return OW_REF"),
+        ("bind", "acme.scale: bind failed with status 1: bind went wrong"),
+        ("run", r"acme.scale\[cpu\]: operator 0 failed .*opwright-acme 1.0, got run went wrong"),
+        ("silent", r"acme.scale\[cpu\]: operator 0 failed .* got failed with status 77"),
+    ],
+)
+def test_a_failure_names_the_place_and_the_reason(acme, plain_library, fault, text):
+    acme.use(plain_library)
+    for _ in range(2):  # nothing of the first failure stays behind
+        with pytest.raises(KernelError, match=text):
+            ow.ops.acme.scale(X, fault=fault)
+    np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
+
+
+def test_a_refusal_is_told_with_its_reason(acme, plain_library):
+    acme.use(plain_library)
+    text = r"every kernel refused\n  acme of opwright-acme 1.0 refused: not in the mood"
+    with pytest.raises(KernelNotFoundError, match=text):
+        ow.ops.acme.scale(X, fault="refuse")
+
+
+def test_prepare_may_be_out_of_memory(acme, plain_library):
+    acme.use(plain_library)
+    with pytest.raises(OutOfMemoryError, match=r"acme.scale: prepare failed"):
+        ow.ops.acme.scale(X, fault="memory")
+
+
+@pytest.mark.parametrize("where", ["prepare", "bind", "run"])
+def test_an_exception_ends_at_the_border(acme, compiler, where):
+    acme.use(compiler.build("throwing.cc"))
+    text = f"acme.scale.*threw an exception, which no plugin may: {where} threw"
+    for _ in range(2):
+        with pytest.raises(KernelError, match=text):
+            ow.ops.acme.scale(X, fault=f"throw_{where}")
+    np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
+
+
+def test_a_refusal_lets_the_next_candidate_serve(acme, plain_library, table, slower_kernel):
+    acme.use(plain_library, table + slower_kernel)
+    acme.add_module("slow", "def scale(x, out, *, factor, fault):\n    out[...] = 10 * x\n")
+    np.testing.assert_array_equal(ow.ops.acme.scale(X, fault="refuse"), 10 * X)
+    np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
+
+
+@pytest.mark.parametrize(("persistable", "flags"), [(False, "0 0"), (True, "1 0")])
+def test_prepare_is_told_what_may_be_packed(acme, plain_library, persistable, flags):
+    acme.use(plain_library)
+    program = ow.Program()
+    with ow.program_guard(program, ow.Program()):
+        block = program.global_block()
+        x = block.create_var("x", shape=[3], dtype="float64", persistable=persistable)
+        y = ow.ops.acme.scale(x, fault="flags")
+    scope = ow.Scope()
+    scope.var("x").set(X)
+    network = ow.Network(block)
+    run = network.compile(feed=[] if persistable else ["x"], fetch=[y.name], scope=scope)
+    with pytest.raises(KernelNotFoundError, match=f"opwright-acme 1.0 refused: {flags} "):
+        run() if persistable else run(x=X)
+
+
+def test_prepare_is_told_what_it_gets_the_shape_of(acme, plain_library):
+    acme.use(plain_library)
+    operator = ow.Operator(
+        "acme.scale_grad", x="x", out_grad="out_grad", x_grad="x_grad", fault="flags"
+    )
+    run = ow.Network([operator]).compile(feed=["x", "out_grad"], fetch=["x_grad"])
+    with pytest.raises(KernelNotFoundError, match="opwright-acme 1.0 refused: 2 0 0 "):
+        run(x=X, out_grad=X)

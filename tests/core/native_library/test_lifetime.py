@@ -1,0 +1,126 @@
+"""A library is open once, and as long as something of it is used."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright import _runtime
+from opwright.context import Context, context_guard
+from opwright.dtypes import dtype_to_code
+from opwright.errors import PluginError
+
+F64 = dtype_to_code("float64")
+
+
+def is_mapped(path):
+    """Whether this process has a file open as a library."""
+    gc.collect()
+    with open("/proc/self/maps") as file:
+        return str(path) in file.read()
+
+
+def prepare(library):
+    address = library.kernels[0][0]
+    metas = [[((3,), F64)]]
+    attrs = [("factor", 2, 3.0)]
+    return _runtime.prepare_native(address, attrs, metas, metas, keep_alive=library)
+
+
+@pytest.fixture
+def copy(plain_library, tmp_path):
+    """The library as a file of its own."""
+    return shutil.copy(plain_library, tmp_path / "libown.so")
+
+
+def test_two_paths_to_one_file_are_one_library(copy, tmp_path):
+    (tmp_path / "symbolic.so").symlink_to(copy)
+    os.link(copy, tmp_path / "hard.so")
+    library = _runtime.Library(str(copy))
+    for name in ("symbolic.so", "hard.so"):
+        other = _runtime.Library(str(tmp_path / name))
+        assert other.kernels == library.kernels  # the addresses too
+        assert other.path == str(copy)
+
+
+def test_two_files_of_one_content_are_two_libraries(copy, tmp_path):
+    library = _runtime.Library(str(copy))
+    other = _runtime.Library(str(shutil.copy(copy, tmp_path / "other.so")))
+    assert other.kernels[0][0] != library.kernels[0][0]
+
+
+def test_it_is_closed_with_its_last_user(copy):
+    library = _runtime.Library(str(copy))
+    prepared = prepare(library)
+    del library
+    assert is_mapped(copy)
+    del prepared
+    assert not is_mapped(copy)
+    assert _runtime.Library(str(copy)).name == "acme"
+
+
+def test_a_plan_keeps_it_open(copy):
+    library = _runtime.Library(str(copy))
+    builder = _runtime.PlanBuilder(_runtime.host_device(), "plan")
+    x = builder.value(F64, (3,), _runtime.EXTERNAL, builder.external(_runtime.PERSISTABLE, "x"))
+    external = builder.external(_runtime.PERSISTABLE, "y", create=True)
+    y = builder.value(F64, (3,), _runtime.EXTERNAL, external)
+    builder.kernel(prepare(library), (x, y), (0, 1, 2), 1, 0)
+    builder.writes(["y"])
+    plan = builder.build(None)
+    del library, builder
+    scope = ow.Scope()
+    scope.var("x").set(np.arange(3.0))
+    assert is_mapped(copy)
+    plan.run(scope)
+    np.testing.assert_array_equal(scope.find_var("y").numpy(), 3 * np.arange(3.0))
+    del plan
+    assert not is_mapped(copy)
+
+
+def test_a_compiled_network_outlives_its_context(acme, plain_library, monkeypatch):
+    path = acme.install(plain_library)
+    monkeypatch.syspath_prepend(str(acme.site))
+    context = Context.discover()
+    program = ow.Program()
+    with context_guard(context):
+        with ow.program_guard(program, ow.Program()):
+            x = program.global_block().create_var("x", shape=[3], dtype="float64")
+            y = ow.ops.acme.scale(x)
+        run = ow.Network(program.global_block()).compile(feed=["x"], fetch=[y.name])
+        run(x=np.ones(3))
+    assert is_mapped(path)
+    context.refresh()  # forgets what it prepared
+    np.testing.assert_array_equal(run(x=np.ones(3))[0], np.full(3, 2.0))
+
+
+def test_a_file_that_took_the_place_of_an_open_one_is_refused(copy, tmp_path, compiler):
+    library = _runtime.Library(str(copy))
+    shutil.copy(compiler.build("throwing.cc"), tmp_path / "new.so").replace(copy)
+    with pytest.raises(PluginError, match="got another file in its place; start a new process"):
+        _runtime.Library(str(copy))
+    del library
+    gc.collect()
+    assert _runtime.Library(str(copy)).name == "acme"
+
+
+def test_many_threads_open_and_close_it(copy):
+    barrier = threading.Barrier(8)
+
+    def open_often(_):
+        barrier.wait()
+        for _ in range(50):
+            library = _runtime.Library(str(copy))
+            assert prepare(library).workspace_bytes == 0
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(open_often, range(8)))
+    assert not is_mapped(copy)

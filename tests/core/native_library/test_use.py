@@ -1,0 +1,118 @@
+"""An operator and its kernels in a compiled library serve as any other."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import AttributeValueError, ShapeError
+
+X = np.array([1.0, 2.5, -3.0])
+
+
+def test_it_runs_on_arrays_with_signature_and_docstring(acme, plain_library):
+    acme.use(plain_library)
+    np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
+    out = ow.ops.acme.scale(X.astype("float32"), factor=3.0)
+    assert out.dtype == np.float32
+    np.testing.assert_array_equal(out, 3 * X.astype("float32"))
+    assert str(inspect.signature(ow.ops.acme.scale)).startswith("(x, *, factor=2.0")
+    assert "A multiple, out = factor * x." in ow.ops.acme.scale.__doc__
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3), (0, 4)])
+def test_shapes_without_elements_or_axes(acme, plain_library, shape):
+    acme.use(plain_library)
+    x = np.ones(shape)
+    np.testing.assert_array_equal(ow.ops.acme.scale(x), 2 * x)
+
+
+def test_attributes_are_checked_and_the_library_refuses_shapes(acme, plain_library):
+    acme.use(plain_library)
+    with pytest.raises(AttributeValueError, match=r"acme.scale: factor must be in \(0, inf\)"):
+        ow.ops.acme.scale(X, factor=-1.0)
+    with pytest.raises(ShapeError, match=r"^acme.scale: x must not have 3 dimensions\n"):
+        ow.ops.acme.scale(np.ones((2, 3, 4)))
+
+
+def test_unknown_dimensions_pass_through_the_librarys_shape_rule(acme, plain_library):
+    context = acme.use(plain_library)
+    definition = context.ops.get("acme.scale")
+    metas = ((ow.op.Meta((-1, 4), "float32"),),)
+    attrs = definition.proto.fill_attrs({})
+    assert definition.infer(metas, attrs, (1,)) == metas
+
+
+def test_it_trains_through_the_gradient_that_the_library_names(acme, plain_library):
+    acme.use(plain_library)
+    program = ow.Program()
+    with ow.program_guard(program, ow.Program()):
+        x = program.global_block().create_var("x", shape=[3], dtype="float64")
+        y = ow.ops.acme.scale(x, factor=4.0)
+        [(_, grad)] = ow.append_backward([y], parameters=[x])
+    run = ow.Network(program.global_block()).compile(feed=["x"], fetch=[y.name, grad.name])
+    out, slope = run(x=X)
+    np.testing.assert_array_equal(out, 4 * X)
+    np.testing.assert_array_equal(slope, np.full(3, 4.0))
+
+
+def test_placement_counts_no_python_step_and_explain_names_the_library(acme, plain_library):
+    acme.use(plain_library)
+    program = ow.Program()
+    with ow.program_guard(program, ow.Program()):
+        x = program.global_block().create_var("x", shape=[3], dtype="float64")
+        y = ow.ops.acme.scale(ow.ops.acme.scale(x))
+    network = ow.Network(program.global_block())
+    run = network.compile(feed=["x"], fetch=[y.name])
+    np.testing.assert_array_equal(run(x=X)[0], 4 * X)
+    placement = network.placement()
+    assert placement.python_steps == 0
+    assert placement.kernels == {"cpu/acme": 2}
+    explanation = ow.explain("acme.scale", "cpu", "float64")
+    assert explanation.chosen is not None
+    assert explanation.chosen.target == "opwright_acme/libacme.so"
+    assert explanation.chosen.may_reuse == (("out", "x"),)
+
+
+def test_discovery_opens_no_library(acme, plain_library):
+    acme.install(plain_library)
+    text = acme.python(
+        "from opwright.context import current_context\n"
+        "context = current_context()\n"
+        "assert 'acme.scale' in context.ops.types()\n"
+        "maps = lambda: 'libacme' in open('/proc/self/maps').read()\n"
+        "before = maps()\n"
+        "context.ops.get('acme.scale')\n"
+        "print(before, maps())"
+    )
+    assert text.split() == ["False", "True"]
+
+
+def test_symbols_stay_local(acme, plain_library):
+    acme.install(plain_library)
+    text = acme.python(
+        "import ctypes, numpy, opwright\n"
+        "opwright.ops.acme.scale(numpy.ones(2))\n"
+        "print(hasattr(ctypes.CDLL(None), 'opwright_plugin_v1'))"
+    )
+    assert text.split() == ["False"]
+
+
+def test_doctor_opens_the_library(acme, plain_library):
+    library = acme.install(plain_library)
+    code = "from opwright.cli import main; sys.exit(main(['doctor']))"
+    good = acme.python(code.replace("sys.exit(main(['doctor']))", "print(main(['doctor']))"))
+    assert "acme" in good
+    library.write_bytes(b"no library")
+    boot = f"import sys; sys.path.insert(0, {str(acme.site)!r}); {code}"
+    done = subprocess.run(
+        [sys.executable, "-c", boot], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert "'acme' of opwright-acme 1.0 names what cannot be used" in done.stdout
+    assert "a library must be a shared object (ELF), got a file of another kind" in done.stdout

@@ -1,0 +1,6 @@
+"""The toy device lies beside the tests that use it."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,117 @@
+"""Plans on a device that a plugin wrote in Python, with and without a fallback to the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from toy_device import ToyDevice
+
+import opwright as ow
+from opwright.context import Context
+from opwright.errors import KernelNotFoundError
+from opwright.registry import Package
+
+TOY = Package("toy", "opwright-toy", "1.0")
+
+
+def _toy_add(x, y, out):
+    np.add(x, y, out=out)
+
+
+def _toy_multiply(x, y, out):
+    np.multiply(x, y, out=out)
+
+
+@pytest.fixture
+def device():
+    """The current Context with a toy device that can add and multiply."""
+    context = Context.discover()
+    toy = ToyDevice()
+    context.devices.add("toy", toy, TOY)
+    for op_type, kernel in (("add", _toy_add), ("multiply", _toy_multiply)):
+        context.kernels.add(
+            op_type, device="toy", dtypes=["float32"], kernel=kernel, library="toy", package=TOY
+        )
+    with ow.context_guard(context):
+        yield toy
+
+
+def _network(*types):
+    ops, previous = [], "x"
+    for i, op_type in enumerate(types):
+        slots = {"x": previous, "out": f"v{i}"}
+        if op_type in ("add", "multiply"):
+            slots["y"] = "x"
+        ops.append(ow.Operator(op_type, **slots))
+        previous = f"v{i}"
+    return ow.Network(ops), previous
+
+
+X = np.array([1, 2, 3], np.float32)
+
+
+def test_a_plan_runs_on_the_device_and_comes_back(device):
+    network, last = _network("add", "multiply", "add")
+    call = network.compile(["x"], [last, "v0"], device="toy", scope=ow.Scope())
+    for x in (X, 2 * X):
+        out, first = call(x=x)
+        np.testing.assert_allclose(out, 2 * x * x + x)
+        np.testing.assert_allclose(first, 2 * x)
+    assert device.copied_bytes > 0
+    assert network.placement().kernels == {"toy/toy": 3}
+
+
+def test_without_a_kernel_the_error_lists_what_there_is(device):
+    network, last = _network("add", "relu")
+    call = network.compile(["x"], [last], device="toy", scope=ow.Scope())
+    text = r"(?s)relu\[toy, float32\]: no kernel registered.*available: relu\[cpu, .*\(numpy\)"
+    with pytest.raises(KernelNotFoundError, match=text):
+        call(x=X)
+
+
+def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(device):
+    network, last = _network("add", "negative", "relu", "add")
+    call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fallback="cpu")
+    np.testing.assert_allclose(call(x=X)[0], X)
+    placement = network.placement()
+    assert placement.kernels == {"toy/toy": 2, "cpu/numpy": 2}
+    assert placement.bytes_moved >= 6 * X.nbytes
+
+
+def test_persistables_move_to_the_device_and_are_read_back(device):
+    scope = ow.Scope()
+    scope.var("w").set(X)
+    network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
+    call = network.compile(["x"], ["w"], device="toy", scope=scope)
+    for turn in (1, 2, 3):
+        np.testing.assert_allclose(call(x=X)[0], (turn + 1) * X)
+    assert scope.find_var("w").device == "toy"
+    np.testing.assert_allclose(scope.find_var("w").numpy(), 4 * X)
+    scope.var("w").set(X)
+    np.testing.assert_allclose(call(x=X)[0], 2 * X)
+
+
+def test_run_leaves_everything_on_the_device(device):
+    network, last = _network("add", "multiply")
+    scope = ow.Scope()
+    scope.var("x").set(X)
+    network.run(scope, device="toy")
+    assert scope.find_var(last).device == "toy"
+    np.testing.assert_allclose(scope.find_var(last).numpy(), 2 * X * X)
+
+
+def test_fetches_can_stay_on_the_device(device):
+    network, last = _network("add")
+    call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fetch_device=True)
+    tensor = call(x=X)[0]
+    assert (tensor.device, tensor.shape, tensor.dtype) == ("toy", (3,), "float32")
+    np.testing.assert_allclose(tensor.numpy(), 2 * X)
+
+
+def test_buffers_are_given_back(device):
+    network, last = _network("add", "multiply")
+    call = network.compile(["x"], [last], device="toy", scope=ow.Scope())
+    call(x=X)
+    assert device.buffers
+    del call, network
+    assert not device.buffers

@@ -1,0 +1,15 @@
+"""``explain`` of operators that need no kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+import opwright as ow
+
+
+@pytest.mark.parametrize(("op_type", "text"), [("fc", "a composite"), ("cond", "control flow")])
+def test_operators_that_need_no_kernel_say_how_they_run(op_type, text):
+    explanation = ow.explain(op_type)
+    assert explanation.chosen is None
+    assert str(explanation).startswith(f"{op_type}[cpu, any dtype]: {text}")
+    assert explanation.to_json()["otherwise"].startswith(text)

@@ -1,0 +1,215 @@
+"""``opwright.ops``: signatures, docstrings and errors, on arrays and on variables."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.context import Context
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    DtypeError,
+    OperatorNotFoundError,
+    ShapeError,
+    SlotError,
+)
+from opwright.registry import Package
+
+A = np.arange(20, dtype=np.float32).reshape(4, 5)
+
+
+def test_arrays_give_arrays():
+    out = ow.ops.softmax(A, axis=-1)
+    assert type(out) is np.ndarray
+    np.testing.assert_allclose(out.sum(axis=-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(ow.ops.add(A, y=A), 2 * A)
+
+
+def test_repeated_calls_with_other_shapes_dtypes_and_attributes_agree():
+    for dtype in ("float32", "float64"):
+        for n in (0, 1, 5, 5, 3):
+            x = np.arange(n, dtype=dtype)
+            for minimum in (0.0, 1.0, -0.0):
+                out = ow.ops.clip(x, min=minimum, max=2.0)
+                assert out.dtype == x.dtype
+                np.testing.assert_array_equal(out, np.clip(x, minimum, 2.0))
+
+
+def test_negative_zero_is_another_attribute_than_zero():
+    x = np.zeros(1, np.float32)
+    assert not np.signbit(ow.ops.fill_like(x, value=0.0))[0]
+    assert np.signbit(ow.ops.fill_like(x, value=-0.0))[0]
+
+
+def test_several_outputs_come_as_a_tuple():
+    values, indices = ow.ops.top_k(A, k=2)
+    np.testing.assert_allclose(values, A[:, :-3:-1])
+    assert indices.dtype == np.int64
+    parts = ow.ops.split(A, axis=1, num=5)
+    assert isinstance(parts, tuple)
+    assert len(parts) == 5
+    np.testing.assert_allclose(np.hstack(parts), A)
+    np.testing.assert_allclose(ow.ops.concat(list(parts), axis=1), A)
+
+
+def test_no_argument_is_ever_changed():
+    param, grad = np.ones(3, np.float32), np.ones(3, np.float32)
+    out = ow.ops.sgd(param, grad, np.array([0.5], np.float32))
+    np.testing.assert_allclose(out, 0.5)
+    np.testing.assert_allclose(param, 1)
+    assert not np.shares_memory(out, param)
+
+
+def test_python_numbers_and_lists_take_the_dtype_beside_them():
+    out = ow.ops.add(A, 1)
+    assert out.dtype == np.float32
+    np.testing.assert_allclose(out, A + 1)
+    np.testing.assert_allclose(ow.ops.gather(A, [2, 0]), A[[2, 0]])
+
+
+def test_strided_big_endian_and_read_only_arrays_work():
+    for x in (A[:, ::2], A.T, A.astype(">f4")):
+        x.flags.writeable = False
+        np.testing.assert_allclose(ow.ops.square(x), x.astype(np.float32) ** 2)
+
+
+def test_shapes_that_depend_on_values():
+    for row in ([0, 1, 1], [0, 0, 0], [1, 1, 1], [0, 1, 1]):
+        np.testing.assert_array_equal(ow.ops.nonzero(np.array(row)), np.nonzero(row))
+
+
+class _Dlpack:
+    """An array of another library, as far as DLPack goes."""
+
+    def __init__(self, array):
+        self.array = np.array(array)  # NumPy refuses read-only arrays in DLPack
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __array_namespace__(self):
+        return _Namespace
+
+
+class _Namespace:
+    @staticmethod
+    def from_dlpack(array):
+        return _Dlpack(np.from_dlpack(array))
+
+
+def test_arrays_of_another_library_come_back_as_theirs():
+    out = ow.ops.add(_Dlpack(A), _Dlpack(A))
+    assert type(out) is _Dlpack
+    np.testing.assert_allclose(out.array, 2 * A)
+
+
+def test_random_operators_repeat_with_their_seed():
+    first = ow.ops.uniform(shape=[100], seed=3)
+    np.testing.assert_array_equal(first, ow.ops.uniform(shape=[100], seed=3))
+    assert not np.array_equal(first, ow.ops.uniform(shape=[100], seed=4))
+
+
+def test_the_signature_and_docstring_tell_defaults_and_ranges():
+    signature = inspect.signature(ow.ops.leaky_relu)
+    assert str(signature) == "(x, *, alpha=0.01)"
+    text = ow.ops.clip.__doc__
+    for word in ("Parameters", "x : array or Variable", "min : float", "default -inf", "Returns"):
+        assert word in text
+    assert "in (0, inf)" in ow.ops.cos_sim.__doc__
+    assert ow.ops.relu.__name__ == "relu"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: ow.ops.softmax(A, axis=2), ShapeError,
+         r"^softmax: axis must be in \[-2, 2\) for a 2-d input, got axis=2"),
+        (lambda: ow.ops.softmax(A, axs=1), AttributeValueError, "got 'axs'; did you mean 'axis'"),
+        (lambda: ow.ops.softmax(x=None), SlotError, "input 'x' is required, got none"),
+        (lambda: ow.ops.softmax(None), SlotError, "input 'x' is required, got none"),
+        (lambda: ow.ops.softmax(A, axis="1"), AttributeTypeError, "axis"),
+        (lambda: ow.ops.softmax(A, axis=True), AttributeTypeError, "axis"),
+        (lambda: ow.ops.sum(A, keepdims=1), AttributeTypeError, "keepdims"),
+        (lambda: ow.ops.dropout(A, probability=1.5), AttributeValueError, "probability"),
+        (lambda: ow.ops.reshape(A), AttributeValueError, "'shape' is required, got none"),
+        (lambda: ow.ops.add(A, A[:3]), ShapeError, "add: shapes must broadcast"),
+        (lambda: ow.ops.add(A, A.astype("float64")), DtypeError, "add: y must have the dtype of x"),
+        (lambda: ow.ops.add(A, "text"), DtypeError, "must be an array of numbers"),
+        (lambda: ow.ops.concat(A), SlotError, "takes a list, got ndarray"),
+        (lambda: ow.ops.relu(A, out=A), SlotError, "outputs are returned, not given"),
+        (lambda: ow.ops.softmaxx, OperatorNotFoundError, "did you mean 'softmax'"),
+        (lambda: ow.ops.acme, OperatorNotFoundError, "acme"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_missing_operators_are_attribute_errors_too():
+    assert not hasattr(ow.ops, "nothing_of_this_name")
+    assert "softmax" in dir(ow.ops)
+    assert "sum_like" not in dir(ow.ops)
+
+
+def test_variables_extend_their_block():
+    program = ow.Program()
+    block = program.global_block()
+    x = block.create_var("x", [-1, 4])
+    out = ow.ops.relu(ow.ops.softmax(x, axis=-1))
+    assert isinstance(out, ow.Variable)
+    assert out.shape == (-1, 4)
+    assert [op.type for op in block.ops] == ["softmax", "relu"]
+    values, _ = ow.ops.top_k(x, k=2)
+    assert values.shape == (-1, 2)
+    parts = ow.ops.split(x, axis=1, num=2)
+    assert [part.shape for part in parts] == [(-1, 2), (-1, 2)]
+
+
+def test_an_aliased_output_is_the_variable_itself():
+    block = ow.Program().global_block()
+    param = block.create_var("w", [3], persistable=True)
+    grad = block.create_var("g", [3])
+    rate = block.create_var("lr", [1], persistable=True)
+    assert ow.ops.sgd(param, grad, rate) is param
+
+
+def test_variables_and_arrays_do_not_mix():
+    x = ow.Program().global_block().create_var("x", [4, 5])
+    with pytest.raises(SlotError, match="variables and arrays cannot be mixed"):
+        ow.ops.add(x, A)
+
+
+def test_a_pin_takes_effect_on_operators_that_ran_before():
+    context = Context.discover()
+    calls = []
+
+    def spy(x, out):
+        calls.append(x.shape)
+        np.maximum(x, 0, out=out)
+
+    package = Package("spy", "opwright-spy", "1.0")
+    context.kernels.add(
+        "relu", device="cpu", dtypes="*", kernel=spy, library="spy", priority=50, package=package
+    )
+    x = np.ones(3, np.float32)
+    with ow.context_guard(context):
+        ow.ops.relu(x)
+        assert len(calls) == 1
+        with context.pin("relu", "numpy"):
+            ow.ops.relu(x)
+            assert len(calls) == 1
+        ow.ops.relu(x)
+        assert len(calls) == 2
+
+
+def test_a_failing_kernel_is_named():
+    with pytest.raises(ow.errors.KernelError, match=r"one_hot\[cpu\].*got ValueError"):
+        ow.ops.one_hot(np.array([9]), depth=3)

@@ -1,0 +1,238 @@
+"""The command ``opwright``, run as a process over real distributions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .test_isolation import KERNEL_HOOK, OP_HOOK
+
+COMMANDS = ("plugins", "ops", "kernels", "explain", "doctor")
+
+
+def table(text):
+    return [line.split() for line in text.splitlines()]
+
+
+def test_plugins_are_listed_with_what_they_bring(site):
+    site.add("acme")
+    site.add("boom", "1 / 0\n")
+    site.add("calm")
+    done = site.command("plugins", OPWRIGHT_PLUGINS="acme,boom")
+    assert done.returncode == 0
+    rows = table(done.stdout)
+    assert rows[1] == ["acme", "opwright-acme", "1.0", "loaded", "1", "3", "0", "0"]
+    assert rows[2][:4] == ["boom", "opwright-boom", "1.0", "failed"]
+    assert rows[3][:4] == ["calm", "opwright-calm", "1.0", "disabled"]
+    assert "plugin 'boom' failed to load: ZeroDivisionError: division by zero" in done.stdout
+
+
+def test_without_plugins_the_first_one_to_install_is_named(site):
+    assert "pip install opwright-std" in site.command("plugins").stdout
+    assert json.loads(site.command("plugins", "--json").stdout) == []
+
+
+def test_operators_are_listed_without_importing_them(site):
+    hook = OP_HOOK + "registry.add('acme.swish', 'not_there:X')\n    "
+    hook += "registry.add('acme.helper', 'not_there:X', hidden=True)\n"
+    site.add("acme", hook)
+    listed, everything = site.command("ops"), site.command("ops", "--all")
+    assert table(listed.stdout)[1] == ["acme.swish", "opwright-acme", "1.0", "-"]
+    assert "acme.helper" not in listed.stdout
+    assert "acme.helper" in everything.stdout
+    data = json.loads(site.command("ops", "--all", "--json").stdout)
+    assert [(item["type"], item["hidden"]) for item in data] == [
+        ("acme.helper", True),
+        ("acme.swish", False),
+    ]
+
+
+def test_an_operator_is_shown_as_a_page(site):
+    site.add("acme")
+    page = site.command("ops", "acme.swish").stdout
+    assert page == (
+        "acme.swish, version 1, from opwright-acme 1.0\n"
+        "\n"
+        "Swish, out = x * sigmoid(beta * x).\n"
+        "\n"
+        "inputs\n"
+        "  x  any shape, float  selects the kernel\n"
+        "\n"
+        "outputs\n"
+        "  out  shape and dtype of x  dtype of x\n"
+        "\n"
+        "attributes\n"
+        "  beta  float (0, inf)  = 1.0  steepness\n"
+        "\n"
+        "gradient: the operator acme.swish_grad, which reads x\n"
+        "\n"
+        "kernels\n"
+        "  cpu  acme  priority 50  opwright-acme 1.0  float32 float64\n"
+    )
+    data = json.loads(site.command("ops", "acme.swish", "--json").stdout)
+    assert data["attrs"][0]["default"] == 1.0
+    assert data["attrs"][0]["type"] == "float"
+    assert data["inputs"][0]["name"] == "x"
+
+
+def test_a_derived_gradient_operator_has_a_page(site):
+    site.add("acme")
+    page = site.command("ops", "acme.swish_grad").stdout
+    assert "\n  out_grad  gradient of out" in page
+    assert "gradient: none" in page
+
+
+def test_kernels_are_listed_and_narrowed(site):
+    site.add("acme")
+    everything = table(site.command("kernels").stdout)
+    assert everything[1] == [
+        *("acme.swish", "cpu", "acme", "50", "opwright-acme", "1.0", "float32", "float64")
+    ]
+    assert everything[2][0] == "acme.swish_grad"
+
+    def types(*words):
+        data = json.loads(site.command("kernels", "--json", *words).stdout)
+        return [item["op_type"] for item in data]
+
+    assert types() == ["acme.swish", "acme.swish_grad"]
+    assert types("acme.swish") == ["acme.swish"]
+    assert types("--dtype", "int8") == ["acme.swish_grad"]
+    assert types("--device", "cuda") == []
+    assert types("--library", "acme", "--device", "cpu", "--dtype", "float64") == types()
+    assert "did you mean 'acme.swish'" in site.command("kernels", "acme.swsh").stderr
+
+
+def test_explain_prints_the_table_and_tells_by_its_exit_code(site):
+    site.add("acme")
+    good = site.command("explain", "acme.swish", "--dtype", "float32")
+    assert good.returncode == 0
+    assert "chosen" in good.stdout
+    bad = site.command("explain", "acme.swish", "--dtype", "int32")
+    assert bad.returncode == 1
+    assert "no kernel fits" in bad.stdout
+    data = json.loads(site.command("explain", "acme.swish", "--json").stdout)
+    assert data["candidates"][0]["library"] == "acme"
+
+
+def test_doctor_finds_nothing_where_nothing_is_broken(site):
+    site.add("acme")
+    done = site.command("doctor")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.endswith("\nno problem found\n")
+    data = json.loads(site.command("doctor", "--json").stdout)
+    assert [(p["plugin"], p["state"]) for p in data["plugins"]] == [("acme", "good")]
+    assert data["plugins"][0]["import_ms"] > 0
+
+
+def test_doctor_names_every_culprit_with_the_command_that_helps(site):
+    site.add("acme")
+    site.add("boom", "import not_there\n", version="2.5")
+    rival = "registry.add('acme.swish', device='cpu', dtypes=['float32'], kernel='a:b', "
+    site.add("rival", KERNEL_HOOK + rival + "library='acme')\n")
+    done = site.command("doctor")
+    assert done.returncode == 1
+    text = done.stdout
+    assert "plugin 'boom' of opwright-boom 2.5 is kept out" in text
+    assert "  reason: ModuleNotFoundError: No module named 'not_there'" in text
+    assert "  to mend it: pip install opwright-boom" in text
+    assert '  |   File "' in text
+    assert "plugin 'rival' of opwright-rival 1.0 is kept out" in text
+    assert "  to mend it: pip uninstall opwright-rival (or opwright-acme)" in text
+    assert text.endswith("\n2 plugins need mending\n")
+
+
+def test_doctor_tries_what_plugins_name(site):
+    late = OP_HOOK + "registry.add('late.gone', 'opwright_late.swish:GONE')\n\n"
+    late += KERNEL_HOOK.removeprefix("import opwright.plugin as plugin\n\n")
+    late += (
+        "registry.add('late.swish', device='cpu', dtypes='*', kernel='not_there:k')\n    "
+        "registry.add('acme.swish', device='npu', dtypes='*', kernel='opwright_late.swish:SWISH')"
+    )
+    site.add("acme")
+    site.add("late", late)
+    done = site.command("doctor", "--json")
+    assert done.returncode == 1
+    data = json.loads(done.stdout)
+    [found] = data["problems"]
+    assert found["plugin"] == "late"
+    gone, no_kernel = found["problems"]  # late.swish is nobody's operator: its kernel is no fault
+    assert gone.startswith("late.gone: 'opwright_late.swish:GONE' of opwright-late 1.0 failed")
+    assert no_kernel.startswith("acme.swish[npu, *, late] of opwright-late 1.0: a kernel must be")
+
+
+CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+
+
+def test_doctor_survives_plugins_that_crash_and_names_them(site):
+    site.add("acme")
+    site.add("early", CRASH)
+    site.add("later", modules={"swish": CRASH})
+    site.add("quits", "import os\nos._exit(7)\n")
+    site.add("zebra")
+    done = site.command("doctor")
+    assert done.returncode == 1
+    rows = {row[0]: row[3] for row in table(done.stdout) if len(row) == 5}
+    states = {"acme": "good", "early": "crashes", "later": "crashes"}
+    assert rows == {"plugin": "import", **states, "quits": "crashes", "zebra": "good"}
+    assert "  reason: crashed with SIGSEGV while its hooks ran" in done.stdout
+    assert "  reason: crashed with SIGSEGV while what it names was imported" in done.stdout
+    assert "  reason: ended the process with exit code 7 while its hooks ran" in done.stdout
+
+
+def test_doctor_does_not_wait_for_ever(site):
+    site.add("acme")
+    site.add("sleepy", "import time\ntime.sleep(600)\n")
+    done = site.command("doctor", "--timeout", "2")
+    assert done.returncode == 1
+    assert "  reason: took more than 2 s while its hooks ran" in done.stdout
+
+
+def test_doctor_hears_no_plugin_that_talks(site):
+    site.add("acme", "print('hello')\nimport sys\nsys.stdout.flush()\n" + OP_HOOK + "pass\n")
+    assert site.command("doctor").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plugns"], "unknown command, got 'plugns'; did you mean 'plugins'?"),
+        (["xyz"], "unknown command, got 'xyz'; commands are 'plugins', 'ops'"),
+        (["explain", "acme.swsh"], "did you mean 'acme.swish'?"),
+        (["ops", "acme.swsh"], "did you mean 'acme.swish'?"),
+        (["kernels", "--dtype", "flot32"], "did you mean 'float32'?"),
+    ],
+)
+def test_a_typo_gets_the_nearest_name(site, words, message):
+    site.add("acme")
+    done = site.command(*words)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert message in done.stderr
+
+
+def test_without_a_command_help_is_shown(site):
+    done = site.command()
+    assert done.returncode == 2
+    for name in COMMANDS:
+        assert f"\n    {name}" in done.stdout
+
+
+def test_the_version_is_told(site):
+    assert site.command("--version").stdout.startswith("opwright ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json(site, name):
+    assert "--json" in site.command(name, "--help").stdout
+
+
+def test_a_closed_pipe_is_no_traceback(site):
+    site.add("acme")
+    code = (
+        "import sys, os; from opwright.cli import main\n"
+        "r, w = os.pipe(); os.close(r); os.dup2(w, 1)\n"
+        "code = main(['ops', '--json']); sys.stdout.flush(); sys.exit(code)"
+    )
+    done = site.run("-c", code, check=False)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,156 @@
+"""The Context: default, guarded, pinned, and told apart by the key of plans."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from opwright.context import Context, context_guard, current_context
+from opwright.errors import KernelNotFoundError, OperatorNotFoundError
+
+from .swish import ACME, SWISH, swish
+
+
+@pytest.fixture
+def context():
+    made = Context()
+    made.ops.add("acme.swish", SWISH, ACME)
+    for library, priority in (("fast", 60), ("slow", 50)):
+        made.kernels.add(
+            "acme.swish",
+            device="cpu",
+            dtypes="*",
+            kernel=swish,
+            library=library,
+            priority=priority,
+            package=ACME,
+        )
+    return made
+
+
+def order(context):
+    return [entry.library for entry in context.candidates("acme.swish", "cpu", "float32")]
+
+
+def test_a_guard_replaces_the_context_and_puts_it_back(context):
+    other = Context()
+    with context_guard(context) as inner:
+        assert inner is current_context() is context
+        with context_guard(other):
+            assert current_context() is other
+        assert current_context() is context
+    assert current_context() not in {context, other}
+
+
+def test_a_guard_puts_the_context_back_after_an_error(context):
+    with pytest.raises(ZeroDivisionError, match="by zero"), context_guard(context):
+        _ = 1 / 0
+    assert current_context() is not context
+
+
+def test_a_guard_holds_in_its_own_thread_only(context):
+    seen = []
+    with context_guard(context):
+        thread = threading.Thread(target=lambda: seen.append(current_context()))
+        thread.start()
+        thread.join()
+    assert seen[0] is not context
+    assert seen[0] is current_context()
+
+
+def test_the_default_context_is_made_once():
+    assert current_context() is current_context()
+
+
+def test_a_pin_takes_effect_at_once_and_stays(context):
+    context.pin("acme.swish", "slow")
+    assert order(context) == ["slow"]
+    assert dict(context.pins) == {"acme.swish": "slow"}
+    context.unpin("acme.swish")
+    assert order(context) == ["fast", "slow"]
+
+
+def test_a_pin_as_a_guard_ends_with_the_block(context):
+    context.pin("*", "slow")
+    with context.pin("*", "fast"), context.pin("acme.swish", "slow"):
+        assert order(context) == ["slow"]
+    assert dict(context.pins) == {"*": "slow"}
+    assert order(context) == ["slow", "fast"]
+
+
+def test_a_pin_names_a_library_that_is_there(context):
+    with pytest.raises(KernelNotFoundError, match=r"got 'fats'; did you mean 'fast'\?"):
+        context.pin("acme.swish", "fats")
+    with pytest.raises(OperatorNotFoundError, match="acme.swoosh"):
+        context.pin("acme.swoosh", "fast")
+    assert dict(context.pins) == {}
+
+
+def test_pins_cannot_be_changed_past_the_context(context):
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        context.pins["*"] = "slow"
+
+
+def test_a_context_with_pins_shares_everything_else(context):
+    twin = context.with_pins({"acme.swish": "slow"})
+    assert (order(twin), order(context)) == (["slow"], ["fast", "slow"])
+    assert twin.ops is context.ops
+    assert twin.prepared is context.prepared
+    with pytest.raises(KernelNotFoundError, match="'gone'"):
+        context.with_pins({"*": "gone"})
+
+
+def test_the_key_of_plans_tells_apart_what_decides_a_plan(context):
+    plain = context.plan_key()
+    assert context.plan_key() == plain
+    assert context.with_pins({}).plan_key() == plain
+    assert Context().plan_key() != Context().plan_key()
+    with context.pin("*", "slow"):
+        pinned = context.plan_key()
+        assert pinned != plain
+        assert context.with_pins({"*": "slow"}).plan_key() == pinned
+    assert context.plan_key() == plain
+    context.passes.add("fold", phase="fuse", function=print, package=ACME)
+    assert context.plan_key() != plain
+    hash(pinned)
+
+
+@pytest.mark.parametrize("room", ["ops", "kernels", "devices", "passes"])
+def test_every_registry_raises_the_generation(context, room):
+    add = {
+        "ops": lambda: context.ops.add("acme.new", "m:A", ACME),
+        "kernels": lambda: context.kernels.add(
+            "x", device="cpu", dtypes="*", kernel="m:k", library="l", package=ACME
+        ),
+        "devices": lambda: context.devices.add("npu", "m:d", ACME),
+        "passes": lambda: context.passes.add("p", phase="fuse", function="m:p", package=ACME),
+    }
+    before = context.generation
+    add[room]()
+    assert context.generation == before + 1
+
+
+def test_a_fresh_context_is_empty():
+    context = Context()
+    assert context.ops.types(all=True) == []
+    assert context.kernels.op_types() == []
+    assert context.devices.names() == ["cpu"]
+    assert context.failures == ()
+    assert context.discovery is None
+
+
+def test_a_context_of_other_paths_sees_these(site, monkeypatch):
+    site.add("faraway")
+    monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(site.cache))
+    monkeypatch.syspath_prepend(str(site.folder))
+    context = Context.discover([str(site.folder)])
+    assert context.ops.types() == ["faraway.swish"]
+    assert context.discovery.index_state == "written"
+    site.add("further")
+    key = context.plan_key()
+    context.prepared["something"] = "old"
+    context.refresh()
+    assert context.ops.types() == ["faraway.swish", "further.swish"]
+    assert context.plan_key() != key
+    assert context.prepared == {}

@@ -1,0 +1,156 @@
+"""Explanations: every candidate, chosen, accepted or rejected, and why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from opwright.context import Context, context_guard
+from opwright.errors import DtypeError, KernelNotFoundError, OperatorNotFoundError
+from opwright.kernel import explain
+
+from .swish import ACME, OTHER, SWISH, swish, wrong
+
+
+@pytest.fixture
+def context():
+    made = Context()
+    made.ops.add("acme.swish", SWISH, ACME)
+
+    def add(library, dtypes, priority, *, device="cpu", kernel=swish, package=ACME):
+        made.kernels.add(
+            "acme.swish",
+            device=device,
+            dtypes=dtypes,
+            kernel=kernel,
+            library=library,
+            priority=priority,
+            package=package,
+        )
+
+    add("fast", ["float32"], 60, package=OTHER)
+    add("double", ["float64"], 60, package=OTHER)
+    add("broken", ["float32"], 70, kernel=wrong)
+    add("gone", ["float32"], 65, kernel="not_there:k")
+    add("cublas", ["float32"], 80, device="cuda")
+    add("numpy", "*", 0)
+    return made
+
+
+def verdicts(explanation):
+    return [(c.entry.library, c.rank, c.verdict) for c in explanation.candidates]
+
+
+def test_every_kernel_is_listed_with_a_verdict(context):
+    found = explain("acme.swish", "cpu", "float32", context=context)
+    assert verdicts(found) == [
+        ("fast", 1, "chosen"),
+        ("numpy", 2, "accepted"),
+        ("cublas", 0, "rejected"),
+        ("broken", 0, "rejected"),
+        ("gone", 0, "rejected"),
+        ("double", 0, "rejected"),
+    ]
+    assert found.chosen.library == "fast"
+
+
+def test_a_rejection_says_why(context):
+    found = explain("acme.swish", dtype="float32", context=context)
+    reasons = {c.entry.library: c.reason for c in found.candidates}
+    assert reasons["cublas"] == "is for the device cuda"
+    assert reasons["double"] == "is for float64"
+    assert reasons["broken"].startswith("failed to load: acme.swish[cpu, float32, broken] of")
+    assert "ModuleNotFoundError: No module named 'not_there'" in reasons["gone"]
+    assert reasons["fast"] == ""
+    assert reasons["numpy"] == "tried if those above refuse"
+
+
+def test_a_refusal_at_prepare_moves_the_choice_on(context):
+    entries = {entry.library: entry for entry in context.kernels.entries("acme.swish")}
+    refusals = [(entries["fast"], "odd size")]
+    found = explain("acme.swish", dtype="float32", context=context, refusals=refusals)
+    assert found.chosen.library == "numpy"
+    [fast] = [c for c in found.candidates if c.entry.library == "fast"]
+    assert (fast.verdict, fast.reason) == ("rejected", "refused: odd size")
+
+
+def test_without_a_dtype_each_dtype_has_its_own_choice(context):
+    found = explain("acme.swish", context=context)
+    assert [v for v in verdicts(found) if v[1]] == [
+        ("double", 1, "chosen"),
+        ("fast", 1, "chosen"),
+        ("numpy", 1, "chosen"),
+    ]
+
+
+def test_a_pin_decides_and_is_told(context):
+    with context.pin("acme.swish", "numpy"):
+        found = explain("acme.swish", dtype="float32", context=context)
+    assert found.chosen.library == "numpy"
+    reasons = {c.entry.library: c.reason for c in found.candidates}
+    assert reasons["fast"] == "the Context pins acme.swish to numpy"
+    assert "the Context pins acme.swish to the library 'numpy'" in str(found)
+
+
+def test_a_pin_for_all_goes_first(context):
+    with context.pin("*", "numpy"):
+        found = explain("acme.swish", dtype="float32", context=context)
+    assert [v for v in verdicts(found) if v[1]] == [
+        ("numpy", 1, "chosen"),
+        ("fast", 2, "accepted"),
+    ]
+
+
+def test_the_order_is_that_of_candidates(context):
+    for pins in ({}, {"*": "numpy"}, {"acme.swish": "fast"}):
+        twin = context.with_pins(pins)
+        chosen = explain("acme.swish", dtype="float64", context=twin).candidates
+        loaded = [c.entry for c in chosen if c.is_accepted]
+        tried = twin.candidates("acme.swish", "cpu", "float64")
+        assert loaded == list(tried)
+
+
+def test_the_table_can_be_read(context):
+    text = str(explain("acme.swish", dtype="float32", context=context))
+    lines = text.splitlines()
+    assert lines[0] == "acme.swish[cpu, float32]"
+    assert lines[1].split() == [
+        *("library", "device", "dtype", "priority", "package", "verdict", "reason")
+    ]
+    assert lines[2].split() == [
+        *("1", "fast", "cpu", "float32", "60", "opwright-other", "2.0", "chosen")
+    ]
+    assert repr(explain("acme.swish", dtype="float32", context=context)) == text
+
+
+def test_where_nothing_fits_the_table_says_so(context):
+    found = explain("acme.swish", "cuda", "float64", context=context)
+    assert found.chosen is None
+    assert str(found).startswith("acme.swish[cuda, float64]: no kernel fits\n")
+
+
+def test_the_explanation_is_plain_data(context):
+    found = explain("acme.swish", dtype="float32", context=context).to_json()
+    data = json.loads(json.dumps(found))
+    assert data["candidates"][0]["package"]["distribution"] == "opwright-other"
+    assert data["candidates"][0]["rank"] == 1
+    assert data["candidates"][-1]["rank"] is None
+
+
+def test_the_current_context_is_asked_by_default(context):
+    with context_guard(context):
+        assert explain("acme.swish").chosen.package == OTHER
+
+
+def test_wrong_questions_are_errors(context):
+    with pytest.raises(OperatorNotFoundError, match="did you mean 'acme.swish'"):
+        explain("acme.swsh", context=context)
+    with pytest.raises(KernelNotFoundError, match=r"acme.swish\[abacus, float32\]: no kernel"):
+        explain("acme.swish", "abacus", "float32", context=context)
+    with pytest.raises(DtypeError, match="'flot32'; did you mean 'float32'"):
+        explain("acme.swish", dtype="flot32", context=context)
+
+
+def test_a_dtype_may_be_numpys(context):
+    assert explain("acme.swish", dtype=float, context=context).dtype == "float64"

@@ -1,0 +1,305 @@
+"""The index of plugins: used when it holds, harmless when it is stale, corrupt or unwritable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opwright.discovery import PluginRecord, Source, index
+from opwright.discovery.record import WatchedFile
+from opwright.registry import KernelRegistration, OpRegistration
+
+LOOK = """
+import sys
+from opwright.context import current_context
+context = current_context()
+answer = {
+    "types": context.ops.types(),
+    "state": context.discovery.index_state,
+    "imported": sorted(m for m in sys.modules if m.startswith("opwright_")),
+    "pluggy": "pluggy" in sys.modules,
+}
+"""
+
+
+def index_files(site):
+    return sorted(path.name for path in site.cache.iterdir())
+
+
+def test_the_second_process_imports_no_plugin(site):
+    site.add("acme")
+    first, second = site.json(LOOK), site.json(LOOK)
+    assert (first["state"], second["state"]) == ("written", "read")
+    assert first["imported"] == ["opwright_acme", "opwright_acme.plugin"]
+    assert second["imported"] == []
+    assert not second["pluggy"]
+    assert first["types"] == second["types"] == ["acme.swish"]
+
+
+def test_a_used_operator_imports_its_own_module_only(site):
+    site.add("acme")
+    site.add("other")
+    site.json(LOOK)
+    code = f"{LOOK}\ncontext.ops.get('acme.swish')\n"
+    code += "answer = sorted(m for m in sys.modules if m.startswith('opwright_'))"
+    assert site.json(code) == ["opwright_acme", "opwright_acme.swish"]
+
+
+def test_an_index_gives_back_everything_that_was_registered(site):
+    table = """
+    import opwright.plugin as plugin
+
+    @plugin.hookimpl
+    def opwright_ops(registry):
+        registry.add("acme.swish", "opwright_acme.swish:SWISH", hidden=True)
+
+    @plugin.hookimpl
+    def opwright_kernels(registry):
+        registry.add("acme.swish", device="cpu", dtypes=["float32", "float64"], kernel="a.b:c.d",
+                     library="fast", priority=7, may_reuse=[("out", "x")], capturable=True,
+                     deterministic=False, strided=True)
+
+    @plugin.hookimpl
+    def opwright_devices(registry):
+        registry.add("npu", "opwright_acme.npu:NPU")
+
+    @plugin.hookimpl
+    def opwright_passes(registry):
+        registry.add("fold", phase="canonicalize", function="opwright_acme.fold:fold", device="npu")
+    """
+    site.add("acme", table)
+    code = """
+    from opwright.context import current_context
+    [record] = current_context().records
+    answer = [record.from_index, repr(record.ops + record.kernels + record.devices + record.passes)]
+    """
+    fresh, cached = site.json(code), site.json(code)
+    assert (fresh, cached) == ([False, fresh[1]], [True, fresh[1]])
+
+
+def test_an_edited_hook_module_is_read_again(site):
+    package = site.add("acme")
+    site.json(LOOK)
+    table = (package / "plugin.py").read_text().replace('acme.swish"', 'acme.swoosh"')
+    (package / "plugin.py").write_text(table)
+    again = site.json(LOOK)
+    assert again["types"] == ["acme.swoosh"]
+    assert "opwright_acme.plugin" in again["imported"]
+
+
+def test_a_module_that_the_hook_module_reads_is_watched_too(site):
+    table = """
+    import opwright.plugin as plugin
+    from opwright_acme.names import NAMES
+
+    @plugin.hookimpl
+    def opwright_ops(registry):
+        for name in NAMES:
+            registry.add("acme." + name, "opwright_acme.swish:SWISH")
+    """
+    package = site.add("acme", table, modules={"names": "NAMES = ['one']"})
+    assert site.json(LOOK)["types"] == ["acme.one"]
+    (package / "names.py").write_text("NAMES = ['one', 'two']")
+    assert site.json(LOOK)["types"] == ["acme.one", "acme.two"]
+
+
+def test_a_new_version_is_read_again(site):
+    site.add("acme")
+    site.json(LOOK)
+    (site.folder / "opwright_acme-1.0.dist-info").rename(
+        site.folder / "opwright_acme-1.1.dist-info"
+    )
+    assert site.json(LOOK)["state"] == "written"
+
+
+def test_an_uninstalled_plugin_is_gone_at_once(site):
+    site.add("acme")
+    package = site.add("other")
+    assert site.json(LOOK)["types"] == ["acme.swish", "other.swish"]
+    for file in (site.folder / "opwright_other-1.0.dist-info").iterdir():
+        file.unlink()
+    assert site.json(LOOK)["types"] == ["acme.swish"]
+    assert package.exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"nonsense",
+        b"[]\n[]",
+        b'{"format": 1}\n[]',
+        b'{"format": 99, "checksum": 0}\n[]',
+        b"\xff\xfe\x00",
+    ],
+)
+def test_a_corrupt_index_is_written_again(site, damage):
+    site.add("acme")
+    site.json(LOOK)
+    [name] = index_files(site)
+    (site.cache / name).write_bytes(damage)
+    mended = site.json(LOOK)
+    assert mended["types"] == ["acme.swish"]
+    assert mended["state"].startswith("corrupt: ")
+    assert mended["state"].endswith("; written")
+    assert site.json(LOOK)["state"] == "read"
+
+
+def test_a_truncated_or_flipped_index_is_not_believed(site):
+    site.add("acme")
+    site.json(LOOK)
+    [name] = index_files(site)
+    whole = (site.cache / name).read_bytes()
+    for damaged in (whole[:-20], whole.replace(b"float32", b"float16", 1)):
+        (site.cache / name).write_bytes(damaged)
+        assert site.json(LOOK)["state"].startswith("corrupt: ValueError")
+
+
+def test_an_unwritable_cache_is_harmless(site):
+    site.add("acme")
+    site.cache.write_text("a file where the folder should be")
+    found = site.json(LOOK)
+    assert found["types"] == ["acme.swish"]
+    assert found["state"].startswith("unwritable: ")
+
+
+def test_a_folder_in_place_of_the_index_is_harmless(site):
+    site.add("acme")
+    site.json(LOOK)
+    [name] = index_files(site)
+    (site.cache / name).unlink()
+    (site.cache / name).mkdir()
+    found = site.json(LOOK)
+    assert found["types"] == ["acme.swish"]
+    assert found["state"].startswith("unreadable: ")
+    assert index_files(site) == [name]  # no temporary file is left
+
+
+def test_first_processes_at_once_leave_one_whole_index(site):
+    for name in ("acme", "other", "third"):
+        site.add(name)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("OPWRIGHT_", "PYTHON"))}
+    env["PYTHONPATH"] = os.pathsep.join([str(site.folder), str(site.libraries)])
+    env["OPWRIGHT_CACHE_DIR"] = str(site.cache)
+    code = "from opwright.context import current_context as c; print(len(c().ops.types()))"
+    command = [sys.executable, "-S", "-c", code]
+    children = [
+        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    assert [child.communicate()[0].strip() for child in children] == ["3"] * 4
+    assert len(index_files(site)) == 1
+    assert site.json(LOOK)["state"] == "read"
+
+
+def test_failures_are_never_kept(site):
+    table = "import not_there\n"
+    package = site.add("acme", table)
+    assert site.failures() == [["acme", "ModuleNotFoundError: No module named 'not_there'"]]
+    # What was missing comes by another package: none of the plugin's own files changed.
+    (site.folder / "not_there.py").write_text("")
+    (package / "plugin.py").touch()
+    assert site.failures()[0][1].startswith("a plugin must implement a hook")
+
+
+def test_an_allow_list_keeps_what_the_others_registered(site):
+    site.add("acme")
+    site.add("other")
+    assert site.json(LOOK, OPWRIGHT_PLUGINS="acme")["types"] == ["acme.swish"]
+    assert site.json(LOOK, OPWRIGHT_PLUGINS="other")["types"] == ["other.swish"]
+    everything = site.json(LOOK)
+    assert everything["state"] == "read"
+    assert everything["types"] == ["acme.swish", "other.swish"]
+
+
+def test_environments_that_share_a_cache_have_files_of_their_own(tmp_path):
+    one = Source("acme", "m", "opwright-acme", "1.0", "/one/site-packages/acme.dist-info", 0)
+    two = one._replace(location="/two/site-packages/acme.dist-info")
+    assert index.index_path("c", [one], "1") != index.index_path("c", [two], "1")
+    assert index.index_path("c", [one], "1") != index.index_path("c", [one], "2")
+    assert index.index_path("c", [one], "1") == index.index_path("c", [one], "1")
+
+
+def make_record(folder: Path, name: str = "acme") -> PluginRecord:
+    file = folder / f"{name}.py"
+    file.write_text("pass")
+    status = file.stat()
+    return PluginRecord(
+        Source(name, "m", f"opwright-{name}", "1.0", str(folder), 5),
+        (OpRegistration(f"{name}.x", "m:X", False),),
+        (KernelRegistration("x", "cpu", ("*",), "a", "m:k", 1, (("o", "i"),), True, True, False),),
+        files=(WatchedFile(str(file), status.st_mtime_ns, status.st_size),),
+        load_ms=0.5,
+    )
+
+
+def test_a_record_survives_the_file(tmp_path):
+    record = make_record(tmp_path)
+    path = str(tmp_path / "cache" / "plugins-1.json")
+    assert index.write(path, [record]) == "written"
+    found = index.read(path, [record.source])
+    assert found.records == {index.key_of(record.source): record._replace(from_index=True)}
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": "1.1"}, {"stamp": 6}, {"location": "x"}, {"target": "m2"}]
+)
+def test_a_record_of_another_source_does_not_hold(tmp_path, change):
+    record = make_record(tmp_path)
+    path = str(tmp_path / "plugins-1.json")
+    index.write(path, [record])
+    assert index.read(path, [record.source._replace(**change)]).records == {}
+
+
+def test_a_record_without_files_is_not_kept(tmp_path):
+    record = make_record(tmp_path)._replace(files=())
+    path = str(tmp_path / "plugins-1.json")
+    index.write(path, [record])
+    assert index.read(path, [record.source]).records == {}
+
+
+def test_the_folder_stays_small(tmp_path):
+    for i in range(50):
+        file = tmp_path / f"plugins-{i}.json"
+        file.write_text("")
+        os.utime(file, (i, i))
+    (tmp_path / "other.txt").write_text("not ours")
+    index.write(str(tmp_path / "plugins-new.json"), [make_record(tmp_path)])
+    left = sorted(path.name for path in tmp_path.glob("plugins-*"))
+    assert len(left) == 32
+    assert "plugins-new.json" in left
+    assert "plugins-49.json" in left
+    assert "plugins-0.json" not in left
+    assert (tmp_path / "other.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({"OPWRIGHT_CACHE_DIR": "/x", "XDG_CACHE_HOME": "/y"}, "/x"),
+        ({"XDG_CACHE_HOME": "/y"}, "/y/opwright"),
+        (
+            {"OPWRIGHT_CACHE_DIR": "", "XDG_CACHE_HOME": ""},
+            str(Path("~/.cache/opwright").expanduser()),
+        ),
+    ],
+)
+def test_the_cache_folder_follows_the_environment(environ, folder):
+    assert index.find_cache_folder(environ) == folder
+
+
+def test_without_a_home_there_is_no_index(monkeypatch):
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert index.find_cache_folder({}) is None
+    assert index.read(None, []).state == "off: there is no cache folder"
+
+
+def test_what_is_written_while_it_is_read_is_not_kept(site):
+    package = site.add("acme")
+    later = 2**31 * 10**9
+    os.utime(package / "plugin.py", ns=(later, later))
+    assert site.json(LOOK)["state"] == "absent"
+    assert site.json(LOOK)["imported"] == ["opwright_acme", "opwright_acme.plugin"]

@@ -1,0 +1,382 @@
+"""Broken plugins, installed as real distributions: each is quarantined, the rest goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAD = "import opwright.plugin as plugin\n\n"
+
+OP_HOOK = HEAD + "@plugin.hookimpl\ndef opwright_ops(registry):\n    "
+KERNEL_HOOK = HEAD + "@plugin.hookimpl\ndef opwright_kernels(registry):\n    "
+
+BROKEN = {
+    "missing_module": ("import not_there\n", "ModuleNotFoundError: No module named 'not_there'"),
+    "raises": ("1 / 0\n", "ZeroDivisionError: division by zero"),
+    "ends_process": ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+    "bad_syntax": ("def :\n", "SyntaxError: invalid syntax (plugin.py, line 1)"),
+    "no_hook": ("x = 1\n", "a plugin must implement a hook, got none"),
+    "wrong_parameter": (
+        HEAD + "@plugin.hookimpl\ndef opwright_ops(reg):\n    pass\n",
+        "hook with a wrong signature, got opwright_ops(reg); write def opwright_ops(registry)",
+    ),
+    "no_parameter": (
+        HEAD + "@plugin.hookimpl\ndef opwright_ops():\n    pass\n",
+        "hook with a wrong signature, got opwright_ops without the parameter 'registry'",
+    ),
+    "unknown_hook": (
+        HEAD + "@plugin.hookimpl\ndef opwright_operators(registry):\n    pass\n",
+        "unknown hook, got 'opwright_operators'; did you mean 'opwright_ops'?",
+    ),
+    "unprefixed": (
+        OP_HOOK + "registry.add('softmax', 'a:B')\n",
+        "softmax: unprefixed operator types belong to opwright-std, got one from opwright-unpre",
+    ),
+    "foreign_prefix": (
+        OP_HOOK + "registry.add('acme.other', 'a:B')\n",
+        "acme.other: operator type must begin with the plugin's own name 'foreign_prefix'",
+    ),
+    "object_target": (
+        OP_HOOK + "registry.add('object_target.x', object())\n",
+        "object_target.x: target must be a string 'module:attribute'",
+    ),
+    "bad_dtype": (
+        KERNEL_HOOK + "registry.add('relu', device='cpu', dtypes=['flot32'], kernel='a:b')\n",
+        "relu[cpu, bad_dtype]: unknown dtype, got 'flot32'; did you mean 'float32'?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_plugin_is_quarantined_and_the_rest_goes_on(site, name):
+    table, reason = BROKEN[name]
+    site.add("acme")
+    site.add(name, table)
+    site.add("zebra")
+    answer = site.json("""
+    from opwright.context import current_context
+    context = current_context()
+    context.ops.get("zebra.swish")
+    answer = [
+        context.ops.types(),
+        [[f.package.plugin, f.package.version, f.reason] for f in context.failures],
+    ]
+    """)
+    assert answer[0] == ["acme.swish", "zebra.swish"]
+    [[plugin, version, text]] = answer[1]
+    assert (plugin, version) == (name, "1.0")
+    assert text.startswith(reason)
+
+
+def test_what_a_plugin_added_before_it_raised_does_not_count(site):
+    table = """
+    import opwright.plugin as plugin
+
+    @plugin.hookimpl
+    def opwright_ops(registry):
+        registry.add("half.one", "opwright_half.swish:SWISH")
+
+    @plugin.hookimpl
+    def opwright_kernels(registry):
+        registry.add("half.one", device="cpu", dtypes="*", kernel="opwright_half.swish:swish")
+        raise RuntimeError("the other half")
+    """
+    site.add("half", table)
+    answer = site.json("""
+    from opwright.context import current_context
+    context = current_context()
+    answer = [context.ops.types(all=True), context.kernels.op_types(),
+              [f.reason for f in context.failures]]
+    """)
+    assert answer == [[], [], ["RuntimeError: the other half"]]
+
+
+def test_the_traceback_shows_the_plugins_own_frames_only(site):
+    table = """
+    def inner():
+        raise ValueError("deep")
+
+    inner()
+    """
+    site.add("deep", table)
+    text = site.python("""
+    from opwright.context import current_context
+    print(current_context().failures[0].traceback)
+    """)
+    assert "in inner" in text
+    assert "ValueError: deep" in text
+    assert "discovery" not in text
+    assert "importlib" not in text
+
+
+def test_strict_raises_at_the_first_failure_with_its_cause(site):
+    site.add("acme")
+    site.add("boom", "1 / 0\n")
+    code = """
+    from opwright.context import current_context
+    from opwright.errors import PluginError
+    try:
+        current_context()
+    except PluginError as error:
+        answer = [str(error), repr(error.__cause__)]
+    """
+    text, cause = site.json(code, OPWRIGHT_STRICT="1")
+    assert text.startswith(
+        "plugin 'boom' of opwright-boom 1.0 failed to load: ZeroDivisionError: division by zero; "
+    )
+    assert cause == "ZeroDivisionError('division by zero')"
+    assert site.failures(OPWRIGHT_STRICT="0")[0][0] == "boom"
+
+
+def test_strict_raises_for_a_clash_too(site):
+    clash = KERNEL_HOOK + (
+        "registry.add('acme.swish', device='cpu', dtypes=['float64'], kernel='a:b', library='acme')"
+    )
+    site.add("acme")
+    site.add("rival", clash)
+    [[plugin, reason]] = site.failures()
+    assert plugin == "rival"
+    assert reason == (
+        "acme.swish[cpu, float64, acme]: kernel is registered twice, "
+        "by opwright-acme 1.0 and opwright-rival 1.0"
+    )
+    done = site.run(
+        "-c",
+        "from opwright.context import current_context; current_context()",
+        check=False,
+        OPWRIGHT_STRICT="1",
+    )
+    assert reason in done.stderr
+
+
+def test_a_wrong_value_of_strict_is_an_error(site):
+    done = site.command("plugins", OPWRIGHT_STRICT="maybe")
+    assert done.returncode == 1
+    assert done.stderr == "opwright: OPWRIGHT_STRICT: must be 0 or 1, got 'maybe'; set it to 1\n"
+
+
+def test_the_allow_list_leaves_out_the_others_without_importing_them(site):
+    site.add("acme")
+    site.add("boom", "1 / 0\n")
+    code = """
+    import sys
+    from opwright.context import current_context
+    context = current_context()
+    answer = [context.ops.types(), len(context.failures), "opwright_boom" in sys.modules,
+              [package.plugin for package in context.report.disabled]]
+    """
+    answer = site.json(code, OPWRIGHT_PLUGINS="acme", OPWRIGHT_STRICT="1")
+    assert answer == [["acme.swish"], 0, False, ["boom"]]
+
+
+def test_an_unknown_name_in_the_allow_list_is_an_error(site):
+    site.add("acme")
+    done = site.command("plugins", OPWRIGHT_PLUGINS="acne")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "opwright: OPWRIGHT_PLUGINS: no plugin of this name is installed, got 'acne'; "
+        "did you mean 'acme'?\n"
+    )
+
+
+def test_an_empty_allow_list_allows_all(site):
+    site.add("acme")
+    assert site.command("plugins", OPWRIGHT_PLUGINS=" , ").stdout.count("loaded") == 1
+
+
+def test_an_error_says_which_plugin_the_allow_list_leaves_out(site):
+    site.add("acme")
+    site.add("other")
+    done = site.command("ops", "other.swish", OPWRIGHT_PLUGINS="acme")
+    assert "installed, but not named in OPWRIGHT_PLUGINS: 'other'" in done.stderr
+
+
+def test_the_clash_is_decided_by_order_not_by_chance(site):
+    hook = KERNEL_HOOK + (
+        "registry.add('x.y', device='cpu', dtypes=['float64'], kernel='a:b', library='fast')"
+    )
+    for name in ("zulu", "alfa", "mike"):
+        site.add(name, hook)
+    site.add("cuda", hook, distribution="opwright-cuda")
+    expected = ["alfa", "mike", "zulu"]
+    assert [plugin for plugin, _ in site.failures()] == expected
+    assert [plugin for plugin, _ in site.failures()] == expected  # out of the index too
+
+
+def test_only_opwright_std_brings_unprefixed_operators(site):
+    hook = OP_HOOK + "registry.add('relu', 'opwright_std.swish:SWISH')\n"
+    site.add("std", hook)
+    assert site.failures() == []
+
+
+def test_a_stranger_who_takes_the_name_std_is_still_a_stranger(site):
+    hook = OP_HOOK + "registry.add('relu', 'opwright_std.swish:SWISH')\n"
+    site.add("std", hook, distribution="evil")
+    [[_, reason]] = site.failures()
+    assert reason.startswith("relu: unprefixed operator types belong to opwright-std, got one from")
+
+
+@pytest.mark.parametrize("name", ["Acme", "acme-ops", "class", "1st"])
+def test_the_name_of_a_plugin_must_be_a_name_in_python(site, name):
+    site.add("acme", entry=f"{name} = opwright_acme.plugin")
+    [[plugin, reason]] = site.failures()
+    assert plugin == name
+    assert "name of an entry point must be lower_snake" in reason
+
+
+def test_an_object_can_be_the_plugin(site):
+    table = """
+    import opwright.plugin as plugin
+
+    class Table:
+        @plugin.hookimpl
+        def opwright_ops(self, registry):
+            registry.add("acme.swish", "opwright_acme.swish:SWISH")
+
+    TABLE = Table()
+    """
+    site.add("acme", table, entry="acme = opwright_acme.plugin:TABLE")
+    assert site.failures() == []
+
+
+def test_a_hook_module_that_needs_the_registries_is_told_so(site):
+    site.add("acme", "from opwright.context import current_context\ncurrent_context()\n")
+    [[_, reason]] = site.failures()
+    assert reason.startswith(
+        "discovery: a plugin needed the registries while they were being filled"
+    )
+
+
+def test_a_ctrl_c_is_no_failure_of_a_plugin(site):
+    site.add("acme", "raise KeyboardInterrupt\n")
+    done = site.run(
+        "-c", "from opwright.context import current_context; current_context()", check=False
+    )
+    assert "KeyboardInterrupt" in done.stderr
+
+
+def test_importing_opwright_imports_no_plugin_and_nothing_heavy(site):
+    site.add("boom", "1 / 0\n")
+    answer = site.json("""
+    import sys
+    before = set(sys.modules)
+    import opwright, opwright.op, opwright.kernel
+    new = set(sys.modules) - before
+    answer = sorted(m for m in new if m.startswith(("opwright_", "google", "importlib.metadata")))
+    """)
+    assert answer == []
+
+
+def test_the_words_of_an_error_say_what_failed_and_what_to_install(site):
+    site.add("acme")
+    site.add("cuda", "import cupy\n")
+    done = site.command("explain", "acme.swish", "--device", "cuda", "--dtype", "float32")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "opwright: acme.swish[cuda, float32]: no kernel registered\n"
+        "  available: acme.swish[cpu, float32 | float64] (acme)\n"
+        "  plugin 'cuda' failed to load: ModuleNotFoundError: No module named 'cupy'\n"
+        '  to get it: pip install "opwright[cuda]"\n'
+    )
+
+
+def test_an_operator_of_a_failed_plugin_names_the_command_that_helps(site):
+    site.add("acme", "import not_there\n")
+    done = site.command("ops", "acme.swish")
+    assert done.stderr == (
+        "opwright: acme.swish: no operator of this type is registered; "
+        "no plugin brings any operator\n"
+        "  plugin 'acme' failed to load: ModuleNotFoundError: No module named 'not_there'\n"
+        "  to get it: pip install opwright-acme\n"
+    )
+
+
+def test_a_damaged_package_is_advised_to_be_installed_anew(site):
+    site.add("acme", "import opwright_acme.gone\n")
+    code = """
+    from opwright.context import current_context
+    answer = current_context().failures[0].advice
+    """
+    assert site.json(code) == "pip install --force-reinstall --no-deps opwright-acme"
+
+
+def test_a_standard_operator_without_opwright_std_says_how_to_get_it(site):
+    done = site.command("ops", "relu")
+    assert done.stderr.endswith("  to get it: pip install opwright-std\n")
+
+
+def test_many_failures_do_not_fill_the_screen(site):
+    for i in range(8):
+        site.add(f"p{i}", "1 / 0\n")
+    text = site.command("ops", "relu").stderr
+    assert text.count("failed to load: ") == 5
+    assert "plugins that failed to load beside these: 3; run: opwright doctor" in text
+
+
+def test_a_failed_plugin_stays_out_of_refresh_until_it_is_mended(site):
+    package = site.add("acme", "1 / 0\n")
+    answer = site.json(f"""
+    from pathlib import Path
+    from opwright.context import current_context
+    context = current_context()
+    before = [context.ops.types(), context.generation]
+    Path({str(package / "plugin.py")!r}).write_text('''
+    import opwright.plugin as plugin
+
+    @plugin.hookimpl
+    def opwright_ops(registry):
+        registry.add("acme.swish", "opwright_acme.swish:SWISH")
+    ''')
+    context.refresh()
+    answer = [before[0], context.ops.types(), context.generation > before[1],
+              len(context.failures)]
+    """)
+    assert answer == [[], ["acme.swish"], True, 0]
+
+
+def test_two_threads_that_discover_at_once_share_one_context(site):
+    site.add(
+        "acme",
+        "import time\ntime.sleep(0.2)\nfrom opwright_acme.table import *\n",
+        modules={"table": OP_HOOK + "registry.add('acme.swish', 'opwright_acme.swish:SWISH')"},
+    )
+    answer = site.json("""
+    import threading
+    from opwright.context import current_context
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(current_context())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answer = [len(set(map(id, found))), found[0].ops.types()]
+    """)
+    assert answer == [1, ["acme.swish"]]
+
+
+def test_importing_a_plugin_in_one_thread_while_another_discovers_does_not_hang(site):
+    # Thread one holds the import lock of a module and needs a Context; thread two makes one and
+    # needs that module. With a lock around discovery each would wait for the other.
+    table = "from opwright_acme import layers\n" + OP_HOOK
+    table += "registry.add('acme.swish', 'opwright_acme.swish:SWISH')\n"
+    layers = """
+    import time
+    from opwright.context import current_context
+
+    time.sleep(0.5)
+    current_context()
+    """
+    site.add("acme", table, modules={"layers": layers})
+    answer = site.json("""
+    import threading, time
+    import opwright.plugin
+    from opwright.context import current_context
+    use = threading.Thread(target=lambda: __import__("opwright_acme.layers"), daemon=True)
+    use.start()
+    time.sleep(0.1)
+    discover = threading.Thread(target=current_context, daemon=True)
+    discover.start()
+    discover.join(20)
+    use.join(20)
+    answer = [discover.is_alive(), use.is_alive()]
+    """)
+    assert answer == [False, False]

@@ -1,0 +1,39 @@
+"""Compiled kernels for the tests, and the way to their helper module."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+INCLUDE = HERE.parents[2] / "core" / "include"
+sys.path.insert(0, str(HERE))  # plan_maker
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """Addresses of compiled kernels, by name (tests/native/kernels.cc)."""
+    source = HERE.parents[1] / "native" / "kernels.cc"
+    library = tmp_path_factory.mktemp("kernels") / "kernels.so"
+    subprocess.run(
+        ["g++", "-std=c++17", "-O2", "-shared", "-fPIC", f"-I{INCLUDE}", source, "-o", library],
+        check=True,
+    )
+    loaded = ctypes.CDLL(str(library))
+    loaded.find_kernel.restype = ctypes.c_void_p
+    names = [
+        "add",
+        "scale",
+        "fail",
+        "refuse",
+        "nonzero",
+        "lazy",
+        "packed_add",
+        "bound_copy",
+        "less",
+    ]
+    return {name: loaded.find_kernel(name.encode()) for name in names}

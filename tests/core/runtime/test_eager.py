@@ -1,0 +1,211 @@
+"""EagerOperator: the table of one-operator plans."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from plan_maker import PlanMaker, f32
+
+from opwright import _runtime as rt
+from opwright.errors import FeedError
+
+
+class Eager:
+    """out = sum of the inputs, times the attributes; counts the slow calls."""
+
+    def __init__(self, n_inputs=2, duplicable=0, n_outputs=1):
+        self.misses = 0
+        self.n_inputs = n_inputs
+        self.duplicable = duplicable
+        self.n_outputs = n_outputs
+        self.op = rt.EagerOperator(n_inputs, duplicable, self.slow, n_outputs)
+
+    def slow(self, *args):
+        self.misses += 1
+        arrays = []
+        for i, given in enumerate(args[: self.n_inputs]):
+            if self.duplicable >> i & 1:
+                arrays += given
+            elif given is not None:
+                array = np.asarray(given, order="C")
+                arrays.append(array.astype(array.dtype.name if array.dtype.kind == "f" else "f4"))
+        plan = self.plan(arrays, args[self.n_inputs :])
+        ready = (isinstance(a, np.ndarray) and a.flags.carray for a in args[: self.n_inputs])
+        if all(ready) and args[0].dtype.isnative:
+            self.op.insert(args, plan)
+        return self.op.run(plan, arrays)
+
+    def plan(self, arrays, attributes):
+        make = PlanMaker()
+        shape = arrays[0].shape if arrays else (1,)
+        feeds = [make.feed(f"x{i}", a.shape, a.dtype.name) for i, a in enumerate(arrays)]
+        outs = [make.out(f"out{i}", shape) for i in range(self.n_outputs)]
+
+        def kernel(*args):
+            for out in args[len(feeds) :]:
+                out[...] = sum(args[: len(feeds)])
+                for attribute in attributes:
+                    if isinstance(attribute, (int, float)):
+                        np.multiply(out, attribute, out=out)
+
+        make.python(kernel, feeds, outs)
+        return make.build()
+
+
+def test_a_known_combination_never_reaches_python_again():
+    eager = Eager()
+    x = f32(1, 2)
+    for factor in (2.0, 2.0, float("2"), 3.0, 2.0):
+        np.testing.assert_array_equal(eager.op(x, x, factor), 2 * factor * x)
+    assert (eager.misses, eager.op.n_plans) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (1, True, False),
+        (1, 1.0, False),
+        (0.0, -0.0, False),
+        (float("nan"), float("nan"), True),
+        ("same", "".join(["sa", "me"]), True),
+        ((1, 2), (1, 2), True),
+        ((1, 2), [1, 2], True),
+        ((1, 2), (1, True), False),
+        (((1,), 2.0), ((1,), 2.0), True),
+        (10**30, 10**30 + 1, False),
+        (10**30, 2 * 5 * 10**29, True),
+        (None, 0, False),
+        (None, None, True),
+    ],
+)
+def test_attributes_match_by_value_and_by_type_all_through(first, second, same):
+    eager = Eager()
+    x = f32(1)
+    eager.op(x, x, first)
+    eager.op(x, x, second)
+    assert eager.misses == (1 if same else 2)
+
+
+def test_a_list_that_changes_later_changes_nothing_that_was_remembered():
+    eager = Eager()
+    x, axes = f32(1), [1, 2]
+    eager.op(x, x, axes)
+    axes.append(3)
+    eager.op(x, x, axes)
+    eager.op(x, x, [1, 2])
+    assert eager.misses == 2
+
+
+def test_an_attribute_of_a_strange_type_goes_the_slow_way_each_time():
+    eager = Eager()
+    for _ in range(2):
+        eager.op(f32(1), f32(1), np.float32(1))
+    assert (eager.misses, eager.op.n_plans) == (2, 0)
+
+
+def test_dtypes_shapes_and_the_number_of_arguments_are_told_apart():
+    eager = Eager()
+    for args in (
+        (f32(1), f32(1)),
+        (f32(1, 2), f32(1, 2)),
+        (np.ones((1, 2), "f"), np.ones((1, 2), "f")),
+        (np.ones(1), f32(1)),
+        (f32(1), f32(1), 1.0),
+    ):
+        for _ in range(2):
+            eager.op(*args)
+    assert eager.misses == 5
+
+
+def test_what_is_not_ready_is_left_to_python():
+    eager = Eager()
+    base = np.arange(8, dtype="float32")
+    for given in (base[::2], [1.0, 2.0], base.astype(">f4")[:2]):
+        np.testing.assert_array_equal(eager.op(given, given), 2 * np.asarray(given, "float32"))
+    assert eager.misses == 3
+
+
+def test_lists_of_arrays_and_absent_inputs():
+    eager = Eager(n_inputs=2, duplicable=0b01)
+    x = f32(1, 2)
+    assert eager.op([x, x], None).tolist() == [2, 4]
+    plan = eager.plan([x, x], ())
+    eager.op.insert(([x, x], None), plan)
+    eager.op.insert(([x], x), plan)
+    misses = eager.misses
+    assert eager.op([x, x], None).tolist() == [2, 4]
+    assert eager.op((x,), x).tolist() == [2, 4]
+    assert eager.misses == misses
+    eager.op([x, x], x)
+    assert eager.misses == misses + 1
+
+
+def test_several_outputs_are_a_tuple():
+    eager = Eager(n_outputs=2)
+    result = eager.op(f32(1), f32(2))
+    assert isinstance(result, tuple)
+    assert [r.tolist() for r in result] == [[3], [3]]
+
+
+def test_at_most_256_plans_are_kept_and_the_oldest_goes_first():
+    eager = Eager()
+    x = f32(1)
+    for n in range(260):
+        eager.op(x, x, n)
+        eager.op(x, x, 0)
+    assert eager.op.n_plans == 256
+    misses = eager.misses
+    eager.op(x, x, 0)
+    eager.op(x, x, 259)
+    assert eager.misses == misses
+    eager.op(x, x, 1)
+    assert eager.misses == misses + 1
+    eager.op.clear()
+    assert eager.op.n_plans == 0
+
+
+def test_keywords_and_missing_inputs_are_left_to_python():
+    calls = []
+    op = rt.EagerOperator(2, 0, lambda *args, **kwargs: calls.append((args, kwargs)))
+    op(1, y=2)
+    op()
+    assert calls == [((1,), {"y": 2}), ((), {})]
+
+
+def test_insert_and_run_check_the_arrays():
+    eager = Eager()
+    plan = eager.plan([f32(1), f32(1)], ())
+    with pytest.raises(FeedError, match=r"x1: plan 'plan' was made for float32\(1,\), got"):
+        eager.op.insert((f32(1), f32(1, 2)), plan)
+    with pytest.raises(FeedError, match="takes 2 arrays, got 1"):
+        eager.op.run(plan, [f32(1)])
+    with pytest.raises(FeedError, match="inputs must be ready"):
+        eager.op.insert(([1.0], f32(1)), plan)
+    with pytest.raises(TypeError, match="insert takes the tuple"):
+        eager.op.insert([f32(1)], plan)
+
+
+def test_no_argument_is_changed_and_results_are_fresh():
+    eager = Eager()
+    x = f32(1, 2)
+    x.flags.writeable = False
+    first, second = eager.op(x, x), eager.op(x, x)
+    assert not np.shares_memory(first, second)
+    assert first.flags.writeable
+    np.testing.assert_array_equal(x, [1, 2])
+
+
+def test_a_cycle_through_slow_is_collected():
+    class Owner:
+        def slow(self, *args):
+            return None
+
+    owner = Owner()
+    owner.op = rt.EagerOperator(1, 0, owner.slow)
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,185 @@
+"""When a plan lets other threads run, and how it meets Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from plan_maker import PlanMaker, StepError, compiled, f32
+
+from opwright import _runtime as rt
+from opwright.dtypes import dtype_to_code
+from opwright.errors import KernelError
+
+F32 = dtype_to_code("float32")
+
+
+def add_chain(kernels, shape, n_steps, estimate_ns):
+    meta = (shape, F32)
+    add = rt.prepare_native(kernels["add"], [], [[meta], [meta]], [[meta]])
+    make = PlanMaker()
+    x, t = make.feed("x", shape), make.temp(shape)
+    for _ in range(n_steps):
+        make.kernel(add, [x, x], [t], estimate_ns=estimate_ns)
+    return make
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "estimate_ns", "extra"),
+    [(4, 10_000, 0), (5, 10_000, 2), (4, 600_000, 2 + 2)],
+    ids=["short", "long", "polled"],
+)
+def test_the_gil_is_released_around_long_native_spans_only(kernels, n_steps, estimate_ns, extra):
+    plan = add_chain(kernels, (4,), n_steps, estimate_ns).build()
+    assert plan.n_steps == n_steps + extra
+    assert compiled(plan, "x")(x=f32(1, 2, 3, 4)) == []
+
+
+def test_other_threads_run_during_a_long_native_span(kernels):
+    shape = (1 << 20,)
+    call = compiled(add_chain(kernels, shape, 200, 500_000).build(), "x")
+    ticks, stop = [], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    begin = time.perf_counter()
+    call(x=np.ones(shape, "float32"))
+    end = time.perf_counter()
+    stop.set()
+    thread.join()
+    assert sum(begin < t < end for t in ticks) > 5
+
+
+def interrupt_after(seconds):
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+@pytest.fixture
+def alarm():
+    """SIGALRM raises KeyboardInterrupt, as Ctrl-C does."""
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, stop)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, former)
+
+
+def test_ctrl_c_ends_a_long_native_plan_soon(kernels, alarm):
+    shape = (1 << 20,)
+    make = add_chain(kernels, shape, 20_000, 500_000)  # many seconds
+    call = compiled(make.build(), "x")
+    given = np.ones(shape, "float32")
+    begin = time.perf_counter()
+    interrupt_after(0.2)
+    with pytest.raises(KeyboardInterrupt):
+        call(x=given)
+    assert time.perf_counter() - begin < 3
+
+
+def test_ctrl_c_ends_an_endless_loop_of_short_steps(kernels, alarm):
+    body = PlanMaker("body")
+    meta = ((1,), F32)
+    go = body.temp((1,), "bool")
+    x, y = body.captured("x", (1,)), body.captured("y", (1,))
+    less = rt.prepare_native(
+        kernels["less"], [], [[meta], [meta]], [[((1,), dtype_to_code("bool"))]]
+    )
+    body.kernel(less, [x, y], [go])
+    make = PlanMaker()
+    make.builder.loop(body.build(), go, (), ((make.feed("x", (1,)), 0), (make.feed("y", (1,)), 1)))
+    call = compiled(make.build(), "x", "y")
+    interrupt_after(0.2)
+    with pytest.raises(KeyboardInterrupt):
+        call(x=f32(0), y=f32(1))
+
+
+def test_ctrl_c_is_seen_between_python_kernels_that_run_no_bytecode(alarm):
+    make = PlanMaker()
+    x, t = make.feed("x", (1 << 16,)), make.temp((1 << 16,))
+    for _ in range(200_000):
+        make.python(np.negative, [x], [t])
+    call = compiled(make.build(), "x")
+    given = np.ones(1 << 16, "float32")
+    interrupt_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        call(x=given)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_is_no_failure_passes_through_as_it_is(error):
+    def kernel(x, out):
+        raise error("stop")
+
+    make = PlanMaker()
+    make.python(kernel, [make.feed("x")], [make.out("out")])
+    call = compiled(make.build(), "x")
+    with pytest.raises(error, match="stop"):
+        call(x=f32(1, 2, 3, 4))
+
+
+def failing(describe):
+    def kernel(x, out):
+        raise ValueError("bad value")
+
+    make = PlanMaker()
+    make.python(kernel, [make.feed("x")], [make.out("out")])
+    plan = make.builder.build(describe)
+    return compiled(plan, "x")
+
+
+def test_a_plan_without_a_describer_raises_kernel_errors():
+    with pytest.raises(KernelError, match="bad value") as raised:
+        failing(None)(x=f32(1, 2, 3, 4))
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_a_describer_may_return_the_cause_or_fail_itself():
+    class Same:
+        def fail(self, op_index, message, cause):
+            return cause
+
+    class Broken:
+        def fail(self, op_index, message, cause):
+            raise LookupError("no such operator")
+
+    class Wrong:
+        def fail(self, op_index, message, cause):
+            return "text"
+
+    for describe, error, message in (
+        (Same(), ValueError, "bad value"),
+        (Broken(), LookupError, "no such operator"),
+        (Wrong(), TypeError, "must return an exception, got 'text'"),
+    ):
+        with pytest.raises(error, match=message):
+            failing(describe)(x=f32(1, 2, 3, 4))
+
+
+def test_variables_keep_what_the_steps_before_a_failure_wrote():
+    def kernel(out):
+        raise ValueError("later")
+
+    make = PlanMaker()
+    w = make.persistable("w")
+    make.python(lambda out: out.fill(7), [], [w])
+    make.python(kernel, [], [make.temp()])
+    make.builder.writes(["w"])
+    plan = make.build()
+    scope = rt.Scope()
+    scope.var("w").set(f32(0, 0, 0, 0))
+    version = scope.var("w").version
+    with pytest.raises(StepError, match="operator 1: later"):
+        plan.run(scope)
+    np.testing.assert_array_equal(scope.var("w").numpy(), 7)
+    assert scope.var("w").version > version

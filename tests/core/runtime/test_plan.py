@@ -1,0 +1,221 @@
+"""Static plans: values, kernels of both languages, what a builder refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plan_maker import PlanMaker, StepError, compiled, f32
+
+from opwright import _runtime as rt
+from opwright.dtypes import DTYPES, dtype_to_code
+from opwright.errors import KernelError, OutOfMemoryError, ProgramError, ShapeError
+
+F32 = dtype_to_code("float32")
+
+
+def add(x, y, out):
+    np.add(x, y, out=out)
+
+
+def test_steps_run_in_order_through_the_arena():
+    make = PlanMaker()
+    x, y, t, out = make.feed("x"), make.feed("y"), make.temp(), make.out("out")
+    make.python(add, [x, y], [t])
+    make.python(add, [t, y], [out])
+    (result,) = compiled(make.build(), "x", "y")(x=f32(1, 2, 3, 4), y=f32(10, 20, 30, 40))
+    np.testing.assert_array_equal(result, [21, 42, 63, 84])
+
+
+def test_native_and_python_kernels_share_one_plan(kernels):
+    make = PlanMaker()
+    x, t, out = make.feed("x"), make.temp(), make.out("out")
+    meta = ((4,), F32)
+    scale = rt.prepare_native(kernels["scale"], [("factor", 2, 3.0)], [[meta]], [[meta]])
+    assert (scale.workspace_bytes, scale.estimate_ns, scale.needs_gil) == (128, 1000, False)
+    space = make.space
+    make.builder.arena_bytes = make.space = space + 128
+    make.kernel(scale, [x], [t], workspace_offset=space, workspace_bytes=128)
+    make.python(add, [t, x], [out])
+    plan = make.build()
+    assert plan.python_steps == 1
+    (result,) = compiled(plan, "x")(x=f32(1, 2, 3, 4))
+    np.testing.assert_array_equal(result, [4, 8, 12, 16])
+
+
+def test_a_refusal_is_reported_with_its_reason(kernels):
+    with pytest.raises(rt.RefusedError, match="7 threads are too many"):
+        rt.prepare_native(kernels["refuse"], [], [], [], 7)
+
+
+def test_a_failing_prepare_names_the_operator(kernels):
+    with pytest.raises(KernelError, match="scale: prepare failed with status 1: factor is missing"):
+        rt.prepare_native(kernels["scale"], [], [[((4,), F32)]], [[((4,), F32)]])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_reaches_a_kernel_and_comes_back(dtype):
+    make = PlanMaker()
+    make.python(lambda out: out.fill(1), [], [make.out("out", (3,), dtype)])
+    (result,) = compiled(make.build())()
+    assert result.dtype.name == dtype
+    np.testing.assert_array_equal(result.astype("float64"), 1)
+
+
+def test_a_fetch_that_no_buffer_takes_is_copied():
+    make = PlanMaker()
+    x, t = make.feed("x"), make.temp()
+    make.python(add, [x, x], [t])
+    for value in (t, x, t):
+        make.builder.fetch(value)
+    call = compiled(make.build(), "x")
+    given = f32(1, 2, 3, 4)
+    first, feed, again = call(x=given)
+    assert not np.shares_memory(first, again)
+    assert not np.shares_memory(feed, given)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(feed, given)
+
+
+def test_results_are_fresh_in_each_call_and_aligned_when_large():
+    make = PlanMaker()
+    x, out = make.feed("x", (8192,)), make.out("out", (8192,))
+    make.python(add, [x, x], [out])
+    call = compiled(make.build(), "x")
+    x = np.ones(8192, "float32")
+    results = [call(x=x)[0] for _ in range(3)]
+    assert all(r.ctypes.data % 64 == 0 and r.flags.writeable for r in results)
+    assert not np.shares_memory(results[0], results[1])
+
+
+def test_empty_and_scalar_tensors_run():
+    make = PlanMaker()
+    x, s = make.feed("x", (0, 3)), make.feed("s", ())
+    make.python(lambda a, out: out.__setitem__(..., a), [x], [make.out("empty", (0, 3))])
+    make.python(lambda a, out: out.__setitem__(..., a + 1), [s], [make.out("scalar", ())])
+    empty, scalar = compiled(make.build(), "x", "s")(x=np.zeros((0, 3), "f"), s=np.float32(2))
+    assert empty.shape == (0, 3)
+    assert scalar.shape == ()
+    assert scalar == 3
+
+
+def test_optional_and_duplicable_slots_reach_python_as_none_and_tuple():
+    make = PlanMaker()
+    x, y, out = make.feed("x"), make.feed("y"), make.out("out")
+    seen = []
+
+    def kernel(many, none, *, out, no_list, scale):
+        seen.append((type(many), len(many), none, no_list))
+        np.add(many[0], many[1], out=out)
+        out *= scale
+
+    prepared = rt.prepare_python(
+        kernel, (0, 1), [("out", 3), ("no_list", 2)], {"scale": 2.0}, duplicable={0, 2}
+    )
+    make.builder.kernel(prepared, (x, y, out), (0, 2, 2, 2, 3), 3, 0)
+    (result,) = compiled(make.build(), "x", "y")(x=f32(1, 2, 3, 4), y=f32(1, 1, 1, 1))
+    assert seen == [(tuple, 2, None, ())]
+    np.testing.assert_array_equal(result, [4, 6, 8, 10])
+
+
+def test_shape_only_values_have_a_shape_and_cannot_be_written():
+    make = PlanMaker()
+    out = make.out("out", ())
+    shadow = make.builder.value(F32, (1000, 1000, 1000, 1000), rt.NONE)
+    seen = []
+
+    def kernel(like, out):
+        seen.append((like.shape, like.flags.writeable))
+        out[...] = 1
+
+    make.python(kernel, [shadow], [out])
+    compiled(make.build())()
+    assert seen == [((1000, 1000, 1000, 1000), False)]
+
+
+def test_sizes_that_overflow_64_bits_are_an_error():
+    builder = rt.PlanBuilder(rt.host_device(), "p")
+    with pytest.raises(ShapeError, match=r"must fit in 64 bits, got shape \(4294967296, 42949"):
+        builder.value(F32, (2**32, 2**32), rt.ARENA, 0)
+
+
+def test_out_of_memory_in_the_arena_says_how_much_and_the_process_lives():
+    make = PlanMaker("huge")
+    size = 2**46
+    value = make.builder.value(F32, (size // 4,), rt.ARENA, 0)
+    make.builder.arena_bytes = size
+    make.python(lambda out: None, [], [value])
+    plan = make.build()
+    with pytest.raises(OutOfMemoryError, match=f"plan 'huge': device cpu.*{size} bytes"):
+        plan.run()
+    assert plan.instances == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda m: m.builder.value(F32, (4,), rt.ARENA, 64), "must lie in the memory of cpu"),
+        (lambda m: m.builder.value(F32, (4,), rt.ARENA, -4), "must lie in the memory of cpu"),
+        (lambda m: m.builder.value(F32, (4,), rt.EXTERNAL, 99), "needs an external, got 99"),
+        (lambda m: m.builder.value(F32, (-1,), rt.ARENA, 0), "only they, have unknown dims"),
+        (lambda m: m.builder.external(rt.FEED, "lonely"), "an external needs a value.*lonely"),
+        (lambda m: m.external(rt.FETCH, "unfetched", (4,)), "a fetch buffer is fetched"),
+        (lambda m: m.builder.writes(["w"]), "'w', which is no persistable"),
+        (lambda m: m.builder.fetch(99), "a fetch must be a value of the plan"),
+        (lambda m: m.builder.copy(m.feed("x"), m.temp((5,))), "16 and 20 bytes"),
+        (lambda m: m.python(add, [m.feed("a"), 77], [m.temp()]), "an argument must be a value"),
+        (
+            lambda m: m.builder.kernel(rt.prepare_python(add, ()), (), (0, 1), 0, 0),
+            "needs slot_begin",
+        ),
+        (lambda m: m.builder.value(F32, (4,), 9), r"a kind must be in \[0, 4\)"),
+        (lambda m: m.python(add, [m.dynamic()], [m.temp()]), "reads a dynamic value"),
+    ],
+)
+def test_a_plan_that_is_not_well_formed_is_refused(spoil, message):
+    make = PlanMaker()
+    make.temp()
+
+    def spoil_and_build():
+        spoil(make)
+        make.build()
+
+    with pytest.raises(ProgramError, match=message):
+        spoil_and_build()
+
+
+def test_a_builder_serves_once():
+    make = PlanMaker()
+    make.build()
+    with pytest.raises(ProgramError, match="was built already"):
+        make.temp()
+
+
+def test_a_native_failure_names_the_operator_and_the_plan_stays_usable(kernels):
+    make = PlanMaker()
+    x, out = make.feed("x"), make.out("out")
+    meta = ((4,), F32)
+    make.kernel(rt.prepare_native(kernels["fail"], [], [[meta]], [[meta]]), [x], [out])
+    call = compiled(make.build(), "x")
+    for _ in range(3):
+        with pytest.raises(StepError, match="operator 0: told to fail"):
+            call(x=f32(1, 0, 0, 0))
+        assert call(x=f32(0, 0, 0, 0))[0][0] == 0
+
+
+def test_strided_values_read_and_write_where_they_say():
+    make = PlanMaker()
+    x, t = make.feed("x", (2, 3)), make.temp((2, 3))
+    turned = make.builder.value(F32, (3, 2), rt.ARENA, 0, strides=(1, 3))
+    make.python(lambda a, out: out.__setitem__(..., a), [x], [t])
+    make.python(lambda a, out: out.__setitem__(..., a), [turned], [make.out("out", (3, 2))])
+    given = np.arange(6, dtype="float32").reshape(2, 3)
+    np.testing.assert_array_equal(compiled(make.build(), "x")(x=given)[0], given.T)
+
+
+def test_bound_state_lives_as_long_as_the_instance(kernels):
+    make = PlanMaker()
+    x, out = make.feed("x"), make.out("out")
+    meta = ((4,), F32)
+    make.kernel(rt.prepare_native(kernels["bound_copy"], [], [[meta]], [[meta]]), [x], [out])
+    call = compiled(make.build(), "x")
+    assert [call(x=f32(0, 0, 0, 0))[0][0] for _ in range(3)] == [0, 1, 2]

@@ -1,0 +1,60 @@
+"""A program with parameters, and a scope of plain arrays; imported by tests and their children."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.program import Program
+
+
+class ArrayVariable:
+    """What `save` and `load` use of a scope's variable."""
+
+    def __init__(self):
+        self.array = None
+
+    @property
+    def is_set(self):
+        return self.array is not None
+
+    def set(self, array):
+        self.array = np.array(array)
+
+    def numpy(self):
+        return self.array.copy()
+
+
+class ArrayScope:
+    """What `save` and `load` use of a scope."""
+
+    def __init__(self, **arrays):
+        self.vars = {}
+        for name, array in arrays.items():
+            self.var(name).set(array)
+
+    def var(self, name):
+        return self.vars.setdefault(name, ArrayVariable())
+
+    def find_var(self, name):
+        return self.vars.get(name)
+
+    def arrays(self):
+        return {name: variable.array for name, variable in self.vars.items()}
+
+
+def build(width=3):
+    """Return a program: out = dropout(x w), with a counter that nobody reads."""
+    program = Program(seed=4)
+    block = program.global_block()
+    block.create_var("x", [None, 4], is_data=True)
+    block.create_parameter("w", [4, width])
+    block.create_var("count", [], "int64", persistable=True)
+    block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
+    block.append_op("dropout", {"x": "h"}, {"out": "out"})
+    return program
+
+
+def filled(value, width=3):
+    """Return a scope for `build` whose arrays hold `value`."""
+    w = np.full((4, width), value, np.float32)
+    return ArrayScope(**{"w": w, "count": np.int64(value), "@step": np.array([value])})

@@ -1,0 +1,140 @@
+"""Files that are truncated, foreign, oversized, damaged or of another program are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from opwright import messages
+from opwright.errors import FormatError, OperatorNotFoundError, OpwrightError
+from opwright.program.serialize import program_to_bytes
+from opwright.saving import load, save
+from opwright.saving.params_file import write_params
+
+
+@pytest.fixture
+def folder(tmp_path, model):
+    save(tmp_path, model.build(), model.filled(7), fetch=["out"])
+    return tmp_path
+
+
+def check_refused(folder, model, error, message):
+    """Loading raises, and leaves the scope alone."""
+    scope = model.filled(1)
+    with pytest.raises(error, match=message):
+        load(folder, scope)
+    np.testing.assert_array_equal(scope.arrays()["w"], np.ones((4, 3)))
+    assert len(scope.vars) == 3
+
+
+@pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
+def test_a_file_that_is_not_there(folder, model, name):
+    (folder / name).unlink()
+    check_refused(folder, model, FileNotFoundError, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("program.pb", "program: "), ("params.safetensors", "truncated, or no safetensors file")],
+)
+def test_every_truncation_is_noticed(folder, model, name, message):
+    data = (folder / name).read_bytes()
+    for length in [0, 1, 7, 8, 9, *range(10, len(data), 13), len(data) - 1]:
+        (folder / name).write_bytes(data[:length])
+        check_refused(folder, model, FormatError, message)
+
+
+@pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
+def test_every_flipped_bit_is_noticed(folder, model, name):
+    data = (folder / name).read_bytes()
+    expected = load(folder, model.ArrayScope())
+    for position in range(len(data)):
+        flipped = bytearray(data)
+        flipped[position] ^= 1 << position % 8
+        (folder / name).write_bytes(flipped)
+        scope = model.filled(1)
+        try:
+            loaded = load(folder, scope)
+        except OpwrightError:
+            np.testing.assert_array_equal(scope.arrays()["w"], np.ones((4, 3)))
+        else:  # a bit of the padding, or of another spelling of the same header
+            assert str(loaded.program) == str(expected.program)
+            np.testing.assert_array_equal(scope.arrays()["w"], np.full((4, 3), 7))
+
+
+@pytest.mark.parametrize("junk", [b"PK\3\4 a zip file" * 9, b"\0" * 200, b"\xff" * 200])
+@pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
+def test_foreign_files(folder, model, name, junk):
+    (folder / name).write_bytes(junk)
+    check_refused(folder, model, FormatError, "no program of opwright|no safetensors file")
+
+
+def test_parameters_of_another_writer(folder, model):
+    path = folder / "params.safetensors"
+    save_file(load_file(path), path)
+    check_refused(folder, model, FormatError, "not written by opwright.save, got no program")
+
+
+def test_parameters_of_another_program(folder, model):
+    other = folder / "other"
+    save(other, model.build(width=5), model.filled(7, width=5))
+    (other / "params.safetensors").replace(folder / "params.safetensors")
+    check_refused(folder, model, FormatError, "got those of another program")
+
+
+def rewrite(folder, **changes):
+    """Write the parameters anew, with some arrays changed; None leaves one out."""
+    path = folder / "params.safetensors"
+    arrays = {**load_file(path), **changes}
+    kept = {name: array for name, array in arrays.items() if array is not None}
+    digest = _digest(folder)
+    write_params(path, kept, digest)
+
+
+def _digest(folder):
+    from opwright.saving.params_file import digest_of
+
+    return digest_of((folder / "program.pb").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"w": None}, "'w' is missing"),
+        ({"w": None, "count": None}, "'w' is missing; 'count' is missing"),
+        ({"v": np.zeros(2)}, "'v' is no variable of the program"),
+        ({"w": np.zeros((4, 2), np.float32)}, r"'w' must be float32\[4, 3\], got float32\[4, 2\]"),
+        ({"w": np.zeros((12,), np.float32)}, r"'w' must be float32\[4, 3\], got float32\[12\]"),
+        ({"w": np.zeros((4, 3))}, r"'w' must be float32\[4, 3\], got float64\[4, 3\]"),
+        ({f"v{i}": np.zeros(1) for i in range(9)}, "; and 4 more"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(folder, model, changes, message):
+    rewrite(folder, **changes)
+    check_refused(folder, model, FormatError, f"does not fit the program: .*{message}")
+
+
+def test_an_oversized_program_is_not_read(folder, model, monkeypatch):
+    size = (folder / "program.pb").stat().st_size
+    monkeypatch.setattr(messages, "MAX_PROGRAM_BYTES", size - 1)
+    check_refused(folder, model, FormatError, f"at most {size - 1} bytes, got more")
+
+
+def test_an_oversized_header_is_not_read(folder, model):
+    path = folder / "params.safetensors"
+    with path.open("r+b") as file:
+        file.write((33 << 20).to_bytes(8, "little"))
+        file.truncate(40 << 20)
+    check_refused(folder, model, FormatError, "with a header of 34603008, of at most 33554432")
+
+
+def test_a_feed_or_fetch_is_a_variable(folder, model):
+    data = program_to_bytes(model.build(), fetches=["ghost"])
+    (folder / "program.pb").write_bytes(data)
+    check_refused(folder, model, FormatError, "a feed or fetch must be a variable, got 'ghost'")
+
+
+def test_an_unknown_operator_names_what_to_install(folder, model, context):
+    del context.ops._entries["dropout"], context.ops._definitions["dropout"]
+    check_refused(folder, model, OperatorNotFoundError, "pip install 'opwright-std'")

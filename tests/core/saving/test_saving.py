@@ -1,0 +1,127 @@
+"""What is saved is loaded again; what does not fit is named before anything changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opwright.errors import ProgramError, VariableNotFoundError
+from opwright.program import Program
+from opwright.saving import load, save
+
+
+def test_program_and_arrays_come_back(tmp_path, model):
+    program, scope = model.build(), model.filled(7)
+    save(
+        tmp_path / "made" / "folder", program, scope, fetch=["out", program.global_block().var("h")]
+    )
+    target = model.ArrayScope()
+    loaded = load(tmp_path / "made" / "folder", target)
+    assert str(loaded.program) == str(program)
+    assert loaded.program.seed == 4
+    assert (loaded.feeds, loaded.fetches) == (("x",), ("out", "h"))
+    assert list(target.arrays()) == ["w", "count", "@step"]
+    for name, array in scope.arrays().items():
+        found = target.arrays()[name]
+        assert (found.dtype, found.shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(found, array)
+
+
+def test_the_folder_holds_two_files_that_others_can_read(tmp_path, model):
+    from safetensors.numpy import load_file
+
+    save(tmp_path, model.build(), model.filled(7))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["params.safetensors", "program.pb"]
+    assert load_file(tmp_path / "params.safetensors")["w"].shape == (4, 3)
+
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+DTYPES += ["float16", "bfloat16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3)])
+def test_every_dtype_and_shape(tmp_path, model, dtype, shape):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    numpy_dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    program = Program()
+    program.global_block().create_var("state", shape, dtype, persistable=True)
+    array = np.random.default_rng(1).integers(0, 2, shape).astype(numpy_dtype)
+    save(tmp_path, program, model.ArrayScope(state=array))
+    target = model.ArrayScope()
+    load(tmp_path, target)
+    assert target.arrays()["state"].dtype == numpy_dtype
+    np.testing.assert_array_equal(target.arrays()["state"], array)
+
+
+def test_arrays_of_any_layout_are_saved_by_value(tmp_path, model):
+    program = Program()
+    program.global_block().create_var("state", [3, 2], persistable=True)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    save(tmp_path, program, model.ArrayScope(state=array))
+    load(tmp_path, target := model.ArrayScope())
+    np.testing.assert_array_equal(target.arrays()["state"], array)
+
+
+def test_saving_again_replaces_both_files(tmp_path, model):
+    save(tmp_path, model.build(), model.filled(1))
+    save(tmp_path, model.build(width=5), model.filled(2, width=5))
+    load(tmp_path, target := model.ArrayScope())
+    np.testing.assert_array_equal(target.arrays()["w"], np.full((4, 5), 2, np.float32))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_other_files_of_the_folder_stay(tmp_path, model):
+    (tmp_path / "notes.txt").write_text("mine")
+    save(tmp_path, model.build(), model.filled(1))
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_an_unset_variable_is_named_and_nothing_is_written(tmp_path, model):
+    scope = model.filled(1)
+    del scope.vars["w"]
+    with pytest.raises(ProgramError, match="got none for 'w'; run the startup program"):
+        save(tmp_path / "folder", model.build(), scope)
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_variable_of_another_shape_in_the_scope_is_named(tmp_path, model):
+    with pytest.raises(ProgramError, match=r"hold Parameter\('w', .*, got float32\[4, 5\]"):
+        save(tmp_path, model.build(), model.filled(1, width=5))
+
+
+def test_the_step_need_not_have_been_made(tmp_path, model):
+    scope = model.filled(1)
+    del scope.vars["@step"]
+    save(tmp_path, model.build(), scope)
+    load(tmp_path, target := model.ArrayScope())
+    np.testing.assert_array_equal(target.arrays()["@step"], [0])
+
+
+def test_a_fetch_is_a_variable(tmp_path, model):
+    with pytest.raises(VariableNotFoundError, match="save: fetch: no such variable, got 'ouut'"):
+        save(tmp_path, model.build(), model.filled(1), fetch="ouut")
+
+
+def test_shapes_that_nobody_had_told_are_known_after_loading(tmp_path, model):
+    program = Program()
+    program.global_block().create_parameter("w", [None, 3])
+    program.global_block().create_parameter("v")
+    arrays = {"w": np.zeros((2, 3), np.float32), "v": np.zeros(4, np.float32)}
+    save(tmp_path, program, model.ArrayScope(**arrays))
+    block = load(tmp_path, model.ArrayScope()).program.global_block()
+    assert (block.var("w").shape, block.var("v").shape) == ((2, 3), (4,))
+
+
+def test_the_scope_of_the_runtime(tmp_path, model):
+    from opwright import Scope
+    from opwright.program import scope_guard
+
+    with scope_guard(Scope()) as scope:
+        for name, array in model.filled(7).arrays().items():
+            scope.var(name).set(array)
+        save(tmp_path, model.build())
+    with scope_guard(Scope()) as target:
+        load(tmp_path)
+    for name, array in model.filled(7).arrays().items():
+        np.testing.assert_array_equal(target.find_var(name).numpy(), array)

@@ -1,0 +1,21 @@
+#include <cstdio>
+#include <cstring>
+
+#include "tests.h"
+
+// Runs all tests, or those whose names contain the argument.
+int main(int argc, char** argv) {
+  check::Tests tests;
+  AddPlanTests(&tests);
+  AddThreadTests(&tests);
+  int n_run = 0;
+  for (const check::Test& test : tests) {
+    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
+    std::printf("%s\n", test.name);
+    std::fflush(stdout);
+    test.run();
+    ++n_run;
+  }
+  std::printf("%d tests passed\n", n_run);
+  return n_run == 0 ? 1 : 0;
+}

@@ -1,0 +1,29 @@
+"""The native tests of the runtime, built and run under the sanitizers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent / "run_sanitized.sh"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_runtime_is_clean_under_address_undefined_and_thread_sanitizers(
+    tmp_path: Path,
+) -> None:
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", str(SCRIPT), str(tmp_path)],
+        env={**os.environ, "PATH": tools},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1100,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]

@@ -1,0 +1,10 @@
+// The files of tests.
+#ifndef OPWRIGHT_TESTS_TESTS_H_
+#define OPWRIGHT_TESTS_TESTS_H_
+
+#include "check.h"
+
+void AddPlanTests(check::Tests* tests);
+void AddThreadTests(check::Tests* tests);
+
+#endif  // OPWRIGHT_TESTS_TESTS_H_

@@ -1,0 +1,65 @@
+"""What the tests of opwright-nn share: fresh programs, and a small classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+
+Programs = tuple[ow.Program, ow.Program]
+
+
+@pytest.fixture
+def programs() -> Iterator[Programs]:
+    """Make fresh default programs, main and startup, for one test."""
+    with ow.program_guard(ow.Program(), ow.Program()) as pair:
+        yield pair
+
+
+@pytest.fixture
+def snapshot(programs: Programs) -> Callable[[], Any]:
+    """Return a function that tells what both programs hold, to be compared with later."""
+    return lambda: [
+        [(list(block.vars), [repr(op) for op in block.ops]) for block in program.blocks]
+        for program in programs
+    ]
+
+
+class Tiny:
+    """A classifier of 8 numbers into 3 classes, and 6 samples."""
+
+    images = np.random.default_rng(0).random((6, 8), np.float32)
+    labels = np.array([[0], [2], [1], [1], [0], [2]])
+
+    @staticmethod
+    def make(width: int = 5, optimize: bool = True, **options: Any) -> tuple[nn.Model, ow.Variable]:
+        """Return a model and its probabilities."""
+        model = nn.Model(**options)
+        hidden = model.fc_layer(input="img", size=width, activation="sigmoid")
+        prob = model.fc_layer(input=hidden, size=3, activation="softmax")
+        loss = model.mean(input=model.cross_entropy(input=prob, label="label"))
+        if optimize:
+            model.backward(loss)
+            model.sgd(learning_rate=0.5)
+        return model, prob
+
+    def fill(self, model: nn.Model) -> None:
+        """Fill both inputs with the samples."""
+        model.fill("img", self.images)
+        model.fill("label", self.labels)
+
+    @staticmethod
+    def parameters(model: nn.Model) -> dict[str, np.ndarray[Any, Any]]:
+        """Return copies of all parameters."""
+        return {p.name: model.scope.var(p.name).numpy() for p in model.parameters}
+
+
+@pytest.fixture
+def tiny() -> Tiny:
+    """A small classifier."""
+    return Tiny()

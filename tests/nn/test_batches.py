@@ -1,0 +1,106 @@
+"""Laws of batches: every row once an epoch, an order that the seed fixes, bad input at the call."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+
+DATA = (np.arange(10, dtype=np.float32).reshape(10, 1), np.arange(10))
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 10, 11])
+def test_each_row_comes_once_an_epoch_with_its_partner(size):
+    rows = []
+    for images, labels in nn.batches(DATA, size=size, epochs=3, seed=2):
+        np.testing.assert_array_equal(images[:, 0], labels)
+        assert len(labels) <= size
+        rows.extend(labels.tolist())
+    for epoch in range(3):
+        assert sorted(rows[10 * epoch : 10 * (epoch + 1)]) == list(range(10))
+
+
+def test_order_is_fixed_by_seed_and_epoch():
+    def order(seed, epochs):
+        return [
+            int(label)
+            for _, labels in nn.batches(DATA, 4, epochs=epochs, seed=seed)
+            for label in labels
+        ]
+
+    assert order(1, 2) == order(1, 2)
+    assert order(1, 2)[:10] == order(1, 1)
+    assert order(1, 2)[:10] != order(1, 2)[10:]
+    assert order(1, 1) != order(2, 1)
+
+
+def test_last_part_of_a_batch_is_kept_or_dropped():
+    assert [len(labels) for _, labels in nn.batches(DATA, 4)] == [4, 4, 2]
+    assert [len(labels) for _, labels in nn.batches(DATA, 4, drop_last=True)] == [4, 4]
+    assert [len(labels) for _, labels in nn.batches(DATA, 5, drop_last=True)] == [5, 5]
+    assert list(nn.batches(DATA, 11, drop_last=True)) == []
+
+
+def test_without_shuffle_rows_come_as_they_lie_and_uncopied():
+    found = list(nn.batches(DATA, 4, shuffle=False))
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in found]), DATA[1])
+    assert all(np.shares_memory(images, DATA[0]) for images, _ in found)
+
+
+def test_no_epoch_and_no_row_give_no_batch():
+    assert list(nn.batches(DATA, 4, epochs=0)) == []
+    assert list(nn.batches((np.zeros((0, 3)),), 4, epochs=2)) == []
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    assert len(list(nn.batches(DATA, 4, epochs=2, progress=True))) == 6
+    assert ("6/6" in screen.getvalue()) is terminal
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "rule"),
+    [
+        (DATA[0], AttributeTypeError, "must be a tuple or list of arrays, got ndarray"),
+        ("ab", AttributeTypeError, "must be a tuple or list of arrays, got str"),
+        ((), ShapeError, "at least one array"),
+        ((np.float32(1),), ShapeError, "each with an axis of rows"),
+        (
+            (DATA[0], DATA[1][:9]),
+            ShapeError,
+            r"same number of rows, got shapes \[\[10, 1\], \[9\]\]",
+        ),
+    ],
+)
+def test_bad_data_is_refused_at_the_call(data, error, rule):
+    with pytest.raises(error, match=f"batches: .*{rule}"):
+        nn.batches(data, size=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"size": 0}, AttributeValueError),
+        ({"size": 2.0}, AttributeTypeError),
+        ({"size": True}, AttributeTypeError),
+        ({"size": 2, "epochs": -1}, AttributeValueError),
+        ({"size": 2, "seed": "1"}, AttributeTypeError),
+        ({"size": 2, "seed": -1}, AttributeValueError),
+        ({"size": 2, "shuffle": 1}, AttributeTypeError),
+        ({"size": 2, "drop_last": None}, AttributeTypeError),
+        ({"size": 2, "progress": "yes"}, AttributeTypeError),
+    ],
+)
+def test_bad_argument_is_named_at_the_call(arguments, error):
+    with pytest.raises(error, match=f"batches: {list(arguments)[-1]} must be"):
+        nn.batches(DATA, **arguments)

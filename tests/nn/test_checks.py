@@ -1,0 +1,128 @@
+"""Laws of checked arguments: what passes, as which plain value, and what the message says."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
+from opwright_nn import checks
+
+
+def test_ints_of_all_kinds_become_int():
+    for given in (3, np.int8(3), np.uint64(3), np.array(3)):
+        found = checks.check_int("w", "n", given, at_least=3, at_most=3)
+        assert (found, type(found)) == (3, int)
+
+
+@pytest.mark.parametrize("given", [True, np.True_, 3.0, "3", None, [3]])
+def test_what_is_no_int_is_refused(given):
+    with pytest.raises(AttributeTypeError, match=r"^w: n must be an int, got .*; write n=1, f"):
+        checks.check_int("w", "n", given)
+
+
+@pytest.mark.parametrize("given", [2, 5])
+def test_int_outside_of_its_range_is_refused(given):
+    rule = re.escape(f"w: n must be an int in [3, 4], got {given}")
+    with pytest.raises(AttributeValueError, match=rule):
+        checks.check_int("w", "n", given, at_least=3, at_most=4)
+
+
+def test_numbers_of_all_kinds_become_float():
+    for given in (1, 1.0, np.float32(1), np.int64(1)):
+        found = checks.check_float("w", "x", given, at_least=1.0, at_most=1.0)
+        assert (found, type(found)) == (1.0, float)
+
+
+@pytest.mark.parametrize("given", [True, np.True_, "1", None, 1j, np.ones(1)])
+def test_what_is_no_number_is_refused(given):
+    with pytest.raises(AttributeTypeError, match="w: x must be a finite number, got"):
+        checks.check_float("w", "x", given)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "outside", "span"),
+    [
+        ({}, [math.nan, math.inf, -math.inf], ""),
+        ({"above": 0.0}, [0.0, -1.0, math.inf], " in (0, inf)"),
+        ({"at_least": 0.0}, [-1e-9, math.inf], " in [0, inf)"),
+        ({"at_least": 0.0, "below": 1.0}, [-1e-9, 1.0], " in [0, 1)"),
+        ({"above": 0.0, "at_most": 1.0}, [0.0, 1.1], " in (0, 1]"),
+        ({"below": 1.0}, [1.0, -math.inf], " in (-inf, 1)"),
+    ],
+)
+def test_number_outside_of_its_range_is_refused(bounds, outside, span):
+    for given in outside:
+        rule = re.escape(f"w: x must be a finite number{span}, got {given}")
+        with pytest.raises(AttributeValueError, match=rule):
+            checks.check_float("w", "x", given, **bounds)
+
+
+def test_bools_are_bools_alone():
+    assert checks.check_bool("w", "b", np.True_) is True
+    assert checks.check_bool("w", "b", False) is False
+    for given in (1, 0, "True", None, np.array([True])):
+        with pytest.raises(AttributeTypeError, match="w: b must be True or False, got"):
+            checks.check_bool("w", "b", given)
+
+
+def test_strings_have_something_in_them():
+    assert checks.check_str("w", "s", "a") == "a"
+    with pytest.raises(AttributeTypeError, match="w: s must be a string, got 3"):
+        checks.check_str("w", "s", 3)
+    with pytest.raises(AttributeValueError, match="w: s must be a string that is not empty"):
+        checks.check_str("w", "s", "")
+
+
+def test_choice_names_the_nearest():
+    assert checks.check_choice("w", "c", "sgd", ("adam", "sgd")) == "sgd"
+    with pytest.raises(AttributeValueError, match="one of 'adam', 'sgd', got 'sdg'; did you mean"):
+        checks.check_choice("w", "c", "sdg", ("adam", "sgd"))
+    with pytest.raises(AttributeTypeError, match="w: c must be one of 'adam', 'sgd', got 3"):
+        checks.check_choice("w", "c", 3, ("adam", "sgd"))
+
+
+def test_unknown_dims_of_a_shape_become_minus_one():
+    assert checks.check_shape("w", [None, -1, 0, np.int64(3)]) == (-1, -1, 0, 3)
+    assert checks.check_shape("w", (dim for dim in (2, 3))) == (2, 3)
+    assert checks.check_shape("w", np.array([2, 3])) == (2, 3)
+    assert checks.check_shape("w", ()) == ()
+
+
+@pytest.mark.parametrize("given", [3, "33", b"33", None, [2.0], ["2"], [True], [[2]]])
+def test_what_is_no_shape_is_refused(given):
+    with pytest.raises(AttributeTypeError, match="w: shape must be a list of ints of at least 0"):
+        checks.check_shape("w", given)
+
+
+def test_dim_below_minus_one_is_refused():
+    with pytest.raises(AttributeValueError, match=r"w: shape must be a list .* got \[2, -2\]"):
+        checks.check_shape("w", [2, -2])
+
+
+def test_one_int_is_a_list_of_one():
+    assert checks.check_ints("w", "axis", 3) == [3]
+    assert checks.check_ints("w", "axis", np.array([1, 2])) == [1, 2]
+    with pytest.raises(AttributeTypeError, match=r"w: axis\[1\] must be an int, got 2.5"):
+        checks.check_ints("w", "axis", [1, 2.5])
+    for given in ("12", b"12", None, 2.5):
+        with pytest.raises(AttributeTypeError, match="w: axis must be a list of ints, got"):
+            checks.check_ints("w", "axis", given)
+
+
+def test_dtypes_become_canonical_names():
+    assert checks.check_dtype("w", np.float32) == "float32"
+    with pytest.raises(DtypeError, match="^w: .*float33.*did you mean 'float32'"):
+        checks.check_dtype("w", "float33")
+
+
+def test_instances_are_of_their_class_or_none():
+    checks.check_instance("w", "i", None, int)
+    checks.check_instance("w", "i", 3, int, required=True)
+    with pytest.raises(AttributeTypeError, match="w: i must be an int or None, got 'a'"):
+        checks.check_instance("w", "i", "a", int)
+    with pytest.raises(AttributeTypeError, match="w: i must be a str, got None"):
+        checks.check_instance("w", "i", None, str, required=True)

@@ -1,0 +1,178 @@
+"""One case of an operator: inputs, attributes, and what must come out, whatever computes it.
+
+Case files hold tuples of cases named ``CASES``. An operator of any package is checked by them for
+every kernel that is registered for it: against the reference, in its shapes, in its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+
+FLOATS = ("float16", "float32", "float64")
+WIDE = ("float32", "float64")
+INTS = ("int8", "int32", "int64", "uint8")
+NUMBERS = FLOATS + INTS
+
+# 0, 1, and what lies around the width of a vector register.
+LENGTHS = (0, 1, 7, 8, 9, 15, 17, 31, 33)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers written out; `dtype` None takes the case's."""
+
+    values: Any
+    dtype: str | None = None
+
+    def make(self, dtype: str, seed: int) -> Array:
+        """Return the array."""
+        return np.array(self.values, dtype=self.dtype or dtype)
+
+
+@dataclass(frozen=True)
+class Random:
+    """Uniform random numbers: whole ones for integer dtypes, and either for bool.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The shape.
+    low, high : float
+        The range; for whole numbers both ends can occur. Unsigned ones begin at 0 at least.
+    avoid : tuple of float
+        Places where the function has a kink or a pole: no number comes nearer than `gap`.
+    distinct : bool
+        Whether all numbers differ by as much as possible, for functions that compare them.
+    dtype : str, optional
+        The case's where none is given.
+    """
+
+    shape: tuple[int, ...]
+    low: float = -2.0
+    high: float = 2.0
+    avoid: tuple[float, ...] = ()
+    gap: float = 0.05
+    distinct: bool = False
+    dtype: str | None = None
+
+    def make(self, dtype: str, seed: int) -> Array:
+        """Return the array; equal seeds give equal numbers, whatever the dtype."""
+        kind = np.dtype(self.dtype or dtype)
+        rng = np.random.default_rng(seed)
+        if kind.kind == "b":
+            return np.asarray(rng.random(self.shape) < 0.5)
+        low = max(self.low, 0.0) if kind.kind == "u" else self.low
+        numbers = rng.uniform(low, self.high, self.shape)
+        if self.distinct:
+            ordered = np.linspace(low, self.high, numbers.size)
+            numbers = rng.permutation(ordered).reshape(self.shape)
+        if kind.kind in "iu":
+            return np.asarray(np.rint(numbers)).astype(kind)
+        for place in self.avoid:
+            near = np.abs(numbers - place) < self.gap
+            numbers = np.where(near, place + np.where(numbers < place, -1, 1) * self.gap, numbers)
+        return np.asarray(numbers).astype(kind)
+
+
+Source: TypeAlias = Values | Random
+Result: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator with inputs and attributes, and its reference.
+
+    Attributes
+    ----------
+    op : str
+        The operator type.
+    inputs : mapping
+        Input slot to a source, to a list of them for a duplicable slot. Absent slots are missing.
+    expected : callable or None
+        The reference, a plain formula independent of any kernel: called with the inputs by
+        slot (floats as float64) and with `attrs`, it returns an output, or a tuple in the order
+        of the slots (a list for a duplicable one, None for one that is not compared). None: the
+        values are checked elsewhere, only shapes and gradients here.
+    attrs : mapping
+        Attributes that differ from the defaults.
+    dtypes : tuple of str
+        Dtypes that the case runs in.
+    label : str
+        Tells the cases of one operator apart.
+    outputs : mapping
+        Number of variables in duplicable output slots.
+    ulps, terms : float, int
+        Tolerance: ``ulps * eps(dtype) * sqrt(terms)``, relative to the expected number or to
+        `magnitude`, whichever is larger.
+    magnitude : float
+        Size of what is added up where the result is smaller; 0 asks for relative accuracy.
+    no_grad : str
+        Why the gradient is not compared here.
+    known_shapes : str
+        Why shapes cannot be inferred while a dimension is unknown.
+    """
+
+    op: str
+    inputs: Mapping[str, Source | Sequence[Source]]
+    expected: Callable[..., Result] | None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = WIDE
+    label: str = ""
+    outputs: Mapping[str, int] = field(default_factory=dict)
+    ulps: float = 4.0
+    terms: int = 1
+    magnitude: float = 1.0
+    no_grad: str = ""
+    known_shapes: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op}-{self.label}" if self.label else self.op
+
+    def make_inputs(self, dtype: str) -> dict[str, list[Array]]:
+        """Return the arrays of each slot, the same ones at every call."""
+        arrays: dict[str, list[Array]] = {}
+        for slot, sources in self.inputs.items():
+            listed = sources if isinstance(sources, Sequence) else [sources]
+            seed = crc32(f"{self} {slot}".encode())
+            arrays[slot] = [source.make(dtype, seed + i) for i, source in enumerate(listed)]
+        return arrays
+
+    def is_list(self, slot: str) -> bool:
+        """Tell whether the slot takes a list."""
+        return isinstance(self.inputs[slot], Sequence)
+
+    def compute_expected(self, inputs: Mapping[str, list[Array]]) -> tuple[Result, ...]:
+        """Return what the reference says of these inputs, slot by slot."""
+        if self.expected is None:
+            return ()
+        given = {
+            slot: [_widen(array) for array in arrays] if self.is_list(slot) else _widen(arrays[0])
+            for slot, arrays in inputs.items()
+        }
+        with np.errstate(all="ignore"):
+            result = self.expected(**given, **self.attrs)
+        return result if isinstance(result, tuple) else (result,)
+
+    def tolerance(self, dtype: np.dtype[Any]) -> tuple[float, float]:
+        """Return the relative and the absolute tolerance for outputs of this dtype."""
+        info = np.finfo(dtype)
+        relative = self.ulps * float(info.eps) * float(np.sqrt(max(self.terms, 1)))
+        # Results below the smallest normal number have lost bits, in whatever way they came about.
+        return relative, relative * self.magnitude + 2 * float(info.smallest_subnormal)
+
+
+def _widen(array: Array) -> Array:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def lengths(make: Callable[[int], Case], skip: Iterable[int] = ()) -> tuple[Case, ...]:
+    """Return the case of each length around the width of a vector register."""
+    return tuple(make(length) for length in LENGTHS if length not in set(skip))

@@ -1,0 +1,56 @@
+"""Cases of batch_norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from case import LENGTHS, Array, Case, Random, Source, Values
+
+
+def batch_norm(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    variance: Array,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    training: bool = False,
+) -> tuple[Array, ...]:
+    channels_last = np.moveaxis(x, 1, -1)
+    rows = channels_last.reshape(x.size // max(x.shape[1], 1), x.shape[1])
+    m, v = mean, variance
+    if training and len(rows):
+        m, v = rows.mean(0), ((rows - rows.mean(0)) ** 2).mean(0)
+        mean = momentum * mean + (1 - momentum) * m
+        variance = momentum * variance + (1 - momentum) * v
+    inv_std = 1 / np.sqrt(v + epsilon)
+    out = (channels_last - m) * inv_std * scale + bias
+    return np.moveaxis(out, -1, 1), mean, variance, m, inv_std
+
+
+def case(x: Source, channels: int, label: str, **attrs: Any) -> Case:
+    inputs = {
+        "x": x,
+        "scale": Random((channels,)),
+        "bias": Random((channels,)),
+        "mean": Random((channels,)),
+        "variance": Random((channels,), 0.5, 2.0),
+    }
+    return Case(
+        "batch_norm", inputs, batch_norm, attrs, label=label, terms=16, magnitude=4.0, ulps=8
+    )
+
+
+CASES = (
+    *(case(Random((n, 3)), 3, f"training-{n}", training=True) for n in LENGTHS if n != 1),
+    case(Random((1, 3)), 3, "training-1", training=True, epsilon=0.1),
+    *(case(Random((3, n)), n, f"channels-{n}", training=True) for n in LENGTHS),
+    case(Random((4, 3)), 3, "running"),
+    case(Random((0, 3)), 3, "running-empty"),
+    case(Random((2, 3, 4)), 3, "sequence", training=True, momentum=0.5),
+    case(Random((2, 3, 2, 2)), 3, "images", training=True),
+    case(Random((2, 3, 2, 2)), 3, "images-running", epsilon=0.1),
+    case(Values([[10000.0], [10001.0], [10005.0]]), 1, "large-mean", training=True),
+)

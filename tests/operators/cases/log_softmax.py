@@ -1,0 +1,39 @@
+"""Cases of log_softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+from case import LENGTHS, Array, Case, Random, Source, Values
+
+
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """The definition, in long double, after a shift that does not change it."""
+    wide = x.astype(np.longdouble)
+    shifted = wide - np.max(wide, axis, keepdims=True, initial=-np.inf)
+    return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(float)
+
+
+# Far apart, where the probability underflows, -inf beside numbers; then lines that have none.
+SPECIAL = [
+    [1000.0, 1000.0, 999.0],
+    [-1000.0, 0.0, -90.0],
+    [-1000.0, -1001.0, -1002.0],
+    [-np.inf, 0.0, 1.0],
+    [-np.inf, -np.inf, 5.0],
+    [-np.inf, -np.inf, -np.inf],
+    [np.inf, 0.0, 1.0],
+    [np.nan, 0.0, 1.0],
+]
+
+
+def case(x: Source, label: str, no_grad: str = "", **attrs: int) -> Case:
+    return Case("log_softmax", {"x": x}, log_softmax, attrs, label=label, no_grad=no_grad)
+
+
+CASES = (
+    *(case(Random((3, n), -4, 4), str(n)) for n in LENGTHS),
+    *(case(Random((2, 3, 4)), f"axis{axis}", axis=axis) for axis in (0, 1, -1, -2)),
+    case(Random((0, 3)), "empty"),
+    case(Random((5,)), "vector"),
+    case(Values(SPECIAL), "special", "undefined there"),
+)

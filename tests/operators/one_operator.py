@@ -1,0 +1,152 @@
+"""A case as a program of one operator, run by a compiled network: as users run it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from case import Array, Case
+
+import opwright as ow
+from opwright.op import GradOp, Meta, NoGradient, OpDefinition
+
+
+class Target(NamedTuple):
+    """What a case runs on; library None: whatever is chosen, as for an expanded composite."""
+
+    device: str
+    library: str | None
+
+    def __str__(self) -> str:
+        return f"{self.device}-{self.library or 'any'}"
+
+
+@dataclass
+class OneOperator:
+    """A program that holds one operator between its feeds and what it computes.
+
+    Attributes
+    ----------
+    feeds : dict
+        Array by variable.
+    inputs, outputs : dict
+        Variables by slot.
+    """
+
+    block: Any
+    definition: OpDefinition
+    feeds: dict[str, Array]
+    inputs: dict[str, list[Any]]
+    outputs: dict[str, list[Any]]
+
+
+def definition_of(case: Case) -> OpDefinition:
+    """Return the operator's definition."""
+    return ow.current_context().ops.get(case.op)
+
+
+def dispatch_dtype(case: Case, dtype: str) -> str:
+    """Return the dtype that selects the kernel of a case."""
+    definition, arrays = definition_of(case), case.make_inputs(dtype)
+    metas = tuple(
+        tuple(Meta(array.shape, array.dtype.name) for array in arrays.get(slot.name, ()))
+        for slot in definition.proto.inputs
+    )
+    return definition.dispatch_dtype(metas, definition.proto.fill_attrs(dict(case.attrs)))
+
+
+def targets(case: Case, dtype: str) -> list[Target]:
+    """Return every device and library with a kernel for a case."""
+    wanted = {dispatch_dtype(case, dtype), "*"}
+    entries = ow.current_context().kernels.entries(case.op)
+    found = {Target(e.device, e.library) for e in entries if e.dtype in wanted}
+    if definition_of(case).body is not None:
+        found.add(Target("cpu", None))
+    return sorted(found, key=str)
+
+
+@contextlib.contextmanager
+def pinned(case: Case, target: Target) -> Iterator[None]:
+    """Choose the library of a target for the operator of a case, and for its gradient."""
+    context = ow.current_context()
+    pins: dict[str, str] = {}
+    for op_type in (case.op, f"{case.op}_grad"):
+        if target.library in context.kernels.libraries_of(op_type):
+            pins[op_type] = str(target.library)
+    with ow.context_guard(context.with_pins(pins)):
+        yield
+
+
+def graded_slots(case: Case, arrays: Mapping[str, Sequence[Array]]) -> list[str]:
+    """Return the inputs of a case that have a gradient: floats, neither shapes nor state."""
+    definition = definition_of(case)
+    rule = definition.gradient
+    if rule is None or isinstance(rule, NoGradient):
+        return []
+    excluded = set(rule.no_grad) if isinstance(rule, GradOp) else set()
+    excluded.update(slot.aliases for slot in definition.proto.outputs if slot.aliases)
+    return [
+        slot.name
+        for slot in definition.proto.inputs
+        if slot.name not in excluded
+        and not slot.shape_only
+        and any(array.dtype.kind == "f" for array in arrays.get(slot.name, ()))
+    ]
+
+
+def build(case: Case, arrays: Mapping[str, Sequence[Array]]) -> OneOperator:
+    """Return the program of a case, for the inputs that `Case.make_inputs` gave."""
+    block = ow.Program().global_block()
+    feeds: dict[str, Array] = {}
+    inputs: dict[str, list[Any]] = {}
+    graded = graded_slots(case, arrays)
+    for slot, listed in arrays.items():
+        inputs[slot] = []
+        for i, array in enumerate(listed):
+            name = f"{slot}_{i}" if case.is_list(slot) else slot
+            stop = slot not in graded
+            variable = block.create_var(name, array.shape, array.dtype, stop_gradient=stop)
+            inputs[slot].append(variable)
+            feeds[name] = array
+    definition = definition_of(case)
+    written = {slot: [f"{slot}_{i}" for i in range(n)] for slot, n in case.outputs.items()}
+    given = {slot: variables for slot, variables in inputs.items() if variables}
+    op = block.append_op(case.op, given, {**_optional(definition), **written}, case.attrs)
+    outputs = {
+        slot.name: [block.var(name) for name in op.output(slot.name)]
+        for slot in definition.proto.outputs
+    }
+    return OneOperator(block, definition, feeds, inputs, outputs)
+
+
+def _optional(definition: OpDefinition) -> dict[str, str]:
+    return {s.name: f"{s.name}_0" for s in definition.proto.outputs if s.optional}
+
+
+def run(
+    block: Any, feeds: Mapping[str, Array], fetch: Sequence[Any], device: str = "cpu"
+) -> list[Array]:
+    """Return what a block computes."""
+    return compiled(block, feeds, fetch, device)(**feeds)
+
+
+def compiled(
+    block: Any, feeds: Mapping[str, Array], fetch: Sequence[Any], device: str = "cpu"
+) -> Callable[..., list[Array]]:
+    """Return a block as a function of its feeds."""
+    network = ow.Network(block)
+    names = [variable if isinstance(variable, str) else variable.name for variable in fetch]
+    return network.compile(feed=list(feeds), fetch=names, device=device, scope=ow.Scope())
+
+
+def run_case(
+    case: Case, arrays: Mapping[str, Sequence[Array]], target: Target
+) -> dict[str, list[Array]]:
+    """Return the outputs of a case, by slot, computed on a target."""
+    one = build(case, arrays)
+    fetch = [variable for variables in one.outputs.values() for variable in variables]
+    with pinned(case, target):
+        results = iter(run(one.block, one.feeds, fetch, target.device))
+    return {slot: [next(results) for _ in listed] for slot, listed in one.outputs.items()}

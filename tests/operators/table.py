@@ -1,0 +1,85 @@
+"""All cases of all files in `cases`, and the parameters of the tests that they drive."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from case import Case
+from one_operator import graded_slots, targets
+
+import opwright as ow
+
+FOLDER = Path(__file__).parent / "cases"
+
+
+@cache
+def load_cases() -> tuple[Case, ...]:
+    """Return every case, sorted by file."""
+    found: list[Case] = []
+    for file in sorted(FOLDER.glob("*.py")):
+        found += importlib.import_module(f"cases.{file.stem}").CASES
+    return tuple(found)
+
+
+def first_cases() -> list[Case]:
+    """Return of every operator the case with the most elements."""
+    best: dict[str, Case] = {}
+    for case in load_cases():
+        counted = not case.outputs or "sections" in case.attrs or "num" in case.attrs
+        if counted and (case.op not in best or _size(case) > _size(best[case.op])):
+            best[case.op] = case
+    return list(best.values())
+
+
+def _size(case: Case) -> int:
+    return sum(
+        array.size for arrays in case.make_inputs(case.dtypes[-1]).values() for array in arrays
+    )
+
+
+def over_targets(cases: Callable[[], Iterator[tuple[Case, str]]]) -> Any:
+    """Parametrize a test over cases in dtypes, on every device and library that has a kernel."""
+    parameters = []
+    for case, dtype in cases():
+        for target in targets(case, dtype):
+            marks = [pytest.mark.cuda] if target.device == "cuda" else []
+            name = f"{case}-{dtype}-{target}"
+            parameters.append(pytest.param(case, dtype, target, id=name, marks=marks))
+    return pytest.mark.parametrize(("case", "dtype", "target"), parameters)
+
+
+def over_cases(cases: list[Case]) -> Any:
+    """Parametrize a test over cases."""
+    return pytest.mark.parametrize("case", cases, ids=str)
+
+
+def every_dtype() -> Iterator[tuple[Case, str]]:
+    """Give each case in each of its dtypes."""
+    for case in load_cases():
+        for dtype in case.dtypes:
+            yield case, dtype
+
+
+def graded() -> Iterator[tuple[Case, str]]:
+    """Give each case whose gradient is compared, in each of its float dtypes."""
+    for case in load_cases():
+        if not case.no_grad and "float64" in case.dtypes:
+            for dtype in case.dtypes:
+                if np.dtype(dtype).kind == "f" and graded_slots(case, case.make_inputs(dtype)):
+                    yield case, dtype
+
+
+def standard_types() -> list[str]:
+    """Return every operator type of opwright-std, helpers too."""
+    ops = ow.current_context().ops
+    return [
+        op_type
+        for op_type in ops.types(all=True)
+        if ops.package_of(op_type).distribution == "opwright-std"
+    ]

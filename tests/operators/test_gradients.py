@@ -1,0 +1,124 @@
+"""Gradients against central differences, for a loss that weighs every output element at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from case import Array, Case
+from one_operator import OneOperator, Target, build, compiled, definition_of, graded_slots, pinned
+from table import graded, over_targets
+
+import opwright as ow
+
+
+def add_loss(one: OneOperator) -> Any:
+    """Append ``sum(weight * out)`` over all float outputs but state, and feed the weights."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for slot in one.definition.proto.outputs:
+        for variable in one.outputs[slot.name]:
+            dtype = np.dtype(variable.dtype)
+            if dtype.kind != "f" or slot.intermediate or slot.aliases:
+                continue
+            name = f"weight_of_{variable.name}"
+            # Rounded alike for every dtype, so that their gradients can be compared.
+            weight = np.asarray(rng.standard_normal(variable.shape)).astype(np.float16)
+            one.feeds[name] = weight.astype(dtype)
+            one.block.create_var(name, variable.shape, dtype, stop_gradient=True)
+            product = append(one.block, "multiply", {"x": variable, "y": name})
+            parts.append(append(one.block, "sum", {"x": product}))
+    return append(one.block, "add_n", {"x": parts})
+
+
+def append(block: Any, op_type: str, inputs: Mapping[str, Any]) -> Any:
+    return block.var(block.append_op(op_type, inputs).output("out")[0])
+
+
+def float_inputs(one: OneOperator, slots: Sequence[str]) -> list[Any]:
+    listed = [variable for slot in slots for variable in one.inputs[slot]]
+    return [variable for variable in listed if np.dtype(variable.dtype).kind == "f"]
+
+
+def compute_gradients(
+    case: Case, arrays: Mapping[str, Sequence[Array]], target: Target
+) -> dict[str, Array]:
+    """Return the gradient of the loss with respect to every float input, by variable."""
+    one = build(case, arrays)
+    loss = add_loss(one)
+    wanted = float_inputs(one, graded_slots(case, arrays))
+    pairs = ow.append_backward([loss], parameters=wanted)
+    assert [variable.name for variable, _ in pairs] == [variable.name for variable in wanted]
+    fetch = [gradient for _, gradient in pairs]
+    with pinned(case, target), np.errstate(all="ignore"):
+        results = compiled(one.block, one.feeds, fetch, target.device)(**one.feeds)
+    return {variable.name: array for (variable, _), array in zip(pairs, results, strict=True)}
+
+
+def compute_differences(
+    case: Case, arrays: Mapping[str, Sequence[Array]], target: Target
+) -> dict[str, Array]:
+    """Return the central differences of the loss, by variable."""
+    one = build(case, arrays)
+    loss = add_loss(one)
+    with pinned(case, target), np.errstate(all="ignore"):
+        function = compiled(one.block, one.feeds, [loss], target.device)
+        return {
+            variable.name: central_difference(function, one.feeds, variable.name)
+            for variable in float_inputs(one, graded_slots(case, arrays))
+        }
+
+
+def central_difference(function: Any, feeds: dict[str, Array], name: str) -> Array:
+    slopes = np.zeros_like(feeds[name])
+    for place in np.ndindex(*slopes.shape):
+        step = 1e-6 * max(1.0, abs(float(feeds[name][place])))
+        losses = []
+        for moved in (step, -step):
+            array = feeds[name].copy()
+            array[place] += moved
+            losses.append(float(function(**{**feeds, name: array})[0]))
+        slopes[place] = (losses[0] - losses[1]) / (2 * step)
+    return slopes
+
+
+def in_double() -> Iterator[tuple[Case, str]]:
+    return ((case, dtype) for case, dtype in graded() if dtype == "float64")
+
+
+def in_single() -> Iterator[tuple[Case, str]]:
+    return ((case, dtype) for case, dtype in graded() if dtype != "float64")
+
+
+@over_targets(in_double)
+def test_gradient_agrees_with_central_differences(case: Case, dtype: str, target: Target) -> None:
+    arrays = case.make_inputs(dtype)
+    gradients = compute_gradients(case, arrays, target)
+    for name, slopes in compute_differences(case, arrays, target).items():
+        size = max(1.0, float(np.max(np.abs(slopes), initial=0.0)))
+        assert gradients[name].dtype == np.float64
+        np.testing.assert_allclose(
+            gradients[name], slopes, rtol=1e-5, atol=1e-7 * size, err_msg=f"{case}: {name}"
+        )
+
+
+@over_targets(in_single)
+def test_gradient_in_fewer_bits_is_that_in_float64(case: Case, dtype: str, target: Target) -> None:
+    arrays = case.make_inputs(dtype)
+    gradients = compute_gradients(case, arrays, target)
+    wide = {
+        slot: [array.astype("float64") if array.dtype.kind == "f" else array for array in listed]
+        for slot, listed in arrays.items()
+    }
+    for name, exact in compute_gradients(case, wide, Target("cpu", "numpy")).items():
+        assert gradients[name].dtype.name == dtype or gradients[name].dtype.name != "float64"
+        size = max(1.0, float(np.max(np.abs(exact), initial=0.0)))
+        relative = 4 * case.tolerance(gradients[name].dtype)[0]
+        np.testing.assert_allclose(
+            gradients[name].astype(np.float64),
+            exact,
+            rtol=relative,
+            atol=relative * size,
+            err_msg=f"{case}: {name} of {definition_of(case).op_type}",
+        )

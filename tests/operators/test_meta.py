@@ -1,0 +1,89 @@
+"""The registry itself: no operator without cases, kernel, gradient or reason, and words."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from table import graded, load_cases, standard_types
+
+import opwright as ow
+from opwright.op import AttrType, Branch, GradOp, OpDefinition
+
+TYPES = standard_types()
+KERNELS = ow.current_context().kernels
+
+
+def definition(op_type: str) -> OpDefinition:
+    return ow.current_context().ops.get(op_type)
+
+
+def has_blocks(op_type: str) -> bool:
+    return any(attr.type is AttrType.BLOCK for attr in definition(op_type).proto.attrs)
+
+
+def numpy_dtypes(op_type: str) -> set[str]:
+    return {entry.dtype for entry in KERNELS.entries(op_type) if entry.library == "numpy"}
+
+
+def test_there_are_operators() -> None:
+    assert len(TYPES) >= 60
+
+
+@pytest.mark.parametrize("op_type", [name for name in TYPES if not has_blocks(name)])
+def test_every_operator_has_cases(op_type: str) -> None:
+    cases = [case for case in load_cases() if case.op == op_type]
+    assert cases
+    sizes = {sum(a.size for a in c.make_inputs(c.dtypes[0]).get("x", [])) for c in cases}
+    if any("x" in case.inputs for case in cases):
+        assert 0 in sizes, "no case with an empty x"
+        assert len(sizes) > 2, "cases of one size only"
+
+
+@pytest.mark.parametrize("op_type", TYPES)
+def test_every_operator_has_a_reference_kernel_or_a_body(op_type: str) -> None:
+    known = definition(op_type)
+    assert numpy_dtypes(op_type) or known.body is not None or known.control is not None
+
+
+@pytest.mark.parametrize("op_type", TYPES)
+def test_every_operator_has_a_gradient_or_says_why_not(op_type: str) -> None:
+    known = definition(op_type)
+    # A branch needs no rule of its own: core differentiates what its blocks hold.
+    assert known.gradient is not None or isinstance(known.control, Branch)
+
+
+@pytest.mark.parametrize(
+    "op_type", [name for name in TYPES if isinstance(definition(name).gradient, GradOp)]
+)
+def test_every_gradient_operator_has_kernels_for_the_floats_of_its_operator(op_type: str) -> None:
+    floats = {dtype for dtype in numpy_dtypes(op_type) if dtype.startswith("float")}
+    assert floats or numpy_dtypes(op_type) == {"*"}
+    assert floats <= numpy_dtypes(f"{op_type}_grad") or "*" in numpy_dtypes(f"{op_type}_grad")
+
+
+@pytest.mark.parametrize("op_type", [name for name in TYPES if callable(definition(name).gradient)])
+def test_every_gradient_is_compared_in_some_case(op_type: str) -> None:
+    if has_blocks(op_type):
+        pytest.skip("operators with blocks are tested in programs of their own")
+    assert any(case.op == op_type and dtype == "float64" for case, dtype in graded())
+
+
+@pytest.mark.parametrize("op_type", KERNELS.op_types())
+def test_every_kernel_loads_and_serves_dtypes_that_its_operator_takes(op_type: str) -> None:
+    proto = definition(op_type).proto
+    slot = proto.input_slots.get(proto.dispatch_slot or "")
+    for entry in KERNELS.entries(op_type):
+        if entry.device == "cpu":
+            assert entry.load() is not None
+        if slot is not None and slot.dtypes:
+            assert entry.dtype in {*slot.dtypes, "*"}
+
+
+def test_every_case_has_a_name_of_its_own() -> None:
+    names = Counter(map(str, load_cases()))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_case_is_of_an_operator() -> None:
+    assert {case.op for case in load_cases()} <= set(ow.list_ops(all=True))

@@ -1,0 +1,82 @@
+"""uniform, normal and dropout beyond their cases: ranges, scaling, the origin of the mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from direct import call
+
+from opwright_std.box_muller import random_normal
+from opwright_std.dropout import DROPOUT, dropout
+from opwright_std.philox import random_uniform, random_words
+from opwright_std.random import NORMAL, UNIFORM, normal, uniform
+
+STEP = np.array([3], np.int64)
+
+
+def draw(kernel: Any, definition: Any, **attrs: Any) -> Any:
+    return call(kernel, definition, {"step": [STEP]}, attrs)["out"][0]
+
+
+def test_uniform_scales_and_shifts_in_its_own_dtype() -> None:
+    out = draw(uniform, UNIFORM, shape=[2, 3], min=-0.3, max=0.7, seed=9, stream=4, dtype="float32")
+    numbers = random_uniform(6, np.dtype("float32"), 9, 4, STEP)
+    expected = numbers * np.float32(1.0) + np.float32(-0.3)
+    assert out.dtype == np.float32
+    assert out.tolist() == expected.reshape(2, 3).tolist()
+
+
+def test_normal_scales_and_shifts_in_its_own_dtype() -> None:
+    out = draw(normal, NORMAL, shape=[5], mean=2.0, std=0.1, seed=9, stream=4, dtype="float64")
+    numbers = random_normal(5, np.dtype("float64"), 9, 4, STEP)
+    assert out.tolist() == (numbers * 0.1 + 2.0).tolist()
+
+
+@pytest.mark.parametrize(("kernel", "definition"), [(uniform, UNIFORM), (normal, NORMAL)])
+def test_half_precision_is_single_precision_rounded_once(kernel: Any, definition: Any) -> None:
+    half = draw(kernel, definition, shape=[64], seed=1, dtype="float16")
+    single = draw(kernel, definition, shape=[64], seed=1, dtype="float32")
+    assert half.tolist() == single.astype(np.float16).tolist()
+
+
+def test_uniform_refuses_an_empty_range() -> None:
+    with pytest.raises(ValueError, match=r"uniform: min must not be above max, got min=1.0, max=0"):
+        draw(uniform, UNIFORM, shape=[1], min=1.0, max=0.0)
+
+
+def drop(x: Any, **attrs: Any) -> tuple[Any, Any]:
+    outputs = call(dropout, DROPOUT, {"x": [x], "step": [STEP]}, {"training": True, **attrs})
+    return outputs["out"][0], outputs["mask"][0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_mask_compares_the_word_of_each_element_with_the_threshold(dtype: str) -> None:
+    x = np.arange(1, 36, dtype=dtype).reshape(5, 7)
+    out, mask = drop(x, probability=0.25, seed=11, stream=2)
+    words = random_words(35, 11, 2, STEP).reshape(5, 7)
+    assert mask.tolist() == (words >= 2**30).tolist()
+    assert out.tolist() == np.where(mask, x * np.array(1 / 0.75, dtype), 0).tolist()
+
+
+def test_dropped_elements_are_zero_even_where_infinite() -> None:
+    out, mask = drop(np.full(64, np.inf, np.float32), probability=0.5, seed=1)
+    assert set(out[mask].tolist()) == {np.inf}
+    assert set(out[~mask].tolist()) == {0.0}
+
+
+def test_share_of_dropped_elements_is_the_probability() -> None:
+    n = 100_000
+    _, mask = drop(np.ones(n, np.float32), probability=0.3, seed=5)
+    assert abs((~mask).mean() - 0.3) < 5 * np.sqrt(0.3 * 0.7 / n)
+
+
+def test_mask_changes_with_the_step() -> None:
+    x = np.ones(64, np.float32)
+    attrs = {"training": True, "seed": 5}
+    masks = [
+        call(dropout, DROPOUT, {"x": [x], "step": [np.array([step])]}, attrs)["mask"][0].tolist()
+        for step in (0, 1)
+    ]
+    assert masks[0] != masks[1]

@@ -1,0 +1,25 @@
+"""A program with layers, an optimizer and one compiled step."""
+
+import numpy as np
+
+import opwright as ow
+import opwright_nn as nn
+from opwright_nn import layers
+
+with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+    x = layers.data("x", shape=[None, 1, 28, 28])
+    y = layers.data("y", shape=[None, 1], dtype="int64")
+    h = layers.fc(layers.flatten(x), size=20, activation="relu")
+    logits = layers.fc(h, size=10)
+    loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
+    nn.optimizer.Adam(1e-3).minimize(loss)
+
+scope = ow.Scope()
+ow.Network(startup.global_block()).run(scope)
+step = ow.Network(main.global_block()).compile(
+    feed=["x", "y"], fetch=[loss], device="cpu", scope=scope
+)
+images = np.random.rand(32, 1, 28, 28).astype("float32")
+labels = np.random.randint(0, 10, (32, 1))
+(value,) = step(x=images, y=labels)
+print(main)  # a person can read it

@@ -1,0 +1,119 @@
+"""The packages as a stranger gets them: wheels, a clean environment, a folder of one's own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SCRIPTS = Path(__file__).parent / "scripts"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+COST_OF_IMPORT = """
+import time
+began = time.perf_counter(); import numpy, pluggy
+between = time.perf_counter(); import opwright
+ended = time.perf_counter()
+print(between - began, ended - between)
+"""
+
+LOADED = """
+import json, sys, opwright
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def wheel_of(wheels: list[Path], name: str) -> zipfile.ZipFile:
+    [wheel] = [path for path in wheels if path.name.startswith(f"{name}-")]
+    return zipfile.ZipFile(wheel)
+
+
+def test_every_wheel_is_typed_licensed_and_holds_no_test(wheels: list[Path]) -> None:
+    for wheel in wheels:
+        names = zipfile.ZipFile(wheel).namelist()
+        package = wheel.name.split("-")[0]
+        assert f"{package}/py.typed" in names, wheel.name
+        assert [name for name in names if name.endswith("licenses/LICENSE")], wheel.name
+        assert not [name for name in names if "test" in name.lower()], wheel.name
+
+
+def test_the_core_wheel_brings_the_c_headers_and_no_sources(wheels: list[Path]) -> None:
+    names = wheel_of(wheels, "opwright").namelist()
+    assert [name for name in names if name.endswith("opwright/abi.h")]
+    assert [name for name in names if name.endswith("dlpack/dlpack.h")]
+    assert not [name for name in names if name.endswith((".cc", "CMakeLists.txt"))]
+
+
+def test_the_plugins_are_found_and_sound(environment: Any) -> None:
+    listed = json.loads(environment.run("opwright", "plugins", "--json"))
+    text = json.dumps(listed)
+    assert "opwright-std" in text
+    assert "Traceback" not in text
+    again = json.loads(environment.run("opwright", "plugins", "--json"))
+    assert again == listed, "the index of plugins changes what is listed"
+
+
+def test_import_opwright_imports_no_plugin(environment: Any) -> None:
+    modules = json.loads(environment.python(LOADED))
+    plugins = [name for name in modules if name.split(".")[0].startswith("opwright_")]
+    assert plugins == []
+    assert "google.protobuf" not in modules
+    assert "opwright.framework_pb2" not in modules
+
+
+def test_the_cost_of_import_is_told(environment: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [environment.python(COST_OF_IMPORT).split() for _ in range(5)]
+    peers, ours = (sorted(float(run[i]) for run in runs)[2] * 1e3 for i in (0, 1))
+    with capsys.disabled():
+        print(f"\nimport numpy, pluggy: {peers:.0f} ms; import opwright beyond: {ours:.1f} ms")
+    assert ours > 0
+
+
+@pytest.mark.parametrize(
+    ("example", "says"),
+    [
+        ("train_digits.py", "accuracy"),
+        ("train_program.py", "loss"),
+        ("operators_on_arrays.py", "softmax: axis must be in [-2, 2) for a 2-d input, got axis=2"),
+    ],
+)
+def test_an_example_runs_outside_the_repository(environment: Any, example: str, says: str) -> None:
+    folder = environment.folder / "examples"
+    shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("plugins"), dirs_exist_ok=True)
+    assert says in environment.run("python", "-W", "error", folder / example)
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("model.py", "0."),
+        ("program.py", "fc_0_w_param"),
+        ("arrays.py", "clip(x, *, min=-inf, max=inf)"),
+    ],
+)
+def test_what_people_will_write_runs_as_they_write_it(
+    environment: Any, script: str, says: str
+) -> None:
+    folder = environment.folder / "scripts"
+    shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True)
+    assert says in environment.run("python", "-W", "error", folder / script)
+
+
+def test_a_strangers_package_serves_after_plain_pip(environment: Any) -> None:
+    source = environment.folder / "opwright-acme"
+    shutil.copytree(EXAMPLES / "plugins" / "opwright-acme", source)
+    environment.install(source)
+    assert "opwright-acme" in environment.run("opwright", "plugins")
+    code = "import numpy as np, opwright as ow; print(ow.ops.acme.swish(np.ones(2), beta=2.0))"
+    assert environment.python(code).strip() == "[0.88079708 0.88079708]"
+    environment.install("pytest")
+    environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", source / "tests")
+    environment.run("pip", "uninstall", "--yes", "--quiet", "opwright-acme")
+    assert "opwright-acme" not in environment.run("opwright", "plugins")

@@ -1,0 +1,55 @@
+"""The repository's files: their length, what they name, and the layers between the packages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHECKER = ROOT / ".ci" / "check_files.py"
+
+
+def check(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CHECKER), str(root)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_files_are_short_and_name_no_machine() -> None:
+    done = check(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "finding"),
+    [
+        ("long.py", "pass\n" * 401, "long.py: at most 400 lines a file, got 401"),
+        ("place.py", "DATA = '/" + "root/data'\n", "place.py:1: names a folder of one machine"),
+        ("mark.cc", "// TO" + "DO: finish\n", "mark.cc:1: a mark that says unfinished"),
+        ("space.md", "word \n", "space.md:1: white space at the end"),
+        ("end.md", "word", "end.md: no newline"),
+    ],
+)
+def test_a_file_that_breaks_a_rule_is_named(
+    tmp_path: Path, name: str, text: str, finding: str
+) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / name).write_text(text)
+    done = check(tmp_path)
+    assert done.returncode == 1
+    assert finding in done.stdout
+
+
+def test_the_import_layers_hold() -> None:
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-logo", "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_package_is_licensed_and_has_a_scope() -> None:
+    for package in [ROOT / "core", *sorted((ROOT / "plugins").iterdir())]:
+        if (package / "pyproject.toml").exists():
+            assert 'license = "Apache-2.0"' in (package / "pyproject.toml").read_text()
+            assert "## Scope" in (package / "README.md").read_text(), f"{package.name}/README.md"
