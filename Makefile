@@ -6,10 +6,11 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-PACKAGES := core plugins/std plugins/nn
+PACKAGES := core plugins/std plugins/cpu plugins/nn
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-NATIVE := $(shell find core/native core/include -type f 2>/dev/null) $(wildcard core/CMakeLists.txt)
-NATIVE_STYLE := $(shell find core/native core/include/opwright tests examples/plugins -type f \
+NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
+	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
+NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native tests examples/plugins -type f \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help

@@ -1,0 +1,17 @@
+// One function, compiled for several instruction sets; the loader picks the best one at run time.
+#ifndef OPWRIGHT_CPU_COMMON_CLONES_H_
+#define OPWRIGHT_CPU_COMMON_CLONES_H_
+
+// For functions that hold a whole loop: what they call in it must be inlined into them
+// (OPWRIGHT_CPU_INLINE), or it is compiled for the oldest instruction set. The body of an OpenMP
+// region is a function of its own, so regions stand around such functions, never inside them.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define OPWRIGHT_CPU_CLONES \
+  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define OPWRIGHT_CPU_CLONES
+#endif
+
+#define OPWRIGHT_CPU_INLINE inline __attribute__((always_inline))
+
+#endif  // OPWRIGHT_CPU_COMMON_CLONES_H_

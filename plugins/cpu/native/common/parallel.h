@@ -1,0 +1,71 @@
+// Loops over threads. The count comes from the plan; nothing here asks OpenMP for one.
+#ifndef OPWRIGHT_CPU_COMMON_PARALLEL_H_
+#define OPWRIGHT_CPU_COMMON_PARALLEL_H_
+
+#include <omp.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include <opwright/sdk/status.hpp>
+
+namespace opwright_cpu {
+
+// Elements of a simple loop below which a second thread costs more than it saves: to wake it and
+// wait for it takes a few microseconds.
+constexpr int64_t kElementGrain = 32768;
+
+namespace detail {
+
+// GNU's OpenMP hangs in a child of fork, whose threads are gone: there everything runs in one.
+OPWRIGHT_LOCAL inline bool& IsForkedChild() {
+  static bool forked = [] {
+    pthread_atfork(nullptr, nullptr, [] { IsForkedChild() = true; });
+    return false;
+  }();
+  return forked;
+}
+
+}  // namespace detail
+
+// The part [begin, end) of n things that is thread's of n_threads; parts begin at multiples of
+// `step`.
+struct Part {
+  int64_t begin;
+  int64_t end;
+};
+
+inline Part PartOf(int64_t n, int64_t step, int32_t thread, int32_t n_threads) {
+  const int64_t blocks = (n + step - 1) / step;
+  const int64_t begin = blocks * thread / n_threads * step;
+  const int64_t end = blocks * (thread + 1) / n_threads * step;
+  return Part{std::min(begin, n), std::min(end, n)};
+}
+
+// Calls function(thread, n_threads) in each of n_threads threads. It must not throw.
+template <typename Function>
+void Parallel(int32_t n_threads, const Function& function) {
+  if (n_threads <= 1 || detail::IsForkedChild()) {
+    function(0, 1);
+    return;
+  }
+#pragma omp parallel num_threads(n_threads)
+  function(static_cast<int32_t>(omp_get_thread_num()), static_cast<int32_t>(omp_get_num_threads()));
+}
+
+// Calls function(begin, end) on parts of [0, n), each of at least `grain` and a multiple of `step`.
+template <typename Function>
+void ParallelFor(int32_t n_threads, int64_t n, int64_t grain, int64_t step,
+                 const Function& function) {
+  const int64_t most = std::max<int64_t>(1, n / std::max<int64_t>(grain, 1));
+  const auto count = static_cast<int32_t>(std::min<int64_t>(n_threads, most));
+  Parallel(count, [&](int32_t thread, int32_t threads) {
+    const Part part = PartOf(n, step, thread, threads);
+    if (part.begin < part.end) function(part.begin, part.end);
+  });
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_COMMON_PARALLEL_H_
