@@ -1,0 +1,121 @@
+// How far the elementary functions are from the exact values, in units in the last place, over a
+// dense sweep and every edge. Prints the errors and fails where one is above its bound.
+#include <opwright/functors.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+namespace functors = opwright::functors;
+
+constexpr double kWrong = 1e30;  // infinite or NaN where it should not be, or the reverse
+
+template <typename T>
+double UlpsBetween(T got, long double exact) {
+  using Limits = std::numeric_limits<T>;
+  if (std::isnan(exact)) return std::isnan(got) ? 0 : kWrong;
+  const T rounded = static_cast<T>(exact);
+  if (std::isinf(rounded)) return got == rounded ? 0 : kWrong;
+  if (!std::isfinite(got)) return kWrong;
+  int exponent = 0;
+  std::frexp(rounded, &exponent);
+  const int last = std::max(exponent, Limits::min_exponent) - Limits::digits;
+  return static_cast<double>(std::fabs(static_cast<long double>(got) - exact) /
+                             std::ldexp(1.0L, last));
+}
+
+template <typename T>
+std::vector<T> MakeSweep() {
+  using Limits = std::numeric_limits<T>;
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  std::vector<T> sweep = {T(0),
+                          T(-0.0),
+                          T(1),
+                          T(-1),
+                          Limits::max(),
+                          -Limits::max(),
+                          Limits::min(),
+                          -Limits::min(),
+                          Limits::infinity(),
+                          -Limits::infinity(),
+                          Limits::denorm_min(),
+                          -Limits::denorm_min(),
+                          Limits::quiet_NaN(),
+                          T(0.75),
+                          T(88.72283),
+                          T(88.72284),
+                          T(709.782712893384),
+                          T(709.7827128933841),
+                          T(-87.5),
+                          T(-103.5),
+                          T(-708.5),
+                          T(-745.1)};
+  std::mt19937_64 random(20);
+  for (int i = 0; i < 200000; ++i) {  // any bits: all exponents, denormals, NaN
+    const Bits bits = static_cast<Bits>(random());
+    T x;
+    std::memcpy(&x, &bits, sizeof(x));
+    sweep.push_back(x);
+  }
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (double range : {1e-3, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 105.0, 750.0}) {
+    for (int i = 0; i < 60000; ++i) sweep.push_back(static_cast<T>(uniform(random) * range));
+  }
+  for (int i = 0; i < 60000; ++i) sweep.push_back(static_cast<T>(1 + uniform(random) * 1e-3));
+  return sweep;
+}
+
+bool all_within = true;
+
+template <typename T, typename Function, typename Exact>
+void Check(const char* name, double bound, const std::vector<T>& sweep, const Function& function,
+           const Exact& exact) {
+  double worst = 0;
+  T at = 0;
+  for (T x : sweep) {
+    const double error = UlpsBetween<T>(function(x), exact(static_cast<long double>(x)));
+    if (error > worst) {
+      worst = error;
+      at = x;
+    }
+  }
+  const bool within = worst <= bound;
+  all_within = all_within && within;
+  std::printf("%s %s: %.3f ulp at %.17g, bound %.1f%s\n", name,
+              sizeof(T) == sizeof(float) ? "float" : "double", worst, static_cast<double>(at),
+              bound, within ? "" : "  FAILED");
+}
+
+long double ExactSigmoid(long double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+
+template <typename T>
+void CheckAll() {
+  using Wide = long double;
+  const std::vector<T> sweep = MakeSweep<T>();
+  Check("Exp", 1.1, sweep, functors::Exp<T>, [](Wide x) { return std::exp(x); });
+  Check("Expm1", 2, sweep, functors::Expm1<T>, [](Wide x) { return std::expm1(x); });
+  Check("Log", 1.1, sweep, functors::Log<T>, [](Wide x) { return std::log(x); });
+  Check("Log1p", 1.1, sweep, functors::Log1p<T>, [](Wide x) { return std::log1p(x); });
+  Check("Sqrt", 0.5, sweep, functors::Sqrt<T>, [](Wide x) { return std::sqrt(x); });
+  Check("Tanh", 3, sweep, functors::Tanh<T>, [](Wide x) { return std::tanh(x); });
+  Check("Sigmoid", 3, sweep, functors::Sigmoid<T>, ExactSigmoid);
+  Check("Erf", 3, sweep, functors::Erf<T>, [](Wide x) { return std::erf(x); });
+  Check("Erfc", 4.5, sweep, functors::Erfc<T>, [](Wide x) { return std::erfc(x); });
+}
+
+}  // namespace
+
+int main() {
+  CheckAll<float>();
+  CheckAll<double>();
+  return all_within ? 0 : 1;
+}
