@@ -93,6 +93,7 @@ ROWS: tuple[Row, ...] = (
     # Shape and movement
     Row("reshape", "reshape", ANY, "out=x"),
     helper("reshape", "reshape_like", ANY, "out=x"),
+    Row("flatten", "flatten", ANY, "out=x"),
     Row("squeeze", "squeeze unsqueeze", ANY, "out=x"),
     Row("transpose", "transpose", ANY),
     Row("concat", "concat", ANY),
@@ -124,6 +125,14 @@ ROWS: tuple[Row, ...] = (
     # Neural network
     Row("embedding", "embedding"),
     gradient("embedding", "embedding"),
+    Row("conv2d", "conv2d", WIDE),
+    gradient("conv2d", "conv2d", WIDE),
+    Row("max_pool2d", "max_pool2d", WIDE),
+    gradient("max_pool2d", "max_pool2d", WIDE),
+    Row("avg_pool2d", "avg_pool2d", WIDE),
+    gradient("avg_pool2d", "avg_pool2d", WIDE),
+    Row("adaptive_avg_pool2d", "adaptive_avg_pool2d", WIDE),
+    gradient("adaptive_avg_pool2d", "adaptive_avg_pool2d", WIDE),
     Row("dropout", "dropout", FLOAT, "out=x"),
     gradient("dropout", "dropout", reuse="x_grad=out_grad"),
     Row("softmax", "softmax", WIDE, "out=x"),

@@ -1,0 +1,90 @@
+"""Maximum pooling: the greatest element of each window that slides over images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, grad_op
+
+from .dtypes import FLOATS, Array
+from .windows import (
+    Ints,
+    add_pool_attrs,
+    axes_of,
+    channels_first,
+    image_dims,
+    infer_pooled,
+    over_taps,
+    set_images,
+)
+
+_MAX_PLANE = 2**31 - 1
+
+
+def max_pool2d(
+    x: Array,
+    out: Array,
+    index: Array,
+    *,
+    kernel: Ints,
+    strides: Ints,
+    paddings: Ints,
+    ceil_mode: bool,
+    data_format: str,
+) -> None:
+    images, best = channels_first(x, data_format), channels_first(out, data_format)
+    places = channels_first(index, data_format)
+    positions = np.arange(images.shape[2] * images.shape[3], dtype=index.dtype)
+    positions = positions.reshape(1, 1, *images.shape[2:])
+    best[...] = -np.inf
+    places[...] = -1
+    for windows, elements in over_taps(*axes_of(images, best, kernel, strides or kernel, paddings)):
+        new, old = images[elements], best[windows]
+        # The first of equals stays, NaN counts as greater than every number: as in numpy.argmax.
+        better = (new > old) | (np.isnan(new) & ~np.isnan(old)) | (places[windows] < 0)
+        np.copyto(old, new, where=better)
+        np.copyto(places[windows], positions[elements], where=better)
+
+
+def max_pool2d_grad(
+    index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object
+) -> None:
+    places, slopes = channels_first(index, data_format), channels_first(out_grad, data_format)
+    result = channels_first(x_grad, data_format)
+    plane = result.shape[2] * result.shape[3]
+    n_planes = result.shape[0] * result.shape[1]
+    flat = places.astype(np.int64) + (np.arange(n_planes) * plane).reshape(*places.shape[:2], 1, 1)
+    sums = np.bincount(flat.reshape(-1), slopes.reshape(-1), minlength=n_planes * plane)
+    result[...] = sums.reshape(result.shape)
+
+
+def _max_pool2d_shape(ctx: InferContext) -> None:
+    _, _, height, width = image_dims(ctx)
+    if min(height, width) > 0 and height * width > _MAX_PLANE:
+        ctx.fail(f"x must have at most {_MAX_PLANE} elements in a plane, got {height} x {width}")
+    n, channels, *pooled = infer_pooled(ctx)
+    for slot in ("out", "index"):
+        set_images(ctx, slot, n, channels, pooled)
+
+
+MAX_POOL2D = add_pool_attrs(
+    OpMaker("max_pool2d")
+    .add_comment(
+        "Maximum pooling, out[n, c, i, j] = the greatest element of x[n, c] in window i, j; "
+        "padding is never the greatest. Of equal elements the first in row-major order is taken, "
+        "and gets the gradient. NaN counts as greater than every number, as in numpy.argmax."
+    )
+    .add_input("x", "float images, [n, channels, height, width] or as data_format says")
+    .dtypes(*FLOATS)
+    .add_output("out", "one element a window, dtype of x")
+    .same_dtype_as("x")
+    .add_output(
+        "index", "shape of out: where the maximum was, row * width + column, the same for NHWC"
+    )
+    .dtypes("int32")
+    .as_intermediate()
+).build(
+    infer_shape=_max_pool2d_shape,
+    # Half the size of an int64, a quarter of what keeping x would take for windows of 2 x 2.
+    gradient=grad_op("max_pool2d_grad", needs=["index"]),
+)
