@@ -153,7 +153,8 @@ class Network:
         scope : Scope, optional
             Holds the persistable variables; default: the default scope.
         passes : sequence of str, optional
-            Names of the only passes to run; default: all.
+            Names of the only passes to run, ``[]`` for none; or, each with a ``-`` before it, of
+            those to leave out. Default: all run.
         fallback : str, optional
             ``"cpu"`` lets operators without a kernel for the device run on the host.
         fetch_device : bool

@@ -8,7 +8,7 @@ import pytest
 
 from .test_isolation import KERNEL_HOOK, OP_HOOK
 
-COMMANDS = ("plugins", "ops", "kernels", "explain", "doctor")
+COMMANDS = ("plugins", "ops", "kernels", "passes", "explain", "doctor")
 
 
 def table(text):
@@ -46,6 +46,18 @@ def test_operators_are_listed_without_importing_them(site):
         ("acme.helper", True),
         ("acme.swish", False),
     ]
+
+
+def test_passes_are_listed_in_the_order_in_which_they_run(site):
+    hook = "import opwright.plugin as plugin\n\n@plugin.hookimpl\ndef opwright_passes(registry):\n"
+    hook += "    registry.add('late', phase='layout', function='not_there:f', device='cuda')\n"
+    hook += "    registry.add('early', phase='fuse', function='not_there:f')\n"
+    site.add("acme", hook)
+    rows = table(site.command("passes").stdout)
+    assert rows[1] == ["early", "fuse", "*", "opwright-acme", "1.0"]
+    assert rows[2] == ["late", "layout", "cuda", "opwright-acme", "1.0"]
+    (only,) = json.loads(site.command("passes", "--json", "--device", "cpu").stdout)
+    assert (only["name"], only["package"]["plugin"]) == ("early", "acme")
 
 
 def test_an_operator_is_shown_as_a_page(site):

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "plugins": "list the installed plugins and what came of them",
     "ops": "list the operators, or show one as a page",
     "kernels": "list the kernels by operator, device and dtype",
+    "passes": "list the passes that rewrite a plan, in the order in which they run",
     "explain": "say which kernel serves an operator, and why",
     "doctor": "find what is broken, and the command that helps",
 }

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opwright import vocabulary
-from opwright.errors import FeedError, OpwrightError, ProgramError, ShapeError
+from opwright.errors import FeedError, OpwrightError, ProgramError
 from opwright.lowering.control import lower_control
 from opwright.lowering.expand import open_composite
 from opwright.lowering.graph import (
@@ -28,8 +28,9 @@ from opwright.lowering.graph import (
     new_value,
     read_metas,
 )
+from opwright.lowering.making import infer_op
 from opwright.lowering.select import find_kernel
-from opwright.lowering.signature import Signature, attrs_key
+from opwright.lowering.signature import Signature
 from opwright.meta import Meta
 from opwright.names import hint
 
@@ -50,13 +51,12 @@ class GraphBuilder:
     def __init__(self, request: LowerRequest) -> None:
         self.request = request
         written = frozenset(n for op in request.ops for names in op.outputs.values() for n in names)
-        self.graph = Graph(request.device, request.keep_all, written)
+        self.graph = Graph(request, written)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
         self._lasting = request.lasting
         self._keep_all = request.keep_all
         self._persistables: dict[str, Buffer] = {}
-        self._signatures: dict[tuple[Any, ...], Signature] = {}
         self._advance = request.advance_step
 
     def build(self) -> Graph:
@@ -110,7 +110,7 @@ class GraphBuilder:
             attrs = self._seed(attrs)
         op = LoweredOp(definition, values, attrs, index)
         if definition.control is None:
-            op.signature = self._infer(op, tuple([len(slot) for slot in names]))
+            op.signature = infer_op(self.graph, op, tuple([len(slot) for slot in names]))
         else:
             outs = lower_control(op, definition.control, self.request)
             op.signature = Signature(definition, read_metas(op), outs, attrs)
@@ -120,18 +120,6 @@ class GraphBuilder:
             return None
         self.graph.ops.append(op)
         return op
-
-    def _infer(self, op: LoweredOp, counts: tuple[int, ...]) -> Signature:
-        """Infer the outputs; of equal operators, as in the layers of a deep network, only once."""
-        metas = read_metas(op)
-        key = (op.type, metas, counts, attrs_key(op.attrs))
-        signature = self._signatures.get(key)
-        if signature is None:
-            outputs = op.definition.infer(metas, op.attrs, counts)
-            _check_known(op, outputs)
-            signature = Signature(op.definition, metas, outputs, op.attrs)
-            self._signatures[key] = signature
-        return signature
 
     def _write_outputs(
         self,
@@ -296,19 +284,6 @@ class GraphBuilder:
             if buffer.external is not None:
                 metas[name] = buffer.external.meta
         return metas
-
-
-def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
-    """Inputs are known here, so outputs must be, unless the operator says that values decide."""
-    if op.definition.proto.dynamic_output:
-        return
-    for slot, metas in zip(op.definition.proto.outputs, outputs, strict=True):
-        for meta in metas:
-            if -1 in meta.shape:
-                raise ShapeError(
-                    f"{op.type}: infer_shape must know {slot.name!r} where all inputs are known, "
-                    f"got {meta}; mend it, or declare dynamic_output()"
-                )
 
 
 class _Rest:

@@ -2,13 +2,14 @@
 
 Names of a program are mutable; here each write of a name makes a new `Value`. Two values that are
 one memory (``param`` and ``param_out``) share a `Buffer`. The order of `Graph.ops` is the order of
-the program, and a pass keeps the order of reads and writes of every buffer.
+the program, and a pass keeps the order of reads and writes of every buffer. How a pass is written:
+`opwright.rewriting`.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.definition import OpDefinition
@@ -18,7 +19,10 @@ from opwright.proto import OpProto, VarProto
 
 if TYPE_CHECKING:
     from opwright.kernel import KernelEntry
+    from opwright.lowering.edit import Edit
     from opwright.lowering.plan import LoweredPlan
+    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.uses import Uses
 
 HOST = "cpu"
 """The device that core itself has: ordinary memory, where feeds come from and fetches go."""
@@ -88,15 +92,20 @@ class Buffer:
 
 
 class Value:
-    """One version of one variable: written once, by ``op`` (None: given from outside)."""
+    """One version of one variable: written once, by ``op`` (None: given from outside).
 
-    __slots__ = ("buffer", "id", "meta", "name", "op", "shape_id")
+    ``source`` is None but for a view: there it is the value whose data this one shows in another
+    shape. Nobody writes a view.
+    """
+
+    __slots__ = ("buffer", "id", "meta", "name", "op", "shape_id", "source")
 
     def __init__(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None = None) -> None:
         self.name = name
         self.meta = meta
         self.buffer = buffer
         self.op = op
+        self.source: Value | None = None
         self.id = -1
         self.shape_id = -1
 
@@ -214,6 +223,8 @@ class Graph:
 
     Attributes
     ----------
+    request : LowerRequest
+        What the graph was built for.
     device : str
         Device type that the plan runs on.
     ops : list of LoweredOp
@@ -228,6 +239,8 @@ class Graph:
         turn of a loop.
     fetches : list of Value
         The fetched values in order, once sinks are placed.
+    signatures : dict
+        What equal operators share, by type, metas and attributes.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     keep_all : bool
@@ -235,6 +248,7 @@ class Graph:
     """
 
     __slots__ = (
+        "_uses",
         "continuation",
         "device",
         "feeds",
@@ -243,37 +257,106 @@ class Graph:
         "keeps",
         "ops",
         "prepare_s",
+        "request",
+        "signatures",
         "sinks",
         "written_names",
     )
 
-    def __init__(
-        self, device: str, keep_all: bool = False, written_names: frozenset[str] = frozenset()
-    ) -> None:
-        self.device = device
-        self.keep_all = keep_all
+    def __init__(self, request: LowerRequest, written_names: frozenset[str] = frozenset()) -> None:
+        self.request = request
+        self.device = request.device
+        self.keep_all = request.keep_all
         self.written_names = written_names
         self.ops: list[LoweredOp] = []
         self.feeds: dict[str, Value] = {}
         self.sinks: list[tuple[Value, External]] = []
         self.keeps: list[Value] = []
         self.fetches: list[Value] = []
+        self.signatures: dict[tuple[Any, ...], Signature] = {}
         self.prepare_s = 0.0
         self.continuation: Continuation | None = None
+        self._uses: Uses | None = None
 
-    def use_counts(self) -> dict[Value, int]:
-        """How often the data of each value is read, by operators, sinks and continuations."""
-        counts: dict[Value, int] = {}
-        for value in self._all_reads():
-            counts[value] = counts.get(value, 0) + 1
-        return counts
+    def definition(self, op_type: str) -> OpDefinition | None:
+        """Return the definition of an operator, or None where no plugin brings it."""
+        return self.request.context.ops.find(op_type)
 
-    def _all_reads(self) -> Iterable[Value]:
-        for op in self.ops:
-            yield from op.data_reads()
-        for value, _ in self.sinks:
-            yield value
-        yield from self.keeps
+    def of_type(self, *types: str) -> list[LoweredOp]:
+        """Return the operators of these types, in order."""
+        return [op for op in self.ops if op.type in types]
+
+    def value(self, name: str, meta: Meta) -> Value:
+        """Return a new value in memory of its own; ``name`` serves messages only."""
+        return new_value(name, meta)
+
+    def view(self, source: Value, meta: Meta) -> Value:
+        """Return the data of ``source`` in another shape, without a copy.
+
+        Raises
+        ------
+        ShapeError
+            Where the dtype or the number of elements differs.
+        """
+        from opwright.lowering.making import view_value  # it needs this module
+
+        return view_value(source, meta)
+
+    def make(
+        self,
+        operator: OpDefinition | str,
+        inputs: Mapping[str, Value | Sequence[Value]],
+        outputs: Mapping[str, Value | Sequence[Value]],
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        like: LoweredOp,
+    ) -> LoweredOp:
+        """Return a new operator, checked against its definition; `edit` puts it into the graph.
+
+        Parameters
+        ----------
+        operator : OpDefinition or str
+        inputs, outputs : mapping of str to Value or sequence of Value
+            By slot; absent slots are left out. Outputs may be values that other operators write
+            so far: so a fetch or a persistable stays what it is.
+        attrs : mapping, optional
+            Missing ones are filled with their defaults.
+        like : LoweredOp
+            The operator of the program that errors name.
+
+        Raises
+        ------
+        OpwrightError
+            Where operator, slots, attributes, dtypes or shapes are wrong, or an output that must
+            lie in the memory of an input does not.
+        """
+        from opwright.lowering.making import make_op  # it needs this module
+
+        return make_op(self, operator, inputs, outputs, attrs or {}, like)
+
+    def has_kernel(self, op: LoweredOp) -> bool:
+        """Whether the plan's device has a kernel that accepts ``op``; it is chosen then."""
+        from opwright.lowering.select import find_kernel  # it needs this module
+
+        return find_kernel(op, self, self.request)
+
+    def uses(self) -> Uses:
+        """Return who reads and writes what, as the graph is now; kept until it changes."""
+        from opwright.lowering.uses import Uses  # it needs this module
+
+        if self._uses is None:
+            self._uses = Uses(self)
+        return self._uses
+
+    def edit(self) -> Edit:
+        """Return a collection of changes, each checked when it is asked for, applied at once."""
+        from opwright.lowering.edit import Edit  # it needs this module
+
+        return Edit(self)
+
+    def forget_uses(self) -> None:
+        """Have `uses` look again, after ``ops`` was changed by hand."""
+        self._uses = None
 
 
 def new_value(name: str, meta: Meta, op: LoweredOp | None = None) -> Value:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from opwright.discovery import Settings
 from opwright.errors import PluginError
 from opwright.lowering.graph import Graph, LoweredOp, Role, Value
+from opwright.lowering.verify import find_fault, last_writes
 from opwright.names import hint
 
 if TYPE_CHECKING:
+    from opwright.lowering.graph import Buffer
     from opwright.lowering.request import LowerRequest
     from opwright.registry import PassEntry
 
@@ -16,32 +20,74 @@ if TYPE_CHECKING:
 def run_passes(graph: Graph, request: LowerRequest, phases: tuple[str, ...]) -> None:
     """Run the passes of ``phases`` that the request allows, each over the whole graph.
 
+    After a pass that changed the list of operators the graph is verified, with OPWRIGHT_STRICT=1
+    after every pass: a graph that lost a value is an error here, not a wrong number later.
+
     Raises
     ------
     PluginError
-        If the request names an unknown pass, or a pass fails.
+        If the request names an unknown pass, or a pass fails or leaves the graph inconsistent.
     """
     if graph.keep_all:
         return
-    registry = request.context.passes
-    if request.passes is not None:
-        _check_names(request.passes, registry.names())
-    for entry in registry.of_phases(phases, graph.device):
-        if request.passes is None or entry.name in request.passes:
-            _run_pass(entry, graph)
+    allowed = _allowed(request)
+    entries = request.context.passes.of_phases(phases, graph.device)
+    chosen = [entry for entry in entries if allowed is None or entry.name in allowed]
+    if not chosen:
+        return
+    lasting = last_writes(graph)
+    strict = Settings.from_environment().strict
+    changed = False
+    for entry in chosen:
+        changed |= _run_pass(entry, graph, lasting, strict)
+    if changed:
+        remove_dead_ops(graph)
+        graph.forget_uses()
 
 
-def _run_pass(entry: PassEntry, graph: Graph) -> None:
+def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], strict: bool) -> bool:
+    """Run one pass, and tell whether the graph may have changed."""
+    before = list(graph.ops)
     try:
         entry.load()(graph)
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: "
-            f"{type(error).__name__}: {error}; leave it out with passes=[...]"
+            f"{type(error).__name__}: {error}; {_switch_off(entry)}"
         ) from error
+    if graph.ops == before and not strict:
+        return False
+    graph.forget_uses()
+    fault = find_fault(graph, lasting)
+    if fault is not None:
+        raise PluginError(
+            f"pass {entry.name!r} of {entry.package.label} must leave every value readable, got a "
+            f"graph where {fault}; {_switch_off(entry)}"
+        )
+    return True
 
 
-def _check_names(names: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _switch_off(entry: PassEntry) -> str:
+    return f"leave it out with passes=['-{entry.name}']"
+
+
+def _allowed(request: LowerRequest) -> frozenset[str] | None:
+    """The names of the passes to run; None for all."""
+    given = request.passes
+    if given is None:
+        return None
+    known = request.context.passes.names()
+    left_out = [name[1:] for name in given if name.startswith("-")]
+    if left_out and len(left_out) < len(given):
+        raise PluginError(
+            f"passes: must name the only passes to run, or those to leave out, got {list(given)}; "
+            "give one or the other"
+        )
+    _check_names(left_out or given, known)
+    return frozenset(known) - frozenset(left_out) if left_out else frozenset(given)
+
+
+def _check_names(names: Sequence[str], known: tuple[str, ...]) -> None:
     for name in names:
         if name not in known:
             raise PluginError(f"passes: unknown pass, got {name!r}{hint(name, known)}")

@@ -45,7 +45,7 @@ class LowerRequest:
     fallback : str or None
         "cpu" allows an operator without a kernel to run on the host.
     passes : tuple of str or None
-        Names of the passes to run; None runs all.
+        Names of the passes to run, or of those to leave out, as ``"-name"``; None runs all.
     fetch_device : bool
         Fetches stay on the device instead of being copied to the host.
     keep_all : bool

@@ -141,9 +141,13 @@ class PassRegistry:
             raise RegistrationError(f"{name}: no pass of this name is registered{known}")
         return entry
 
-    def names(self) -> tuple[str, ...]:
+    def entries(self) -> tuple[PassEntry, ...]:
         """Return every pass, in the order in which they run."""
-        return tuple(entry.name for phase in PHASES for entry in self._in_phase(phase))
+        return tuple(entry for phase in PHASES for entry in self._in_phase(phase))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the name of every pass, in the order in which they run."""
+        return tuple(entry.name for entry in self.entries())
 
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.

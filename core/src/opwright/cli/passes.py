@@ -1,0 +1,35 @@
+"""``opwright passes``: what rewrites the operators of a plan, and whose it is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from opwright.context import current_context
+from opwright.tables import align
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the list can be narrowed by."""
+    parser.add_argument("--device", help="only passes that run for this device")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table; no pass is imported."""
+    context = current_context()
+    entries = context.passes.entries()
+    if args.device is not None:
+        entries = tuple(entry for entry in entries if entry.device in {args.device, "*"})
+    if args.json:
+        fields = [
+            {"name": e.name, "phase": e.phase, "device": e.device, "package": e.package._asdict()}
+            for e in entries
+        ]
+        print(json.dumps(fields, indent=2))
+        return 0
+    rows = [(entry.name, entry.phase, entry.device, entry.package.label) for entry in entries]
+    print("\n".join(align([("pass", "phase", "device", "distribution"), *rows], indent="")))
+    print(f"{len(rows)} passes; to leave one out: compile(passes=['-NAME'])")
+    for line in context.report.lines():
+        print(line)
+    return 0

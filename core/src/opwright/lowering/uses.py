@@ -1,0 +1,129 @@
+"""Who reads and writes what in a graph, and at which positions: what passes ask before they act."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opwright.lowering.graph import Buffer, Graph, LoweredOp, Value
+
+OUTSIDE = -1
+"""The position at which given values were written: before the first operator."""
+
+
+class Uses:
+    """Reads and writes of one graph, as it was when this was made.
+
+    Only reads of data count: an operator that wants a value's shape, or writes over it, does not
+    keep it alive.
+
+    Attributes
+    ----------
+    position : dict of LoweredOp to int
+        Places in ``graph.ops``.
+    written_at : dict of Value to int
+        Where a value is written; a value that is given from outside is left out.
+    """
+
+    __slots__ = ("_lasting", "_readers", "_reads", "_writes", "position", "written_at")
+
+    def __init__(self, graph: Graph) -> None:
+        self.position: dict[LoweredOp, int] = {}
+        self.written_at: dict[Value, int] = {}
+        self._readers: dict[Value, list[LoweredOp]] = {}
+        self._reads: dict[Buffer, list[int]] = {}
+        self._writes: dict[Buffer, list[int]] = {}
+        self._lasting = {_own(value) for value, _ in graph.sinks}
+        self._lasting.update(map(_own, graph.keeps))
+        self._lasting.update(map(_own, graph.fetches))
+        for position, op in enumerate(graph.ops):
+            self.position[op] = position
+            self._enter(op, position)
+
+    def _enter(self, op: LoweredOp, position: int) -> None:
+        for value in op.data_reads():
+            readers = self._readers.setdefault(value, [])
+            if not readers or readers[-1] is not op:
+                readers.append(op)
+                self._reads.setdefault(value.buffer, []).append(position)
+            if value.source is not None:
+                self._enter_source(value.source, op)
+        for values in op.outputs:
+            for value in values:
+                self.written_at[value] = position
+                self._writes.setdefault(value.buffer, []).append(position)
+
+    def _enter_source(self, source: Value, op: LoweredOp) -> None:
+        readers = self._readers.setdefault(source, [])
+        if not readers or readers[-1] is not op:
+            readers.append(op)
+
+    def readers(self, value: Value) -> tuple[LoweredOp, ...]:
+        """Return the operators that read the data of a value or of a view of it, in order."""
+        return tuple(self._readers.get(value, ()))
+
+    def is_visible(self, value: Value) -> bool:
+        """Whether a value is wanted beyond the operators: fetched, kept on, or left in the scope.
+
+        A version of a persistable that is overwritten later is not.
+        """
+        if _own(value) in self._lasting:
+            return True
+        if value.buffer.external is None:
+            return False
+        written = self.written_at.get(_own(value), OUTSIDE)
+        return written == OUTSIDE or written == self._writes[value.buffer][-1]
+
+    def only_reader(self, value: Value) -> LoweredOp | None:
+        """Return the one operator that reads a value which is visible nowhere else, or None."""
+        readers = self._readers.get(value, ())
+        if len(readers) != 1 or value.source is not None or self.is_visible(value):
+            return None
+        return readers[0]
+
+    def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
+        """Whether memory is read at a position between two, those of ``but`` left out."""
+        return _any_between(self._reads.get(buffer), low, high, but)
+
+    def is_written_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
+        """Whether memory is written at a position between two, those of ``but`` left out."""
+        return _any_between(self._writes.get(buffer), low, high, but)
+
+    def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
+        """Whether an operator can run where another one stands.
+
+        It may cross no write of memory that it reads, and no read or write of memory that it
+        writes. What stands at ``to`` itself is not looked at: it is what `op` is merged into.
+        """
+        low, high = sorted((self.position[op], self.position[to]))
+        for value in op.data_reads():
+            if self.is_written_between(value.buffer, low, high, ()):
+                return False
+        for value in op.writes():
+            buffer = value.buffer
+            if self.is_read_between(buffer, low, high, ()):
+                return False
+            if self.is_written_between(buffer, low, high, ()):
+                return False
+        return bool(op.outputs)  # what writes nothing has another effect, in its place
+
+    def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
+        """Whether memory holds a value just before a position, writes at ``but`` left out."""
+        begin = self.written_at.get(_own(value), OUTSIDE)
+        return begin < position and not self.is_written_between(value.buffer, begin, position, but)
+
+
+def _own(value: Value) -> Value:
+    return value.source or value
+
+
+def _any_between(positions: list[int] | None, low: int, high: int, but: Collection[int]) -> bool:
+    """Whether a sorted list has a member strictly between two numbers that is not in ``but``."""
+    if not positions:
+        return False
+    begin, end = bisect_right(positions, low), bisect_left(positions, high)
+    if not but:
+        return begin < end
+    return any(positions[i] not in but for i in range(begin, end))

@@ -1,0 +1,43 @@
+"""For the authors of passes: the graph that a pass is given, and the tools to change it.
+
+A pass is a function of a `Graph`, named in the hook ``opwright_passes``. It looks for a pattern,
+makes what takes its place, and asks an `Edit` to put it in:
+
+>>> def fuse_add_relu(graph: Graph) -> None:
+...     edit = graph.edit()
+...     for relu in graph.of_type("relu"):
+...         ((source,),) = relu.inputs
+...         add = source.op
+...         if add is None or add.type != "add":
+...             continue
+...         (x,), (y,) = add.inputs
+...         made = graph.make(
+...             "acme.add_relu", {"x": x, "y": y}, {"out": relu.outputs[0]}, like=relu
+...         )
+...         if graph.has_kernel(made):
+...             edit.fuse([add, relu], [made])
+...     edit.apply()
+
+`Edit.fuse` and `Edit.bypass` refuse what would change a result: a value that somebody else reads
+or that is fetched, memory that is overwritten in between, a pinned kernel. What a pass must not do
+is change the inputs, outputs or attributes of an operator that is in the graph already.
+"""
+
+from __future__ import annotations
+
+from opwright.lowering.edit import Edit
+from opwright.lowering.graph import Buffer, External, Graph, LoweredOp, Role, Value
+from opwright.lowering.uses import Uses
+from opwright.meta import Meta
+
+__all__ = [
+    "Graph",
+    "LoweredOp",
+    "Value",
+    "Meta",
+    "Edit",
+    "Uses",
+    "Buffer",
+    "External",
+    "Role",
+]
