@@ -284,7 +284,7 @@ def test_movement_keeps_every_element(programs):
 
 def test_flatten_of_unknown_dims_leaves_them_to_the_run(programs):
     assert layers.flatten(make_x((None, None, 4))).shape == (-1, -1)
-    assert programs[0].global_block().ops[0].attr("shape") == (0, -1)
+    assert types(programs[0]) == ["flatten"]
 
 
 @pytest.mark.parametrize(

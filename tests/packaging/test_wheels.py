@@ -81,6 +81,7 @@ def test_the_cost_of_import_is_told(environment: Any, capsys: pytest.CaptureFixt
     [
         ("train_digits.py", "accuracy"),
         ("train_program.py", "loss"),
+        ("train_convolution.py", "accuracy"),
         ("operators_on_arrays.py", "softmax: axis must be in [-2, 2) for a 2-d input, got axis=2"),
     ],
 )

@@ -9,8 +9,8 @@ from opwright_nn import layers
 with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
     x = layers.data("x", shape=[None, 1, 28, 28])
     y = layers.data("y", shape=[None, 1], dtype="int64")
-    h = layers.fc(layers.flatten(x), size=20, activation="relu")
-    logits = layers.fc(h, size=10)
+    h = layers.max_pool2d(layers.conv2d(x, filters=20, kernel=5, activation="relu"), kernel=2)
+    logits = layers.fc(layers.flatten(h), size=10)
     loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
     nn.optimizer.Adam(1e-3).minimize(loss)
 

@@ -126,6 +126,40 @@ def check_ints(who: str, name: str, value: object) -> list[int]:
     return [check_int(who, f"{name}[{i}]", item) for i, item in enumerate(value)]
 
 
+def check_pair(who: str, name: str, value: object, *, at_least: int) -> tuple[int, int]:
+    """Return two ints, for the height and for the width; one int stands for both."""
+    single = _find_int(value)
+    listed = [single, single] if single is not None else _find_ints(value)
+    rule = f"an int of at least {at_least}, or two of them, for height and width"
+    way = f"write {name}={max(at_least, 1)} or {name}=({max(at_least, 1)}, 2), for example"
+    if listed is None:
+        _raise_type(who, name, rule, value, way)
+    if len(listed) != 2 or min(listed) < at_least:
+        _raise_value(who, name, rule, value, way)
+    return listed[0], listed[1]
+
+
+def check_paddings(who: str, value: object) -> tuple[int, int, int, int] | None:
+    """Return top, bottom, left and right; None for "same", which hangs on the size of the input."""
+    rule = (
+        "'same', 'valid', an int of at least 0 for all sides, two for height and width, or four: "
+        "top, bottom, left, right"
+    )
+    way = "write paddings=1, for example"
+    if isinstance(value, str):
+        check_choice(who, "paddings", value, ("same", "valid"))
+        return None if value == "same" else (0, 0, 0, 0)
+    single = _find_int(value)
+    listed = [single] * 4 if single is not None else _find_ints(value)
+    if listed is None:
+        _raise_type(who, "paddings", rule, value, way)
+    if len(listed) == 2:
+        listed = [listed[0], listed[0], listed[1], listed[1]]
+    if len(listed) != 4 or min(listed) < 0:
+        _raise_value(who, "paddings", rule, value, way)
+    return listed[0], listed[1], listed[2], listed[3]
+
+
 def check_dtype(who: str, value: object) -> str:
     """Return the canonical name of a dtype given as a name, a NumPy dtype or a scalar type."""
     try:
@@ -166,6 +200,13 @@ def _find_int(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:  # arrays and all else that is no integer
         return None
+
+
+def _find_ints(value: object) -> list[int] | None:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return None
+    found = [_find_int(item) for item in value]
+    return None if None in found else [item for item in found if item is not None]
 
 
 def _raise_type(who: str, name: str, rule: str, value: object, way: str) -> NoReturn:

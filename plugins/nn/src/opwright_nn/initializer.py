@@ -193,8 +193,9 @@ class Kaiming(_Scaled):
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """Return how many inputs and outputs one element of a weight of this shape joins.
 
-    ``[in, out]`` is a fully connected layer's weight, ``[out, in, kernel…]`` a convolution's; a
-    weight of one axis has as many of both, one without axes 1.
+    ``[in, out]`` is a fully connected layer's weight, ``[out, in, kernel…]`` a convolution's (with
+    groups, `in` is that of one group, `out` of all); a weight of one axis has as many of both, one
+    without axes 1.
     """
     if len(shape) < 2:
         size = math.prod(shape)

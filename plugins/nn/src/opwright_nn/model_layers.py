@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import opwright as ow
 from opwright.errors import AttributeTypeError
@@ -80,6 +80,107 @@ class ModelLayers:
                 param_attr=param_attr,
                 bias_attr=bias_attr,
             )
+
+    def conv2d(
+        self,
+        input: Input,
+        filters: int,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        activation: str | None = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append a convolution over images; arguments are those of `layers.conv2d`."""
+        with self._building():
+            return layers.conv2d(
+                self._find(input, "conv2d", "input"),
+                filters,
+                kernel,
+                strides,
+                paddings,
+                dilations=dilations,
+                groups=groups,
+                bias=bias,
+                activation=activation,
+                data_format=data_format,
+                name=name,
+                param_attr=param_attr,
+                bias_attr=bias_attr,
+            )
+
+    def max_pool2d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the greatest element of each window, see `layers.max_pool2d`."""
+        with self._building():
+            return layers.max_pool2d(
+                self._find(input, "max_pool2d", "input"),
+                kernel,
+                strides,
+                paddings,
+                ceil_mode=ceil_mode,
+                data_format=data_format,
+                name=name,
+            )
+
+    def avg_pool2d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the mean of each window, see `layers.avg_pool2d`."""
+        with self._building():
+            return layers.avg_pool2d(
+                self._find(input, "avg_pool2d", "input"),
+                kernel,
+                strides,
+                paddings,
+                ceil_mode=ceil_mode,
+                count_include_pad=count_include_pad,
+                data_format=data_format,
+                name=name,
+            )
+
+    def adaptive_avg_pool2d(
+        self,
+        input: Input,
+        output_size: int | Sequence[int],
+        *,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append means of so many bins, see `layers.adaptive_avg_pool2d`."""
+        with self._building():
+            x = self._find(input, "adaptive_avg_pool2d", "input")
+            return layers.adaptive_avg_pool2d(x, output_size, data_format=data_format, name=name)
+
+    def flatten(self, input: Input, axis: int = 1, *, name: str | None = None) -> ow.Variable:
+        """Append the axes from `axis` on made one, see `layers.flatten`."""
+        with self._building():
+            return layers.flatten(self._find(input, "flatten", "input"), axis, name)
 
     def dropout(
         self, input: Input, probability: float = 0.5, *, seed: int = 0, name: str | None = None

@@ -16,6 +16,7 @@ from opwright_nn.layers.activations import (
     tanh,
 )
 from opwright_nn.layers.cond import cond
+from opwright_nn.layers.conv2d import conv2d
 from opwright_nn.layers.data import data
 from opwright_nn.layers.dropout import dropout
 from opwright_nn.layers.embedding import embedding
@@ -27,13 +28,17 @@ from opwright_nn.layers.losses import (
     softmax_with_cross_entropy,
 )
 from opwright_nn.layers.normalization import batch_norm, layer_norm
+from opwright_nn.layers.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
 from opwright_nn.layers.shapes import concat, flatten, reshape
 
 __all__ = [
     "accuracy",
+    "adaptive_avg_pool2d",
+    "avg_pool2d",
     "batch_norm",
     "concat",
     "cond",
+    "conv2d",
     "cross_entropy",
     "data",
     "dropout",
@@ -45,6 +50,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "log_softmax",
+    "max_pool2d",
     "mean",
     "relu",
     "reshape",

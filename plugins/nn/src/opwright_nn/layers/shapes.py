@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import building, checks
-from opwright_nn.layers.layer import begin, width
+from opwright_nn.layers.layer import begin
 
 
 @building.atomic
@@ -75,7 +75,6 @@ def flatten(x: ow.Variable, axis: int = 1, name: str | None = None) -> ow.Variab
         raise ShapeError(
             f"flatten: x must have at least axis={kept} axes, got {x!r}; begin at an earlier axis"
         )
-    # A known width is written as it is: -1 could not be told for a batch without rows.
-    shape = [0] * kept + [width(x.shape, kept)]
     layer = begin("flatten", name)
-    return building.append(layer.block, "reshape", {"x": x}, {"shape": shape}, name=layer.out)
+    attrs = {"start_axis": kept}
+    return building.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)

@@ -1,0 +1,141 @@
+"""conv2d: the convolution layer for images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import opwright as ow
+from opwright.errors import AttributeValueError, ShapeError
+from opwright_nn import building, checks
+from opwright_nn.deferred import Shape, ShapeRule
+from opwright_nn.initializer import Constant
+from opwright_nn.layers.images import Images
+from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
+from opwright_nn.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters import make_parameter
+
+
+@building.atomic
+def conv2d(
+    x: ow.Variable,
+    filters: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    dilations: int | Sequence[int] = 1,
+    groups: int = 1,
+    bias: bool = True,
+    activation: str | None = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``activation(x * w + b)``, w sliding over height and width of the images.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, height, width]
+        Or [n, height, width, channels], see `data_format`.
+    filters : int, at least 1
+        The channels of the output.
+    kernel : int or pair of int, at least 1
+        Height and width of the sliding window.
+    strides : int or pair of int, at least 1
+        How far it moves, down and across.
+    paddings : int, pair, four ints, "same" or "valid"
+        Zeros around the images: on all sides; above and below, left and right; or top, bottom,
+        left, right. "same" gives ``ceil(size / stride)`` windows, an odd zero going below and to
+        the right; "valid" is 0.
+    dilations : int or pair of int, at least 1
+        The distance of two elements of the window.
+    groups : int, at least 1
+        Parts into which the channels fall; as many as there are channels: depthwise.
+    bias : bool
+        Whether there is a b.
+    activation : str, optional
+        The type of any operator from ``x`` to ``out``: "relu", "sigmoid", …
+    data_format : str
+        "NCHW" or "NHWC". The weight has one layout for both.
+    name : str, optional
+        What the names of the layer's variables begin with; ``conv2d_0`` and so on by default.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For the weight ``<name>_w_param``, [filters, channels / groups, height, width], and the bias
+        ``<name>_b_param``, [filters]. By default as in `layers.fc`.
+
+    Returns
+    -------
+    Variable
+        ``<name>_out``: one pixel a window, `filters` channels; dtype of x.
+    """
+    who = "conv2d"
+    images = Images(who, x, data_format)
+    filters = checks.check_int(who, "filters", filters, at_least=1)
+    size = checks.check_pair(who, "kernel", kernel, at_least=1)
+    moves = checks.check_pair(who, "strides", strides, at_least=1)
+    zeros = checks.check_paddings(who, paddings)
+    gaps = checks.check_pair(who, "dilations", dilations, at_least=1)
+    groups = checks.check_int(who, "groups", groups, at_least=1)
+    with_bias = checks.check_bool(who, "bias", bias)
+    kind = check_activation(who, activation)
+    weights = check_param_attr(who, "param_attr", param_attr)
+    biases = check_param_attr(who, "bias_attr", bias_attr)
+    if filters % groups:
+        raise AttributeValueError(
+            f"conv2d: groups must divide filters={filters}, got {groups}; each group makes as many "
+            "channels as the others"
+        )
+    attrs = {
+        "strides": moves,
+        "paddings": images.paddings(zeros, size, moves, gaps),
+        "dilations": gaps,
+        "groups": groups,
+        "data_format": images.data_format,
+    }
+    layer = begin(who, name)
+    inputs = {
+        "x": images.variable,
+        "weight": make_parameter(
+            who,
+            f"{layer.name}_w_param",
+            weights,
+            _weight_shape(images, filters, groups, size),
+            default=weight_initializer(kind),
+            dtype=images.variable.dtype,
+        ),
+    }
+    if with_bias:
+        inputs["bias"] = _make_bias(layer.name, biases, filters, images.variable.dtype)
+    out = _append(layer, inputs, attrs, kind)
+    if out.shape is None:
+        # Whatever x turns out to be, this much is sure, and lets the next layer know its channels.
+        out.shape = images.stored(-1, filters, -1, -1)
+    return out
+
+
+def _append(
+    layer: Layer, inputs: dict[str, ow.Variable], attrs: dict[str, object], activation: str
+) -> ow.Variable:
+    if not activation:
+        return building.append(layer.block, "conv2d", inputs, attrs, name=layer.out)
+    linear = building.append(layer.block, "conv2d", inputs, attrs, prefix=f"{layer.out}/linear")
+    return building.append(layer.block, activation, {"x": linear}, name=layer.out)
+
+
+def _make_bias(layer: str, attr: ParamAttr, filters: int, dtype: str) -> ow.Variable:
+    name = f"{layer}_b_param"
+    return make_parameter("conv2d", name, attr, lambda: (filters,), default=Constant(), dtype=dtype)
+
+
+def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, int]) -> ShapeRule:
+    def rule() -> Shape:
+        channels = images.shape()[1]
+        if channels > 0 and channels % groups:
+            raise ShapeError(
+                f"conv2d: groups must divide the {channels} channels of {images.variable!r}, got "
+                f"{groups}; each group reads as many channels as the others"
+            )
+        return (filters, channels if channels < 0 else channels // groups, *kernel)
+
+    return rule

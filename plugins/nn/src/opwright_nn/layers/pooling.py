@@ -1,0 +1,139 @@
+"""Pooling: one number for each window that slides over images, or for each of so many bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import opwright as ow
+from opwright_nn import building, checks
+from opwright_nn.layers.images import Images
+from opwright_nn.layers.layer import begin
+
+
+@building.atomic
+def max_pool2d(
+    x: ow.Variable,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    ceil_mode: bool = False,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the greatest element of each window; padding is never the greatest.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, height, width]
+        Or [n, height, width, channels], see `data_format`.
+    kernel : int or pair of int, at least 1
+        Height and width of a window.
+    strides : int or pair of int, at least 1, optional
+        How far it moves, down and across; by default its own size.
+    paddings : int, pair, four ints, "same" or "valid"
+        As in `layers.conv2d`, but smaller than the window.
+    ceil_mode : bool
+        Whether a last window may stick out beyond the padding.
+    data_format : str
+        "NCHW" or "NHWC".
+    name : str, optional
+        What the names of the layer's variables begin with.
+    """
+    return _append_pool("max_pool2d", x, kernel, strides, paddings, ceil_mode, data_format, name)
+
+
+@building.atomic
+def avg_pool2d(
+    x: ow.Variable,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the mean of each window.
+
+    Parameters
+    ----------
+    x, kernel, strides, paddings, ceil_mode, data_format, name
+        As in `layers.max_pool2d`.
+    count_include_pad : bool
+        Whether padding counts as elements that are 0. (PyTorch's default is True.)
+    """
+    counted = checks.check_bool("avg_pool2d", "count_include_pad", count_include_pad)
+    return _append_pool(
+        "avg_pool2d",
+        x,
+        kernel,
+        strides,
+        paddings,
+        ceil_mode,
+        data_format,
+        name,
+        count_include_pad=counted,
+    )
+
+
+@building.atomic
+def adaptive_avg_pool2d(
+    x: ow.Variable,
+    output_size: int | Sequence[int],
+    *,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the means of bins, as many as the output shall have pixels, whatever the size of x.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, height, width]
+        Or [n, height, width, channels], see `data_format`.
+    output_size : int or pair of int, at least 1
+        Height and width of the output; 1 gives the mean of each channel.
+    data_format : str
+        "NCHW" or "NHWC".
+    name : str, optional
+        What the names of the layer's variables begin with.
+    """
+    who = "adaptive_avg_pool2d"
+    images = Images(who, x, data_format)
+    attrs = {
+        "output_size": checks.check_pair(who, "output_size", output_size, at_least=1),
+        "data_format": images.data_format,
+    }
+    images.shape()
+    layer = begin(who, name)
+    return building.append(layer.block, who, {"x": x}, attrs, name=layer.out)
+
+
+def _append_pool(
+    who: str,
+    x: object,
+    kernel: object,
+    strides: object,
+    paddings: object,
+    ceil_mode: object,
+    data_format: object,
+    name: str | None,
+    **more: Any,
+) -> ow.Variable:
+    images = Images(who, x, data_format)
+    size = checks.check_pair(who, "kernel", kernel, at_least=1)
+    moves = size if strides is None else checks.check_pair(who, "strides", strides, at_least=1)
+    attrs: dict[str, Any] = {
+        "kernel": size,
+        "paddings": images.paddings(checks.check_paddings(who, paddings), size, moves),
+        "ceil_mode": checks.check_bool(who, "ceil_mode", ceil_mode),
+        "data_format": images.data_format,
+        **more,
+    }
+    if moves != size:
+        attrs["strides"] = moves
+    images.shape()
+    layer = begin(who, name)
+    return building.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)
