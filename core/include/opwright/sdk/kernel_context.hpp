@@ -26,13 +26,7 @@ class InputTensor {
   Shape shape() const { return Shape(tensor_->shape, tensor_->ndim); }
 
   // One dimension; a negative axis counts from the end.
-  int64_t dim(int32_t axis) const {
-    const int32_t from_front = axis < 0 ? axis + rank() : axis;
-    if (from_front < 0 || from_front >= rank()) {
-      throw Exception("axis must be in [", -rank(), ", ", rank(), "), got ", axis);
-    }
-    return tensor_->shape[from_front];
-  }
+  int64_t dim(int32_t axis) const { return tensor_->shape[detail::AxisFromFront(axis, rank())]; }
 
   int64_t numel() const {
     int64_t count = 1;

@@ -17,6 +17,19 @@ namespace opwright {
 // True unless both are known and differ: batch is -1 while a program is built.
 constexpr bool DimsAgree(int64_t a, int64_t b) { return a == b || a == -1 || b == -1; }
 
+namespace detail {
+
+// An axis counted from the front; a negative one counts from the end.
+inline int32_t AxisFromFront(int32_t axis, int32_t rank) {
+  const int32_t from_front = axis < 0 ? axis + rank : axis;
+  if (from_front < 0 || from_front >= rank) {
+    throw Exception("axis must be in [", -rank, ", ", rank, "), got ", axis);
+  }
+  return from_front;
+}
+
+}  // namespace detail
+
 // Dimensions, outermost first, -1 where unknown.
 class Shape {
  public:
@@ -30,11 +43,7 @@ class Shape {
 
   // One dimension; a negative axis counts from the end.
   int64_t dim(int32_t axis) const {
-    const int32_t from_front = axis < 0 ? axis + rank() : axis;
-    if (from_front < 0 || from_front >= rank()) {
-      throw Exception("axis must be in [", -rank(), ", ", rank(), "), got ", axis);
-    }
-    return dims_[static_cast<size_t>(from_front)];
+    return dims_[static_cast<size_t>(detail::AxisFromFront(axis, rank()))];
   }
 
   // The number of elements, or -1 where a dimension is unknown.
@@ -75,7 +84,7 @@ class Meta {
 
   int32_t rank() const { return tensor_->ndim; }
   Shape shape() const { return Shape(tensor_->shape, tensor_->ndim); }
-  int64_t dim(int32_t axis) const { return shape().dim(axis); }
+  int64_t dim(int32_t axis) const { return tensor_->shape[detail::AxisFromFront(axis, rank())]; }
   int64_t numel() const { return shape().numel(); }
   DLDataType dtype() const { return tensor_->dtype; }
 

@@ -54,6 +54,12 @@ void Parallel(int32_t n_threads, const Function& function) {
   function(static_cast<int32_t>(omp_get_thread_num()), static_cast<int32_t>(omp_get_num_threads()));
 }
 
+// Waits, within Parallel, until every thread has come here.
+inline void Barrier() {
+  if (detail::IsForkedChild()) return;
+#pragma omp barrier
+}
+
 // Calls function(begin, end) on parts of [0, n), each of at least `grain` and a multiple of `step`.
 template <typename Function>
 void ParallelFor(int32_t n_threads, int64_t n, int64_t grain, int64_t step,

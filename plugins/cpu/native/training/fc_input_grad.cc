@@ -1,0 +1,89 @@
+// The gradient that a fully connected layer hands back, times the derivative of the activation
+// before it, and the sums of its columns, which are that layer's bias gradient: in one sweep.
+#include "common/parallel.h"
+#include "training/activation.h"
+#include "training/gemm.h"
+#include "training/ops.h"
+#include "training/partition.h"
+#include "training/vector_products.h"
+
+namespace opwright_cpu {
+namespace {
+
+using opwright::Status;
+
+template <typename T>
+struct FcInputGradKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  Status Prepare(opwright::PrepareContext& ctx, const FcInputGradAttrs& attrs) {
+    OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &activation_));
+    OPWRIGHT_ENFORCE(activation_ != Activation::kSoftmax, "softmax has no derivative by element");
+    const opwright::Meta weight = ctx.input(1);
+    k_ = weight.dim(0);
+    n_ = weight.dim(1);
+    m_ = ctx.input(0).dim(0);
+    threads_ = ThreadsFor(m_, n_, k_, ctx.n_threads());
+    gemm_ = BestGemm<T>();
+    ctx.SetWorkspace(static_cast<uint64_t>(GemmScratch(n_) * threads_) * sizeof(T));
+    ctx.SetEstimate(EstimateProduct(m_, n_, k_, sizeof(T), threads_) +
+                    static_cast<uint64_t>(m_ * k_ / (4 * threads_)));
+    return Status::Ok();
+  }
+
+  Status Run(const opwright::RunContext& ctx, const FcInputGradAttrs&) const {
+    const T* grad = ctx.input(0).data<T>();
+    const T* w = ctx.input(1).data<T>();
+    const T* activated = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
+    T* x_grad = ctx.output(0).data<T>();
+    T* bias_grad = ctx.has_output(1) ? ctx.output(1).data<T>() : nullptr;
+    T* workspace = ctx.workspace<T>();
+    Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
+      const Part rows = OwnedRows(k_, thread, n_threads);
+      const int64_t count = rows.end - rows.begin;
+      if (count <= 0) return;
+      T* to = x_grad + rows.begin;
+      Multiply(grad, w + rows.begin * n_, count, workspace + GemmScratch(n_) * thread, to);
+      MultiplyByDerivative(activation_, activated == nullptr ? nullptr : activated + rows.begin, to,
+                           m_, count, k_, bias_grad == nullptr ? nullptr : bias_grad + rows.begin);
+    });
+    return Status::Ok();
+  }
+
+ private:
+  void Multiply(const T* grad, const T* w, int64_t count, T* scratch, T* to) const {
+    if (m_ <= kFewRows) {
+      for (int64_t i = 0; i < m_; ++i) {
+        MatrixTimesVector(w, grad + i * n_, count, n_, to + i * k_);
+      }
+      return;
+    }
+    GemmCall<T> call{};
+    call.m = m_;
+    call.n = count;
+    call.k = n_;
+    call.a = grad;
+    call.a_row = n_;
+    call.a_col = 1;
+    call.b = w;
+    call.ldb = n_;
+    call.b_transposed = true;
+    call.c = to;
+    call.ldc = k_;
+    call.alpha = T(1);
+    call.scratch = scratch;
+    gemm_(call);
+  }
+
+  Activation activation_ = Activation::kNone;
+  int64_t m_ = 0;
+  int64_t n_ = 0;
+  int64_t k_ = 0;
+  int32_t threads_ = 1;
+  GemmFn<T> gemm_ = nullptr;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(fc_input_grad, "cpu", opwright_cpu::FcInputGradKernel, float, double);

@@ -1,0 +1,15 @@
+// Sixteen registers of 256 bits: tiles of 6 rows and 2 vectors.
+#if defined(__x86_64__)
+#pragma GCC target("avx2,fma")
+
+#include "training/gemm_isa.h"
+#include "training/gemm_kernel.h"
+
+namespace opwright_cpu {
+
+void GemmAvx2(const GemmCall<float>& call) { Gemm<float, 8, 6, 2>(call); }
+void GemmAvx2(const GemmCall<double>& call) { Gemm<double, 4, 6, 2>(call); }
+
+}  // namespace opwright_cpu
+
+#endif

@@ -1,0 +1,15 @@
+// Thirty-two registers of 512 bits: tiles of 8 rows and 3 vectors.
+#if defined(__x86_64__)
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
+
+#include "training/gemm_isa.h"
+#include "training/gemm_kernel.h"
+
+namespace opwright_cpu {
+
+void GemmAvx512(const GemmCall<float>& call) { Gemm<float, 16, 8, 3>(call); }
+void GemmAvx512(const GemmCall<double>& call) { Gemm<double, 8, 8, 3>(call); }
+
+}  // namespace opwright_cpu
+
+#endif

@@ -1,0 +1,10 @@
+// Any processor: sixteen registers of 128 bits where it is x86-64.
+#include "training/gemm_isa.h"
+#include "training/gemm_kernel.h"
+
+namespace opwright_cpu {
+
+void GemmBaseline(const GemmCall<float>& call) { Gemm<float, 4, 4, 2>(call); }
+void GemmBaseline(const GemmCall<double>& call) { Gemm<double, 2, 4, 2>(call); }
+
+}  // namespace opwright_cpu

@@ -1,0 +1,155 @@
+// The product for one instruction set. A file that includes this chooses the set by a pragma, says
+// how many registers a tile has, and is the only one to see these functions: they are static and no
+// library header is included, for a function compiled for AVX-512 must never be the linker's choice
+// for an older processor.
+#ifndef OPWRIGHT_CPU_TRAINING_GEMM_KERNEL_H_
+#define OPWRIGHT_CPU_TRAINING_GEMM_KERNEL_H_
+
+#include "training/gemm.h"
+
+namespace opwright_cpu {
+namespace {
+
+template <typename T, int kLanes>
+struct VectorOf {
+  // Less aligned than its size: rows of a matrix begin anywhere.
+  typedef T Type __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+};
+
+#define OPWRIGHT_CPU_TILE static inline __attribute__((always_inline))
+
+// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers.
+template <typename T, int kLanes, int kRows, int kVectors>
+OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int64_t ldb, T* c,
+                            int64_t ldc) {
+  using Vector = typename VectorOf<T, kLanes>::Type;
+  Vector sums[kRows][kVectors] = {};
+  const int64_t a_row = call.a_row;
+  const int64_t a_col = call.a_col;
+  for (int64_t p = 0; p < call.k; ++p) {
+    Vector columns[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      columns[v] = *reinterpret_cast<const Vector*>(b + p * ldb + v * kLanes);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const T factor = a[i * a_row + p * a_col];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sums[i][v] += factor * columns[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      Vector* to = reinterpret_cast<Vector*>(c + i * ldc + v * kLanes);
+      Vector value = call.alpha * sums[i][v];
+      if (call.beta != T(0)) value += call.beta * *to;
+      *to = value;
+    }
+  }
+}
+
+template <typename T, int kLanes, int kRows, int kVectors>
+OPWRIGHT_CPU_TILE int64_t TileRows(const GemmCall<T>& call, int64_t row, const T* b, int64_t ldb,
+                                   T* c, int64_t ldc) {
+  for (; row + kRows <= call.m; row += kRows) {
+    Tile<T, kLanes, kRows, kVectors>(call, call.a + row * call.a_row, b, ldb, c + row * ldc, ldc);
+  }
+  return row;
+}
+
+// All rows of one panel: columns [0, kVectors * kLanes) behind b and c.
+template <typename T, int kLanes, int kRows, int kVectors>
+void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) {
+  int64_t row = TileRows<T, kLanes, kRows, kVectors>(call, 0, b, ldb, c, ldc);
+  if constexpr (kRows > 4) row = TileRows<T, kLanes, 4, kVectors>(call, row, b, ldb, c, ldc);
+  if constexpr (kRows > 2) row = TileRows<T, kLanes, 2, kVectors>(call, row, b, ldb, c, ldc);
+  TileRows<T, kLanes, 1, kVectors>(call, row, b, ldb, c, ldc);
+}
+
+// Writes columns [0, width) of b, transposed where it lies so, to the rows of `to`; columns from
+// `width` to `padded` are zeros.
+template <typename T>
+void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t padded, T* to) {
+  constexpr int64_t kBlock = 16;  // of a transposition: its lines stay in the first cache
+  for (int64_t p0 = 0; p0 < call.k; p0 += kBlock) {
+    const int64_t p1 = p0 + kBlock < call.k ? p0 + kBlock : call.k;
+    if (call.b_transposed) {
+      for (int64_t j = 0; j < width; ++j) {
+        const T* from = call.b + (column + j) * call.ldb;
+        for (int64_t p = p0; p < p1; ++p) to[p * padded + j] = from[p];
+      }
+    } else {
+      for (int64_t p = p0; p < p1; ++p) {
+        const T* from = call.b + p * call.ldb + column;
+        for (int64_t j = 0; j < width; ++j) to[p * padded + j] = from[j];
+      }
+    }
+    for (int64_t p = p0; p < p1; ++p) {
+      for (int64_t j = width; j < padded; ++j) to[p * padded + j] = T(0);
+    }
+  }
+}
+
+// One panel of `width` columns, copied where b is transposed or the columns fill no vector.
+template <typename T, int kLanes, int kRows, int kVectors>
+void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
+  constexpr int64_t kWidth = int64_t(kLanes) * kVectors;
+  T* c = call.c + column;
+  const T* b = call.b + column;
+  int64_t ldb = call.ldb;
+  if (call.b_transposed || width < kWidth) {
+    CopyPanel(call, column, width, kWidth, call.scratch);
+    b = call.scratch;
+    ldb = kWidth;
+  }
+  if (width == kWidth) {
+    Panel<T, kLanes, kRows, kVectors>(call, b, ldb, c, call.ldc);
+    return;
+  }
+  // A narrow last panel: into whole vectors first, a few rows at a time, then its own columns.
+  T narrow[kRows * kWidth];
+  GemmCall<T> rows = call;
+  rows.beta = T(0);
+  for (int64_t row = 0; row < call.m; row += kRows) {
+    rows.m = row + kRows < call.m ? kRows : call.m - row;
+    rows.a = call.a + row * call.a_row;
+    Panel<T, kLanes, kRows, kVectors>(rows, b, ldb, narrow, kWidth);
+    for (int64_t i = 0; i < rows.m; ++i) {
+      T* to = c + (row + i) * call.ldc;
+      for (int64_t j = 0; j < width; ++j) {
+        const T kept = call.beta != T(0) ? call.beta * to[j] : T(0);
+        to[j] = kept + narrow[i * kWidth + j];
+      }
+    }
+  }
+}
+
+// Panels of kVectors vectors, then of one, then narrower ones for what is left of n.
+template <typename T, int kLanes, int kRows, int kVectors>
+void Gemm(const GemmCall<T>& call) {
+  static_assert(kLanes * kVectors <= kPanelWidth, "scratch memory holds one panel");
+  int64_t column = 0;
+  for (; column + kLanes * kVectors <= call.n; column += kLanes * kVectors) {
+    AnyPanel<T, kLanes, kRows, kVectors>(call, column, kLanes * kVectors);
+  }
+  for (; column + kLanes < call.n; column += kLanes) {
+    AnyPanel<T, kLanes, kRows, 1>(call, column, kLanes);
+  }
+  const int64_t left = call.n - column;
+  if (left <= 0) return;
+  if constexpr (kLanes > 8) {
+    if (left <= 8) {
+      AnyPanel<T, 8, kRows, 1>(call, column, left);
+      return;
+    }
+  }
+  AnyPanel<T, kLanes, kRows, 1>(call, column, left);
+}
+
+}  // namespace
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_TRAINING_GEMM_KERNEL_H_

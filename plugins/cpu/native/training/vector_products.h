@@ -1,0 +1,31 @@
+// Products with few rows, as a batch of one makes them: each weight is read once, in its order, and
+// that is what they cost.
+#ifndef OPWRIGHT_CPU_TRAINING_VECTOR_PRODUCTS_H_
+#define OPWRIGHT_CPU_TRAINING_VECTOR_PRODUCTS_H_
+
+#include <cstdint>
+
+namespace opwright_cpu {
+
+// Rows of the batch up to which these are faster than tiles of a matrix product.
+constexpr int64_t kFewRows = 3;
+
+// out[j] = sum over p of x[p] * w[p * n + j], for w [k, n].
+template <typename T>
+void VectorTimesMatrix(const T* x, const T* w, int64_t k, int64_t n, T* out);
+
+// out[i] = sum over j of w[i * n + j] * x[j], for w [rows, n].
+template <typename T>
+void MatrixTimesVector(const T* w, const T* x, int64_t rows, int64_t n, T* out);
+
+// w[i * n + j] = beta * w[i * n + j] + alpha * x[i] * y[j], for w [rows, n].
+template <typename T>
+void UpdateByOuterProduct(const T* x, const T* y, int64_t rows, int64_t n, T alpha, T beta, T* w);
+
+// sums[j] = sum over i of y[i * n + j], for y [rows, n].
+template <typename T>
+void SumColumns(const T* y, int64_t rows, int64_t n, T* sums);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_TRAINING_VECTOR_PRODUCTS_H_

@@ -1,0 +1,1 @@
+"""What the package rewrites in a plan: each module says which operators it looks for and why."""

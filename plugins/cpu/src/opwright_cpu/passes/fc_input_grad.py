@@ -1,0 +1,69 @@
+"""``fuse_fc_input_grad``: what a fully connected layer hands back, in one sweep.
+
+The product with the weight, the derivative of the activation before it and the sums that are the
+gradient of that layer's bias are made while the rows are in the cache.
+"""
+
+from __future__ import annotations
+
+from opwright.rewriting import Graph, LoweredOp, Value
+
+from .slots import input_of, output_of, writer_of
+
+DERIVATIVES = {"relu_grad": "relu", "sigmoid_grad": "sigmoid", "tanh_grad": "tanh"}
+
+
+def fuse_fc_input_grad(graph: Graph) -> None:
+    """Make ``cpu.fc_input_grad`` of a product with a transposed weight and what follows it."""
+    edit = graph.edit()
+    for derivative in graph.of_type(*DERIVATIVES):
+        product = writer_of(input_of(derivative, "out_grad"), "matmul")
+        out = output_of(derivative, "x_grad")
+        if product is None or out is None or not _is_input_gradient(product):
+            continue
+        total = _sum_of_rows(graph, out)
+        if total is not None:
+            made = _make(graph, product, derivative, total)
+            if made is not None and edit.fuse([product, derivative, total], [made], at=derivative):
+                continue
+        made = _make(graph, product, derivative, None)
+        if made is not None:
+            edit.fuse([product, derivative], [made])
+    edit.apply()
+
+
+def _is_input_gradient(product: LoweredOp) -> bool:
+    """Whether a product is ``grad @ weight^T`` of two matrices."""
+    x, y = input_of(product, "x"), input_of(product, "y")
+    if x is None or y is None or len(x.meta.shape) != 2 or len(y.meta.shape) != 2:
+        return False
+    return bool(product.attrs["transpose_y"]) and not product.attrs["transpose_x"]
+
+
+def _sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
+    """Return the operator that adds up all rows of ``grad``, if there is one."""
+    for reader in graph.uses().readers(grad):
+        total = output_of(reader, "out")
+        if reader.type != "sum_like" or total is None or input_of(reader, "x") is not grad:
+            continue
+        if total.meta.shape == grad.meta.shape[1:]:
+            return reader
+    return None
+
+
+def _make(
+    graph: Graph, product: LoweredOp, derivative: LoweredOp, total: LoweredOp | None
+) -> LoweredOp | None:
+    inputs = {
+        "grad": input_of(product, "x"),
+        "weight": input_of(product, "y"),
+        "activated": input_of(derivative, "out"),
+    }
+    outputs = {"x_grad": output_of(derivative, "x_grad")}
+    if total is not None:
+        outputs["bias_grad"] = output_of(total, "out")
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    written = {slot: value for slot, value in outputs.items() if value is not None}
+    attrs = {"activation": DERIVATIVES[derivative.type]}
+    made = graph.make("cpu.fc_input_grad", given, written, attrs, like=product)
+    return made if graph.has_kernel(made) else None

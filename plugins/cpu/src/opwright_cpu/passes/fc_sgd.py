@@ -1,0 +1,76 @@
+"""``fuse_fc_sgd``: the gradient of a fully connected layer's weight goes straight into the update.
+
+A gradient that only its own update reads is never stored: the product adds to the weight. The bias
+goes along where it is updated with the same rate.
+"""
+
+from __future__ import annotations
+
+from opwright.rewriting import Graph, LoweredOp, Value
+
+from .slots import input_of, output_of, writer_of
+
+
+def fuse_fc_sgd(graph: Graph) -> None:
+    """Make ``cpu.fc_sgd`` of the gradients of a layer and the updates that read them."""
+    edit = graph.edit()
+    biases = _bias_updates(graph)
+    for update in graph.of_type("sgd"):
+        product = writer_of(input_of(update, "grad"), "matmul")
+        if product is None or not _is_weight_gradient(product):
+            continue
+        grad = input_of(product, "y")
+        bias = None if grad is None else biases.get(grad)
+        if bias is not None and _same_step(update, bias[1]):
+            made = _make(graph, update, product, bias[1])
+            if made is not None and edit.fuse([product, update, *bias], [made]):
+                continue
+        made = _make(graph, update, product, None)
+        if made is not None:
+            edit.fuse([product, update], [made])
+    edit.apply()
+
+
+def _bias_updates(graph: Graph) -> dict[Value, tuple[LoweredOp, LoweredOp]]:
+    """Return, by the gradient that is summed, the sum over rows and the update that reads it."""
+    found = {}
+    for update in graph.of_type("sgd"):
+        total = writer_of(input_of(update, "grad"), "sum_like")
+        if total is None:
+            continue
+        grad, bias = input_of(total, "x"), input_of(update, "param")
+        if grad is not None and bias is not None and bias.meta.shape == grad.meta.shape[1:]:
+            found[grad] = (total, update)
+    return found
+
+
+def _is_weight_gradient(product: LoweredOp) -> bool:
+    """Whether a product is ``x^T @ grad`` of two matrices."""
+    x, y = input_of(product, "x"), input_of(product, "y")
+    if x is None or y is None or len(x.meta.shape) != 2 or len(y.meta.shape) != 2:
+        return False
+    return bool(product.attrs["transpose_x"]) and not product.attrs["transpose_y"]
+
+
+def _same_step(update: LoweredOp, other: LoweredOp) -> bool:
+    same_rate = input_of(update, "learning_rate") is input_of(other, "learning_rate")
+    return same_rate and update.attrs["weight_decay"] == other.attrs["weight_decay"]
+
+
+def _make(
+    graph: Graph, update: LoweredOp, product: LoweredOp, bias: LoweredOp | None
+) -> LoweredOp | None:
+    inputs = {
+        "param": input_of(update, "param"),
+        "x": input_of(product, "x"),
+        "grad": input_of(product, "y"),
+        "learning_rate": input_of(update, "learning_rate"),
+    }
+    outputs = {"param_out": output_of(update, "param_out")}
+    if bias is not None:
+        inputs["bias"], outputs["bias_out"] = input_of(bias, "param"), output_of(bias, "param_out")
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    written = {slot: value for slot, value in outputs.items() if value is not None}
+    attrs = {"weight_decay": update.attrs["weight_decay"]}
+    made = graph.make("cpu.fc_sgd", given, written, attrs, like=update)
+    return made if graph.has_kernel(made) else None

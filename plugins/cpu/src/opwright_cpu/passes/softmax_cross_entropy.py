@@ -1,0 +1,153 @@
+"""``fuse_softmax_cross_entropy``: probabilities, loss and the gradient of the scores in one sweep.
+
+Where every loss has the same gradient, as in a mean over the batch, that gradient is a number
+which is known here. Softmax, cross entropy and both of their gradients are then one operator, and
+the exact (softmax - one_hot) takes the place of a division by a probability.
+"""
+
+from __future__ import annotations
+
+import math
+
+from opwright.rewriting import Graph, LoweredOp, Value
+
+from .slots import input_of, output_of, writer_of
+
+
+def fuse_softmax_cross_entropy(graph: Graph) -> None:
+    """Make ``cpu.softmax_cross_entropy`` of class ids, the losses and their gradients."""
+    _fuse_from_scores(graph)
+    _fuse_from_probabilities(graph)
+
+
+def constant_of(value: Value | None) -> float | None:
+    """Return the number that every element of a value is, None where it is not known."""
+    op = None if value is None else value.op
+    if op is None or value is None:
+        return None
+    if op.type in ("fill", "fill_like"):
+        return float(op.attrs["value"])
+    if op.type in ("sum_grad", "mean_grad"):
+        grad = constant_of(input_of(op, "out_grad"))
+        x = input_of(op, "x")
+        if grad is None or x is None or op.type == "sum_grad":
+            return grad
+        summed = math.prod(x.meta.shape)
+        kept = math.prod(input_of(op, "out_grad").meta.shape)  # type: ignore[union-attr]
+        return grad * kept / summed if summed else None
+    return None
+
+
+def _fuse_from_scores(graph: Graph) -> None:
+    edit = graph.edit()
+    for backward in graph.of_type("softmax_with_cross_entropy_grad"):
+        loss_grad = constant_of(input_of(backward, "out_grad"))
+        forward = writer_of(input_of(backward, "softmax"), "softmax_with_cross_entropy")
+        if loss_grad is None or forward is None or forward.attrs["soft_label"]:
+            continue
+        logits = input_of(forward, "logits")
+        if logits is None or input_of(forward, "label") is not input_of(backward, "label"):
+            continue
+        if forward.attrs["axis"] not in (-1, len(logits.meta.shape) - 1):
+            continue
+        outputs = {
+            "softmax": _if_needed(graph, output_of(forward, "softmax"), [forward, backward]),
+            "loss": _if_needed(graph, output_of(forward, "out"), [forward, backward]),
+            "logits_grad": output_of(backward, "logits_grad"),
+        }
+        attrs = {"ignore_index": forward.attrs["ignore_index"]}
+        made = _make(graph, forward, logits, outputs, {**attrs, "loss_grad": loss_grad})
+        if made is not None:
+            edit.fuse([forward, backward], [made], at=forward)
+    edit.apply()
+
+
+def _fuse_from_probabilities(graph: Graph) -> None:
+    edit = graph.edit()
+    for backward in graph.of_type("softmax_grad"):
+        middle = writer_of(input_of(backward, "out_grad"), "cross_entropy_grad")
+        softmax = writer_of(input_of(backward, "out"), "softmax", "fc")
+        loss_grad = None if middle is None else constant_of(input_of(middle, "out_grad"))
+        if middle is None or softmax is None or loss_grad is None or middle.attrs["soft_label"]:
+            continue
+        probabilities = output_of(softmax, "out")
+        loss = _loss_of(graph, middle, probabilities)
+        if probabilities is None or not _is_last_axis(softmax, probabilities) or loss is None:
+            continue
+        old = [softmax, loss, middle, backward]
+        scores, before = _scores(graph, softmax, probabilities)
+        outputs = {
+            "softmax": _if_needed(graph, probabilities, old),
+            "loss": _if_needed(graph, output_of(loss, "out"), old),
+            "logits_grad": output_of(backward, "x_grad"),
+        }
+        attrs = {"epsilon": loss.attrs["epsilon"], "loss_grad": loss_grad}
+        made = None if scores is None else _make(graph, loss, scores, outputs, attrs)
+        if made is not None:
+            edit.fuse(old, [*before, made], at=loss)
+    edit.apply()
+
+
+def _loss_of(graph: Graph, backward: LoweredOp, probabilities: Value | None) -> LoweredOp | None:
+    """Return the ``cross_entropy`` whose gradient ``backward`` is, of these probabilities."""
+    if probabilities is None or input_of(backward, "x") is not probabilities:
+        return None
+    label = input_of(backward, "label")
+    for reader in graph.uses().readers(probabilities):
+        if (
+            reader.type == "cross_entropy"
+            and input_of(reader, "label") is label
+            and reader.attrs == backward.attrs
+        ):
+            return reader
+    return None
+
+
+def _is_last_axis(softmax: LoweredOp, probabilities: Value) -> bool:
+    if softmax.type == "fc":
+        return bool(softmax.attrs["activation"] == "softmax")
+    return softmax.attrs["axis"] in (-1, len(probabilities.meta.shape) - 1)
+
+
+def _scores(
+    graph: Graph, softmax: LoweredOp, probabilities: Value
+) -> tuple[Value | None, list[LoweredOp]]:
+    """Return the scores, and the layer without its softmax that makes them where there is one."""
+    if softmax.type == "softmax":
+        return input_of(softmax, "x"), []
+    scores = graph.value(f"{probabilities.name}/scores", probabilities.meta)
+    slots = ((slot, input_of(softmax, slot)) for slot in ("x", "weight", "bias"))
+    inputs = {slot: value for slot, value in slots if value is not None}
+    attrs = {**softmax.attrs, "activation": ""}
+    layer = graph.make("fc", inputs, {"out": scores}, attrs, like=softmax)
+    return (scores, [layer]) if graph.has_kernel(layer) else (None, [])
+
+
+def _if_needed(graph: Graph, value: Value | None, old: list[LoweredOp]) -> Value | None:
+    """Return a value that somebody else reads or that is wanted outside, else None."""
+    if value is None:
+        return None
+    uses = graph.uses()
+    if uses.is_visible(value) or any(reader not in old for reader in uses.readers(value)):
+        return value
+    return None
+
+
+def _make(
+    graph: Graph,
+    source: LoweredOp,
+    logits: Value,
+    outputs: dict[str, Value | None],
+    attrs: dict[str, float],
+) -> LoweredOp | None:
+    label = input_of(source, "label")
+    if label is None:
+        return None
+    made = graph.make(
+        "cpu.softmax_cross_entropy",
+        {"logits": logits, "label": label},
+        {slot: value for slot, value in outputs.items() if value is not None},
+        {**attrs, "source": source.type},
+        like=source,
+    )
+    return made if graph.has_kernel(made) else None
