@@ -97,16 +97,17 @@ def remove_dead_ops(graph: Graph) -> None:
     """Drop operators whose results nobody reads; what writes the scope stays."""
     if graph.keep_all:
         return
-    wanted: set[Value] = {value for value, _ in graph.sinks}
-    wanted.update(graph.keeps)
+    wanted: set[Value] = {value.source or value for value, _ in graph.sinks}
+    wanted.update([value.source or value for value in graph.keeps])
     kept: list[LoweredOp] = []
     for op in reversed(graph.ops):
         writes = op.writes()
         if not wanted.isdisjoint(writes) or _has_effect(writes):
             kept.append(op)
-            wanted.update(op.data_reads())
+            wanted.update([value.source or value for value in op.data_reads()])
     kept.reverse()
     graph.ops = kept
+    graph.forget_uses()
 
 
 def _has_effect(writes: list[Value]) -> bool:
