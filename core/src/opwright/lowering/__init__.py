@@ -34,7 +34,6 @@ def lower(request: LowerRequest) -> LoweredPlan:
         graph = GraphBuilder(request).build()
         remove_dead_ops(graph)
         run_passes(graph, request, ("canonicalize", "fuse", "layout"))
-        remove_dead_ops(graph)  # what nobody reads since the passes
         select_kernels(graph, request)
         run_passes(graph, request, ("memory",))
         return assemble(graph, request, plan_memory(graph))

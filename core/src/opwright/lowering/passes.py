@@ -42,7 +42,6 @@ def run_passes(graph: Graph, request: LowerRequest, phases: tuple[str, ...]) -> 
         changed |= _run_pass(entry, graph, lasting, strict)
     if changed:
         remove_dead_ops(graph)
-        graph.forget_uses()
 
 
 def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], strict: bool) -> bool:
