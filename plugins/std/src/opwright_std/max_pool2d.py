@@ -36,14 +36,15 @@ def max_pool2d(
     places = channels_first(index, data_format)
     positions = np.arange(images.shape[2] * images.shape[3], dtype=index.dtype)
     positions = positions.reshape(1, 1, *images.shape[2:])
+    taps = list(over_taps(*axes_of(images, best, kernel, strides or kernel, paddings)))
     best[...] = -np.inf
-    places[...] = -1
-    for windows, elements in over_taps(*axes_of(images, best, kernel, strides or kernel, paddings)):
-        new, old = images[elements], best[windows]
-        # The first of equals stays, NaN counts as greater than every number: as in numpy.argmax.
-        better = (new > old) | (np.isnan(new) & ~np.isnan(old)) | (places[windows] < 0)
-        np.copyto(old, new, where=better)
-        np.copyto(places[windows], positions[elements], where=better)
+    for windows, elements in taps:
+        np.maximum(best[windows], images[elements], out=best[windows])  # passes NaN on
+    # Backwards, so that the first of equals is written last.
+    for windows, elements in reversed(taps):
+        new = images[elements]
+        found = (new == best[windows]) | (new != new)
+        np.copyto(places[windows], positions[elements], where=found)
 
 
 def max_pool2d_grad(
