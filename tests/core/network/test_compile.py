@@ -57,6 +57,13 @@ def test_new_shapes_are_lowered_and_old_ones_kept():
     assert call.n_plans == 4
 
 
+def test_a_composite_may_write_the_variable_that_it_reads():
+    op = ow.Operator("fc", x="x", weight="w", bias="b", out="x")
+    x, w, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32) * 2, np.ones(3, np.float32)
+    call = ow.Network([op]).compile(feed=["x", "w", "b"], fetch=["x"], scope=ow.Scope())
+    np.testing.assert_array_equal(call(x=x, w=w, b=b)[0], x @ w + b)
+
+
 def test_intermediate_variables_stay_out_of_the_scope():
     call, scope = _compiled()
     call(x=np.ones((1, 3), np.float32))

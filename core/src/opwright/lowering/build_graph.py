@@ -114,9 +114,11 @@ class GraphBuilder:
         else:
             outs = lower_control(op, definition.control, self.request)
             op.signature = Signature(definition, read_metas(op), outs, attrs)
+        body = definition.body
+        before = {} if body is None else {n: env.get(n) for slot in names for n in slot}
         self._write_outputs(op, names, op.signature)
-        if definition.body is not None and not find_kernel(op, self.graph, self.request):
-            open_composite(self, op, definition.body, inputs, outputs)
+        if body is not None and not find_kernel(op, self.graph, self.request):
+            open_composite(self, op, body, inputs, outputs, before)
             return None
         self.graph.ops.append(op)
         return op

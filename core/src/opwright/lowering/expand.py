@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opwright.errors import ProgramError
 from opwright.gradient_context import BodyContext
-from opwright.lowering.graph import LoweredOp
+from opwright.lowering.graph import LoweredOp, Value
 from opwright.meta import Meta
 
 if TYPE_CHECKING:
@@ -15,21 +16,33 @@ if TYPE_CHECKING:
 
 
 def open_composite(
-    builder: GraphBuilder, op: LoweredOp, body: Body, inputs: Names, outputs: Names
+    builder: GraphBuilder,
+    op: LoweredOp,
+    body: Body,
+    inputs: Names,
+    outputs: Names,
+    before: Mapping[str, Value | None],
 ) -> None:
-    """Append what the body of ``op`` writes to the builder's graph."""
+    """Append what the body of ``op`` writes to the builder's graph.
+
+    ``before`` are the values that the names of the outputs had: the body may write a variable that
+    it also reads.
+    """
     definition = op.definition
-    before = {name: builder.env[name] for names in outputs.values() for name in names}
-    emitter = _GraphEmitter(builder, op, next(iter(before)))
+    env = builder.env
+    promised = {name: env.pop(name) for name in before}
+    given = {name: value for name, value in before.items() if value is not None}
+    env.update(given)
+    emitter = _GraphEmitter(builder, op, next(iter(before)), promised)
     described = _Described(op.type, inputs, outputs, op.attrs)
     body(BodyContext(described, definition.proto, emitter))
-    for name, promised in before.items():
-        written = builder.env[name]
-        if written is promised or written.meta != promised.meta:
-            found = "nothing" if written is promised else str(written.meta)
+    for name, value in promised.items():
+        written = env.get(name)
+        found = None if written is None or written is given.get(name) else written.meta
+        if found != value.meta:
             raise ProgramError(
-                f"{op.type}: its body must write {name!r} as {promised.meta}, got {found}; "
-                "mend the body or the shape rule of the operator"
+                f"{op.type}: its body must write {name!r} as {value.meta}, got "
+                f"{found or 'nothing'}; mend the body or the shape rule of the operator"
             )
 
 
@@ -48,10 +61,13 @@ class _Described:
 class _GraphEmitter:
     """Writes the operators of a body straight into the graph; there is no block."""
 
-    def __init__(self, builder: GraphBuilder, op: LoweredOp, prefix: str) -> None:
+    def __init__(
+        self, builder: GraphBuilder, op: LoweredOp, prefix: str, promised: Mapping[str, Value]
+    ) -> None:
         self._builder = builder
         self._op = op
         self._prefix = prefix
+        self._promised = promised
         self._count = 0
         self.block: Any = None
         self.program: Any = builder.request.program
@@ -83,7 +99,7 @@ class _GraphEmitter:
         return names
 
     def meta(self, name: str) -> Meta | None:
-        value = self._builder.env.get(name)
+        value = self._builder.env.get(name) or self._promised.get(name)
         return None if value is None else value.meta
 
     def _fresh(self, type: str) -> str:

@@ -109,6 +109,8 @@ class _Assembler:
     def _value(self, value: Value) -> int:
         """Number of a value, added at its first use."""
         if value.id < 0:
+            if value.source is not None:
+                self._value(value.source)  # the first value of an external says what it is
             kind, index, device = self._place(value.buffer.root())
             code = dtype_to_code(value.meta.dtype)
             value.id = self._builder.value(code, value.meta.shape, kind, index, device=device)

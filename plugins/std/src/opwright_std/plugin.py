@@ -195,3 +195,10 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 may_reuse=reuse,
                 deterministic=row.deterministic,
             )
+
+
+@plugin.hookimpl
+def opwright_passes(registry: plugin.PassRegistrar) -> None:
+    """Name the passes that know what standard operators mean."""
+    target = "opwright_std.passes:remove_identities"
+    registry.add("remove_identities", phase="canonicalize", function=target)

@@ -1,0 +1,73 @@
+"""Passes over standard operators: what does nothing for the shapes at hand is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from opwright.rewriting import Graph, LoweredOp
+
+
+def remove_identities(graph: Graph) -> None:
+    """Let the readers of an operator that gives the data of its input read the input.
+
+    Where only the shape differs they read a view: the same memory under the other shape. The
+    edit refuses it where the copy is wanted: by a fetch, by the scope, or by an operator that
+    writes in place.
+    """
+    found = [op for op in graph.of_type(*KEEPS_DATA) if KEEPS_DATA[op.type](op)]
+    if not found:
+        return
+    edit = graph.edit()
+    for op in found:
+        source, out = edit.current(op.inputs[0][0]), op.outputs[0][0]
+        edit.bypass(op, source if source.meta == out.meta else graph.view(source, out.meta))
+    edit.apply()
+
+
+def _always(op: LoweredOp) -> bool:
+    return True
+
+
+def _has_equal_size(op: LoweredOp) -> bool:
+    """Nothing is repeated or summed; axes of length 1 may come or go."""
+    return op.inputs[0][0].buffer.size == op.outputs[0][0].buffer.size
+
+
+def _keeps_dtype(op: LoweredOp) -> bool:
+    return op.inputs[0][0].meta.dtype == op.outputs[0][0].meta.dtype
+
+
+def _is_alone(op: LoweredOp) -> bool:
+    return len(op.inputs[0]) == 1
+
+
+def _is_unit_line(op: LoweredOp) -> bool:
+    return bool(op.attrs["scale"] == 1.0 and op.attrs["bias"] == 0.0)
+
+
+def _moves_no_data(op: LoweredOp) -> bool:
+    """The axes that are longer than 1 stay in their order."""
+    shape = op.inputs[0][0].meta.shape
+    axes = op.attrs["axes"] or range(len(shape))[::-1]
+    long = [axis % len(shape) for axis in axes if shape[axis] != 1]
+    return long == sorted(long)
+
+
+KEEPS_DATA: Final[dict[str, Callable[[LoweredOp], bool]]] = {
+    "assign": _always,
+    "reshape": _always,
+    "reshape_like": _always,
+    "squeeze": _always,
+    "unsqueeze": _always,
+    "flatten": _always,
+    "sum_like": _has_equal_size,
+    "expand_like": _has_equal_size,
+    "expand": _has_equal_size,
+    "cast": _keeps_dtype,
+    "cast_like": _keeps_dtype,
+    "add_n": _is_alone,
+    "scale": _is_unit_line,
+    "transpose": _moves_no_data,
+}
+"""By operator type, when its output is the data of its first input, element for element."""

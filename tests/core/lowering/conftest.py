@@ -1,0 +1,24 @@
+"""What the tests of lowering share: a Context with toy operators for passes."""
+
+from __future__ import annotations
+
+import pytest
+
+import opwright as ow
+from opwright.context import context_guard
+
+from .toy_graphs import TOY, add_relu, make_step, make_toy, step
+
+
+@pytest.fixture
+def context():
+    made = ow.Context.discover()
+    made.ops.add("toy.add_relu", make_toy("toy.add_relu", ["x", "y"]), TOY)
+    made.ops.add("toy.orphan", make_toy("toy.orphan", ["x", "y"]), TOY)
+    made.ops.add("toy.step", make_step(), TOY)
+    for name, kernel in [("toy.add_relu", add_relu), ("toy.step", step)]:
+        made.kernels.add(
+            name, device="cpu", dtypes=["float32"], kernel=kernel, library="toy", package=TOY
+        )
+    with context_guard(made):
+        yield made

@@ -1,0 +1,98 @@
+"""Passes of a compiled network: switched by name, and found out where they lose a value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import PluginError
+from opwright.lowering.verify import find_fault, last_writes
+
+from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
+
+
+def _compiled(context, function, **options):
+    context.passes.add("toy_pass", phase="fuse", function=function, package=TOY)
+    program = ow.Program()
+    block = program.global_block()
+    for name in ("x", "y"):
+        block.create_var(name, [4])
+    block.append_op("add", {"x": "x", "y": "y"}, {"out": "h"})
+    block.append_op("relu", {"x": "h"}, {"out": "out"})
+    network = ow.Network(block)
+    call = network.compile(feed=["x", "y"], fetch=["out"], scope=ow.Scope(), **options)
+    x, y = np.array([1, -2, 3, -4], np.float32), np.ones(4, np.float32)
+    (out,) = call(x=x, y=y)
+    np.testing.assert_array_equal(out, np.maximum(x + y, 0))
+    return network.placement().operators
+
+
+@pytest.mark.parametrize(
+    ("passes", "operators"),
+    [(None, 1), (["toy_pass"], 1), ([], 2), (["-toy_pass"], 2)],
+)
+def test_a_pass_is_switched_by_its_name(context, passes, operators):
+    assert _compiled(context, fuse_add_relu, passes=passes) == operators
+
+
+def test_names_of_passes_are_checked(context):
+    with pytest.raises(PluginError, match="unknown pass, got 'toy_fuss'"):
+        _compiled(context, fuse_add_relu, passes=["-toy_fuss"])
+    context.passes.add("other", phase="fuse", function=fuse_add_relu, package=TOY)
+    program = ow.Program()
+    program.global_block().create_var("x", [4])
+    program.global_block().append_op("relu", {"x": "x"}, {"out": "z"})
+    network = ow.Network(program.global_block())
+    call = network.compile(feed=["x"], fetch=["z"], passes=["-toy_pass", "other"])
+    with pytest.raises(PluginError, match="one or the other"):
+        call(x=np.ones(4, np.float32))
+
+
+def _drop_first(graph):
+    graph.ops = graph.ops[1:]
+
+
+def _drop_last(graph):
+    graph.ops = graph.ops[:-1]
+
+
+def _turn_round(graph):
+    graph.ops.reverse()
+
+
+@pytest.mark.parametrize(
+    ("function", "blamed"),
+    [(_drop_first, "relu reads h"), (_drop_last, "out .* is fetched"), (_turn_round, "reads h")],
+)
+def test_a_pass_that_loses_a_value_is_named_with_the_value(context, function, blamed):
+    with pytest.raises(PluginError, match=f"pass 'toy_pass' of opwright-toy 1.0 .*{blamed}"):
+        _compiled(context, function)
+
+
+def test_a_pass_that_edits_an_operator_by_hand_is_found_in_strict_mode(context, monkeypatch):
+    def edit(graph):
+        stranger = graph.value("stranger", VEC)
+        graph.ops[1].inputs = ((stranger,),)
+
+    monkeypatch.setenv("OPWRIGHT_STRICT", "1")
+    with pytest.raises(PluginError, match="relu reads stranger"):
+        _compiled(context, edit)
+
+
+def test_a_pass_that_loses_the_write_of_a_persistable_is_found(context):
+    graph = graph_of([sgd("w", "x"), sgd("w", "y")], ("x", "y"), ("x",), ("w",), ("w",))
+    lasting = last_writes(graph)
+    graph.ops.pop()
+    assert "persistable w" in find_fault(graph, lasting)
+    graph.ops.pop()
+    assert "persistable w" in find_fault(graph, lasting)
+
+
+def test_a_read_of_overwritten_memory_is_found(context):
+    ops = [op("tanh", "out", "w"), sgd("w", "x")]
+    graph = graph_of(ops, persistables=("w",), lasting=("w",))
+    lasting = last_writes(graph)
+    assert find_fault(graph, lasting) is None
+    graph.ops.reverse()
+    assert "tanh reads w" in find_fault(graph, lasting)

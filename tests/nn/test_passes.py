@@ -1,0 +1,91 @@
+"""Training with passes is training without them, bit by bit, in fewer operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright_nn import layers
+
+
+def digits(x, y):
+    """The network of examples/train_program.py."""
+    h = layers.fc(x, size=100, activation="relu")
+    logits = layers.fc(h, size=10)
+    loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
+    nn.optimizer.Adam(1e-3).minimize(loss)
+    return loss
+
+
+def normed(x, y):
+    h = layers.batch_norm(layers.fc(layers.reshape(x, [None, 8, 8]), 16))
+    h = layers.dropout(layers.layer_norm(layers.relu(layers.flatten(h))), 0.3)
+    loss = layers.mean(layers.cross_entropy(layers.fc(h, 10, activation="softmax"), y))
+    nn.optimizer.Momentum(0.1, 0.9).minimize(loss)
+    return loss
+
+
+def branched(x, y):
+    h = layers.fc(x, 10)
+    flag = ow.ops.less(layers.mean(h), layers.mean(x))
+    out = layers.cond(flag, lambda: layers.reshape(h, [None, 10]), lambda: layers.tanh(h))
+    loss = layers.mean(layers.softmax_with_cross_entropy(layers.reshape(out, [None, 10]), y))
+    nn.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
+def embedded(x, y):
+    h = layers.embedding(layers.reshape(y, [None]), [10, 8])
+    loss = layers.mean(layers.fc(layers.concat([h, layers.fc(x, 8)], axis=1), 1))
+    nn.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
+def train(build, passes, batches=(4, 4, 1, 7)):
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", shape=[None, 64])
+        y = layers.data("y", shape=[None, 1], dtype="int64")
+        loss = build(x, y)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    network = ow.Network(main.global_block())
+    step = network.compile(feed=["x", "y"], fetch=[loss], scope=scope, passes=passes)
+    rng = np.random.default_rng(0)
+    losses = [
+        step(x=rng.random((n, 64), np.float32), y=rng.integers(0, 10, (n, 1)))[0].item()
+        for n in batches
+    ]
+    held = {
+        v.name: scope.find_var(v.name).numpy()
+        for v in main.global_block().vars.values()
+        if v.persistable
+    }
+    return losses, held, network.placement()
+
+
+@pytest.mark.parametrize("build", [digits, normed, branched, embedded])
+def test_training_is_the_same_with_and_without_passes(build):
+    losses, held, _ = train(build, ["remove_identities"])
+    plain_losses, plain_held, _ = train(build, [])
+    assert losses == plain_losses
+    assert held.keys() == plain_held.keys()
+    for name, value in plain_held.items():
+        np.testing.assert_array_equal(held[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("build", "batch", "operators", "plain_operators"),
+    [
+        (digits, 4, 20, 20),  # there is nothing to remove
+        (digits, 1, 18, 20),  # the two gradients of biases sum over one row
+        (normed, 4, 34, 39),
+        (branched, 4, 21, 23),
+        (embedded, 4, 21, 22),
+    ],
+)
+def test_a_step_loses_the_operators_that_do_nothing(build, batch, operators, plain_operators):
+    _, _, plain = train(build, [], [batch])
+    _, _, passed = train(build, ["remove_identities"], [batch])
+    assert (passed.operators, plain.operators) == (operators, plain_operators)
