@@ -36,7 +36,61 @@ class Row(NamedTuple):
     priority: int = 50
 
 
-ROWS: tuple[Row, ...] = (Row("elementwise", "add"),)
+ROWS: tuple[Row, ...] = (
+    Row("elementwise", "abs negative sign square clip", NUMBER),
+    Row("elementwise", "exp log sqrt reciprocal erf scale"),
+    Row("elementwise", "abs_grad erf_grad sqrt_grad reciprocal_grad square_grad clip_grad"),
+    Row("elementwise", "relu", NUMBER),
+    Row("elementwise", "sigmoid tanh softplus elu leaky_relu silu gelu"),
+    Row("elementwise", "relu_grad leaky_relu_grad tanh_grad softplus_grad elu_grad"),
+    Row("elementwise", "sigmoid_grad silu_grad gelu_grad"),
+    Row("elementwise", "add subtract multiply maximum minimum add_n", NUMBER),
+    Row("elementwise", "divide"),
+    Row("movement", "reshape reshape_like squeeze unsqueeze flatten transpose", ANY),
+    Row("movement", "concat concat_grad split slice slice_grad gather embedding nonzero", ANY),
+    Row("movement", "pad", NUMBER_OR_BOOL),
+    Row("movement", "pad_grad gather_grad embedding_grad"),
+    Row("movement", "one_hot", ("int32", "int64")),
+    Row("movement", "uniform normal dropout dropout_grad"),
+    Row("movement", "sgd momentum adam adamw"),
+    Row("reduction", "sum max min sum_like expand_like", NUMBER),
+    Row("reduction", "mean sum_grad mean_grad max_grad min_grad"),
+    Row("reduction", "expand", ANY),
+    Row("reduction", "softmax softmax_grad log_softmax log_softmax_grad"),
+    Row("training", "fc", priority=60),
+    Row("training", "cpu.fc_input_grad cpu.fc_sgd cpu.softmax_cross_entropy"),
+    Row("onednn", "matmul", (*NUMBER, "bfloat16"), "onednn"),
+)
+
+PLAN_OPS: tuple[tuple[str, str], ...] = (
+    ("training", "fc_input_grad fc_sgd softmax_cross_entropy"),
+)
+"""Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
+
+PASSES: tuple[tuple[str, str], ...] = (
+    ("fuse", "fuse_fc"),
+    ("fuse", "fuse_softmax_cross_entropy"),
+    ("fuse", "fuse_fc_sgd"),
+    ("fuse", "fuse_fc_input_grad"),
+)
+"""Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""
+
+
+@plugin.hookimpl
+def opwright_ops(registry: plugin.OpRegistrar) -> None:
+    """Name the operators that passes put into plans."""
+    for module, types in PLAN_OPS:
+        for name in types.split():
+            target = f"opwright_cpu.plan_ops.{module}:{name.upper()}"
+            registry.add(f"cpu.{name}", target, hidden=True)
+
+
+@plugin.hookimpl
+def opwright_passes(registry: plugin.PassRegistrar) -> None:
+    """Name the passes, all for the CPU."""
+    for phase, name in PASSES:
+        function = f"opwright_cpu.passes.{name.removeprefix('fuse_')}:{name}"
+        registry.add(name, phase=phase, function=function, device="cpu")
 
 
 @plugin.hookimpl

@@ -1,0 +1,43 @@
+// A matrix product by NumPy's rules as matrices with strides, and stacks of them.
+#ifndef OPWRIGHT_CPU_ONEDNN_MATRIX_SHAPE_H_
+#define OPWRIGHT_CPU_ONEDNN_MATRIX_SHAPE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "onednn/gemm.h"
+
+namespace opwright_cpu {
+
+// One axis of a stack: how far the next matrix of each factor is; 0 where it is repeated.
+struct StackAxis {
+  int64_t size;
+  int64_t x_stride;
+  int64_t y_stride;
+};
+
+// out[s] = x[s] y[s] for every matrix s of a stack; out is compact.
+struct MatrixShape {
+  GemmSize size{};
+  int64_t x_strides[2] = {};  // of rows and of columns
+  int64_t y_strides[2] = {};
+  std::vector<StackAxis> stack;  // outermost first, as few axes as describe it
+  int64_t stack_size = 1;
+
+  // Where matrix `index` of the stack begins in each factor.
+  struct Offsets {
+    int64_t x;
+    int64_t y;
+  };
+  Offsets At(int64_t index) const;
+
+  int64_t Multiplications() const { return stack_size * size.m * size.n * size.k; }
+};
+
+// Shapes are those of the operator: the shape rule has checked that they fit.
+MatrixShape MakeMatrixShape(const std::vector<int64_t>& x, const std::vector<int64_t>& y,
+                            bool transpose_x, bool transpose_y);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_MATRIX_SHAPE_H_

@@ -1,0 +1,124 @@
+// oneDNN's objects by their lifetimes: primitives are made once and shared, memory objects belong
+// to one running instance.
+#ifndef OPWRIGHT_CPU_ONEDNN_PRIMITIVE_H_
+#define OPWRIGHT_CPU_ONEDNN_PRIMITIVE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "onednn/threads.h"
+
+namespace opwright_cpu {
+
+// The CPU, for ever: kernels may run in other threads while statics are destroyed.
+OPWRIGHT_LOCAL inline const dnnl::engine& CpuEngine() {
+  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+// Primitives do not allocate scratch memory: the plan gives it, once for all of its steps.
+inline dnnl::primitive_attr UserScratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::data_type dtype,
+                                  const dnnl::memory::dims& strides) {
+  return dnnl::memory::desc(dims, dtype, strides);
+}
+
+// A primitive and what its arguments look like. Immutable after Prepare.
+class Primitive {
+ public:
+  Primitive() = default;
+
+  template <typename Description>
+  explicit Primitive(const Description& description)
+      : primitive_(description), scratchpad_(description.scratchpad_desc()) {}
+
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+
+  // Adds an argument (DNNL_ARG_...); Execution counts them in this order.
+  void Add(int argument, dnnl::memory::desc desc) {
+    arguments_.emplace_back(argument, std::move(desc));
+  }
+
+  dnnl_primitive_t get() const { return primitive_.get(); }
+  const std::vector<std::pair<int, dnnl::memory::desc>>& arguments() const { return arguments_; }
+  const dnnl::memory::desc& scratchpad() const { return scratchpad_; }
+  uint64_t scratchpad_bytes() const { return scratchpad_.get_size(); }
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::memory::desc scratchpad_;
+  std::vector<std::pair<int, dnnl::memory::desc>> arguments_;
+};
+
+// The memory objects of one primitive in one running instance: making them for each run would cost
+// more than a small primitive itself.
+class Execution {
+ public:
+  void Bind(const Primitive& primitive) {
+    primitive_ = &primitive;
+    stream_ = dnnl::stream(CpuEngine());
+    for (const auto& [argument, desc] : primitive.arguments()) AddMemory(argument, desc);
+    AddMemory(DNNL_ARG_SCRATCHPAD, primitive.scratchpad());
+  }
+
+  // Runs with the arguments' data in the order of Primitive::Add.
+  template <typename... Pointers>
+  void Run(int32_t n_threads, void* scratchpad, Pointers... data) {
+    size_t i = 0;
+    (SetData(i++, const_cast<void*>(static_cast<const void*>(data))), ...);
+    SetData(i, scratchpad);
+    Execute(n_threads);
+  }
+
+  // The same in two steps, where the number of arguments varies.
+  void SetData(size_t i, void* data) {
+    if (data_[i] == data) return;
+    dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(memories_[i].get(), data),
+                            "oneDNN could not take a pointer");
+    data_[i] = data;
+  }
+  void SetScratchpad(void* data) { SetData(memories_.size() - 1, data); }
+  void Execute(int32_t n_threads) {
+    const ThreadCount count(n_threads);
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_->get(), stream_.get(),
+                                                   static_cast<int>(args_.size()), args_.data()),
+                            "oneDNN could not execute a primitive");
+  }
+
+ private:
+  void AddMemory(int argument, const dnnl::memory::desc& desc) {
+    memories_.push_back(dnnl::memory(desc, CpuEngine(), nullptr));
+    data_.push_back(nullptr);
+    args_.push_back(dnnl_exec_arg_t{argument, memories_.back().get()});
+  }
+
+  const Primitive* primitive_ = nullptr;
+  dnnl::stream stream_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<void*> data_;
+  std::vector<dnnl_exec_arg_t> args_;
+};
+
+// Copies one array into another layout, in the calling thread's count of threads.
+inline void Reorder(const dnnl::memory::desc& from, const void* source,
+                    const dnnl::memory::desc& to, void* destination, int32_t n_threads) {
+  const ThreadCount count(n_threads);
+  dnnl::stream stream(CpuEngine());
+  dnnl::memory input(from, CpuEngine(), const_cast<void*>(source));
+  dnnl::memory output(to, CpuEngine(), destination);
+  dnnl::reorder(input, output).execute(stream, input, output);
+  stream.wait();
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_PRIMITIVE_H_

@@ -1,0 +1,34 @@
+// The thread count of oneDNN, which asks OpenMP for it when a primitive is made and when it runs.
+#ifndef OPWRIGHT_CPU_ONEDNN_THREADS_H_
+#define OPWRIGHT_CPU_ONEDNN_THREADS_H_
+
+#include <omp.h>
+
+#include <cstdint>
+
+#include "common/parallel.h"
+
+namespace opwright_cpu {
+
+// While it lives, OpenMP says `n_threads` to the calling thread; to others it says what it did.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int32_t n_threads) : before_(omp_get_max_threads()) {
+    const int32_t wanted = detail::IsForkedChild() ? 1 : n_threads;
+    changed_ = wanted != before_;
+    if (changed_) omp_set_num_threads(wanted);
+  }
+  ~ThreadCount() {
+    if (changed_) omp_set_num_threads(before_);
+  }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int32_t before_;
+  bool changed_;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_THREADS_H_
