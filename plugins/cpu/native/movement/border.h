@@ -1,0 +1,51 @@
+// A tensor with a border around a box: pad, and the gradient of slice.
+#ifndef OPWRIGHT_CPU_MOVEMENT_BORDER_H_
+#define OPWRIGHT_CPU_MOVEMENT_BORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "movement/strided_copy.h"
+
+namespace opwright_cpu {
+
+enum class BorderMode { kConstant, kReflect, kEdge };
+
+// Writes the box, then the border axis by axis from the last to the first: along each axis between
+// what lies in the box before it and all of the axes behind it, so that everything is written once.
+class Border {
+ public:
+  Border() = default;
+  // `before`: width of the border in front of the box, `item`: the border's constant, by its bytes.
+  Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& box,
+         const std::vector<int64_t>& before, const std::vector<int64_t>& whole, uint64_t item);
+
+  int64_t bytes() const { return whole_bytes_; }
+  void Run(const char* box, char* whole, int32_t n_threads) const;
+
+ private:
+  struct Side {
+    StridedCopy copy;
+    int64_t source;  // offsets in the whole, bytes
+    int64_t destination;
+  };
+
+  void AddSide(size_t axis, int64_t begin, int64_t width, int64_t source, int64_t source_step);
+
+  BorderMode mode_ = BorderMode::kConstant;
+  int64_t item_bytes_ = 1;
+  uint64_t item_ = 0;
+  int64_t whole_bytes_ = 0;
+  std::vector<int64_t> box_;
+  std::vector<int64_t> before_;
+  std::vector<int64_t> whole_;
+  std::vector<int64_t> strides_;  // of the whole, bytes
+  StridedCopy center_;
+  int64_t center_offset_ = 0;
+  std::vector<Side> sides_;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MOVEMENT_BORDER_H_

@@ -1,0 +1,143 @@
+#include <cstring>
+#include <utility>
+
+#include "movement/ops.h"
+#include "movement/strided_copy.h"
+#include "movement/tensors.h"
+
+namespace opwright_cpu {
+namespace {
+
+// One tensor seen as whole and as parts that follow each other along an axis: concat writes the
+// whole, split and the gradient of concat write the parts.
+class Parts {
+ public:
+  void Begin(const std::vector<int64_t>& whole, int64_t axis, int64_t item_bytes) {
+    axis_ = FrontAxis(axis, whole.size());
+    outer_ = Product(whole, 0, axis_);
+    inner_ = Product(whole, axis_ + 1, whole.size()) * item_bytes;
+    row_ = whole[axis_] * inner_;
+  }
+
+  // Adds the next part, which is copied into the whole or out of it.
+  void Add(const std::vector<int64_t>& part, bool into) {
+    const int64_t bytes = part[axis_] * inner_;
+    CopyAxis rows{outer_, bytes, row_};
+    if (!into) std::swap(rows.source, rows.destination);
+    copies_.push_back(Copy{StridedCopy(1, {rows, CopyAxis{bytes, 1, 1}}), offset_});
+    total_ += copies_.back().copy.bytes();
+    offset_ += bytes;
+  }
+
+  int64_t bytes() const { return total_; }
+
+  struct Copy {
+    StridedCopy copy;
+    int64_t offset;  // of the part in the whole, bytes
+  };
+
+  // Calls function(index, copy, thread, n_threads) for each part in every thread, which moves its
+  // share of each.
+  template <typename Function>
+  void Run(int32_t n_threads, const Function& function) const {
+    ParallelParts(n_threads, total_, [&](int32_t thread, int32_t threads) {
+      for (uint32_t i = 0; i < copies_.size(); ++i) function(i, copies_[i], thread, threads);
+    });
+  }
+
+ private:
+  size_t axis_ = 0;
+  int64_t outer_ = 1;
+  int64_t inner_ = 1;
+  int64_t row_ = 1;
+  int64_t offset_ = 0;
+  int64_t total_ = 0;
+  std::vector<Copy> copies_;
+};
+
+template <typename T>
+struct ConcatKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
+    const opwright::Meta out = ctx.output(0);
+    parts_.Begin(out.shape().dims(), attrs.axis, ItemBytes(out.dtype()));
+    for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
+      parts_.Add(ctx.input(0, i).shape().dims(), true);
+    }
+    ctx.SetEstimate(MoveNanoseconds(parts_.bytes(), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
+    char* out = MutableBytes(ctx.output(0));
+    parts_.Run(ctx.n_threads(),
+               [&](uint32_t i, const Parts::Copy& part, int32_t thread, int32_t threads) {
+                 part.copy.RunPart(Bytes(ctx.input(0, i)), out + part.offset, thread, threads);
+               });
+    return opwright::Status::Ok();
+  }
+  Parts parts_;
+};
+
+template <typename T>
+struct SplitKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
+    const opwright::Meta x = ctx.input(0);
+    parts_.Begin(x.shape().dims(), attrs.axis, ItemBytes(x.dtype()));
+    for (uint32_t i = 0; i < ctx.output_count(0); ++i) {
+      parts_.Add(ctx.output(0, i).shape().dims(), false);
+    }
+    ctx.SetEstimate(MoveNanoseconds(parts_.bytes(), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
+    const char* x = Bytes(ctx.input(0));
+    parts_.Run(
+        ctx.n_threads(), [&](uint32_t i, const Parts::Copy& part, int32_t thread, int32_t threads) {
+          part.copy.RunPart(x + part.offset, MutableBytes(ctx.output(0, i)), thread, threads);
+        });
+    return opwright::Status::Ok();
+  }
+  Parts parts_;
+};
+
+// Inputs x (shapes only) and out_grad; one output for each x.
+template <typename T>
+struct ConcatGradKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
+    std::vector<int64_t> whole = ctx.input(0).shape().dims();
+    const size_t axis = FrontAxis(attrs.axis, whole.size());
+    whole[axis] = 0;
+    for (uint32_t i = 0; i < ctx.input_count(0); ++i)
+      whole[axis] += ctx.input(0, i).shape().dims()[axis];
+    parts_.Begin(whole, attrs.axis, ItemBytes(ctx.input(0).dtype()));
+    for (uint32_t i = 0; i < ctx.output_count(0); ++i) {
+      parts_.Add(ctx.output(0, i).shape().dims(), false);
+    }
+    ctx.SetEstimate(MoveNanoseconds(parts_.bytes(), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
+    const char* whole = ctx.has_input(1) ? Bytes(ctx.input(1)) : nullptr;
+    parts_.Run(ctx.n_threads(),
+               [&](uint32_t i, const Parts::Copy& part, int32_t thread, int32_t threads) {
+                 char* grad = MutableBytes(ctx.output(0, i));
+                 if (whole != nullptr) {
+                   part.copy.RunPart(whole + part.offset, grad, thread, threads);
+                 } else if (thread == 0) {
+                   std::memset(grad, 0, static_cast<size_t>(part.copy.bytes()));
+                 }
+               });
+    return opwright::Status::Ok();
+  }
+  Parts parts_;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(concat, "cpu", opwright_cpu::ConcatKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL(split, "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(concat, "cpu", opwright_cpu::ConcatGradKernel,
+                                  opwright::AnyDtype);

@@ -1,0 +1,112 @@
+#include <cstring>
+
+#include "common/clones.h"
+#include "movement/ops.h"
+#include "movement/philox.h"
+#include "movement/stream.h"
+#include "movement/tensors.h"
+
+namespace opwright_cpu {
+namespace {
+
+double KeepScale(double probability) { return probability < 1 ? 1 / (1 - probability) : 0; }
+
+// Keeps an element where its word is above `last_dropped`. Where x is infinite, x * 0 is no 0.
+template <typename T>
+OPWRIGHT_CPU_CLONES void Drop(const uint32_t* words, uint32_t threshold, bool any, T scale,
+                              const T* x, T* out, uint8_t* mask, int64_t n) {
+  const uint8_t possible = any ? 1 : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint8_t keep = static_cast<uint8_t>(words[i] >= threshold) & possible;
+    mask[i] = keep;
+    out[i] = keep ? x[i] * scale : T{0};
+  }
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void Mask(const uint8_t* mask, T scale, const T* grad, T* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = mask[i] != 0 ? grad[i] * scale : T{0};
+}
+
+// Inputs x and step; outputs out and mask.
+template <typename T>
+struct DropoutKernel {
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "native";
+    options.may_reuse = {{"out", "x"}};
+  }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const DropoutAttrs& attrs) {
+    n_ = ctx.input(0).numel();
+    scale_ = static_cast<T>(KeepScale(attrs.probability));
+    threshold_ = static_cast<uint64_t>(attrs.probability * 0x1p32);
+    ctx.SetEstimate(
+        MoveNanoseconds(n_ * (10 + 2 * static_cast<int64_t>(sizeof(T))), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const DropoutAttrs& attrs) const {
+    if (n_ == 0) return opwright::Status::Ok();
+    const T* x = ctx.input(0).data<T>();
+    T* out = ctx.output(0).data<T>();
+    auto* mask = static_cast<uint8_t*>(ctx.output(1).raw());
+    if (!attrs.training) {
+      std::memset(mask, 1, static_cast<size_t>(n_));
+      CopyBytes(Bytes(ctx.input(0)), MutableBytes(ctx.output(0)),
+                n_ * static_cast<int64_t>(sizeof(T)), ctx.n_threads());
+      return opwright::Status::Ok();
+    }
+    // A probability of 1 has the threshold 2^32, which no word reaches.
+    const bool any = threshold_ <= UINT32_MAX;
+    const auto threshold = static_cast<uint32_t>(threshold_);
+    const T scale = scale_;
+    ForWords(ctx.n_threads(), KeyOf(ctx, 1, attrs), n_, 1,
+             [=](const uint32_t* words, int64_t begin, int64_t end) {
+               Drop(words, threshold, any, scale, x + begin, out + begin, mask + begin,
+                    end - begin);
+             });
+    return opwright::Status::Ok();
+  }
+  int64_t n_ = 0;
+  T scale_ = 0;
+  uint64_t threshold_ = 0;
+};
+
+// Inputs x and step (their shapes only), mask and out_grad; output x_grad.
+template <typename T>
+struct DropoutGradKernel {
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "native";
+    options.may_reuse = {{"x_grad", "out_grad"}};
+  }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const DropoutAttrs& attrs) {
+    n_ = ctx.output(0).numel();
+    scale_ = static_cast<T>(KeepScale(attrs.probability));
+    ctx.SetEstimate(
+        MoveNanoseconds(n_ * (1 + 2 * static_cast<int64_t>(sizeof(T))), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const DropoutAttrs& attrs) const {
+    if (n_ == 0) return opwright::Status::Ok();
+    const int64_t bytes = n_ * static_cast<int64_t>(sizeof(T));
+    if (!ctx.has_input(3)) {
+      ZeroBytes(MutableBytes(ctx.output(0)), bytes, ctx.n_threads());
+    } else if (!attrs.training) {
+      CopyBytes(Bytes(ctx.input(3)), MutableBytes(ctx.output(0)), bytes, ctx.n_threads());
+    } else {
+      const auto* mask = static_cast<const uint8_t*>(ctx.input(2).raw());
+      const T* grad = ctx.input(3).data<T>();
+      T* x_grad = ctx.output(0).data<T>();
+      ParallelFor(ctx.n_threads(), n_, kElementGrain, 64, [&](int64_t begin, int64_t end) {
+        Mask(mask + begin, scale_, grad + begin, x_grad + begin, end - begin);
+      });
+    }
+    return opwright::Status::Ok();
+  }
+  int64_t n_ = 0;
+  T scale_ = 0;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(dropout, "cpu", opwright_cpu::DropoutKernel, float, double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(dropout, "cpu", opwright_cpu::DropoutGradKernel, float, double);

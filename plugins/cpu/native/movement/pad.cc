@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "movement/border.h"
+#include "movement/ops.h"
+#include "movement/tensors.h"
+
+namespace opwright_cpu {
+namespace {
+
+BorderMode ModeOf(const std::string& mode) {
+  if (mode == "reflect") return BorderMode::kReflect;
+  return mode == "edge" ? BorderMode::kEdge : BorderMode::kConstant;
+}
+
+template <typename T>
+uint64_t BitsOf(T value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  return bits;
+}
+
+// Whether a dtype has the value, so that the conversion is defined.
+template <typename T>
+bool Holds(double value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return true;
+  } else {
+    // 2^bits is exact in a double where the largest integer is not.
+    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    return value > (std::is_signed_v<T> ? -end - 1 : -1) && value < end;
+  }
+}
+
+std::vector<int64_t> Begins(const PadAttrs& attrs) {
+  std::vector<int64_t> begins;
+  for (size_t i = 0; i < attrs.paddings.size(); i += 2) begins.push_back(attrs.paddings[i]);
+  return begins;
+}
+
+template <typename T>
+struct PadKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const PadAttrs& attrs) {
+    const BorderMode mode = ModeOf(attrs.mode);
+    uint64_t item = 0;
+    if (mode == BorderMode::kConstant) {
+      if constexpr (std::is_same_v<T, bool>) {
+        item = attrs.value != 0;
+      } else {
+        if (!Holds<T>(attrs.value)) return opwright::Status::Refused("no such integer");
+        item = BitsOf(static_cast<T>(attrs.value));
+      }
+    }
+    border_ = Border(mode, ItemBytes(ctx.input(0).dtype()), ctx.input(0).shape().dims(),
+                     Begins(attrs), ctx.output(0).shape().dims(), item);
+    ctx.SetEstimate(MoveNanoseconds(border_.bytes(), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const PadAttrs&) const {
+    border_.Run(Bytes(ctx.input(0)), MutableBytes(ctx.output(0)), ctx.n_threads());
+    return opwright::Status::Ok();
+  }
+  Border border_;
+};
+
+// Inputs x (its shape only) and out_grad; output x_grad. An element of x gets the sum of all places
+// that show it; along each axis these are its own and those of the border.
+template <typename T>
+struct PadGradKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const PadAttrs& attrs) {
+    const std::vector<int64_t> shape = ctx.output(0).shape().dims();
+    const std::vector<int64_t> begins = Begins(attrs);
+    mode_ = ModeOf(attrs.mode);
+    numel_ = ctx.output(0).numel();
+    ctx.SetEstimate(MoveNanoseconds(2 * numel_ * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
+    if (numel_ == 0) return opwright::Status::Ok();
+    std::vector<int64_t> whole;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      whole.push_back(shape[i] + attrs.paddings[2 * i] + attrs.paddings[2 * i + 1]);
+    }
+    const std::vector<int64_t> strides = CompactStrides(whole);
+    const std::vector<int64_t> compact = CompactStrides(shape);
+    std::vector<CopyAxis> axes;
+    const auto item = static_cast<int64_t>(sizeof(T));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      offset_ += begins[i] * strides[i];
+      axes.push_back(CopyAxis{shape[i], strides[i] * item, compact[i] * item});
+      AddShown(begins[i], shape[i], whole[i], strides[i]);
+    }
+    center_ = StridedCopy(item, std::move(axes));
+    lengths_ = shape;
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const PadAttrs&) const {
+    if (numel_ == 0) return opwright::Status::Ok();
+    T* x_grad = ctx.output(0).data<T>();
+    if (!ctx.has_input(1)) {
+      std::fill_n(x_grad, numel_, T{0});
+      return opwright::Status::Ok();
+    }
+    const T* grad = ctx.input(1).data<T>();
+    if (mode_ == BorderMode::kConstant) {
+      center_.Run(Bytes(ctx.input(1)) + offset_ * static_cast<int64_t>(sizeof(T)),
+                  MutableBytes(ctx.output(0)), ctx.n_threads());
+      return opwright::Status::Ok();
+    }
+    const int64_t row = lengths_.empty() ? 1 : lengths_.back();
+    ParallelFor(ctx.n_threads(), numel_ / row, kElementGrain / row + 1, 1,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) AddRows(grad, x_grad + i * row, i);
+                });
+    return opwright::Status::Ok();
+  }
+
+  // Where the elements of one axis are shown: element i at `center` + i * `stride` in out_grad, and
+  // at the offsets of the border from first[i] to first[i + 1].
+  struct Shown {
+    int64_t center;
+    int64_t stride;
+    std::vector<size_t> first;
+    std::vector<int64_t> offsets;
+  };
+
+  void AddShown(int64_t begin, int64_t length, int64_t whole, int64_t stride) {
+    Shown shown{begin * stride, stride, {0}, {}};
+    for (int64_t i = 0; i < length; ++i) {
+      if (mode_ == BorderMode::kEdge) {
+        for (int64_t place = 0; i == 0 && place < begin; ++place) {
+          shown.offsets.push_back(place * stride);
+        }
+        for (int64_t place = begin + length; i == length - 1 && place < whole; ++place) {
+          shown.offsets.push_back(place * stride);
+        }
+      } else if (mode_ == BorderMode::kReflect) {
+        const int64_t mirrored = begin + 2 * (length - 1) - i;
+        if (i > 0 && i <= begin) shown.offsets.push_back((begin - i) * stride);
+        if (i < length - 1 && mirrored < whole) shown.offsets.push_back(mirrored * stride);
+      }
+      shown.first.push_back(shown.offsets.size());
+    }
+    shown_.push_back(std::move(shown));
+  }
+
+  // Writes row `index` of x_grad: the sum of all rows of out_grad that show it, which are the
+  // combinations of the places along the outer axes.
+  void AddRows(const T* grad, T* row, int64_t index) const {
+    if (shown_.empty()) {
+      *row = *grad;
+      return;
+    }
+    std::fill_n(row, lengths_.back(), T{0});
+    AddAxis(grad, row, index, shown_.size() - 1);
+  }
+
+  // Axes before `axis` are to be walked yet; `index` counts the rows within them.
+  void AddAxis(const T* grad, T* row, int64_t index, size_t axis) const {
+    if (axis == 0) {
+      AddRow(grad, row);
+      return;
+    }
+    const Shown& shown = shown_[axis - 1];
+    const int64_t place = index % lengths_[axis - 1];
+    const int64_t rest = index / lengths_[axis - 1];
+    AddAxis(grad + shown.center + place * shown.stride, row, rest, axis - 1);
+    const auto element = static_cast<size_t>(place);
+    for (size_t k = shown.first[element]; k < shown.first[element + 1]; ++k) {
+      AddAxis(grad + shown.offsets[k], row, rest, axis - 1);
+    }
+  }
+
+  void AddRow(const T* grad, T* row) const {
+    const Shown& last = shown_.back();
+    const int64_t n = lengths_.back();
+    const T* center = grad + last.center;
+    for (int64_t i = 0; i < n; ++i) row[i] += center[i];
+    if (last.offsets.empty()) return;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      for (size_t k = last.first[i]; k < last.first[i + 1]; ++k) row[i] += grad[last.offsets[k]];
+    }
+  }
+
+  BorderMode mode_ = BorderMode::kConstant;
+  int64_t numel_ = 0;
+  int64_t offset_ = 0;
+  StridedCopy center_;
+  std::vector<int64_t> lengths_;
+  std::vector<Shown> shown_;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(pad, "cpu", opwright_cpu::PadKernel, float, double, int8_t, int16_t,
+                         int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(pad, "cpu", opwright_cpu::PadGradKernel, float, double);

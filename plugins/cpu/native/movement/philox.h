@@ -1,0 +1,53 @@
+// Philox 4x32-10, many counters at a time; opwright_std/philox.py specifies the words.
+#ifndef OPWRIGHT_CPU_MOVEMENT_PHILOX_H_
+#define OPWRIGHT_CPU_MOVEMENT_PHILOX_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include <opwright/sdk.hpp>
+
+#include "common/parallel.h"
+
+namespace opwright_cpu {
+
+// Blocks that are made at a time: their words stay in the first-level cache.
+constexpr int64_t kPhiloxBlocks = 256;
+constexpr int64_t kPhiloxWords = 4 * kPhiloxBlocks;
+
+// What tells the words of one operator in one run from all others.
+struct PhiloxKey {
+  uint64_t seed;
+  uint32_t stream;
+  uint32_t step;
+};
+
+// Of the attributes seed and stream and the input step, which may be absent.
+template <typename Attrs>
+PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs& attrs) {
+  const int64_t step = ctx.has_input(step_slot) ? *ctx.input(step_slot).data<int64_t>() : 0;
+  return PhiloxKey{static_cast<uint64_t>(attrs.seed),
+                   static_cast<uint32_t>(attrs.stream.value_or(0)), static_cast<uint32_t>(step)};
+}
+
+// Writes the words of kPhiloxBlocks blocks from `first_block` on.
+void PhiloxWords(const PhiloxKey& key, uint64_t first_block, uint32_t* words);
+
+// Calls function(words, begin, end) for parts of n elements of `words_each` words (1 or 2), with
+// the words of these elements: parts begin where a row of blocks does, for any number of threads.
+template <typename Function>
+void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_each,
+              const Function& function) {
+  const int64_t step = kPhiloxWords / words_each;
+  ParallelFor(n_threads, n, 4096, step, [&](int64_t begin, int64_t end) {
+    alignas(64) uint32_t words[kPhiloxWords];
+    for (int64_t i = begin; i < end; i += step) {
+      PhiloxWords(key, static_cast<uint64_t>(i * words_each / 4), words);
+      function(words, i, std::min(i + step, end));
+    }
+  });
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MOVEMENT_PHILOX_H_

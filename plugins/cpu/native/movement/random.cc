@@ -1,0 +1,92 @@
+// uniform and normal. Compiled without contraction: the specification rounds every product.
+#include "common/clones.h"
+#include "movement/box_muller.h"
+#include "movement/ops.h"
+#include "movement/philox.h"
+
+namespace opwright_cpu {
+namespace {
+
+constexpr double kNanosecondsPerWord = 1.0;
+
+template <typename T>
+constexpr int64_t kWordsEach = static_cast<int64_t>(sizeof(T)) / 4;
+
+OPWRIGHT_CPU_CLONES void Uniform(const uint32_t* words, float* out, int64_t n, float range,
+                                 float low) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto number = static_cast<float>(static_cast<int32_t>(words[i] >> 8)) * 0x1p-24f;
+    out[i] = number * range + low;
+  }
+}
+
+OPWRIGHT_CPU_CLONES void Uniform(const uint32_t* words, double* out, int64_t n, double range,
+                                 double low) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t word = static_cast<uint64_t>(words[2 * i + 1]) << 32 | words[2 * i];
+    const auto number = static_cast<double>(static_cast<int64_t>(word >> 11)) * 0x1p-53;
+    out[i] = number * range + low;
+  }
+}
+
+// Writes whole pairs; n is even.
+template <typename T>
+OPWRIGHT_CPU_CLONES void Normal(const uint32_t* words, T* out, int64_t n, T std, T mean) {
+  for (int64_t j = 0; j < n / 2; ++j) {
+    const Pair<T> pair = BoxMuller(WordPair<T>::Read(words, j));
+    out[2 * j] = pair.first * std + mean;
+    out[2 * j + 1] = pair.second * std + mean;
+  }
+}
+
+template <typename Attrs, typename T>
+struct RandomKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs&) {
+    n_ = ctx.output(0).numel();
+    const double words = static_cast<double>(n_ * kWordsEach<T>);
+    ctx.SetEstimate(static_cast<uint64_t>(20 + words * kNanosecondsPerWord / ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  int64_t n_ = 0;
+};
+
+template <typename T>
+struct UniformKernel : RandomKernel<UniformAttrs, T> {
+  opwright::Status Run(const opwright::RunContext& ctx, const UniformAttrs& attrs) const {
+    T* out = ctx.output(0).template data<T>();
+    const auto range = static_cast<T>(attrs.max - attrs.min);
+    const auto low = static_cast<T>(attrs.min);
+    ForWords(ctx.n_threads(), KeyOf(ctx, 0, attrs), this->n_, kWordsEach<T>,
+             [=](const uint32_t* words, int64_t begin, int64_t end) {
+               Uniform(words, out + begin, end - begin, range, low);
+             });
+    return opwright::Status::Ok();
+  }
+};
+
+template <typename T>
+struct NormalKernel : RandomKernel<NormalAttrs, T> {
+  opwright::Status Run(const opwright::RunContext& ctx, const NormalAttrs& attrs) const {
+    T* out = ctx.output(0).template data<T>();
+    const auto std = static_cast<T>(attrs.std);
+    const auto mean = static_cast<T>(attrs.mean);
+    ForWords(ctx.n_threads(), KeyOf(ctx, 0, attrs), this->n_, kWordsEach<T>,
+             [=](const uint32_t* words, int64_t begin, int64_t end) {
+               const int64_t n = end - begin;
+               const int64_t even = n / 2 * 2;
+               Normal<T>(words, out + begin, even, std, mean);
+               if (even == n) return;
+               T last[2];  // the second of an odd number's pair has no place
+               Normal<T>(words + even * kWordsEach<T>, last, 2, std, mean);
+               out[end - 1] = last[0];
+             });
+    return opwright::Status::Ok();
+  }
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(uniform, "cpu", opwright_cpu::UniformKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL(normal, "cpu", opwright_cpu::NormalKernel, float, double);

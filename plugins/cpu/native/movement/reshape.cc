@@ -1,0 +1,36 @@
+#include "movement/ops.h"
+#include "movement/stream.h"
+#include "movement/tensors.h"
+
+namespace opwright_cpu {
+namespace {
+
+// The same bytes under another shape: nothing to do where the output lies on the input.
+template <typename T>
+struct ReshapeKernel {
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "native";
+    options.may_reuse = {{"out", "x"}};
+  }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
+    bytes_ = ctx.input(0).numel() * ItemBytes(ctx.input(0).dtype());
+    ctx.SetEstimate(MoveNanoseconds(bytes_, ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const NoAttrs&) const {
+    if (bytes_ > 0) {
+      CopyBytes(Bytes(ctx.input(0)), MutableBytes(ctx.output(0)), bytes_, ctx.n_threads());
+    }
+    return opwright::Status::Ok();
+  }
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(reshape, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL(reshape_like, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL(squeeze, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL(unsqueeze, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL(flatten, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);

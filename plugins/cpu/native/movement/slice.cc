@@ -1,0 +1,138 @@
+#include "movement/border.h"
+#include "movement/ops.h"
+#include "movement/stream.h"
+#include "movement/strided_copy.h"
+#include "movement/tensors.h"
+
+namespace opwright_cpu {
+namespace {
+
+// First position and step along every axis.
+struct Cut {
+  std::vector<int64_t> start;
+  std::vector<int64_t> step;
+};
+
+// Python's slice.indices: below 0 from the back, clipped to where an element is.
+int64_t FirstPosition(int64_t start, int64_t step, int64_t length) {
+  const int64_t least = step < 0 ? -1 : 0;
+  const int64_t most = step < 0 ? length - 1 : length;
+  if (start < 0) return start < -length ? least : start + length;
+  return start > most ? most : start;
+}
+
+Cut CutOf(const SliceAttrs& attrs, const std::vector<int64_t>& shape) {
+  Cut cut{std::vector<int64_t>(shape.size(), 0), std::vector<int64_t>(shape.size(), 1)};
+  for (size_t i = 0; i < attrs.axes.size(); ++i) {
+    const size_t axis = FrontAxis(attrs.axes[i], shape.size());
+    cut.step[axis] = attrs.steps.empty() ? 1 : attrs.steps[i];
+    cut.start[axis] = FirstPosition(attrs.starts[i], cut.step[axis], shape[axis]);
+  }
+  return cut;
+}
+
+// The box of `shape` cut out of a compact tensor, and where it begins there, in bytes.
+struct Box {
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+};
+
+Box BoxOf(const Cut& cut, const std::vector<int64_t>& whole, const std::vector<int64_t>& shape,
+          int64_t item) {
+  Box box;
+  const std::vector<int64_t> compact = CompactStrides(whole);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    // A step far beyond the end leaves one element: it is not walked, and may not overflow.
+    box.strides.push_back(shape[i] > 1 ? compact[i] * cut.step[i] * item : 0);
+    box.offset += compact[i] * cut.start[i] * item;
+  }
+  return box;
+}
+
+template <typename T>
+struct SliceKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const SliceAttrs& attrs) {
+    const std::vector<int64_t> whole = ctx.input(0).shape().dims();
+    const std::vector<int64_t> shape = ctx.output(0).shape().dims();
+    const int64_t item = ItemBytes(ctx.input(0).dtype());
+    const Box box = BoxOf(CutOf(attrs, whole), whole, shape, item);
+    const std::vector<int64_t> to = CompactStrides(shape);
+    std::vector<CopyAxis> axes;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      axes.push_back(CopyAxis{shape[i], box.strides[i], to[i] * item});
+    }
+    offset_ = box.offset;
+    copy_ = StridedCopy(item, std::move(axes));
+    ctx.SetEstimate(MoveNanoseconds(copy_.bytes(), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const SliceAttrs&) const {
+    if (copy_.bytes() > 0) {
+      copy_.Run(Bytes(ctx.input(0)) + offset_, MutableBytes(ctx.output(0)), ctx.n_threads());
+    }
+    return opwright::Status::Ok();
+  }
+  StridedCopy copy_;
+  int64_t offset_ = 0;
+};
+
+// Inputs x (its shape only) and out_grad; output x_grad, 0 where nothing was cut out.
+template <typename T>
+struct SliceGradKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const SliceAttrs& attrs) {
+    const opwright::Meta out = ctx.output(0);
+    const std::vector<int64_t> whole = out.shape().dims();
+    const int64_t item = ItemBytes(out.dtype());
+    bytes_ = out.numel() * item;
+    ctx.SetEstimate(MoveNanoseconds(bytes_, ctx.n_threads()));
+    if (!ctx.has_input(1)) return opwright::Status::Ok();
+    const std::vector<int64_t> shape = ctx.input(1).shape().dims();
+    if (ctx.input(1).numel() == 0) return opwright::Status::Ok();
+    const Cut cut = CutOf(attrs, whole);
+    bool dense = true;
+    for (size_t i = 0; i < whole.size(); ++i) dense = dense && (cut.step[i] == 1 || shape[i] == 1);
+    if (dense) {
+      border_ = Border(BorderMode::kConstant, item, shape, cut.start, whole, 0);
+      kind_ = Kind::kBorder;
+      return opwright::Status::Ok();
+    }
+    const Box box = BoxOf(cut, whole, shape, item);
+    const std::vector<int64_t> from = CompactStrides(shape);
+    std::vector<CopyAxis> axes;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      axes.push_back(CopyAxis{shape[i], from[i] * item, box.strides[i]});
+    }
+    offset_ = box.offset;
+    copy_ = StridedCopy(item, std::move(axes));
+    kind_ = Kind::kScattered;
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const SliceAttrs&) const {
+    if (bytes_ == 0) return opwright::Status::Ok();
+    char* x_grad = MutableBytes(ctx.output(0));
+    if (kind_ == Kind::kBorder) {
+      border_.Run(Bytes(ctx.input(1)), x_grad, ctx.n_threads());
+      return opwright::Status::Ok();
+    }
+    ZeroBytes(x_grad, bytes_, ctx.n_threads());
+    if (kind_ == Kind::kScattered) {
+      copy_.Run(Bytes(ctx.input(1)), x_grad + offset_, ctx.n_threads());
+    }
+    return opwright::Status::Ok();
+  }
+
+  enum class Kind { kZero, kBorder, kScattered };
+  Kind kind_ = Kind::kZero;
+  Border border_;
+  StridedCopy copy_;
+  int64_t offset_ = 0;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(slice, "cpu", opwright_cpu::SliceKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(slice, "cpu", opwright_cpu::SliceGradKernel, opwright::AnyDtype);

@@ -1,0 +1,256 @@
+#include "movement/strided_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "common/parallel.h"
+#include "movement/stream.h"
+#include "movement/tensors.h"
+#include "movement/tiles.h"
+
+namespace opwright_cpu {
+namespace {
+
+// A row of at least one word and at most two: two words that overlap cost less than a call.
+template <typename Word>
+void CopyShortRows(const char* source, char* destination, const CopyAxis& outer,
+                   const CopyAxis& inner) {
+  const int64_t last = inner.length * inner.destination - static_cast<int64_t>(sizeof(Word));
+  for (int64_t i = 0; i < outer.length; ++i) {
+    Word first;
+    Word second;
+    std::memcpy(&first, source, sizeof(Word));
+    std::memcpy(&second, source + last, sizeof(Word));
+    std::memcpy(destination, &first, sizeof(Word));
+    std::memcpy(destination + last, &second, sizeof(Word));
+    source += outer.source;
+    destination += outer.destination;
+  }
+}
+
+void CopyRows(const char* source, char* destination, const CopyAxis& outer, const CopyAxis& inner) {
+  const auto n = static_cast<size_t>(inner.length * inner.destination);
+  for (int64_t i = 0; i < outer.length; ++i) {
+    std::memcpy(destination + i * outer.destination, source + i * outer.source, n);
+  }
+}
+
+void StreamRows(const char* source, char* destination, const CopyAxis& outer,
+                const CopyAxis& inner) {
+  const int64_t n = inner.length * inner.destination;
+  for (int64_t i = 0; i < outer.length; ++i) {
+    StreamCopy(source + i * outer.source, destination + i * outer.destination, n);
+  }
+}
+
+template <typename T>
+void FillRows(const char* source, char* destination, const CopyAxis& outer, const CopyAxis& inner) {
+  for (int64_t i = 0; i < outer.length; ++i) {
+    T value;
+    std::memcpy(&value, source + i * outer.source, sizeof(T));
+    char* row = destination + i * outer.destination;
+    for (int64_t j = 0; j < inner.length; ++j) {
+      std::memcpy(row + j * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+    }
+  }
+}
+
+template <typename T>
+void CopyItems(const char* source, char* destination, const CopyAxis& outer,
+               const CopyAxis& inner) {
+  // The longer axis goes inside.
+  const bool swap = outer.length > inner.length;
+  const CopyAxis& slow = swap ? inner : outer;
+  const CopyAxis& fast = swap ? outer : inner;
+  for (int64_t i = 0; i < slow.length; ++i) {
+    const char* from = source + i * slow.source;
+    char* to = destination + i * slow.destination;
+    for (int64_t j = 0; j < fast.length; ++j) {
+      std::memcpy(to, from, sizeof(T));
+      from += fast.source;
+      to += fast.destination;
+    }
+  }
+}
+
+// Neighbours along `outer` follow each other in the source, along `inner` in the destination.
+template <typename T>
+void CopyTiles(const char* source, char* destination, const CopyAxis& outer,
+               const CopyAxis& inner) {
+  constexpr int64_t kLanes = Register<T>::kLanes;
+  constexpr int64_t kItem = sizeof(T);
+  const int64_t n_outer = outer.length / kLanes * kLanes;
+  const int64_t n_inner = inner.length / kLanes * kLanes;
+  for (int64_t i = 0; i < n_outer; i += kLanes) {
+    const char* from = source + i * kItem;
+    char* to = destination + i * outer.destination;
+    for (int64_t j = 0; j < n_inner; j += kLanes) {
+      TransposeTile<T>(from + j * inner.source, inner.source, to + j * kItem, outer.destination);
+    }
+  }
+  if (n_inner < inner.length) {
+    CopyItems<T>(source + n_inner * inner.source, destination + n_inner * kItem,
+                 CopyAxis{n_outer, kItem, outer.destination},
+                 CopyAxis{inner.length - n_inner, inner.source, kItem});
+  }
+  if (n_outer < outer.length) {
+    CopyItems<T>(source + n_outer * kItem, destination + n_outer * outer.destination,
+                 CopyAxis{outer.length - n_outer, kItem, outer.destination}, inner);
+  }
+}
+
+struct Wide {
+  uint64_t words[2];
+};
+struct TwoWide {
+  Wide words[2];
+};
+
+using Kernel = void (*)(const char*, char*, const CopyAxis&, const CopyAxis&);
+
+// The instance for the size of an item.
+#define OPWRIGHT_CPU_BY_SIZE(function, item_bytes)                \
+  ((item_bytes) == 1   ? static_cast<Kernel>(&function<uint8_t>)  \
+   : (item_bytes) == 2 ? static_cast<Kernel>(&function<uint16_t>) \
+   : (item_bytes) == 4 ? static_cast<Kernel>(&function<uint32_t>) \
+   : (item_bytes) == 8 ? static_cast<Kernel>(&function<uint64_t>) \
+                       : static_cast<Kernel>(&function<Wide>))
+
+Kernel RowKernel(int64_t row_bytes, bool stream) {
+  if (row_bytes > 64) return stream && row_bytes >= kLeastStreamBytes ? &StreamRows : &CopyRows;
+  if (row_bytes >= 32) return &CopyShortRows<TwoWide>;
+  if (row_bytes >= 16) return &CopyShortRows<Wide>;
+  if (row_bytes >= 8) return &CopyShortRows<uint64_t>;
+  if (row_bytes >= 4) return &CopyShortRows<uint32_t>;
+  if (row_bytes >= 2) return &CopyShortRows<uint16_t>;
+  return &CopyShortRows<uint8_t>;
+}
+
+int64_t Lanes(int64_t item_bytes) { return 16 / item_bytes; }
+
+constexpr int64_t kUnitBytes = 32 * 1024;  // stays in the first-level cache
+constexpr int64_t kTileItems = 64;         // a tile of 64 x 64 floats reads and writes 16 KiB
+
+}  // namespace
+
+StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
+    : item_bytes_(item_bytes), bytes_(item_bytes), axes_(std::move(axes)) {
+  for (const CopyAxis& axis : axes_) bytes_ *= axis.length;
+  if (bytes_ == 0) return;
+  Simplify();
+  const bool stream = bytes_ >= kStreamBytes;
+  if (!axes_.empty()) {
+    inner_ = axes_.back();
+    axes_.pop_back();
+  } else {
+    inner_ = CopyAxis{1, item_bytes_, item_bytes_};
+  }
+  size_t chosen = axes_.size();  // the axis of the unit beside `inner_`
+  if (chosen > 0) --chosen;
+  if (inner_.destination != item_bytes_) {
+    kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
+  } else if (inner_.source == item_bytes_) {
+    kernel_ = RowKernel(inner_.length * item_bytes_, stream);
+  } else if (inner_.source == 0) {
+    kernel_ = OPWRIGHT_CPU_BY_SIZE(FillRows, item_bytes_);
+  } else {
+    kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (axes_[i].source != item_bytes_) continue;
+      chosen = i;  // one of the loops must read neighbours
+      const int64_t lanes = Lanes(item_bytes_);
+      if (item_bytes_ <= 8 && axes_[i].length >= lanes && inner_.length >= lanes) {
+        is_tiled_ = true;
+        kernel_ = item_bytes_ == 1   ? static_cast<Kernel>(&CopyTiles<uint8_t>)
+                  : item_bytes_ == 2 ? static_cast<Kernel>(&CopyTiles<uint16_t>)
+                  : item_bytes_ == 4 ? static_cast<Kernel>(&CopyTiles<uint32_t>)
+                                     : static_cast<Kernel>(&CopyTiles<uint64_t>);
+      }
+    }
+  }
+  if (!axes_.empty()) {
+    outer_ = axes_[chosen];
+    axes_.erase(axes_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  }
+  SplitUnits();
+}
+
+void StridedCopy::Simplify() {
+  auto& axes = axes_;
+  axes.erase(std::remove_if(axes.begin(), axes.end(),
+                            [](const CopyAxis& axis) { return axis.length == 1; }),
+             axes.end());
+  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) {
+    return std::abs(a.destination) > std::abs(b.destination);
+  });
+  for (size_t i = axes.size(); i-- > 1;) {
+    CopyAxis& outer = axes[i - 1];
+    const CopyAxis& inner = axes[i];
+    if (outer.source == inner.source * inner.length &&
+        outer.destination == inner.destination * inner.length) {
+      outer = CopyAxis{outer.length * inner.length, inner.source, inner.destination};
+      axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  // A short row that moves as a whole is one larger item.
+  if (axes.size() > 1 && axes.back().source == item_bytes_ &&
+      axes.back().destination == item_bytes_) {
+    const int64_t row = axes.back().length * item_bytes_;
+    if (row == 2 || row == 4 || row == 8 || row == 16) {
+      item_bytes_ = row;
+      axes.pop_back();
+    }
+  }
+}
+
+void StridedCopy::SplitUnits() {
+  if (is_tiled_) {
+    inner_piece_ = std::min(inner_.length, kTileItems);
+    outer_piece_ = std::min(outer_.length, kTileItems);
+  } else if (inner_.length * item_bytes_ >= kUnitBytes) {
+    inner_piece_ = kUnitBytes / item_bytes_;
+    outer_piece_ = 1;
+  } else {
+    inner_piece_ = inner_.length;
+    outer_piece_ =
+        std::clamp<int64_t>(kUnitBytes / (inner_.length * item_bytes_), 1, outer_.length);
+  }
+  n_inner_pieces_ = (inner_.length + inner_piece_ - 1) / inner_piece_;
+  n_outer_pieces_ = (outer_.length + outer_piece_ - 1) / outer_piece_;
+  n_units_ = n_inner_pieces_ * n_outer_pieces_;
+  for (const CopyAxis& axis : axes_) n_units_ *= axis.length;
+}
+
+void StridedCopy::RunPart(const char* source, char* destination, int32_t thread,
+                          int32_t n_threads) const {
+  const Part part = PartOf(n_units_, 1, thread, n_threads);
+  for (int64_t unit = part.begin; unit < part.end; ++unit) {
+    // A unit is large enough that these few divisions do not show.
+    int64_t rest = unit / n_inner_pieces_;
+    const int64_t inner = unit % n_inner_pieces_ * inner_piece_;
+    const int64_t outer = rest % n_outer_pieces_ * outer_piece_;
+    rest /= n_outer_pieces_;
+    const char* from = source + inner * inner_.source + outer * outer_.source;
+    char* to = destination + inner * inner_.destination + outer * outer_.destination;
+    for (size_t i = axes_.size(); i-- > 0;) {
+      const int64_t place = rest % axes_[i].length;
+      rest /= axes_[i].length;
+      from += place * axes_[i].source;
+      to += place * axes_[i].destination;
+    }
+    kernel_(
+        from, to,
+        CopyAxis{std::min(outer_piece_, outer_.length - outer), outer_.source, outer_.destination},
+        CopyAxis{std::min(inner_piece_, inner_.length - inner), inner_.source, inner_.destination});
+  }
+}
+
+void StridedCopy::Run(const char* source, char* destination, int32_t n_threads) const {
+  ParallelParts(n_threads, bytes_, [&](int32_t thread, int32_t threads) {
+    RunPart(source, destination, thread, threads);
+  });
+}
+
+}  // namespace opwright_cpu

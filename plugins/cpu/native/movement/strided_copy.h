@@ -1,0 +1,59 @@
+// Moving a box of items from one set of strides to another: what transpose, concat, split, slice
+// and pad have in common.
+#ifndef OPWRIGHT_CPU_MOVEMENT_STRIDED_COPY_H_
+#define OPWRIGHT_CPU_MOVEMENT_STRIDED_COPY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace opwright_cpu {
+
+// One axis of a box: so many items, and how many bytes lie between neighbours in source and
+// destination. A source stride may be 0 (the item is repeated) or negative (read backwards).
+struct CopyAxis {
+  int64_t length;
+  int64_t source;
+  int64_t destination;
+};
+
+// A box, made once: axes are sorted by their stride in the destination, merged where they follow
+// each other in both, and cut into units of work. Items are only moved, so that any dtype is one
+// of the sizes 1, 2, 4 and 8.
+class StridedCopy {
+ public:
+  StridedCopy() = default;
+  StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes);
+
+  int64_t bytes() const { return bytes_; }
+
+  // Moves everything in up to n_threads threads.
+  void Run(const char* source, char* destination, int32_t n_threads) const;
+
+  // Moves the part of one thread: for callers that have a parallel region of their own.
+  void RunPart(const char* source, char* destination, int32_t thread, int32_t n_threads) const;
+
+ private:
+  using Kernel = void (*)(const char* source, char* destination, const CopyAxis& outer,
+                          const CopyAxis& inner);
+
+  void Simplify();
+  void SplitUnits();
+
+  int64_t item_bytes_ = 1;
+  int64_t bytes_ = 0;
+  std::vector<CopyAxis> axes_;  // those that are walked item by item, outermost first
+  CopyAxis outer_{1, 0, 0};     // the two axes of a unit of work
+  CopyAxis inner_{1, 0, 0};
+  int64_t outer_piece_ = 1;  // lengths of a unit along both
+  int64_t inner_piece_ = 1;
+  int64_t n_outer_pieces_ = 0;
+  int64_t n_inner_pieces_ = 0;
+  int64_t n_units_ = 0;
+  bool is_tiled_ = false;
+  Kernel kernel_ = nullptr;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MOVEMENT_STRIDED_COPY_H_
