@@ -25,6 +25,13 @@
  *   (an empty message is allowed and says nothing).
  * - Strings are UTF-8 and end with NUL. What a table points to lives as long as the library.
  * - Nothing of a library runs before its entry function: no static constructor with effects.
+ *
+ * Threads
+ * -------
+ * - run uses at most ow_call.n_threads threads, whatever its thread library would choose. opwright
+ *   chooses one count for all kernels of a plan, from the sum of their estimates.
+ * - A process made by fork() runs with one thread, since thread libraries do not survive it. What
+ *   was prepared for more is left alone there: it is not run, unbound or released again.
  */
 #ifndef OPWRIGHT_ABI_H_
 #define OPWRIGHT_ABI_H_
@@ -154,12 +161,12 @@ typedef struct ow_prepare {
   const ow_attr* attrs;
   uint64_t n_attrs;
   uint64_t attr_stride;
-  int32_t n_threads; /* the count that run will be called with */
+  int32_t n_threads; /* how many threads run may use; ow_call.n_threads will be the same */
   uint32_t pack_capacity;
   /* The answer, zero before the call. */
   void* prepared;           /* immutable from now on, used by all threads */
   uint64_t workspace_bytes; /* scratch memory for run, given aligned to 64 bytes, not kept */
-  uint64_t estimate_ns;     /* how long one run may take; 0 if unknown */
+  uint64_t estimate_ns;     /* how long one run takes with n_threads threads; 0 if unknown */
   ow_pack* packs;           /* room for pack_capacity wishes, n_packs of them filled in */
   uint32_t n_packs;
   uint32_t out_flags;
@@ -177,7 +184,7 @@ typedef struct ow_call {
   DLTensor* const* args;
   const uint32_t* slot_begin;
   uint32_t n_slots;
-  int32_t n_threads; /* a kernel never asks its thread library for a count */
+  int32_t n_threads; /* prepare's; a kernel never asks its thread library for a count */
   void* prepared;
   void* bound;  /* what bind made, or NULL */
   void* stream; /* the device's; NULL on the host */

@@ -45,7 +45,7 @@ std::shared_ptr<Prepared> PreparePython(
     const py::object& function, std::vector<uint32_t> positional,
     const std::vector<std::pair<std::string, uint32_t>>& keywords,
     const std::optional<py::dict>& constants, const py::object& duplicable, bool bind,
-    const std::optional<std::map<uint32_t, py::object>>& packs) {
+    const std::optional<std::map<uint32_t, py::object>>& packs, int32_t n_threads) {
   auto kernel = std::make_unique<PythonKernel>();
   kernel->function = function;
   kernel->positional = std::move(positional);
@@ -69,7 +69,9 @@ std::shared_ptr<Prepared> PreparePython(
   for (const py::handle slot : duplicable) kernel->duplicable.push_back(slot.cast<uint32_t>());
   if (packs) kernel->packs.assign(packs->begin(), packs->end());
   kernel->bind = bind;
-  return MakePythonPrepared(std::move(kernel));
+  auto prepared = MakePythonPrepared(std::move(kernel));
+  prepared->n_threads = n_threads;
+  return prepared;
 }
 
 }  // namespace
@@ -79,6 +81,7 @@ void BindPrepared(py::module_& module) {
                                                   "A kernel made ready.")
       .def_readonly("workspace_bytes", &Prepared::workspace_bytes)
       .def_readonly("estimate_ns", &Prepared::estimate_ns)
+      .def_readonly("n_threads", &Prepared::n_threads)
       .def_property_readonly("needs_gil", &Prepared::needs_gil)
       .def_readonly("capturable", &Prepared::capturable)
       .def_property_readonly("packs", [](const Prepared& self) {
@@ -89,7 +92,8 @@ void BindPrepared(py::module_& module) {
   module.def("prepare_python", &PreparePython, py::arg("function"), py::arg("positional"),
              py::arg("keywords") = py::tuple(), py::arg("constants") = py::none(), py::kw_only(),
              py::arg("duplicable") = py::tuple(), py::arg("bind") = false,
-             py::arg("packs") = py::none(), "Make a Python kernel ready.");
+             py::arg("packs") = py::none(), py::arg("n_threads") = 1,
+             "Make a Python kernel ready.");
   module.def("prepare_native", &PrepareFromAddress, py::arg("kernel_address"), py::arg("attrs"),
              py::arg("inputs"), py::arg("outputs"), py::arg("n_threads") = 1, py::kw_only(),
              py::arg("arg_flags") = py::none(), py::arg("device") = py::none(),

@@ -26,6 +26,7 @@ struct Entry {
 struct Network {
   std::shared_ptr<Scope> scope;
   std::vector<std::shared_ptr<const Entry>> entries;  // most recent first
+  uint64_t n_clears = 0;
 };
 
 struct NetworkObject {
@@ -34,6 +35,7 @@ struct NetworkObject {
   PyObject* scope;
   PyObject* feed_names;  // a tuple of interned strings
   PyObject* resolve;
+  PyObject* weak_references;  // what may choose other kernels keeps a list of those to tell
   char fetch_device;
 };
 
@@ -85,6 +87,7 @@ std::shared_ptr<const Entry> Resolve(NetworkObject* self, const py::dict& named,
   if (self->resolve == nullptr) {
     Throw(ErrorKind::kProgram, "compiled network: the garbage collector has taken it apart");
   }
+  const uint64_t n_clears = self->network->n_clears;
   const py::object answer = py::handle(self->resolve)(named);
   const auto pair = answer.cast<std::pair<py::object, py::sequence>>();
   auto entry = std::make_shared<Entry>();
@@ -113,6 +116,7 @@ std::shared_ptr<const Entry> Resolve(NetworkObject* self, const py::dict& named,
     }
     entry->metas.emplace_back(AsArray(array.ptr()));
   }
+  if (self->network->n_clears != n_clears) return entry;  // cleared meanwhile: for this call only
   auto& entries = self->network->entries;
   // A plan that no longer fits the scope makes room for its successor.
   std::vector<std::shared_ptr<const Entry>> kept{entry};
@@ -223,6 +227,7 @@ void Deallocate(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   NetworkObject* self = Self(object);
+  if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
   delete self->network;
   Py_XDECREF(self->resolve);
   Py_XDECREF(self->feed_names);
@@ -234,6 +239,7 @@ void Deallocate(PyObject* object) {
 PyObject* ClearPlans(PyObject* object, PyObject*) {
   std::vector<std::shared_ptr<const Entry>> dropped;
   dropped.swap(Self(object)->network->entries);
+  ++Self(object)->network->n_clears;
   return Py_NewRef(Py_None);
 }
 
@@ -247,6 +253,7 @@ PyMethodDef methods[] = {
 
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(NetworkObject, vectorcall), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(NetworkObject, weak_references), READONLY, nullptr},
     {"fetch_device", T_BOOL, offsetof(NetworkObject, fetch_device), 0,
      "Return Tensors where the values live instead of arrays."},
     {"scope", T_OBJECT_EX, offsetof(NetworkObject, scope), READONLY, "The scope of every call."},

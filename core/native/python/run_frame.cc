@@ -190,8 +190,9 @@ std::string TextOf(PyObject* error) {
   return result;
 }
 
-// Makes and sets the error for a failed run.
-void RaiseFailure(const RunState& state) {
+// Sets the error that `describe` makes for a failed operator, by one of its methods.
+void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, ErrorKind kind,
+                    const char* said) {
   PyObject* cause = TakeError();
   if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
     // Ctrl-C or an exit: not the kernel's failure.
@@ -199,10 +200,9 @@ void RaiseFailure(const RunState& state) {
     Py_DECREF(cause);
     return;
   }
-  const std::string message = cause == nullptr ? state.message : TextOf(cause);
-  auto* describe = static_cast<PyObject*>(state.failed_plan->describe.get());
+  const std::string message = cause == nullptr ? said : TextOf(cause);
   if (describe == nullptr) {
-    RaiseKind(ErrorKind::kKernel, message.c_str());
+    RaiseKind(kind, message.c_str());
     if (cause != nullptr) {
       PyObject* error = TakeError();
       PyException_SetCause(error, cause);
@@ -211,16 +211,32 @@ void RaiseFailure(const RunState& state) {
     }
     return;
   }
-  PyObject* error = PyObject_CallMethod(describe, "fail", "isO", state.failed_op, message.c_str(),
+  PyObject* error = PyObject_CallMethod(describe, method, "isO", op_index, message.c_str(),
                                         cause == nullptr ? Py_None : cause);
   if (error != nullptr && PyExceptionInstance_Check(error)) {
     if (cause != nullptr && error != cause) PyException_SetCause(error, Py_NewRef(cause));
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   } else if (error != nullptr) {
-    PyErr_Format(PyExc_TypeError, "describe.fail must return an exception, got %R", error);
+    PyErr_Format(PyExc_TypeError, "describe.%s must return an exception, got %R", method, error);
   }
   Py_XDECREF(error);
   Py_XDECREF(cause);
+}
+
+void RaiseBindFailure(const BindError& error) {
+  auto* describe = static_cast<PyObject*>(error.describe.get());
+  const char* said = describe == nullptr ? error.what() : error.reason.c_str();
+  RaiseDescribed(describe, "fail_bind", error.op_index, error.kind(), said);
+}
+
+// Makes and sets the error for a failed run.
+void RaiseFailure(const RunState& state) {
+  if (state.bind_error != nullptr) {
+    RaiseBindFailure(*state.bind_error);
+    return;
+  }
+  auto* describe = static_cast<PyObject*>(state.failed_plan->describe.get());
+  RaiseDescribed(describe, "fail", state.failed_op, ErrorKind::kKernel, state.message.c_str());
 }
 
 PyObject* Run(const RunRequest& request, BindProblem* problem) {
@@ -256,6 +272,9 @@ PyObject* Run(const RunRequest& request, BindProblem* problem) {
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept {
   try {
     return Run(request, problem);
+  } catch (const BindError& error) {
+    RaiseBindFailure(error);
+    return nullptr;
   } catch (...) {
     return SetPythonError();
   }

@@ -22,7 +22,7 @@ Instance::~Instance() {
     const PlanStep& step = plan_.steps[i];
     if (step.kind != StepKind::kKernel) continue;
     const ow_kernel& kernel = step.prepared->kernel();
-    if (kernel.bind == nullptr) continue;
+    if (kernel.bind == nullptr || step.prepared->is_orphan()) continue;
     FreeAtBorder("a kernel's unbind ",
                  [&] { kernel.unbind(step.prepared->state(), steps_[i].call.bound); });
   }

@@ -1,5 +1,7 @@
 // How an instance comes to be: memory, tensors, frames, bound kernels.
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "runtime/border.h"
 #include "runtime/host.h"
@@ -138,11 +140,11 @@ void Instance::BindKernels() {
     const int32_t status =
         CallAtBorder(message_, sizeof(message_), [&] { return kernel.bind(&call, &call.bound); });
     message_[sizeof(message_) - 1] = '\0';
-    if (status != OW_OK) {
-      Throw(status == OW_OUT_OF_MEMORY ? ErrorKind::kOutOfMemory : ErrorKind::kKernel,
-            kernel.op_type, ": bind failed with status ", status, message_[0] ? ": " : "",
-            message_);
-    }
+    if (status == OW_OK) continue;
+    std::string reason =
+        message_[0] != '\0' ? std::string(message_) : Concat("failed with status ", status);
+    throw BindError(status == OW_OUT_OF_MEMORY ? ErrorKind::kOutOfMemory : ErrorKind::kKernel,
+                    kernel.op_type, std::move(reason), plan_, step.op_index);
   }
 }
 

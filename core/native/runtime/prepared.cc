@@ -4,6 +4,7 @@
 
 #include "runtime/border.h"
 #include "runtime/flat_args.h"
+#include "runtime/fork.h"
 #include "runtime/host.h"
 #include "runtime/plugin_table.h"
 #include "runtime/status.h"
@@ -37,9 +38,18 @@ void TakePacks(const ow_prepare& frame, const ow_kernel& kernel, const FlatArgs&
 }  // namespace
 
 Prepared::Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<void> keep_alive)
-    : kernel_(kernel), state_(state), keep_alive_(std::move(keep_alive)) {}
+    : kernel_(kernel),
+      state_(state),
+      keep_alive_(std::move(keep_alive)),
+      fork_count_(ForkCount()) {}
+
+bool Prepared::is_orphan() const { return n_threads > 1 && fork_count_ != ForkCount(); }
 
 Prepared::~Prepared() {
+  if (is_orphan()) {
+    static_cast<void>(new std::shared_ptr<void>(keep_alive_));  // its library stays open
+    return;
+  }
   if (kernel_->release == nullptr || state_ == nullptr) return;
   FreeAtBorder("a kernel's release ", [this] { kernel_->release(state_); });
 }

@@ -37,6 +37,9 @@ class Prepared {
 
   const ow_kernel& kernel() const { return *kernel_; }
   void* state() const { return state_; }
+  // Whether a fork has left behind the threads that it was made for. Then nothing of it may be used
+  // or freed: a release that joins threads would wait for ever.
+  bool is_orphan() const;
   bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
 
   uint64_t workspace_bytes = 0;
@@ -49,6 +52,7 @@ class Prepared {
   const ow_kernel* kernel_;
   void* state_;
   std::shared_ptr<void> keep_alive_;
+  uint32_t fork_count_;  // when it was made
 };
 
 // Calls kernel->prepare. Throws kRefused with the kernel's reason, kKernel or kOutOfMemory when it

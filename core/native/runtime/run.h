@@ -4,13 +4,29 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/plan.h"
+#include "runtime/status.h"
 
 namespace opwright {
 
 struct RunState;
+
+// A kernel's bind failed while an instance was built, hence before any step of its plan.
+struct BindError : Error {
+  BindError(ErrorKind kind, const std::string& who, std::string message, const Plan& plan,
+            int32_t failed_op)
+      : Error(kind, Concat(who, ": bind failed: ", message)),
+        reason(std::move(message)),
+        describe(plan.describe),
+        op_index(failed_op) {}
+
+  std::string reason;  // the kernel's own words
+  std::shared_ptr<void> describe;
+  int32_t op_index;
+};
 
 // How a run meets the language that called it; all of them may be missing together.
 struct RunHooks {
@@ -36,6 +52,7 @@ struct RunState {
   int32_t failed_op = -1;
   int32_t status = OW_OK;
   std::string message;
+  std::shared_ptr<const BindError> bind_error;  // where the next plan of a chain could not be bound
 };
 
 // The structural steps, in the form of every step.

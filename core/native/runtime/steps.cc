@@ -266,6 +266,9 @@ int32_t RunContinue(const ow_call* call) {
   auto* detail = static_cast<ContinueDetail*>(static_cast<StepDetail*>(call->prepared));
   try {
     return RunNext(&instance, detail);
+  } catch (const BindError& error) {
+    instance.state()->bind_error = std::make_shared<const BindError>(error);
+    return OW_ERROR;
   } catch (const std::exception& error) {
     WriteMessage(call->message, call->message_bytes, error.what());
     return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? OW_OUT_OF_MEMORY : OW_ERROR;

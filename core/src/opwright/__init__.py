@@ -30,6 +30,7 @@ _HOMES = {
     "default_startup_program": "opwright.program",
     "explain": "opwright.kernel",
     "get_include": "opwright.include",
+    "get_num_threads": "opwright.threads",
     "list_ops": "opwright.catalog",
     "load": "opwright.saving",
     "name_guard": "opwright.program",
@@ -37,6 +38,7 @@ _HOMES = {
     "program_guard": "opwright.program",
     "save": "opwright.saving",
     "scope_guard": "opwright.program",
+    "set_num_threads": "opwright.threads",
 }
 _MODULES = ("errors", "kernel", "op", "ops", "plugin")
 
@@ -58,6 +60,7 @@ __all__ = [
     "default_startup_program",
     "explain",
     "get_include",
+    "get_num_threads",
     "list_ops",
     "load",
     "name_guard",
@@ -65,6 +68,7 @@ __all__ = [
     "program_guard",
     "save",
     "scope_guard",
+    "set_num_threads",
     "errors",
     "kernel",
     "op",
@@ -96,6 +100,7 @@ if TYPE_CHECKING:
         scope_guard,
     )
     from opwright.saving import load, save
+    from opwright.threads import get_num_threads, set_num_threads
 
 
 def __getattr__(name: str) -> Any:

@@ -252,6 +252,7 @@ class PlanBuilder:
 
         For a step that failed, ``describe.fail(op_index, message, cause)`` makes the exception:
         `message` is the kernel's own or the runtime's, `cause` what a Python kernel raised or None.
+        ``describe.fail_bind`` does so where a kernel could not be bound, before any step has run.
         `describe` must not hold the plan.
         """
 

@@ -40,6 +40,9 @@ class Prepared:
     def capturable(self) -> bool:
         """What prepare said; True where the kernel did not veto (Python kernels: False)."""
     @property
+    def n_threads(self) -> int:
+        """The count that it was made for."""
+    @property
     def packs(self) -> tuple[int, ...]:
         """The arguments that this kernel wants packed. In `PlanBuilder.kernel` each must be a
         persistable that the plan does not write.
@@ -54,6 +57,7 @@ def prepare_python(
     duplicable: Collection[int] = (),
     bind: bool = False,
     packs: Mapping[int, Callable[[Any], object]] | None = None,
+    n_threads: int = 1,
 ) -> Prepared:
     """Make a Python kernel ready.
 
@@ -67,7 +71,7 @@ def prepare_python(
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; what it returns is then called without
     arguments in each run. `packs` maps a flat argument index to a function of the array: the kernel
-    gets its result in the array's place.
+    gets its result in the array's place. `n_threads` is the count that it was made for.
     """
 
 @final

@@ -18,6 +18,7 @@ from opwright.feeds import FeedSpec, check_feed_names, meta_of, ready_array
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
 from opwright.plan_cache import PlanCache
+from opwright.threads import get_num_threads
 
 
 class CompiledSource:
@@ -66,6 +67,7 @@ class CompiledSource:
         """Return the callable that users get."""
         compiled = _runtime.CompiledNetwork(self._scope, self._names, self.resolve)
         compiled.fetch_device = self._template.fetch_device
+        self._template.context.watch(compiled)
         return compiled
 
     def resolve(self, feeds: dict[str, Any]) -> tuple[_runtime.Plan, tuple[NDArray[Any], ...]]:
@@ -86,14 +88,15 @@ class CompiledSource:
     def _plan(self, given: dict[str, Meta]) -> LoweredPlan:
         template = self._template
         metas = scope_metas(self._scope, sorted(template.lasting), self._device)
+        n_threads = get_num_threads()
         key = (
             self._key,
             tuple(given.values()),
             tuple(metas.items()),
-            template.context.plan_key(),
+            template.context.plan_key(n_threads),
         )
         plan = self._cache.find(key)
         if plan is None:
-            request = replace(template, given=given, persistables=metas)
+            request = replace(template, given=given, persistables=metas, n_threads=n_threads)
             plan = self._cache.add(key, lower(request))
         return plan

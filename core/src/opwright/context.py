@@ -1,6 +1,6 @@
 """The Context: which operators, kernels, devices and passes there are, and what is pinned.
 
-The default Context is one of the three globals of opwright. It is made on first need by discovery;
+The default Context is one of the few globals of opwright. It is made on first need by discovery;
 `context_guard` replaces it for a while, in the thread or task that asks.
 """
 
@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 import opwright
+from opwright import threads
 from opwright.discovery import Discovery, PluginRecord, Registries, discover, make_registries
 from opwright.errors import KernelNotFoundError, PluginError
 from opwright.names import hint
@@ -78,6 +79,7 @@ class Context:
         self.prepared: dict[Any, Any] = {}
         self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         self._set(registries or make_registries(), records)
+        threads.watch(self)
 
     @classmethod
     def discover(cls, paths: Sequence[str] | None = None) -> Self:
@@ -144,9 +146,16 @@ class Context:
         """Operator type, or ``"*"``, to the library that it is pinned to."""
         return self._pins
 
-    def plan_key(self) -> tuple[Any, ...]:
-        """Return what of the Context decides a plan: itself, its generation and its pins."""
-        return (self._serial, self.generation, *sorted(self._pins.items()))
+    def plan_key(self, n_threads: int | None = None) -> tuple[Any, ...]:
+        """Return what of the Context decides a plan: itself, its generation, threads and pins.
+
+        Parameters
+        ----------
+        n_threads : int, optional
+            How many threads the plan may use; by default `opwright.get_num_threads`.
+        """
+        count = threads.get_num_threads() if n_threads is None else n_threads
+        return (self._serial, self.generation, count, *sorted(self._pins.items()))
 
     def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
         """Choose the library whose kernels compute an operator, whatever their priority.
@@ -197,6 +206,15 @@ class Context:
     def watch(self, watcher: Watcher) -> None:
         """Have ``watcher.clear()`` called when other kernels may be chosen; held weakly."""
         self._watchers.add(watcher)
+
+    def threads_changed(self, forked: bool) -> None:
+        """Forget the plans; in a forked child also every kernel prepared for several threads."""
+        if forked:
+            self._pin_lock = threading.Lock()  # the thread that held the old one may be gone
+            for key, prepared in list(self.prepared.items()):
+                if getattr(prepared, "n_threads", 1) > 1:
+                    self.prepared.pop(key, None)
+        self._tell_watchers()
 
     def _tell_watchers(self) -> None:
         for watcher in list(self._watchers):
@@ -263,7 +281,7 @@ def current_context() -> Context:
 
 
 def _make_default() -> Context:
-    global _default  # noqa: PLW0603 - one of the three globals there are
+    global _default  # noqa: PLW0603 - one of the few globals there are
     # No lock while hook modules are imported: a thread that imports one of them, and needs the
     # Context for it, would wait for this thread, and this one for its import lock. Two threads
     # that come here at once both look, and the first one's Context stays.

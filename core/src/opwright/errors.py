@@ -63,7 +63,15 @@ class RegistrationError(OpwrightError, ValueError):
 
 
 class PluginError(OpwrightError, RuntimeError):
-    """A plugin could not be loaded, or breaks a rule for plugins."""
+    """A plugin could not be loaded, or breaks a rule for plugins.
+
+    Attributes
+    ----------
+    advice : str or None
+        The command that is most likely to help, where it is known.
+    """
+
+    advice: str | None = None
 
 
 class KernelError(OpwrightError, RuntimeError):
@@ -72,6 +80,10 @@ class KernelError(OpwrightError, RuntimeError):
 
 class OutOfMemoryError(OpwrightError, MemoryError):
     """A device could not give the memory that a plan or tensor needs."""
+
+
+class SettingError(OpwrightError, ValueError):
+    """A setting of the process, or an environment variable, has a value that it cannot have."""
 
 
 class FormatError(OpwrightError, ValueError):

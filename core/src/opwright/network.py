@@ -17,6 +17,7 @@ from opwright.names import hint
 from opwright.plan_cache import PlanCache
 from opwright.program import Block, Operator, Variable, default_scope
 from opwright.registry import HOST_DEVICE
+from opwright.threads import get_num_threads
 
 
 class Network:
@@ -109,10 +110,11 @@ class Network:
         ops = tuple(self.ops[begin:end])
         context = current_context()
         metas = scope_metas(scope, names_read_first(ops), get_device(device, context))
+        n_threads = get_num_threads()
         key = (
             ("run", self.generation, begin, end, device, fallback),
             tuple(metas.items()),
-            context.plan_key(),
+            context.plan_key(n_threads),
         )
         plan = self._plans.find(key)
         if plan is None:
@@ -125,6 +127,7 @@ class Network:
                 keep_all=True,
                 program=self._program,
                 first_index=begin,
+                n_threads=n_threads,
             )
             plan = self._plans.add(key, lower(request))
         self._last = plan

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from opwright import threads
+
 if TYPE_CHECKING:
     from opwright.lowering import LoweredPlan
 
@@ -24,6 +26,13 @@ class PlanCache:
         self._plans: OrderedDict[Hashable, LoweredPlan] = OrderedDict()
         self._max = max_plans
         self._lock = threading.Lock()
+        threads.watch(self)
+
+    def threads_changed(self, forked: bool) -> None:
+        """Forget everything in a forked child; elsewhere the keys tell counts of threads apart."""
+        if forked:
+            self._lock = threading.Lock()  # the thread that held the old one may be gone
+            self._plans.clear()
 
     def find(self, key: Hashable) -> LoweredPlan | None:
         """Return the plan of `key`, or None."""

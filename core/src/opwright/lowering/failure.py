@@ -24,10 +24,22 @@ class StepErrors:
         op = self._ops[position]
         if isinstance(cause, OpwrightError) and op.children:
             return cause  # the body has already said which of its operators failed
+        what = f"failed in its kernel{_kernel(op)}"
+        return self._error(op, what, message, cause, self._written_before(position))
+
+    def fail_bind(self, position: int, message: str, cause: BaseException | None) -> BaseException:
+        """Return the exception for a kernel that could not be bound to the plan's memory."""
+        op = self._ops[position]
+        what = f"failed in the bind of its kernel{_kernel(op)}"
+        return self._error(op, what, message, cause, "; no operator of its plan has run")
+
+    def _error(
+        self, op: LoweredOp, what: str, message: str, cause: BaseException | None, done: str
+    ) -> KernelError:
         reason = f"{type(cause).__name__}: {cause}" if cause is not None else message
         text = (
-            f"{op.type}[{op.device or self._device}]: operator {op.index} failed in its kernel"
-            f"{_kernel(op)}, got {reason}; {_values(op)}{self._written_before(position)}"
+            f"{op.type}[{op.device or self._device}]: operator {op.index} {what}, "
+            f"got {reason}; {_values(op)}{done}"
         )
         error = KernelError(text)
         error.__cause__ = cause

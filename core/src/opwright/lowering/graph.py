@@ -245,6 +245,8 @@ class Graph:
         Seconds spent in the ``prepare`` of kernels.
     keep_all : bool
         True for ``Network.run``: nothing may be removed.
+    n_threads : int
+        How many threads the chosen kernels use: one count for all of them.
     """
 
     __slots__ = (
@@ -255,6 +257,7 @@ class Graph:
         "fetches",
         "keep_all",
         "keeps",
+        "n_threads",
         "ops",
         "prepare_s",
         "request",
@@ -275,6 +278,7 @@ class Graph:
         self.fetches: list[Value] = []
         self.signatures: dict[tuple[Any, ...], Signature] = {}
         self.prepare_s = 0.0
+        self.n_threads = 1
         self.continuation: Continuation | None = None
         self._uses: Uses | None = None
 

@@ -20,10 +20,14 @@ class Placement:
         Those of them whose kernel is Python.
     kernels : Counter
         Operators by ``device/library``.
+    types : Counter
+        Operators by type; what passes fused bears the name of the fused operator.
     copies : int
         Copies between buffers or devices.
     bytes_moved : int
         Bytes that these copies move in one run.
+    n_threads : int
+        Threads that the kernels of the plan itself use; a body of control flow has its own count.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     """
@@ -32,8 +36,10 @@ class Placement:
     operators: int = 0
     python_steps: int = 0
     kernels: Counter[str] = field(default_factory=Counter)
+    types: Counter[str] = field(default_factory=Counter)
     copies: int = 0
     bytes_moved: int = 0
+    n_threads: int = 1
     prepare_s: float = 0.0
 
     def add_child(self, child: Placement) -> None:
@@ -41,6 +47,7 @@ class Placement:
         self.operators += child.operators
         self.python_steps += child.python_steps
         self.kernels.update(child.kernels)
+        self.types.update(child.types)
         self.copies += child.copies
         self.bytes_moved += child.bytes_moved
 
@@ -52,6 +59,7 @@ class Placement:
         ]
         for name, count in sorted(self.kernels.items()):
             lines.append(f"  {name:<12}{count}")
+        lines.append(f"threads       {self.n_threads}")
         lines.append(f"copies        {self.copies} ({self.bytes_moved} bytes a run)")
         lines.append(f"prepare       {self.prepare_s * 1e3:.2f} ms")
         return "\n".join(lines)

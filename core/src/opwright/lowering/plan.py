@@ -9,6 +9,7 @@ from opwright import _runtime
 from opwright.control import Branch, Loop
 from opwright.devices import get_device
 from opwright.dtypes import dtype_to_code
+from opwright.lowering.estimate import estimate_ns
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph import HOST, Buffer, Graph, LoweredOp, Role, Value
 from opwright.lowering.memory import MemoryLayout
@@ -174,6 +175,7 @@ class _Assembler:
             position,
             offset,
             size,
+            0 if op.prepared.needs_gil else estimate_ns(op, self._graph.device),
             device=None if op.device is None else self._host,
         )
 
@@ -229,17 +231,19 @@ class _Assembler:
     def _placement(self) -> Placement:
         graph = self._graph
         kernels: Counter[KernelEntry] = Counter()
-        placement = Placement(graph.device, prepare_s=graph.prepare_s)
+        placement = Placement(graph.device, n_threads=graph.n_threads, prepare_s=graph.prepare_s)
         for op in graph.ops:
             if op.is_copy:
                 placement.copies += 1
                 placement.bytes_moved += op.inputs[0][0].buffer.size
-            elif op.entry is not None:
+                continue
+            placement.operators += 1
+            placement.types[op.type] += 1
+            if op.entry is not None:
                 kernels[op.entry] += 1
                 placement.python_steps += op.prepared.needs_gil
             for child in op.children:
                 placement.add_child(child.plan.placement)
-        placement.operators += sum(not op.is_copy for op in graph.ops)
         for entry, count in kernels.items():
             placement.kernels[f"{entry.device}/{entry.library}"] += count
         return placement

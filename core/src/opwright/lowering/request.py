@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from opwright.lowering.graph import HOST, External, Role
 from opwright.meta import Meta
+from opwright.threads import get_num_threads
 
 if TYPE_CHECKING:
     from opwright.context import Context
@@ -55,7 +56,7 @@ class LowerRequest:
     first_index : int
         Index of the first operator in its network, for messages.
     n_threads : int
-        Threads that a kernel may use.
+        Threads that a kernel may use; by default those of the process. A short plan takes one.
     """
 
     ops: Sequence[Operator]
@@ -75,7 +76,7 @@ class LowerRequest:
     keep_all: bool = False
     program: Program | None = None
     first_index: int = 0
-    n_threads: int = 1
+    n_threads: int = field(default_factory=get_num_threads)
 
     def rest(
         self,

@@ -1,19 +1,22 @@
 """Kernel selection: candidates in order, each prepared or refused; the rest is an error that helps.
 
 Prepared kernels are kept in the context by (kernel, attributes, metas, threads): making one may
-cost milliseconds, and equal layers need it once.
+cost milliseconds, and equal layers need it once. All kernels of a plan use one number of threads:
+that of the process, or one where the plan turns out to be short.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.devices import get_device
 from opwright.errors import KernelError, OpwrightError
 from opwright.kernel import PrepareContext, Refuse
+from opwright.lowering.estimate import is_short
 from opwright.lowering.graph import (
     HOST,
     Buffer,
@@ -27,6 +30,7 @@ from opwright.lowering.graph import (
 )
 from opwright.lowering.quarantine import find_fault
 from opwright.lowering.signature import Choice, Signature
+from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
     from opwright.kernel import KernelEntry
@@ -46,7 +50,7 @@ def select_kernels(graph: Graph, request: LowerRequest) -> None:
     """
     moved = False
     for op in graph.ops:
-        if op.is_copy or op.children or op.entry is not None:
+        if not _needs_kernel(op) or op.entry is not None:
             continue
         if find_kernel(op, graph, request):
             continue
@@ -57,8 +61,34 @@ def select_kernels(graph: Graph, request: LowerRequest) -> None:
         context, dtype = request.context, signature_of(op).dtype
         pinned = context.pins.get(op.type)
         raise context.kernels.not_found(op.type, graph.device, dtype, op.refusals, pinned)
+    graph.n_threads = request.n_threads
+    if request.n_threads > 1:
+        _serve_alone(graph, request)
     if moved:
         _copy_across(graph)
+
+
+def _needs_kernel(op: LoweredOp) -> bool:
+    return not op.is_copy and not op.children
+
+
+def _serve_alone(graph: Graph, request: LowerRequest) -> None:
+    """Choose kernels for one thread where the plan is short, unless one of them refuses that."""
+    host = [op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST]
+    if not is_short(host):
+        return
+    single = replace(request, n_threads=1)
+    before = []
+    for op in host:
+        if HOST in signature_of(op).choices:
+            continue  # its kernel knows nothing of threads
+        before.append((op, (op.entry, op.prepared, op.reuse, op.workspace)))
+        op.workspace = None
+        if not _find(op, HOST, graph, single):
+            for other, choice in before:
+                other.entry, other.prepared, other.reuse, other.workspace = choice
+            return
+    graph.n_threads = 1
 
 
 def _falls_back(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
@@ -75,7 +105,7 @@ def _find(op: LoweredOp, device: str, graph: Graph, request: LowerRequest) -> bo
     signature = signature_of(op)
     choice = signature.choices.get(device)
     if choice is None:
-        choice = _choose(op, signature, device, graph, request)
+        choice = _choose_for(op, signature, device, graph, request)
     if choice is None:
         return False
     op.entry, op.prepared, op.reuse = choice
@@ -84,9 +114,29 @@ def _find(op: LoweredOp, device: str, graph: Graph, request: LowerRequest) -> bo
     return True
 
 
-def _choose(
+def _choose_for(
     op: LoweredOp, signature: Signature, device: str, graph: Graph, request: LowerRequest
 ) -> Choice | None:
+    """The choice for these threads and packable arguments, made once for equal operators."""
+    packable = _packable(op, graph)
+    key = (device, request.n_threads, packable)
+    choice = signature.choices.get(key)
+    if choice is None:
+        choice, depends = _choose(op, signature, device, packable, graph, request)
+        if choice is not None:
+            signature.choices[key if depends else device] = choice
+    return choice
+
+
+def _choose(
+    op: LoweredOp,
+    signature: Signature,
+    device: str,
+    packable: tuple[int, ...],
+    graph: Graph,
+    request: LowerRequest,
+) -> tuple[Choice | None, bool]:
+    """The first kernel that does not refuse, and whether it depends on more than the signature."""
     context = request.context
     depends = False
     for entry in context.candidates(op.type, device, signature.dtype):
@@ -94,10 +144,8 @@ def _choose(
         if fault is not None:
             op.refusals = (*op.refusals, (entry, fault))
             continue
-        packable: tuple[int, ...] = ()
         key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
         if entry.takes_prepare:
-            packable = _packable(op, graph)
             depends = True
             metas = (signature.inputs, signature.outputs)
             key = (*key, *metas, device, packable, request.n_threads)
@@ -111,13 +159,10 @@ def _choose(
             graph.prepare_s += time.perf_counter() - begin
             _remember(context.prepared, key, prepared)
         if isinstance(prepared, Refuse):
-            op.refusals = (*op.refusals, (entry, prepared.reason))
+            op.refusals = (*op.refusals, (entry, REFUSED + prepared.reason))
             continue
-        choice = signature.choose(entry, prepared)
-        if not depends:
-            signature.choices[device] = choice
-        return choice
-    return None
+        return signature.choose(entry, prepared), depends
+    return None, depends
 
 
 def _prepare(
@@ -140,17 +185,12 @@ def _prepare(
     ctx = PrepareContext(op.type, inputs, outputs, attrs, device, n_threads)
     try:
         ready = entry.load().prepare(ctx)
+        binds = hasattr(ready, "bind")
+        layout = entry.check_prepared(ready.bind if binds else ready)
     except Refuse as refusal:
         return refusal
-    except OpwrightError:
-        raise
     except Exception as error:
-        raise KernelError(
-            f"{entry.who}: prepare failed for operator {op.index}, "
-            f"got {type(error).__name__}: {error}; call ctx.refuse(reason) to decline"
-        ) from error
-    binds = hasattr(ready, "bind")
-    layout = entry.check_prepared(ready.bind if binds else ready)
+        raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
     packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
     return _runtime.prepare_python(
         ready,
@@ -159,6 +199,7 @@ def _prepare(
         duplicable=duplicable,
         bind=binds,
         packs=packs,
+        n_threads=n_threads,
     )
 
 
@@ -178,12 +219,19 @@ def _prepare_native(
         )
     except _runtime.RefusedError as refusal:
         return Refuse(str(refusal) or "gave no reason")
-    except KernelError as error:
-        raise KernelError(
-            f"{entry.who}: prepare failed for operator {op.index}, got {error}; "
-            "return OW_REFUSED to decline"
-        ) from error
+    except OpwrightError as error:
+        raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
     return prepared
+
+
+def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
+    """The error for a kernel whose prepare failed, of the class that it raised if that is ours."""
+    ours = type(error).__module__ == OpwrightError.__module__
+    kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
+    name = "" if isinstance(error, OpwrightError) else f"{type(error).__name__}: "
+    return kind(
+        f"{entry.who}: prepare failed for operator {op.index}, got {name}{error}; {way_out}"
+    )
 
 
 def _remember(kept: dict[Any, Any], key: Any, prepared: object) -> None:

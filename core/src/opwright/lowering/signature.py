@@ -48,11 +48,21 @@ class Signature:
         Bytes of each output; 0 where only the run can tell.
     attrs_key : tuple
         The attributes as a key.
-    choices : dict of str to Choice
-        By device; only of kernels whose choice depends on nothing but the signature.
+    choices : dict to Choice
+        By device, where the choice depends on nothing but the signature; by device, number of
+        threads and packable arguments, where the kernel or one before it has a ``prepare``.
     """
 
-    __slots__ = ("_attrs", "attrs_key", "choices", "definition", "inputs", "outputs", "sizes")
+    __slots__ = (
+        "_attrs",
+        "_moved_bytes",
+        "attrs_key",
+        "choices",
+        "definition",
+        "inputs",
+        "outputs",
+        "sizes",
+    )
 
     def __init__(
         self,
@@ -65,7 +75,8 @@ class Signature:
         self.inputs = inputs
         self.outputs = outputs
         self.sizes = tuple(tuple(map(size_bytes, metas)) for metas in outputs)
-        self.choices: dict[str, Choice] = {}
+        self.choices: dict[str | tuple[Any, ...], Choice] = {}
+        self._moved_bytes = -1
         self.attrs_key = attrs_key(attrs)
         self._attrs = attrs
 
@@ -73,6 +84,15 @@ class Signature:
     def dtype(self) -> str:
         """The dtype that selects the kernel."""
         return self.definition.dispatch_dtype(self.inputs, self._attrs)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that a run reads and writes; those of dynamic outputs are not known."""
+        if self._moved_bytes < 0:
+            slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
+            read = sum(size_bytes(m) for slot, ms in slots if not slot.shape_only for m in ms)
+            self._moved_bytes = read + sum(map(sum, self.sizes))
+        return self._moved_bytes
 
     def choose(self, entry: KernelEntry, prepared: Prepared) -> Choice:
         """Return the choice of a kernel, with what of its ``may_reuse`` fits these metas."""

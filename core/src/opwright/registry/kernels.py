@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from opwright.errors import KernelNotFoundError, RegistrationError
 from opwright.registry.advice import advise_device
@@ -12,6 +13,9 @@ from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import KernelRegistration, key_text, make_kernel
 from opwright.registry.rules import ANY
+
+REFUSED: Final = "refused: "
+"""Begins what is said of a kernel that declined; one that cannot be loaded says so."""
 
 _SHOWN_KEYS = 12
 
@@ -212,18 +216,25 @@ class KernelRegistry:
         op_type, device, dtype : str
             What was asked for.
         refusals : iterable of (KernelEntry, str)
-            Candidates that were tried, and the reasons that they gave.
+            Candidates that were tried, and what came of them: ``"refused: …"``, or
+            ``"failed to load: …"``.
         pinned : str, optional
             The only library that the Context allows.
         """
         refused = list(refusals)
+        broken = {e.package for e, reason in refused if not reason.startswith(REFUSED)}
         what = "every kernel refused" if refused else "no kernel registered"
+        if broken:
+            what = "no kernel can be used"
         if pinned is not None:
             what += f" in the library {pinned!r}, to which the Context pins it"
         lines = [f"{key_text(op_type, device, dtype)}: {what}"]
-        lines += [f"  {e.library} of {e.package.label} refused: {reason}" for e, reason in refused]
+        lines += [f"  {e.library} of {e.package.label} {reason}" for e, reason in refused]
         lines += [f"  available: {text}" for text in self._available(op_type)]
-        lines += [f"  {line}" for line in self._report.lines()]
+        lines += [f"  {line}" for line in self._report.lines(without=broken)]
+        failures = [f for f in self._report.failures if f.package in broken]
+        mends = dict.fromkeys((f.package, f.advice) for f in failures)
+        lines += [f"  to mend {package.label}: {advice}" for package, advice in mends]
         advice = self._advise(op_type, device)
         if advice is not None:
             lines.append(f"  to get it: {advice}")

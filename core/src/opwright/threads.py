@@ -1,0 +1,126 @@
+"""How many threads a kernel may use: a setting of the process, because its cores are.
+
+It is one of the few globals of opwright on purpose. What keeps plans is told of every change, and
+of a fork: thread libraries do not survive one, so a child runs with one thread.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import weakref
+from collections.abc import Mapping
+from typing import Final, Protocol, SupportsIndex
+
+from opwright.errors import SettingError
+
+VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
+"""Environment variable that gives the count a process begins with."""
+
+MAX_THREADS: Final = 1024
+"""More than any machine has cores for: a larger number is a mistake."""
+
+
+class ThreadWatcher(Protocol):
+    """What keeps plans or kernels that were made for a number of threads; held weakly."""
+
+    def threads_changed(self, forked: bool) -> None:
+        """Forget what no longer holds; with `forked` in a child, where locks may be held by none.
+
+        Must not wait for a lock that existed before the fork: the thread that held it is gone.
+        """
+
+
+_n_threads: int | None = None  # None: nobody has asked yet
+_is_forked = False
+_watchers: weakref.WeakSet[ThreadWatcher] = weakref.WeakSet()
+
+
+def get_num_threads() -> int:
+    """Return how many threads kernels may use.
+
+    What `set_num_threads` gave last; else the environment variable OPWRIGHT_NUM_THREADS; else the
+    number of CPUs that this process may use. Always 1 in a process that was made by a fork.
+
+    Raises
+    ------
+    SettingError
+        Where OPWRIGHT_NUM_THREADS is no number from 1 to 1024.
+    """
+    global _n_threads  # noqa: PLW0603 - the setting itself
+    if _n_threads is None:
+        _n_threads = count_from_environment(os.environ)
+    return _n_threads
+
+
+def set_num_threads(n_threads: SupportsIndex) -> None:
+    """Let kernels use this many threads, in every Context, from the next call on.
+
+    Plans are made anew; results may differ in the last bits where a kernel adds in another order.
+
+    Parameters
+    ----------
+    n_threads : int
+        1 to 1024. More than there are cores makes everything slower.
+
+    Raises
+    ------
+    SettingError
+        For another value; for more than 1 in a process that was made by a fork.
+    """
+    count = _checked(n_threads)
+    if _is_forked and count > 1:
+        raise SettingError(
+            f"set_num_threads: must be 1 in a process made by a fork, got {count}: thread "
+            "libraries do not survive it; start workers afresh, with multiprocessing's 'spawn'"
+        )
+    global _n_threads  # noqa: PLW0603 - the setting itself
+    changed = _n_threads != count
+    _n_threads = count
+    if changed:
+        _tell(forked=False)
+
+
+def count_from_environment(environ: Mapping[str, str]) -> int:
+    """Return the count that an environment gives, by default that of the CPUs at hand."""
+    text = environ.get(VARIABLE, "").strip()
+    if not text:
+        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    if text.isdecimal() and len(text) <= len(str(MAX_THREADS)) and 1 <= int(text) <= MAX_THREADS:
+        return int(text)
+    raise SettingError(
+        f"{VARIABLE}: must be a number from 1 to {MAX_THREADS}, got {text!r}; set it to 1, or "
+        "leave it unset to use every CPU of the process"
+    )
+
+
+def watch(watcher: ThreadWatcher) -> None:
+    """Have ``watcher.threads_changed`` called at every change; held weakly."""
+    _watchers.add(watcher)
+
+
+def _checked(n_threads: SupportsIndex) -> int:
+    try:
+        count = -1 if isinstance(n_threads, bool) else operator.index(n_threads)
+    except TypeError:
+        count = -1
+    if 1 <= count <= MAX_THREADS:
+        return count
+    raise SettingError(
+        f"set_num_threads: must be an int from 1 to {MAX_THREADS}, got {n_threads!r}; "
+        "give the number of cores that kernels shall use"
+    )
+
+
+def _tell(forked: bool) -> None:
+    for watcher in list(_watchers):
+        watcher.threads_changed(forked)
+
+
+def _after_fork() -> None:
+    global _n_threads, _is_forked
+    _n_threads, _is_forked = 1, True
+    _tell(forked=True)
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,92 @@
+"""How many threads kernels may use: a setting of the process, told to kernels in prepare."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.context import Context, context_guard
+from opwright.errors import SettingError
+from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.registry import Package
+from opwright.threads import count_from_environment
+
+ACME = Package("acme", "opwright-acme", "1.0")
+COUNT = (
+    OpMaker("acme.count")
+    .add_comment("The number of threads, in the shape of x.")
+    .add_input("x", "any shape")
+    .add_output("out", "like x")
+    .same_dtype_as("x")
+    .build(infer_shape=same_shape_as("x"), gradient=no_gradient("a test"))
+)
+
+
+class CountThreads:
+    @staticmethod
+    def prepare(ctx):
+        def run(x, out):
+            out[...] = ctx.n_threads
+
+        return run
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = ow.get_num_threads()
+    yield
+    ow.set_num_threads(before)
+
+
+def test_without_a_word_it_is_the_number_of_cpus_of_the_process():
+    assert count_from_environment({}) == len(os.sched_getaffinity(0))
+    assert count_from_environment({"OPWRIGHT_NUM_THREADS": " "}) == len(os.sched_getaffinity(0))
+    assert count_from_environment({"OPWRIGHT_NUM_THREADS": " 3 "}) == 3
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "1025", "9" * 5000])
+def test_a_bad_environment_is_told(text):
+    with pytest.raises(SettingError, match="OPWRIGHT_NUM_THREADS: must be a number from 1 to 1024"):
+        count_from_environment({"OPWRIGHT_NUM_THREADS": text})
+
+
+@pytest.mark.parametrize("value", [0, -2, 1025, 2**70, True, 1.0, "2", None])
+def test_a_bad_count_is_refused_and_changes_nothing(value):
+    ow.set_num_threads(3)
+    with pytest.raises(SettingError, match="set_num_threads: must be an int from 1 to 1024, got"):
+        ow.set_num_threads(value)
+    assert ow.get_num_threads() == 3
+
+
+def test_numpy_integers_are_counts():
+    ow.set_num_threads(np.int32(2))
+    assert ow.get_num_threads() == 2
+
+
+def test_the_count_is_part_of_the_key_of_plans():
+    context = Context()
+    ow.set_num_threads(1)
+    one = context.plan_key()
+    ow.set_num_threads(2)
+    assert context.plan_key() != one
+    assert context.plan_key(1) == one
+
+
+def test_a_python_kernel_is_told_the_count_in_prepare():
+    context = Context()
+    context.ops.add("acme.count", COUNT, ACME)
+    context.kernels.add(
+        "acme.count", device="cpu", dtypes="*", kernel=CountThreads, library="acme", package=ACME
+    )
+    with context_guard(context):
+        network = ow.Network([ow.Operator("acme.count", x="x", out="y")])
+        run = network.compile(feed=["x"], fetch=["y"])
+        for n in (4, 1, 2):
+            ow.set_num_threads(n)
+            assert set(run(x=np.zeros(200_000))[0]) == {n}
+            assert set(run(x=np.zeros(2))[0]) == {1}
+            assert network.placement().n_threads == 1
+        assert len(context.prepared) == 6
