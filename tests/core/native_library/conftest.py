@@ -100,6 +100,7 @@ class Acme:
 
     def __init__(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.site = site
+        self.requires: list[str] = []
         self._monkeypatch = monkeypatch
         self._guards: list[AbstractContextManager[Context]] = []
 
@@ -113,7 +114,10 @@ class Acme:
         (package / "plugin.py").write_text(table)
         if library is not None:
             shutil.copy(library, package / "libacme.so")
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opwright-acme\nVersion: 1.0\n")
+        needs = "".join(f"Requires-Dist: {line}\n" for line in self.requires)
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: opwright-acme\nVersion: 1.0\n{needs}"
+        )
         (info / "entry_points.txt").write_text("[opwright.plugins]\nacme = opwright_acme.plugin\n")
         return package / "libacme.so"
 

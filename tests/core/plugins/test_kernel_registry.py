@@ -255,7 +255,7 @@ def test_refusals_are_told_with_their_reasons():
     kernels = make_kernels()
     add(kernels, "fast")
     [entry] = kernels.entries("acme.swish")
-    text = str(kernels.not_found("acme.swish", "cpu", "float32", [(entry, "odd size")]))
+    text = str(kernels.not_found("acme.swish", "cpu", "float32", [(entry, "refused: odd size")]))
     assert text.startswith("acme.swish[cpu, float32]: every kernel refused\n")
     assert "  fast of opwright-acme 1.0 refused: odd size\n" in text
 

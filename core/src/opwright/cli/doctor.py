@@ -66,7 +66,7 @@ def format_report(diagnosis: Diagnosis, environment: dict[str, str]) -> list[str
     for package, texts in diagnosis.problems.items():
         lines += ["", f"plugin {package.plugin!r} of {package.label} names what cannot be used"]
         lines += [f"  {line}" for text in texts for line in text.splitlines()]
-        lines.append(f"  to mend it: pip install --upgrade {package.distribution}")
+        lines += [f"  to mend it: {advice}" for advice in dict.fromkeys(texts.values())]
     count = sum(state != "good" for _, _, state, _ in _rows(diagnosis))
     found = "1 plugin needs mending" if count == 1 else f"{count} plugins need mending"
     return [*lines, "", "no problem found" if count == 0 else found]
@@ -97,7 +97,11 @@ def to_json(diagnosis: Diagnosis, environment: dict[str, str]) -> dict[str, Any]
         "failures": list(map(_failure_to_json, diagnosis.failures)),
         "crashes": list(map(_failure_to_json, diagnosis.crashes)),
         "problems": [
-            {**package._asdict(), "problems": texts}
+            {
+                **package._asdict(),
+                "problems": list(texts),
+                "advice": list(dict.fromkeys(texts.values())),
+            }
             for package, texts in diagnosis.problems.items()
         ],
     }

@@ -34,14 +34,14 @@ class Diagnosis(NamedTuple):
         Plugins that are kept out.
     crashes : tuple of PluginFailure
         Plugins that bring down, or hold up, every process that uses them.
-    problems : dict of Package to list of str
-        What plugins name that cannot be used.
+    problems : dict of Package to dict of str to str
+        What plugins name that cannot be used, each with the command most likely to help.
     """
 
     records: list[PluginRecord]
     failures: tuple[PluginFailure, ...]
     crashes: tuple[PluginFailure, ...]
-    problems: dict[Package, list[str]]
+    problems: dict[Package, dict[str, str]]
 
 
 class _Event(NamedTuple):
@@ -81,7 +81,7 @@ def _diagnose(
 ) -> Diagnosis:
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
-    problems: dict[Package, list[str]] = {}
+    problems: dict[Package, dict[str, str]] = {}
     for phase, key, result in events:
         if not result:
             continue

@@ -14,6 +14,8 @@ from opwright.discovery import PluginRecord, Registries, Source, merge
 from opwright.discovery.index import key_of
 from opwright.discovery.load import load_all
 from opwright.errors import OpwrightError
+from opwright.registry import Package
+from opwright.registry.advice import advise_command
 
 LOAD, CHECK, END = "load", "check", "end"
 """What is done with each plugin: its hooks run, what they named imported. Then the last word."""
@@ -71,19 +73,19 @@ def _load(source: Source, report: TextIO) -> list[PluginRecord]:
 def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None:
     """Import every definition, kernel, device and pass of one plugin, and say what fails."""
     _write(report, CHECK, key_of(record.source))
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     for op in record.ops:
-        _try(lambda type=op.type: registries.ops.get(type), problems)
+        _try(lambda type=op.type: registries.ops.get(type), record.package, problems)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
             # Kernels of an operator that nobody here brings are no fault.
             if entry.package == record.package and _is_known(op_type, registries):
-                _try(entry.load, problems)
+                _try(entry.load, record.package, problems)
     for device in record.devices:
-        _try(registries.devices.get(device.name).load, problems)
+        _try(registries.devices.get(device.name).load, record.package, problems)
     for item in record.passes:
-        _try(registries.passes.get(item.name).load, problems)
-    _write(report, CHECK, key_of(record.source), list(dict.fromkeys(problems)))
+        _try(registries.passes.get(item.name).load, record.package, problems)
+    _write(report, CHECK, key_of(record.source), problems)
 
 
 def _is_known(op_type: str, registries: Registries) -> bool:
@@ -93,7 +95,8 @@ def _is_known(op_type: str, registries: Registries) -> bool:
         return False
 
 
-def _try(action: Any, problems: list[str]) -> None:
+def _try(action: Any, package: Package, problems: dict[str, str]) -> None:
+    """Note what an action raises, and the command that is most likely to help."""
     try:
         action()
     except KeyboardInterrupt:
@@ -102,4 +105,4 @@ def _try(action: Any, problems: list[str]) -> None:
         text = (
             str(error) if isinstance(error, OpwrightError) else f"{type(error).__name__}: {error}"
         )
-        problems.append(text)
+        problems[text] = advise_command(error, package)

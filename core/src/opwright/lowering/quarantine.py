@@ -1,4 +1,4 @@
-"""Libraries that turn out to be broken when a kernel of theirs is needed: kept out, and told."""
+"""Kernels that turn out to be broken when they are needed: kept out, told, and passed over."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 def find_fault(entry: KernelEntry, context: Context) -> str | None:
-    """Return why the library of a compiled kernel cannot be used, None where it can.
+    """Return why a kernel cannot be loaded, None where it can.
 
-    Discovery opens no library, so one that is missing, damaged or of another ABI shows here. Its
-    plugin is treated as one that fails in discovery: reported, and the next candidate serves. It
-    warns, for another kernel than the one that was installed may be slower.
+    Discovery imports no kernel and opens no library, so a module that fails, or a library that is
+    missing, damaged or of another ABI, shows here. One rule serves both: the kernel is a rejected
+    candidate, the failure is reported like one of discovery, and the next candidate serves. The
+    first kernel of each module or library warns, for another than the one that was installed may
+    be slower.
 
     Raises
     ------
     PluginError, RegistrationError
         With OPWRIGHT_STRICT=1.
     """
-    if not entry.is_native or entry.is_loaded:
+    if entry.is_loaded:
         return None
     key = (entry, "fault")
     known: str | None = context.prepared.get(key)
@@ -46,7 +48,7 @@ def find_fault(entry: KernelEntry, context: Context) -> str | None:
 def _tell(entry: KernelEntry, error: Exception, context: Context) -> None:
     package = entry.package
     failure = PluginFailure(package, str(error), "", advise_command(error, package))
-    if context.report.quarantine(failure):
+    if context.report.quarantine(failure, entry.origin):
         warnings.warn(
             f"{entry.who} failed to load and is passed over: {error}", RuntimeWarning, stacklevel=2
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from opwright.errors import PluginError
 from opwright.registry.package import STD_DISTRIBUTION, Package, PluginReport
 
 _EXTRAS: Final = {"opwright-cpu": "opwright[cpu]", "opwright-cuda": "opwright[cuda]"}
@@ -18,6 +19,8 @@ def requirement(distribution: str) -> str:
 
 def advise_command(error: BaseException, package: Package) -> str:
     """Return the command most likely to mend a plugin whose code raised `error`."""
+    if isinstance(error, PluginError) and error.advice is not None:
+        return error.advice
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is None:
         return f"pip install --upgrade {requirement(package.distribution)}"

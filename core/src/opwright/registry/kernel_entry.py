@@ -160,6 +160,13 @@ class KernelEntry:
         return kernel
 
     @property
+    def origin(self) -> str:
+        """The library or module that the kernel is loaded from; its name for a given object."""
+        if not isinstance(self.target, str):
+            return getattr(self.target, "__module__", None) or repr(self.target)
+        return self.target.partition(":")[0]
+
+    @property
     def is_loaded(self) -> bool:
         """Whether `load` has succeeded before."""
         return self._loaded is not None

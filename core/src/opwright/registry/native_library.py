@@ -8,6 +8,7 @@ registration says: the operator's type, or the kernel's key.
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +23,7 @@ from opwright.names import hint
 from opwright.proto import OpProto
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package
+from opwright.registry.requirements import find_missing
 from opwright.registry.rules import ANY
 
 if TYPE_CHECKING:
@@ -164,7 +166,7 @@ class LibraryTable:
         try:
             opened = _runtime.Library(str(path))
         except OpwrightError as error:
-            raise PluginError(f"{who}: {label} cannot be used: {error}") from error
+            raise _unusable(f"{who}: {label} cannot be used: {error}", package) from error
         if opened.name != package.plugin:
             raise PluginError(
                 f"{who}: {label} must bear the plugin's name {package.plugin!r}, "
@@ -173,6 +175,20 @@ class LibraryTable:
         made = NativeLibrary(opened, label)
         # Of two threads that meet here the first one's object stays; the file is open once.
         return self._libraries.setdefault((target, package), made)
+
+
+def _unusable(text: str, package: Package) -> PluginError:
+    """Return the error for a library that does not open, with what its package lacks."""
+    missing = find_missing(package.distribution)
+    if not missing:
+        return PluginError(text)
+    which = "which is" if len(missing) == 1 else "which are"
+    advice = "pip install " + " ".join(map(shlex.quote, missing))
+    error = PluginError(
+        f"{text}; {package.label} needs {' and '.join(missing)}, {which} not installed; {advice}"
+    )
+    error.advice = advice
+    return error
 
 
 def find_library_file(target: str, package: Package) -> Path | None:

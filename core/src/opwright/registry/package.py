@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 STD_DISTRIBUTION: Final = "opwright-std"
@@ -35,7 +35,7 @@ class Package(NamedTuple):
 
 
 class PluginFailure(NamedTuple):
-    """A plugin that is kept out, whole; or whose library turned out to be broken in use.
+    """A plugin that is kept out, whole; or a module or library of it that cannot be loaded.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class PluginFailure(NamedTuple):
 class PluginReport:
     """What came of every installed plugin; shared by the registries for their error texts."""
 
-    __slots__ = ("disabled", "failures", "loaded")
+    __slots__ = ("_quarantined", "disabled", "failures", "loaded")
 
     def __init__(
         self,
@@ -68,22 +68,29 @@ class PluginReport:
         self.loaded = loaded
         self.failures = failures
         self.disabled = disabled
+        self._quarantined: set[tuple[Package, str]] = set()
 
-    def lines(self) -> Iterator[str]:
-        """Yield one line for each plugin that is installed and yet brings nothing."""
-        for failure in self.failures[:_SHOWN_FAILURES]:
+    def lines(self, without: Container[Package] = ()) -> Iterator[str]:
+        """Yield one line for each plugin that is installed and yet brings nothing.
+
+        Those of the packages `without` have been told already.
+        """
+        failures = [failure for failure in self.failures if failure.package not in without]
+        for failure in failures[:_SHOWN_FAILURES]:
             yield f"plugin {failure.package.plugin!r} failed to load: {failure.reason}"
-        hidden = len(self.failures) - _SHOWN_FAILURES
+        hidden = len(failures) - _SHOWN_FAILURES
         if hidden > 0:
             yield f"plugins that failed to load beside these: {hidden}; run: opwright doctor"
         if self.disabled:
             names = ", ".join(repr(package.plugin) for package in self.disabled)
             yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
 
-    def quarantine(self, failure: PluginFailure) -> bool:
-        """Note a failure that shows only in use; False where its package has one already."""
-        if any(known.package == failure.package for known in self.failures):
+    def quarantine(self, failure: PluginFailure, origin: str) -> bool:
+        """Note a failure that shows only in use; False where its module or library has one."""
+        key = (failure.package, origin)
+        if key in self._quarantined:
             return False
+        self._quarantined.add(key)
         self.failures = (*self.failures, failure)
         return True
 

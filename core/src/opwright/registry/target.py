@@ -32,8 +32,11 @@ def load_target(target: str, who: str, package: Package) -> object:
         for name in attribute.split("."):
             found = getattr(found, name)
     except Exception as error:
-        raise PluginError(
+        advice = advise_command(error, package)
+        failure = PluginError(
             f"{who}: {target!r} of {package.label} failed to load, "
-            f"got {type(error).__name__}: {error}; {advise_command(error, package)}"
-        ) from error
+            f"got {type(error).__name__}: {error}; {advice}"
+        )
+        failure.advice = advice
+        raise failure from error
     return found
