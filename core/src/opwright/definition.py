@@ -86,6 +86,8 @@ class OpDefinition:
         Makes the description of an older version one of today's.
     count_outputs : callable or None
         Gives the number of variables of its duplicable output, where nobody named them.
+    plan_only : bool
+        Whether only passes make it, while a plan is lowered: it stands in no program.
     """
 
     __slots__ = (
@@ -102,6 +104,7 @@ class OpDefinition:
         "input_index",
         "op_type",
         "output_index",
+        "plan_only",
         "proto",
         "random",
         "upgrade",
@@ -118,6 +121,7 @@ class OpDefinition:
         random: bool = False,
         upgrade: Upgrade | None = None,
         count_outputs: CountOutputs | None = None,
+        plan_only: bool = False,
     ) -> None:
         self.proto = proto
         self.infer_shape = infer_shape
@@ -127,6 +131,7 @@ class OpDefinition:
         self.random = random
         self.upgrade = upgrade
         self.count_outputs = count_outputs
+        self.plan_only = plan_only
         self.op_type = proto.type
         self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}
         self.output_index = {slot.name: i for i, slot in enumerate(proto.outputs)}

@@ -245,6 +245,7 @@ class OpMaker:
         random: bool = False,
         upgrade: Upgrade | None = None,
         count_outputs: CountOutputs | None = None,
+        plan_only: bool = False,
     ) -> OpDefinition:
         """Check everything that was said and return the operator.
 
@@ -268,6 +269,9 @@ class OpMaker:
         count_outputs : callable, optional
             ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
             has, for ``opwright.ops``, where nobody names them.
+        plan_only : bool
+            Only passes make it, while a plan is lowered. It has kernels, but no gradient, body or
+            control flow, is hidden, and stands in no program.
 
         Raises
         ------
@@ -283,6 +287,7 @@ class OpMaker:
             random=random,
             upgrade=upgrade,
             count_outputs=count_outputs,
+            plan_only=plan_only,
         )
         self._check(definition)
         return definition
@@ -321,6 +326,9 @@ class OpMaker:
             check_control(definition.proto, definition.control)
         if definition.count_outputs is not None:
             check_count_outputs(definition.proto)
+        said = (definition.gradient, definition.body, definition.control, definition.upgrade)
+        if definition.plan_only and said != (None,) * len(said):
+            raise self._error("plan_only excludes gradient, body, control and upgrade, got one")
 
     def _error(self, message: str) -> RegistrationError:
         return RegistrationError(f"{self._type}: {message}")

@@ -59,11 +59,22 @@ class Namespace:
 
         op_type = self._prefix + name
         definition = context.ops.find(op_type)
+        if definition is not None and definition.plan_only:
+            raise _plan_only(op_type)
         if definition is not None:
             return make_function(definition, context)
         if any(t.startswith(op_type + ".") for t in context.ops.types()):
             return Namespace(op_type + ".")
         raise _not_found(op_type, context)
+
+
+def _plan_only(op_type: str) -> AttributeError:
+    from opwright.ops.missing import MissingOperatorError
+
+    return MissingOperatorError(
+        f"{op_type}: an operator that is called must not be plan-only, got one that only passes "
+        "put into plans; call the operators that it stands for"
+    )
 
 
 def _not_found(op_type: str, context: Context) -> AttributeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from opwright.errors import SlotError
+from opwright.errors import ProgramError, SlotError
 from opwright.names import hint
 from opwright.program.variable import Variable
 from opwright.proto import AttrType
@@ -29,8 +29,16 @@ def definition_of(op_type: str) -> OpDefinition:
     ------
     OperatorNotFoundError
         Where no plugin brings it; the message names the nearest type.
+    ProgramError
+        For a plan-only type, which stands in no program.
     """
-    return _operators().get(op_type)
+    definition = _operators().get(op_type)
+    if definition.plan_only:
+        raise ProgramError(
+            f"{op_type}: an operator of a program must not be plan-only, got one that passes of "
+            f"{package_of(op_type).label} put into plans; append the operators that it stands for"
+        )
+    return definition
 
 
 def package_of(op_type: str) -> Package:

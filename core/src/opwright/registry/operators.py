@@ -82,7 +82,7 @@ class OpRegistry:
             rules.check_target(target, type, libraries=True)
         self._check_free(type, package)
         if isinstance(target, OpDefinition):
-            self._definitions[type] = self._checked(type, target, package)
+            self._definitions[type] = self._checked(type, target, package, hidden)
             target = ""
         self.enter(OpRegistration(type, target, hidden), package)
 
@@ -188,10 +188,11 @@ class OpRegistry:
         else:
             found = load_target(target, type, package)
         # Of two threads that meet here the first one's object stays.
-        return self._definitions.setdefault(type, self._checked(type, found, package))
+        checked = self._checked(type, found, package, registration.hidden)
+        return self._definitions.setdefault(type, checked)
 
     @staticmethod
-    def _checked(type: str, found: object, package: Package) -> OpDefinition:
+    def _checked(type: str, found: object, package: Package, hidden: bool) -> OpDefinition:
         if not isinstance(found, OpDefinition):
             raise RegistrationError(
                 f"{type}: definition must be what OpMaker.build returns, got {found!r} from "
@@ -201,6 +202,11 @@ class OpRegistry:
             raise RegistrationError(
                 f"{type}: definition must be of the type it is registered for, got one of "
                 f"{found.proto.type!r} from {package.label}; make both names equal"
+            )
+        if found.plan_only and not hidden:
+            raise RegistrationError(
+                f"{type}: a plan-only operator must be hidden, got hidden=False from "
+                f"{package.label}; give registry.add hidden=True"
             )
         return found
 
