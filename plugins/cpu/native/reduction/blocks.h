@@ -1,0 +1,104 @@
+// Sums and extrema of one contiguous run, to be inlined into functions with clones.
+#ifndef OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
+#define OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "common/clones.h"
+
+namespace opwright_cpu {
+
+// Elements that are added up lane by lane. Longer runs are added pairwise, block by block: the
+// error grows with the logarithm of the length, as NumPy's does.
+constexpr int64_t kSumBlock = 512;
+
+#define OPWRIGHT_CPU_TERM __attribute__((always_inline))
+
+// Sum of term(i), for i in [begin, end).
+template <typename T, typename Term>
+OPWRIGHT_CPU_INLINE T SumBlock(int64_t begin, int64_t end, const Term& term) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = begin; i < end; ++i) sum = static_cast<T>(sum + term(i));
+  return sum;
+}
+
+// Sum of term(i), for i in [0, n), pairwise: partial[k] holds the sum of 2**k blocks.
+template <typename T, typename Term>
+OPWRIGHT_CPU_INLINE T SumOver(int64_t n, const Term& term) {
+  if (n <= kSumBlock) return SumBlock<T>(0, n, term);
+  T partial[64];
+  int top = 0;
+  for (int64_t begin = 0, block = 0; begin < n; begin += kSumBlock, ++block) {
+    T sum = SumBlock<T>(begin, begin + kSumBlock < n ? begin + kSumBlock : n, term);
+    for (int64_t done = block; (done & 1) != 0; done >>= 1) {
+      sum = static_cast<T>(partial[--top] + sum);
+    }
+    partial[top++] = sum;
+  }
+  T sum = partial[--top];
+  while (top > 0) sum = static_cast<T>(partial[--top] + sum);
+  return sum;
+}
+
+template <typename T>
+OPWRIGHT_CPU_INLINE T SumOf(const T* x, int64_t n) {
+  return SumOver<T>(n, [x](int64_t i) OPWRIGHT_CPU_TERM { return x[i]; });
+}
+
+// Largest of n numbers, -inf (or the least integer) where there is none. NaN is passed over.
+template <typename T>
+OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
+  T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                : std::numeric_limits<T>::lowest();
+#pragma omp simd reduction(max : best)
+  for (int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+// How sums are reduced.
+template <typename T>
+struct Sum {
+  static OPWRIGHT_CPU_INLINE T Combine(T a, T b) { return static_cast<T>(a + b); }
+  static OPWRIGHT_CPU_INLINE T Row(const T* x, int64_t n) { return SumOf(x, n); }
+};
+
+// How maxima and minima are reduced: NaN wins.
+template <typename T, bool kMax>
+struct Extremum {
+  static OPWRIGHT_CPU_INLINE bool IsBetter(T x, T than) { return kMax ? x > than : x < than; }
+
+  static OPWRIGHT_CPU_INLINE T Combine(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return (IsBetter(a, b) | (a != a)) ? a : b;
+    } else {
+      return IsBetter(a, b) ? a : b;
+    }
+  }
+
+  // A flag beside the extremum is faster than a comparison that knows of NaN.
+  static OPWRIGHT_CPU_INLINE T Row(const T* x, int64_t n) {
+    T best = x[0];
+    int has_nan = 0;
+    if constexpr (kMax) {
+#pragma omp simd reduction(max : best) reduction(| : has_nan)
+      for (int64_t i = 0; i < n; ++i) {
+        best = x[i] > best ? x[i] : best;
+        has_nan |= x[i] != x[i];
+      }
+    } else {
+#pragma omp simd reduction(min : best) reduction(| : has_nan)
+      for (int64_t i = 0; i < n; ++i) {
+        best = x[i] < best ? x[i] : best;
+        has_nan |= x[i] != x[i];
+      }
+    }
+    return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : best;
+  }
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_REDUCTION_BLOCKS_H_

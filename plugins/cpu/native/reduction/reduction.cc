@@ -1,0 +1,202 @@
+// sum, mean, max and min over any axes, and the gradients of max and min.
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "reduction/broadcast.h"
+#include "reduction/ops.h"
+#include "reduction/reducer.h"
+
+namespace opwright_cpu {
+namespace {
+
+template <typename T>
+void Fill(T* out, int64_t n, T value) {
+  std::fill(out, out + n, value);
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void DivideRange(const T* x, T* out, int64_t n, T divisor) {
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] / divisor;
+}
+
+template <typename T>
+void Divide(const T* x, T* out, int64_t n, T divisor, int32_t n_threads) {
+  ParallelFor(n_threads, n, kElementGrain, 64, [=](int64_t begin, int64_t end) {
+    DivideRange(x + begin, out + begin, end - begin, divisor);
+  });
+}
+
+// What all reductions share; `Number` is the type that is computed in.
+template <typename Number, typename Rule, bool kMean>
+struct ReductionKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const AxesAttrs& attrs) {
+    const opwright::Shape shape = ctx.input(0).shape();
+    n_ = ctx.output(0).numel();
+    empty_ = shape.numel() == 0;
+    if (empty_) return opwright::Status::Ok();
+    reducer_ =
+        Reducer<Number, Rule>(shape.dims(), ReducedAxes(attrs.axis, shape.rank()));
+    divisor_ = static_cast<Number>(shape.numel() / n_);
+    ctx.SetWorkspace(reducer_.workspace_bytes());
+    const auto bytes = static_cast<int64_t>(sizeof(Number)) * (shape.numel() + n_);
+    ctx.SetEstimate(StreamNs(bytes, ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
+    auto* out = static_cast<Number*>(ctx.output(0).raw());
+    if (empty_) {  // nothing to add up; a maximum of nothing has no elements either
+      Fill(out, n_, kMean ? std::numeric_limits<Number>::quiet_NaN() : Number(0));
+      return opwright::Status::Ok();
+    }
+    const auto* x = static_cast<const Number*>(ctx.input(0).raw());
+    reducer_.Run(x, out, ctx.workspace(), ctx.n_threads());
+    if constexpr (kMean) Divide<Number>(out, out, n_, divisor_, ctx.n_threads());
+    return opwright::Status::Ok();
+  }
+
+  Reducer<Number, Rule> reducer_;
+  int64_t n_ = 0;
+  Number divisor_ = 1;
+  bool empty_ = false;
+};
+
+template <typename T>
+using SumKernel = ReductionKernel<SumType<T>, Sum<SumType<T>>, false>;
+template <typename T>
+using MeanKernel = ReductionKernel<T, Sum<T>, true>;
+template <typename T>
+using MaxKernel = ReductionKernel<T, Extremum<T, true>, false>;
+template <typename T>
+using MinKernel = ReductionKernel<T, Extremum<T, false>, false>;
+
+// x_grad of sum and mean: out_grad repeated, of mean a share of it. Slots: x, out_grad.
+template <typename T, bool kMean>
+struct SpreadKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const AxesAttrs& attrs) {
+    const opwright::Shape shape = ctx.input(0).shape();
+    const int64_t n = shape.numel();
+    spread_ = Broadcast(shape.dims(), ReducedAxes(attrs.axis, shape.rank()), sizeof(T));
+    n_ = ctx.has_input(1) ? ctx.input(1).numel() : 0;
+    divisor_ = n_ > 0 ? static_cast<T>(n / n_) : T(1);
+    if (kMean) ctx.SetWorkspace(static_cast<uint64_t>(n_) * sizeof(T));
+    ctx.SetEstimate(StreamNs(n * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
+    if (!ctx.has_output(0)) return opwright::Status::Ok();
+    T* x_grad = ctx.output(0).data<T>();
+    if (!ctx.has_input(1)) {
+      Fill(x_grad, ctx.output(0).numel(), T(0));
+      return opwright::Status::Ok();
+    }
+    const T* out_grad = ctx.input(1).data<T>();
+    if constexpr (kMean) {
+      Divide(out_grad, ctx.workspace<T>(), n_, divisor_, ctx.n_threads());
+      out_grad = ctx.workspace<T>();
+    }
+    spread_.Run(out_grad, x_grad, ctx.n_threads());
+    return opwright::Status::Ok();
+  }
+
+  Broadcast spread_;
+  int64_t n_ = 0;
+  T divisor_ = 1;
+};
+
+template <typename T>
+using SumGradKernel = SpreadKernel<T, false>;
+template <typename T>
+using MeanGradKernel = SpreadKernel<T, true>;
+
+// 1 where an element is the extremum of its line, of which `best` is the repeated array.
+template <typename T>
+OPWRIGHT_CPU_CLONES void MarkEqual(const T* x, T* best, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) best[i] = x[i] == best[i] ? T(1) : T(0);
+}
+
+// No element equals NaN: the count is then 0, and so is the gradient.
+template <typename T>
+OPWRIGHT_CPU_CLONES void ShareGradient(const T* out_grad, T* counts, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) counts[i] = out_grad[i] / (counts[i] < T(1) ? T(1) : counts[i]);
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void Multiply(const T* x, T* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] *= x[i];
+}
+
+// x_grad of max and min: elements that are equal to the extremum share its gradient. Slots: x,
+// out, out_grad. A count in floats is exact up to 2**24 ties a line, for sums are pairwise.
+template <typename T>
+struct ExtremumGradKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const AxesAttrs& attrs) {
+    const opwright::Shape shape = ctx.input(0).shape();
+    n_ = shape.numel();
+    n_out_ = ctx.input(1).numel();
+    if (n_ == 0) return opwright::Status::Ok();
+    const std::vector<bool> reduced = ReducedAxes(attrs.axis, shape.rank());
+    spread_ = Broadcast(shape.dims(), reduced, sizeof(T));
+    count_ = Reducer<T, Sum<T>>(shape.dims(), reduced);
+    counts_bytes_ = (static_cast<uint64_t>(n_out_) * sizeof(T) + 63) / 64 * 64;
+    marks_bytes_ = (static_cast<uint64_t>(n_) * sizeof(T) + 63) / 64 * 64;
+    ctx.SetWorkspace(counts_bytes_ + marks_bytes_ + count_.workspace_bytes());
+    const auto item = static_cast<int64_t>(sizeof(T));
+    ctx.SetEstimate(StreamNs(8 * n_ * item, ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
+    if (!ctx.has_output(0) || n_ == 0) return opwright::Status::Ok();
+    T* x_grad = ctx.output(0).data<T>();
+    if (!ctx.has_input(2)) {
+      Fill(x_grad, n_, T(0));
+      return opwright::Status::Ok();
+    }
+    const int32_t n_threads = ctx.n_threads();
+    char* workspace = ctx.workspace<char>();
+    T* counts = static_cast<T*>(static_cast<void*>(workspace));
+    T* marks = static_cast<T*>(static_cast<void*>(workspace + counts_bytes_));
+    const T* x = ctx.input(0).data<T>();
+    spread_.Run(ctx.input(1).data<T>(), marks, n_threads);
+    ParallelFor(n_threads, n_, kElementGrain, 64, [=](int64_t begin, int64_t end) {
+      MarkEqual(x + begin, marks + begin, end - begin);
+    });
+    count_.Run(marks, counts, workspace + counts_bytes_ + marks_bytes_, n_threads);
+    ShareGradient(ctx.input(2).data<T>(), counts, n_out_);
+    spread_.Run(counts, x_grad, n_threads);
+    ParallelFor(n_threads, n_, kElementGrain, 64, [=](int64_t begin, int64_t end) {
+      Multiply(marks + begin, x_grad + begin, end - begin);
+    });
+    return opwright::Status::Ok();
+  }
+
+  Broadcast spread_;
+  Reducer<T, Sum<T>> count_;
+  int64_t n_ = 0;
+  int64_t n_out_ = 0;
+  uint64_t counts_bytes_ = 0;
+  uint64_t marks_bytes_ = 0;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(sum, "cpu", opwright_cpu::SumKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL(mean, "cpu", opwright_cpu::MeanKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL(max, "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL(min, "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(sum, "cpu", opwright_cpu::SumGradKernel, float, double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(mean, "cpu", opwright_cpu::MeanGradKernel, float, double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(max, "cpu", opwright_cpu::ExtremumGradKernel, float, double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(min, "cpu", opwright_cpu::ExtremumGradKernel, float, double);

@@ -1,0 +1,226 @@
+#include "reduction/softmax_lines.h"
+
+#include <limits>
+#include <opwright/functors.h>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "reduction/blocks.h"
+
+namespace opwright_cpu {
+namespace {
+
+namespace functors = opwright::functors;
+
+// Lines longer than this leave the caches: they are read twice from memory, chunk by chunk, instead
+// of being read, written, read and written again.
+constexpr int64_t kLongLine = 65536;
+constexpr int64_t kLineChunk = 8192;
+// Lines up to this length fit a vector or two.
+constexpr int64_t kShortLine = 16;
+
+template <typename T, bool kLog>
+OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T* out) {
+  if constexpr (kLog) {
+    const T log_total = functors::Log(total);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - maximum) - log_total;
+  } else {
+    const T share = T(1) / total;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = functors::Exp(x[i] - maximum) * share;
+  }
+}
+
+// One line at a time. The powers wait in `out` for their sum.
+template <typename T, bool kLog>
+OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
+                                     T* totals) {
+  for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
+    const T maximum = MaxOf(x, n);
+    T total;
+    if constexpr (kLog) {
+      total = SumOver<T>(
+          n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::Exp(x[i] - maximum); });
+      WriteLine<T, true>(x, n, maximum, total, out);
+    } else {
+      total = SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM {
+        const T power = functors::Exp(x[i] - maximum);
+        out[i] = power;
+        return power;
+      });
+      const T share = T(1) / total;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) out[i] *= share;
+    }
+    if (maxima != nullptr) maxima[row] = maximum;
+    if (totals != nullptr) totals[row] = total;
+  }
+}
+
+// The same for lines that fit a vector: loops of a fixed length need no remainders.
+template <typename T, bool kLog>
+OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
+                                          T* totals) {
+  for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
+    T shifted[kShortLine];
+    T power[kShortLine];
+    for (int64_t i = 0; i < kShortLine; ++i) {
+      shifted[i] = i < n ? x[i] : -std::numeric_limits<T>::infinity();
+    }
+    T maximum = -std::numeric_limits<T>::infinity();
+#pragma omp simd reduction(max : maximum)
+    for (int64_t i = 0; i < kShortLine; ++i) {
+      maximum = shifted[i] > maximum ? shifted[i] : maximum;
+    }
+    T total = 0;
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < kShortLine; ++i) {
+      shifted[i] -= maximum;
+      power[i] = functors::Exp(shifted[i]);
+      total += power[i];
+    }
+    if constexpr (kLog) {
+      const T log_total = functors::Log(total);
+      for (int64_t i = 0; i < n; ++i) out[i] = shifted[i] - log_total;
+    } else {
+      const T share = T(1) / total;
+      for (int64_t i = 0; i < n; ++i) out[i] = power[i] * share;
+    }
+    if (maxima != nullptr) maxima[row] = maximum;
+    if (totals != nullptr) totals[row] = total;
+  }
+}
+
+// `width` lines side by side, their elements `stride` apart.
+template <typename T, bool kLog>
+OPWRIGHT_CPU_CLONES void SoftmaxColumns(const T* x, int64_t n, int64_t stride, int64_t width,
+                                        T* out, T* maxima, T* totals) {
+  T maximum[kLineStrip];
+  T total[kLineStrip];
+  for (int64_t c = 0; c < width; ++c) {
+    maximum[c] = -std::numeric_limits<T>::infinity();
+    total[c] = 0;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const T* row = x + i * stride;
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) maximum[c] = row[c] > maximum[c] ? row[c] : maximum[c];
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const T* row = x + i * stride;
+    T* result = out + i * stride;
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) {
+      const T shifted = row[c] - maximum[c];
+      const T power = functors::Exp(shifted);
+      total[c] += power;
+      result[c] = kLog ? shifted : power;
+    }
+  }
+  for (int64_t c = 0; c < width; ++c) {
+    if (maxima != nullptr) maxima[c] = maximum[c];
+    if (totals != nullptr) totals[c] = total[c];
+    total[c] = kLog ? functors::Log(total[c]) : T(1) / total[c];
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    T* result = out + i * stride;
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) {
+      result[c] = kLog ? result[c] - total[c] : result[c] * total[c];
+    }
+  }
+}
+
+// Maximum and sum of one chunk. Where all is -inf, the sum is 0 and not that of exp(-inf - -inf).
+template <typename T>
+OPWRIGHT_CPU_CLONES void SumChunk(const T* x, int64_t n, T* maximum, T* total) {
+  *maximum = MaxOf(x, n);
+  const T shift = *maximum < -std::numeric_limits<T>::max() ? T(0) : *maximum;
+  *total = SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::Exp(x[i] - shift); });
+}
+
+template <typename T, bool kLog>
+OPWRIGHT_CPU_CLONES void WriteChunk(const T* x, int64_t n, T maximum, T total, T* out) {
+  WriteLine<T, kLog>(x, n, maximum, total, out);
+}
+
+template <typename T>
+void JoinChunks(const T* maxima, const T* totals, int64_t n, T* maximum, T* total) {
+  *maximum = MaxOf(maxima, n);
+  *total = 0;
+  for (int64_t i = 0; i < n; ++i) *total += totals[i] * functors::Exp(maxima[i] - *maximum);
+}
+
+}  // namespace
+
+template <typename T, bool kLog>
+SoftmaxLines<T, kLog>::SoftmaxLines(const Lines& lines) : lines_(lines) {
+  if (lines.inner != 1 || lines.length <= kLongLine || lines.outer == 0) return;
+  n_chunks_ = (lines.length + kLineChunk - 1) / kLineChunk;
+  workspace_bytes_ = static_cast<uint64_t>(2 * lines.outer * (n_chunks_ + 1)) * sizeof(T);
+}
+
+template <typename T, bool kLog>
+uint64_t SoftmaxLines<T, kLog>::EstimateNs(int32_t n_threads) const {
+  return StreamNs(8 * lines_.numel() * static_cast<int64_t>(sizeof(T)), n_threads);
+}
+
+template <typename T, bool kLog>
+void SoftmaxLines<T, kLog>::Run(const T* x, T* out, const LineSums<T>& sums, void* workspace,
+                                int32_t n_threads) const {
+  if (n_chunks_ > 1) return RunLong(x, out, sums, static_cast<T*>(workspace), n_threads);
+  const auto at = [](T* values, int64_t line) { return values == nullptr ? values : values + line; };
+  const int64_t n = lines_.length;
+  ParallelFor(n_threads, lines_.count(), LineGrain(lines_), 1, [&](int64_t begin, int64_t end) {
+    if (lines_.inner == 1) {
+      const auto rows = n <= kShortLine ? SoftmaxShortRows<T, kLog> : SoftmaxRows<T, kLog>;
+      rows(x + begin * n, end - begin, n, out + begin * n, at(sums.maximum, begin),
+           at(sums.total, begin));
+      return;
+    }
+    ForStrips(lines_, begin, end, [&](int64_t line, int64_t width, int64_t offset) {
+      SoftmaxColumns<T, kLog>(x + offset, n, lines_.inner, width, out + offset,
+                              at(sums.maximum, line), at(sums.total, line));
+    });
+  });
+}
+
+template <typename T, bool kLog>
+void SoftmaxLines<T, kLog>::RunLong(const T* x, T* out, const LineSums<T>& sums, T* partial,
+                                    int32_t n_threads) const {
+  const int64_t n_pieces = lines_.outer * n_chunks_, n = lines_.length;
+  T* const maxima = partial;
+  T* const totals = partial + n_pieces;
+  T* const maximum = totals + n_pieces;
+  T* const total = maximum + lines_.outer;
+  // Calls function(piece, line, first element, elements) for all chunks.
+  const auto for_chunks = [&](const auto& function) {
+    ParallelFor(n_threads, n_pieces, 1, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        const int64_t line = piece / n_chunks_;
+        const int64_t first = piece % n_chunks_ * kLineChunk;
+        function(piece, line, line * n + first, std::min(kLineChunk, n - first));
+      }
+    });
+  };
+  for_chunks([&](int64_t piece, int64_t, int64_t first, int64_t count) {
+    SumChunk(x + first, count, maxima + piece, totals + piece);
+  });
+  for (int64_t line = 0; line < lines_.outer; ++line) {
+    JoinChunks(maxima + line * n_chunks_, totals + line * n_chunks_, n_chunks_, maximum + line,
+               total + line);
+    if (sums.maximum != nullptr) sums.maximum[line] = maximum[line];
+    if (sums.total != nullptr) sums.total[line] = total[line];
+  }
+  for_chunks([&](int64_t, int64_t line, int64_t first, int64_t count) {
+    WriteChunk<T, kLog>(x + first, count, maximum[line], total[line], out + first);
+  });
+}
+
+template class SoftmaxLines<float, false>;
+template class SoftmaxLines<float, true>;
+template class SoftmaxLines<double, false>;
+template class SoftmaxLines<double, true>;
+
+}  // namespace opwright_cpu
