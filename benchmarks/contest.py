@@ -1,0 +1,122 @@
+"""What a benchmark is: a workload, who takes part, what the goal is."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+OURS = "opwright"
+
+# In a unit of time less is better; a share of bandwidth or of peak is better when it is more.
+UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6}
+RATES = {"GB/s": 1.0, "GFLOP/s": 1.0}
+
+
+class NotAvailableError(Exception):
+    """A contestant cannot run here; the text says what is missing."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a contestant prepared.
+
+    Attributes
+    ----------
+    call : callable without arguments
+        What is timed.
+    per : float
+        What one call does: operators of a chain, bytes, floating-point operations. The figure is
+        the time of a call by this number, or for a rate this number by the time.
+    values : list of float
+        What it computed before any timing; all contestants of a workload must agree.
+    measure : callable, optional
+        Instead of timing `call` here: returns the ns of each of some calls, in a process or a
+        process of its own.
+    """
+
+    call: Callable[[], Any] | None = None
+    per: float = 1.0
+    values: list[float] = field(default_factory=list)
+    measure: Callable[[], list[float]] | None = None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What ours should reach.
+
+    Attributes
+    ----------
+    figure : float, optional
+        In the unit of the workload.
+    ratio : float, optional
+        To the figure of `of`.
+    of : str
+        What the names of those peers begin with of which the best counts: "torch" is all variants
+        of PyTorch. Empty: all peers.
+    """
+
+    figure: float | None = None
+    ratio: float | None = None
+    of: str = ""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table.
+
+    Attributes
+    ----------
+    name : str
+        To choose it at the command line.
+    title : str
+        What is measured.
+    unit : str
+        A key of `UNITS` or `RATES`.
+    contestants : mapping of str to callable
+        Each makes a `Timed`, in a process of its own; it may raise NotAvailableError. Ours are
+        those whose name begins with "opwright".
+    goals : mapping of str to list of Goal
+        By the name of ours.
+    tolerance : float
+        How far `values` of two contestants may be apart, as a share of the largest value.
+    tolerances : mapping of str to float
+        Other tolerances, by contestant.
+    """
+
+    name: str
+    title: str
+    unit: str
+    contestants: Mapping[str, Callable[[], Timed]]
+    goals: Mapping[str, list[Goal]] = field(default_factory=dict)
+    tolerance: float = 1e-4
+    tolerances: Mapping[str, float] = field(default_factory=dict)
+
+    def figure(self, call_ns: float, per: float) -> float:
+        """Return the time of a call, in ns, as a figure in the unit of the workload."""
+        if self.unit in RATES:
+            return per / call_ns
+        return call_ns / per / UNITS[self.unit]
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether the figure is a rate."""
+        return self.unit in RATES
+
+
+def is_ours(contestant: str) -> bool:
+    """Return whether this is opwright, in one of its variants."""
+    return contestant.startswith(OURS)
+
+
+def load_workloads(file: Path) -> list[Workload]:
+    """Return the list WORKLOADS of a file."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file}: no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    workloads: list[Workload] = module.WORKLOADS
+    return workloads

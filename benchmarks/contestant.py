@@ -1,0 +1,120 @@
+"""The process of one contestant: prepares once, then times a round for each line on stdin.
+
+``contestant.py FILE WORKLOAD CONTESTANT`` reads and prints one JSON object a line. First it prints
+what the contestant computed, or why it cannot run. Then it reads ``{"seconds": …, "realtime": …}``
+for each round and prints its times.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from contest import NotAvailableError, Timed, Workload, load_workloads
+
+# Long enough for the clock and for the cost of this loop to vanish, short enough for many.
+REPEAT_NS = 2_000_000
+MIN_REPEATS, MAX_REPEATS = 5, 200
+WARM_UP_S = 0.2
+
+
+def time_calls(call: Callable[[], Any], number: int) -> float:
+    """Return the ns of one of `number` calls."""
+    began = time.perf_counter_ns()
+    for _ in range(number):
+        call()
+    return (time.perf_counter_ns() - began) / number
+
+
+def calibrate(call: Callable[[], Any]) -> int:
+    """Warm up, and return how many calls make a repeat."""
+    number, until = 1, time.perf_counter() + WARM_UP_S
+    while True:
+        call_ns = time_calls(call, number)
+        if call_ns * number < REPEAT_NS:
+            number = max(number * 2, int(number * 1.2))
+        elif time.perf_counter() > until:
+            return max(1, round(REPEAT_NS / call_ns))
+
+
+def count_preemptions() -> int:
+    """Return how often a thread of this process had to make room for another process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def time_round(call: Callable[[], Any], number: int, seconds: float) -> list[tuple[float, bool]]:
+    """Return the ns of a call, and whether another process came between, for each repeat."""
+    gc.collect()
+    gc.disable()
+    times: list[tuple[float, bool]] = []
+    until = time.perf_counter() + seconds
+    time_calls(call, number)
+    while len(times) < MIN_REPEATS or (time.perf_counter() < until and len(times) < MAX_REPEATS):
+        before = count_preemptions()
+        call_ns = time_calls(call, number)
+        times.append((call_ns, count_preemptions() > before))
+    gc.enable()
+    return times
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an exception says."""
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def schedule(policy: int) -> None:
+    """Give all threads of this process one scheduling policy."""
+    priority = os.sched_param(1 if policy == os.SCHED_RR else 0)
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setscheduler(int(thread.name), policy, priority)
+
+
+def serve(workload: Workload, contestant: str, commands: TextIO, answers: TextIO) -> None:
+    """Prepare, then answer one line for each line."""
+
+    def answer(**what: Any) -> None:
+        answers.write(json.dumps(what) + "\n")
+        answers.flush()
+
+    try:
+        timed: Timed = workload.contestants[contestant]()
+    except (NotAvailableError, ModuleNotFoundError) as error:
+        answer(not_available=first_line(error))
+        return
+    except Exception as error:
+        answer(failed=f"{type(error).__name__}: {first_line(error)}")
+        raise
+    number = 0 if timed.measure else calibrate(timed.call)
+    answer(per=timed.per, values=[float(value) for value in timed.values])
+    for line in commands:
+        command = json.loads(line)
+        if command["realtime"]:
+            schedule(os.SCHED_RR)
+        if timed.measure:
+            times = [(ns, False) for ns in timed.measure()]
+        else:
+            times = time_round(timed.call, number, command["seconds"])
+        if command["realtime"]:
+            schedule(os.SCHED_OTHER)
+        answer(times=times)
+
+
+def main() -> None:
+    """Serve the contestant that the command line names."""
+    path, name, contestant = sys.argv[1:]
+    # What libraries print must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    workload = next(one for one in load_workloads(Path(path)) if one.name == name)
+    serve(workload, contestant, sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

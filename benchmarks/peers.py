@@ -1,0 +1,33 @@
+"""What several workloads need of a peer: an ONNX Runtime session from nodes, PyTorch compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def open_session(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, Sequence[int]],
+    outputs: Mapping[str, Sequence[int]],
+    constants: Mapping[str, np.ndarray],
+    dtype: int,
+) -> Any:
+    """Return an ONNX Runtime session on the CPU with its default settings."""
+    import onnxruntime
+    from onnx import checker, helper, numpy_helper
+
+    graph = helper.make_graph(
+        list(nodes),
+        "benchmark",
+        [helper.make_tensor_value_info(name, dtype, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, dtype, shape) for name, shape in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    checker.check_model(model)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )

@@ -1,0 +1,218 @@
+"""Runs the contestants of a workload in turn: each prepares once, then all time round by round."""
+
+from __future__ import annotations
+
+import json
+import select
+import statistics
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contest import Workload, is_ours
+
+SCRIPT = Path(__file__).parent / "contestant.py"
+PREPARE_TIMEOUT_S = 600
+ROUND_TIMEOUT_S = 120
+# So many repeats must have run without another process coming between, for the others to be left
+# out.
+MIN_UNDISTURBED = 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run.
+
+    Attributes
+    ----------
+    ours, peers : str
+        The Python interpreters of opwright and of everybody else.
+    rounds : int
+        How often each contestant is asked.
+    seconds : float
+        How long a round lasts.
+    realtime : bool
+        Whether a round runs with real-time scheduling, so that nothing else gets its processor.
+    """
+
+    ours: str
+    peers: str
+    rounds: int = 5
+    seconds: float = 0.3
+    realtime: bool = False
+
+
+@dataclass
+class Result:
+    """What was found of one contestant.
+
+    Attributes
+    ----------
+    contestant : str
+        Its name.
+    problem : str
+        Why there are no times; empty where there are.
+    is_wrong : bool
+        Whether it failed, or computed something else than the others: nothing to be silent about.
+    values : list of float
+        What it computed.
+    figures : list of float
+        One for each repeat, in the unit of the workload.
+    n_disturbed : int
+        During how many repeats another process came between.
+    is_noisy : bool
+        Whether `figures` includes those, because too few others were left.
+    """
+
+    contestant: str
+    problem: str = ""
+    is_wrong: bool = False
+    values: list[float] = field(default_factory=list)
+    figures: list[float] = field(default_factory=list)
+    n_disturbed: int = 0
+    is_noisy: bool = False
+
+    @property
+    def median(self) -> float | None:
+        """The figure, None where there is none."""
+        return statistics.median(self.figures) if self.figures else None
+
+
+class Process:
+    """A contestant that runs, and what it answers.
+
+    Parameters
+    ----------
+    python : str
+        The interpreter.
+    file : Path
+        Of the workload.
+    workload : Workload
+        One of that file.
+    contestant : str
+        Its name.
+    """
+
+    def __init__(self, python: str, file: Path, workload: Workload, contestant: str) -> None:
+        self.result = Result(contestant)
+        self.times: list[tuple[float, bool]] = []
+        self.per = 1.0
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - lives as long
+        self._process = subprocess.Popen(
+            [python, SCRIPT, file, workload.name, contestant],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        answer = self._read(PREPARE_TIMEOUT_S)
+        if answer:
+            self.per, self.result.values = answer["per"], answer["values"]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether rounds can be asked for."""
+        return not self.result.problem
+
+    def time_round(self, settings: Settings) -> None:
+        """Ask for the times of one round."""
+        assert self._process.stdin is not None
+        command = {"seconds": settings.seconds, "realtime": settings.realtime}
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # Reading says how it ended.
+        answer = self._read(ROUND_TIMEOUT_S)
+        if answer:
+            self.times += [(call_ns, disturbed) for call_ns, disturbed in answer["times"]]
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        try:
+            self._process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        self._log.close()
+
+    def _read(self, timeout_s: float) -> dict[str, Any] | None:
+        """Return the next answer, or None and set why the contestant cannot go on."""
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], timeout_s)[0]:
+            self._process.kill()
+            return self._fail(f"no answer within {timeout_s:.0f} s")
+        line = self._process.stdout.readline()
+        if not line:
+            return self._fail(f"ended with status {self._process.wait()}: {self._last_words()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "not_available" in answer:
+            self.result.problem = f"not available: {answer['not_available']}"
+            return None
+        return self._fail(answer["failed"]) if "failed" in answer else answer
+
+    def _fail(self, why: str) -> None:
+        self.result.problem, self.result.is_wrong = f"failed: {why}", True
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        return (self._log.read().strip().splitlines() or ["it said nothing"])[-1]
+
+
+def run(workload: Workload, file: Path, settings: Settings, names: list[str]) -> list[Result]:
+    """Return the results of the contestants `names`, all asked in turn, round by round."""
+    processes: list[Process] = []
+    try:
+        for name in names:
+            python = settings.ours if is_ours(name) else settings.peers
+            processes.append(Process(python, file, workload, name))
+        for _ in range(settings.rounds):
+            for process in processes:
+                if process.is_running:
+                    process.time_round(settings)
+    finally:
+        for process in processes:
+            process.close()
+    for process in processes:
+        collect_figures(workload, process)
+    results = [process.result for process in processes]
+    compare_values(workload, results)
+    return results
+
+
+def collect_figures(workload: Workload, process: Process) -> None:
+    """Turn times into figures, without the disturbed ones where enough others are left."""
+    result = process.result
+    undisturbed = [call_ns for call_ns, disturbed in process.times if not disturbed]
+    result.n_disturbed = len(process.times) - len(undisturbed)
+    result.is_noisy = bool(result.n_disturbed) and len(undisturbed) < MIN_UNDISTURBED
+    kept = [call_ns for call_ns, _ in process.times] if result.is_noisy else undisturbed
+    result.figures = [workload.figure(call_ns, process.per) for call_ns in kept]
+
+
+def compare_values(workload: Workload, results: list[Result]) -> None:
+    """Mark each contestant whose values differ from those of the first peer that has any."""
+    with_values = [result for result in results if result.values]
+    peers = [result for result in with_values if not is_ours(result.contestant)]
+    for reference in (peers or with_values)[:1]:
+        for result in with_values:
+            apart = find_distance(result.values, reference.values)
+            allowed = workload.tolerances.get(result.contestant, workload.tolerance)
+            # Written so that a NaN is wrong.
+            if not apart <= allowed:
+                result.is_wrong = True
+                result.problem = (
+                    f"DISAGREES with {reference.contestant} by {apart:.1e} of the largest value, "
+                    f"allowed {allowed:.0e}"
+                )
+
+
+def find_distance(values: list[float], reference: list[float]) -> float:
+    """Return the largest difference as a share of the largest value."""
+    if len(values) != len(reference):
+        return float("inf")
+    scale = max(map(abs, reference)) or 1.0
+    apart = [abs(a - b) / scale for a, b in zip(values, reference, strict=True)]
+    return float("nan") if any(a != a for a in apart) else max(apart)

@@ -1,0 +1,117 @@
+"""Measure opwright and its peers, interleaved, each in a process of its own; print a table.
+
+``run.py`` measures all workloads, ``run.py mlp-train-64 'bandwidth-*'`` those named. Exit status 1
+when a contestant failed or computed something else than the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from contest import Workload, is_ours, load_workloads
+from report import Row, describe_machine, format_row, to_json, to_markdown
+from rounds import Settings, run
+
+HERE = Path(__file__).parent
+VERSIONS = """
+import importlib.metadata, json
+names = "numpy", "torch", "jax", "onnxruntime", "onednn-cpu-gomp"
+found = {}
+for name in names:
+    try:
+        found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+
+
+def load_folder(folder: Path) -> list[tuple[Workload, Path]]:
+    """Return the workloads of all files of a folder, each with its file."""
+    files = sorted(folder.glob("*.py"))
+    return [(workload, file) for file in files for workload in load_workloads(file)]
+
+
+def choose(all_of_them: list[tuple[Workload, Path]], patterns: list[str]) -> list[int]:
+    """Return the positions of the workloads that a pattern names."""
+    chosen: set[int] = set()
+    for pattern in patterns:
+        matching = {
+            index
+            for index, (workload, _) in enumerate(all_of_them)
+            if fnmatch.fnmatch(workload.name, pattern)
+        }
+        if not matching:
+            names = ", ".join(workload.name for workload, _ in all_of_them)
+            sys.exit(f"run.py: no workload is called {pattern!r}; there are: {names}")
+        chosen |= matching
+    return sorted(chosen)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", help="names or patterns; all by default")
+    parser.add_argument("--list", action="store_true", help="list the workloads and contestants")
+    parser.add_argument("--peers", default=sys.executable, help="the Python that has the peers")
+    parser.add_argument("--only", action="append", help="pattern of contestants; repeatable")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each contestant")
+    parser.add_argument("--seconds", type=float, default=0.3, help="length of a round")
+    parser.add_argument(
+        "--realtime",
+        action="store_true",
+        help="real-time scheduling in each round, where other work runs; needs the right to it",
+    )
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--markdown", type=Path, help="write a table to this file")
+    parser.add_argument("--folder", type=Path, default=HERE / "workloads", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def list_contestants(workload: Workload, patterns: list[str] | None) -> list[str]:
+    """Return the names that a pattern matches, ours first."""
+    names = sorted(workload.contestants, key=lambda name: not is_ours(name))
+    if patterns is None:
+        return names
+    return [name for name in names if any(fnmatch.fnmatch(name, part) for part in patterns)]
+
+
+def find_versions(python: str) -> dict[str, str]:
+    """Return the versions of the peers that an interpreter has."""
+    printed = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True)
+    versions: dict[str, str] = json.loads(printed.stdout)
+    return versions
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    args = parse_arguments()
+    everything = load_folder(args.folder)
+    chosen = choose(everything, args.workloads or ["*"])
+    if args.list:
+        for workload, _ in (everything[index] for index in chosen):
+            print(f"{workload.name:20}{', '.join(list_contestants(workload, args.only))}")
+        return 0
+    settings = Settings(sys.executable, args.peers, args.rounds, args.seconds, args.realtime)
+    machine, versions = describe_machine(), find_versions(args.peers)
+    rows: list[Row] = []
+    for workload, file in (everything[index] for index in chosen):
+        names = list_contestants(workload, args.only)
+        rows.append((workload, run(workload, file, settings, names)))
+        print(format_row(rows[-1]), flush=True)
+    if any(result.is_noisy for _, results in rows for result in results):
+        print("~ other processes came between nearly all repeats: run again, or with --realtime")
+    if args.json:
+        text = json.dumps(to_json(rows, machine, versions), indent=1, ensure_ascii=False)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    if args.markdown:
+        args.markdown.write_text(to_markdown(rows, machine, versions), encoding="utf-8")
+    return int(any(result.is_wrong for _, results in rows for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""Element-wise operators and reductions on arrays of 64 MB, beside the machine's copy bandwidth.
+
+Bytes counted: those that an operator must read and write, each once. A store through the cache
+also reads its line first; that read is not counted, so that avoiding it shows as speed. "copy" is
+the fastest of three ways to copy such an array: NumPy's, memcpy in two threads, and stores that
+bypass the cache in two threads. All results go to an array that exists:
+making a fresh one of 64 MB costs more in page faults than the copy does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from contest import Goal, Timed, Workload
+from native import compile_library
+
+ROWS, WIDTH = 16 * 1024, 1024
+SIZE_BYTES = 4 * ROWS * WIDTH
+
+# What an operator reads and writes, in arrays of 64 MB.
+TRAFFIC = {"add": 3, "relu": 2, "sigmoid": 2, "softmax": 2, "sum": 1, "max": 1}
+SHARE = 0.9
+
+
+def make_array(seed: int = 1) -> np.ndarray:
+    """Return float32 [16384, 1024] in [-0.5, 1)."""
+    rng = np.random.default_rng(seed)
+    return rng.random((ROWS, WIDTH), dtype="float32") * np.float32(1.5) - np.float32(0.5)
+
+
+def timed(operator: str, call: Callable[[], Any], result: Callable[[], Any]) -> Timed:
+    """Return a call with a few numbers of its result."""
+    call()
+    values = np.asarray(result()).ravel()[:: 1024 * 1024 + 1].tolist()
+    return Timed(call, per=TRAFFIC[operator] * SIZE_BYTES, values=values)
+
+
+def opwright(operator: str) -> Timed:
+    """A compiled network of one operator that writes into the scope."""
+    import opwright as ow
+
+    feeds = {"x": make_array(), "y": make_array(2)}
+    if operator != "add":
+        del feeds["y"]
+    is_reduction = TRAFFIC[operator] == 1
+    out = np.zeros(() if is_reduction else (ROWS, WIDTH), "float32")
+    scope = ow.Scope()
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        block = main.global_block()
+        for name in feeds:
+            block.create_var(name, shape=[ROWS, WIDTH])
+        block.create_var("out", shape=out.shape, persistable=True)
+        block.append_op(operator, {name: name for name in feeds}, {"out": "out"})
+    scope.var("out").set(out)
+    call = ow.Network(block).compile(feed=list(feeds), fetch=[], scope=scope)
+    return timed(operator, lambda: call(**feeds), lambda: scope.find_var("out").numpy())
+
+
+def numpy(operator: str) -> Timed:
+    """The same by NumPy, which has one thread."""
+    x, y, out = make_array(), make_array(2), np.zeros((ROWS, WIDTH), "float32")
+    total = np.zeros((), "float32")
+    calls: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
+        "add": (lambda: np.add(x, y, out=out), out),
+        "relu": (lambda: np.maximum(x, np.float32(0), out=out), out),
+        "sum": (lambda: np.sum(x, out=total), total),
+        "max": (lambda: np.max(x, out=total), total),
+    }
+    call, result = calls[operator]
+    return timed(operator, call, lambda: result)
+
+
+def torch(operator: str) -> Timed:
+    """The same by PyTorch, without autograd, into an array that exists."""
+    import torch
+
+    torch.set_grad_enabled(False)
+    x, y = torch.from_numpy(make_array()), torch.from_numpy(make_array(2))
+    out, total = torch.zeros(ROWS, WIDTH), torch.zeros(())
+    calls: dict[str, tuple[Callable[[], Any], torch.Tensor]] = {
+        "add": (lambda: torch.add(x, y, out=out), out),
+        "relu": (lambda: torch.clamp_min(x, 0, out=out), out),
+        "sigmoid": (lambda: torch.sigmoid(x, out=out), out),
+        "softmax": (lambda: torch.softmax(x, dim=1, out=out), out),
+        "sum": (lambda: torch.sum(x, dim=(0, 1), out=total), total),
+        "max": (lambda: torch.amax(x, dim=(0, 1), out=total), total),
+    }
+    call, result = calls[operator]
+    return timed(operator, call, lambda: result)
+
+
+def copy(how: str) -> Timed:
+    """A copy of 64 MB by NumPy, by memcpy in two threads, or by stores that bypass the cache."""
+    library = compile_library("copy")
+    x, out = make_array(), np.zeros((ROWS, WIDTH), "float32")
+    to, source = (array.ctypes.data_as(ctypes.c_void_p) for array in (out, x))
+    size = ctypes.c_int64(SIZE_BYTES)
+    ways: dict[str, Callable[[], Any]] = {
+        "numpy": lambda: np.copyto(out, x),
+        "memcpy": lambda: library.copy_memcpy(to, source, size),
+        "streaming": lambda: library.copy_streaming(to, source, size),
+    }
+    return Timed(ways[how], per=2 * SIZE_BYTES)
+
+
+def make_workload(operator: str) -> Workload:
+    """Return the row of one operator."""
+    contestants: dict[str, Callable[[], Timed]] = {
+        "opwright": partial(opwright, operator),
+        "torch": partial(torch, operator),
+        "copy, NumPy": partial(copy, "numpy"),
+        "copy, memcpy": partial(copy, "memcpy"),
+        "copy, streaming stores": partial(copy, "streaming"),
+    }
+    # NumPy has no sigmoid and no softmax.
+    if operator not in ("sigmoid", "softmax"):
+        contestants["numpy"] = partial(numpy, operator)
+    return Workload(
+        f"bandwidth-{operator}",
+        f"{operator} on 64 MB of float32",
+        "GB/s",
+        contestants,
+        {"opwright": [Goal(ratio=SHARE, of="copy")]},
+    )
+
+
+WORKLOADS = [make_workload(operator) for operator in TRAFFIC]

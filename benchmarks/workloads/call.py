@@ -1,0 +1,118 @@
+"""The fixed cost of a call: a network of one operator, and an operator on arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contest import Goal, Timed, Workload
+
+A = np.linspace(-1, 1, 8, dtype="float32")
+B = np.linspace(2, 3, 8, dtype="float32")
+
+
+def opwright_network() -> Timed:
+    """A compiled network of one addition."""
+    import opwright as ow
+
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x = main.global_block().create_var("x", shape=[8])
+        out = ow.ops.add(x, x)
+    call = ow.Network(main.global_block()).compile(feed=["x"], fetch=[out], scope=ow.Scope())
+    return Timed(lambda: call(x=A), values=call(x=A)[0].tolist())
+
+
+def onnxruntime_network() -> Timed:
+    """A session of one node."""
+    from onnx import TensorProto, helper
+
+    from peers import open_session
+
+    node = helper.make_node("Add", ["x", "x"], ["out"])
+    session = open_session([node], {"x": [8]}, {"out": [8]}, {}, TensorProto.FLOAT)
+    feed = {"x": A}
+    return Timed(lambda: session.run(None, feed), values=session.run(None, feed)[0].tolist())
+
+
+def jax_network() -> Timed:
+    """A jitted function, NumPy in and out."""
+    import jax
+
+    add = jax.jit(lambda x: x + x)
+    return Timed(lambda: np.asarray(add(A)), values=np.asarray(add(A)).tolist())
+
+
+def torch_network() -> Timed:
+    """An eager addition between NumPy arrays, without autograd."""
+    import torch
+
+    def call() -> np.ndarray:
+        x = torch.from_numpy(A)
+        return torch.add(x, x).numpy()
+
+    torch.set_grad_enabled(False)
+    return Timed(call, values=call().tolist())
+
+
+def opwright_eager() -> Timed:
+    """opwright.ops.add, looked up at each call as people write it."""
+    import opwright as ow
+
+    return Timed(lambda: ow.ops.add(A, B), values=ow.ops.add(A, B).tolist())
+
+
+def opwright_bound() -> Timed:
+    """The function, taken out of the module once."""
+    from opwright.ops import add
+
+    return Timed(lambda: add(A, B), values=add(A, B).tolist())
+
+
+def numpy_eager() -> Timed:
+    """numpy.add."""
+    return Timed(lambda: np.add(A, B), values=np.add(A, B).tolist())
+
+
+def jax_eager() -> Timed:
+    """jax.numpy.add on device arrays."""
+    import jax.numpy as jnp
+
+    a, b = jnp.asarray(A), jnp.asarray(B)
+    return Timed(lambda: jnp.add(a, b).block_until_ready(), values=jnp.add(a, b).tolist())
+
+
+def torch_eager() -> Timed:
+    """torch.add on tensors, without autograd."""
+    import torch
+
+    a, b = torch.from_numpy(A), torch.from_numpy(B)
+    torch.set_grad_enabled(False)
+    return Timed(lambda: torch.add(a, b), values=torch.add(a, b).tolist())
+
+
+WORKLOADS = [
+    Workload(
+        "call",
+        "a call of a compiled network of one operator, NumPy in and out",
+        "ns",
+        {
+            "opwright": opwright_network,
+            "torch": torch_network,
+            "onnxruntime": onnxruntime_network,
+            "jax": jax_network,
+        },
+        {"opwright": [Goal(figure=400)]},
+    ),
+    Workload(
+        "eager",
+        "add on two arrays of 8 floats",
+        "ns",
+        {
+            "opwright": opwright_eager,
+            "opwright, function at hand": opwright_bound,
+            "numpy": numpy_eager,
+            "torch": torch_eager,
+            "jax": jax_eager,
+        },
+        {"opwright": [Goal(figure=500)], "opwright, function at hand": [Goal(figure=500)]},
+    ),
+]
