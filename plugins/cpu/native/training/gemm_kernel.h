@@ -60,36 +60,74 @@ OPWRIGHT_CPU_TILE int64_t TileRows(const GemmCall<T>& call, int64_t row, const T
   return row;
 }
 
+// Terms of a sum for which one panel of b stays in the first cache while all rows pass over it.
+constexpr int64_t kDepth = 128;
+
 // All rows of one panel: columns [0, kVectors * kLanes) behind b and c.
 template <typename T, int kLanes, int kRows, int kVectors>
 void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) {
-  int64_t row = TileRows<T, kLanes, kRows, kVectors>(call, 0, b, ldb, c, ldc);
-  if constexpr (kRows > 4) row = TileRows<T, kLanes, 4, kVectors>(call, row, b, ldb, c, ldc);
-  if constexpr (kRows > 2) row = TileRows<T, kLanes, 2, kVectors>(call, row, b, ldb, c, ldc);
-  TileRows<T, kLanes, 1, kVectors>(call, row, b, ldb, c, ldc);
+  GemmCall<T> part = call;
+  int64_t done = 0;
+  do {
+    part.k = call.k - done < kDepth + kDepth / 2 ? call.k - done : kDepth;
+    int64_t row = TileRows<T, kLanes, kRows, kVectors>(part, 0, b, ldb, c, ldc);
+    if constexpr (kRows > 4) row = TileRows<T, kLanes, 4, kVectors>(part, row, b, ldb, c, ldc);
+    if constexpr (kRows > 2) row = TileRows<T, kLanes, 2, kVectors>(part, row, b, ldb, c, ldc);
+    TileRows<T, kLanes, 1, kVectors>(part, row, b, ldb, c, ldc);
+    done += part.k;
+    part.a += part.k * part.a_col;
+    part.beta = T(1);
+    b += part.k * ldb;
+  } while (done < call.k);
 }
 
-// Writes columns [0, width) of b, transposed where it lies so, to the rows of `to`; columns from
+// Writes the transposed of four by four numbers: column i of `from` becomes row i of `to`.
+template <typename T>
+OPWRIGHT_CPU_TILE void TransposeFour(const T* from, int64_t ld_from, T* to, int64_t ld_to) {
+  using Vector = typename VectorOf<T, 4>::Type;
+  using Mask = decltype(Vector{} < Vector{});
+  const Vector r0 = *reinterpret_cast<const Vector*>(from);
+  const Vector r1 = *reinterpret_cast<const Vector*>(from + ld_from);
+  const Vector r2 = *reinterpret_cast<const Vector*>(from + 2 * ld_from);
+  const Vector r3 = *reinterpret_cast<const Vector*>(from + 3 * ld_from);
+  const Vector low01 = __builtin_shuffle(r0, r1, Mask{0, 4, 1, 5});
+  const Vector high01 = __builtin_shuffle(r0, r1, Mask{2, 6, 3, 7});
+  const Vector low23 = __builtin_shuffle(r2, r3, Mask{0, 4, 1, 5});
+  const Vector high23 = __builtin_shuffle(r2, r3, Mask{2, 6, 3, 7});
+  *reinterpret_cast<Vector*>(to) = __builtin_shuffle(low01, low23, Mask{0, 1, 4, 5});
+  *reinterpret_cast<Vector*>(to + ld_to) = __builtin_shuffle(low01, low23, Mask{2, 3, 6, 7});
+  *reinterpret_cast<Vector*>(to + 2 * ld_to) = __builtin_shuffle(high01, high23, Mask{0, 1, 4, 5});
+  *reinterpret_cast<Vector*>(to + 3 * ld_to) = __builtin_shuffle(high01, high23, Mask{2, 3, 6, 7});
+}
+
+// Writes `width` columns of b, transposed where it lies so, to the rows of `to`; columns from
 // `width` to `padded` are zeros.
 template <typename T>
 void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t padded, T* to) {
-  constexpr int64_t kBlock = 16;  // of a transposition: its lines stay in the first cache
-  for (int64_t p0 = 0; p0 < call.k; p0 += kBlock) {
-    const int64_t p1 = p0 + kBlock < call.k ? p0 + kBlock : call.k;
-    if (call.b_transposed) {
-      for (int64_t j = 0; j < width; ++j) {
-        const T* from = call.b + (column + j) * call.ldb;
-        for (int64_t p = p0; p < p1; ++p) to[p * padded + j] = from[p];
+  if (call.b_transposed) {
+    const T* from = call.b + column * call.ldb;
+    const int64_t whole = width / 4 * 4;
+    for (int64_t j = 0; j < whole; j += 4) {
+      const T* four = from + j * call.ldb;
+      int64_t p = 0;
+      for (; p + 4 <= call.k; p += 4) {
+        TransposeFour(four + p, call.ldb, to + p * padded + j, padded);
       }
-    } else {
-      for (int64_t p = p0; p < p1; ++p) {
-        const T* from = call.b + p * call.ldb + column;
-        for (int64_t j = 0; j < width; ++j) to[p * padded + j] = from[j];
+      for (; p < call.k; ++p) {
+        for (int64_t i = 0; i < 4; ++i) to[p * padded + j + i] = four[i * call.ldb + p];
       }
     }
-    for (int64_t p = p0; p < p1; ++p) {
-      for (int64_t j = width; j < padded; ++j) to[p * padded + j] = T(0);
+    for (int64_t j = whole; j < width; ++j) {
+      for (int64_t p = 0; p < call.k; ++p) to[p * padded + j] = from[j * call.ldb + p];
     }
+  } else {
+    for (int64_t p = 0; p < call.k; ++p) {
+      const T* from = call.b + p * call.ldb + column;
+      for (int64_t j = 0; j < width; ++j) to[p * padded + j] = from[j];
+    }
+  }
+  for (int64_t p = 0; p < call.k; ++p) {
+    for (int64_t j = width; j < padded; ++j) to[p * padded + j] = T(0);
   }
 }
 
