@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes_match
+from opwright.op import InferContext, OpMaker, format_shape, shapes_match
 
-NO_GRADIENT = no_gradient("passes put it into plans, where gradients are formed already")
 FLOATS = ("float32", "float64")
 
 
@@ -51,7 +50,7 @@ FC_INPUT_GRAD = (
     .add_attr("activation", str, "of the layer before, none for an empty name")
     .default("")
     .one_of("", "relu", "sigmoid", "tanh")
-    .build(infer_shape=_input_grad_shape, gradient=NO_GRADIENT)
+    .build(infer_shape=_input_grad_shape, plan_only=True)
 )
 
 
@@ -95,7 +94,7 @@ FC_SGD = (
     .add_attr("weight_decay", float, "factor of a parameter in its own gradient")
     .default(0.0)
     .at_least(0.0)
-    .build(infer_shape=_sgd_shape, gradient=NO_GRADIENT)
+    .build(infer_shape=_sgd_shape, plan_only=True)
 )
 
 
@@ -141,5 +140,5 @@ SOFTMAX_CROSS_ENTROPY = (
     .default(-(2**63))
     .add_attr("source", str, "the operator that errors name")
     .required()
-    .build(infer_shape=_loss_shape, gradient=NO_GRADIENT)
+    .build(infer_shape=_loss_shape, plan_only=True)
 )
