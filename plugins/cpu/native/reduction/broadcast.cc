@@ -100,10 +100,14 @@ void Broadcast::Run(const void* x, void* out, int32_t n_threads) const {
     RunAs(static_cast<const T*>(x), static_cast<T*>(out), n_threads);
   };
   switch (item_bytes_) {
-    case 1: return run_as(uint8_t{});
-    case 2: return run_as(uint16_t{});
-    case 4: return run_as(uint32_t{});
-    default: return run_as(uint64_t{});
+    case 1:
+      return run_as(uint8_t{});
+    case 2:
+      return run_as(uint16_t{});
+    case 4:
+      return run_as(uint32_t{});
+    default:
+      return run_as(uint64_t{});
   }
 }
 

@@ -14,8 +14,7 @@ class Broadcast {
  public:
   Broadcast() = default;
   // To `dims`, repeated along some of these axes; elements of item_bytes, which may be 1, 2, 4, 8.
-  Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& repeated,
-            size_t item_bytes);
+  Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& repeated, size_t item_bytes);
 
   void Run(const void* x, void* out, int32_t n_threads) const;
 

@@ -39,8 +39,7 @@ struct ReductionKernel {
     n_ = ctx.output(0).numel();
     empty_ = shape.numel() == 0;
     if (empty_) return opwright::Status::Ok();
-    reducer_ =
-        Reducer<Number, Rule>(shape.dims(), ReducedAxes(attrs.axis, shape.rank()));
+    reducer_ = Reducer<Number, Rule>(shape.dims(), ReducedAxes(attrs.axis, shape.rank()));
     divisor_ = static_cast<Number>(shape.numel() / n_);
     ctx.SetWorkspace(reducer_.workspace_bytes());
     const auto bytes = static_cast<int64_t>(sizeof(Number)) * (shape.numel() + n_);

@@ -54,8 +54,8 @@ template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void GradRows(const T* out, const T* grad, int64_t n_rows, int64_t n,
                                   T* x_grad) {
   for (int64_t row = 0; row < n_rows; ++row, out += n, grad += n, x_grad += n) {
-    const T sum = SumOver<T>(
-        n, [=](int64_t i) OPWRIGHT_CPU_TERM { return Term<T, kLog>(out[i], grad[i]); });
+    const T sum =
+        SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return Term<T, kLog>(out[i], grad[i]); });
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) x_grad[i] = Slope<T, kLog>(out[i], grad[i], sum);
   }

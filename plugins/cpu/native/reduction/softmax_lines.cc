@@ -1,7 +1,7 @@
 #include "reduction/softmax_lines.h"
 
-#include <limits>
 #include <opwright/functors.h>
+#include <limits>
 
 #include "common/clones.h"
 #include "common/parallel.h"
@@ -40,8 +40,8 @@ OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* o
     const T maximum = MaxOf(x, n);
     T total;
     if constexpr (kLog) {
-      total = SumOver<T>(
-          n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::Exp(x[i] - maximum); });
+      total =
+          SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::Exp(x[i] - maximum); });
       WriteLine<T, true>(x, n, maximum, total, out);
     } else {
       total = SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM {
@@ -170,7 +170,9 @@ template <typename T, bool kLog>
 void SoftmaxLines<T, kLog>::Run(const T* x, T* out, const LineSums<T>& sums, void* workspace,
                                 int32_t n_threads) const {
   if (n_chunks_ > 1) return RunLong(x, out, sums, static_cast<T*>(workspace), n_threads);
-  const auto at = [](T* values, int64_t line) { return values == nullptr ? values : values + line; };
+  const auto at = [](T* values, int64_t line) {
+    return values == nullptr ? values : values + line;
+  };
   const int64_t n = lines_.length;
   ParallelFor(n_threads, lines_.count(), LineGrain(lines_), 1, [&](int64_t begin, int64_t end) {
     if (lines_.inner == 1) {

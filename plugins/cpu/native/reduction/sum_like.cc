@@ -17,8 +17,8 @@ struct SumToKernel {
     n_ = ctx.output(0).numel();
     empty_ = shape.numel() == 0;
     if (empty_) return opwright::Status::Ok();
-    reducer_ = Reducer<Number, Sum<Number>>(shape.dims(),
-                                            RepeatedAxes(ctx.output(0).shape(), shape));
+    reducer_ =
+        Reducer<Number, Sum<Number>>(shape.dims(), RepeatedAxes(ctx.output(0).shape(), shape));
     ctx.SetWorkspace(reducer_.workspace_bytes());
     const auto bytes = static_cast<int64_t>(sizeof(Number)) * (shape.numel() + n_);
     ctx.SetEstimate(StreamNs(bytes, ctx.n_threads()));

@@ -1,0 +1,222 @@
+// cos_sim along one axis, the other axes broadcasting, and its gradient.
+#include <opwright/functors.h>
+#include <algorithm>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "reduction/blocks.h"
+#include "reduction/layout.h"
+#include "reduction/ops.h"
+
+namespace opwright_cpu {
+namespace {
+
+// Two vectors: where they begin, how far apart their elements are, and which norms are theirs.
+struct Pair {
+  int64_t x, y;
+  int64_t x_line, y_line;
+};
+
+// Finds the vectors of each line of the output.
+class Pairs {
+ public:
+  Pairs() = default;
+  Pairs(const opwright::Shape& x, const opwright::Shape& y, int64_t axis)
+      : x_(LinesAlong(x, axis)), y_(LinesAlong(y, axis)) {
+    const size_t at = FromFront(axis, x.rank());
+    int64_t x_lines = 1, y_lines = 1;
+    for (size_t i = x.dims().size(); i-- > 0;) {
+      if (i == at) continue;
+      const int64_t a = x.dims()[i], b = y.dims()[i];
+      loops_.push_back(Loop{a == 1 ? b : a, a == 1 ? 0 : x_lines, b == 1 ? 0 : y_lines});
+      x_lines *= a;
+      y_lines *= b;
+      count_ *= loops_.back().size;
+    }
+    is_plain_ = x == y;
+  }
+
+  int64_t count() const { return count_; }
+  int64_t length() const { return x_.length; }
+  bool is_plain() const { return is_plain_; }  // nothing is broadcast: lines share nothing
+  const Lines& x() const { return x_; }
+  const Lines& y() const { return y_; }
+
+  Pair operator[](int64_t line) const {
+    Pair pair{0, 0, 0, 0};
+    for (const Loop& loop : loops_) {
+      pair.x_line += line % loop.size * loop.x_step;
+      pair.y_line += line % loop.size * loop.y_step;
+      line /= loop.size;
+    }
+    pair.x = OffsetOf(x_, pair.x_line);
+    pair.y = OffsetOf(y_, pair.y_line);
+    return pair;
+  }
+
+  static int64_t OffsetOf(const Lines& lines, int64_t line) {
+    return line / lines.inner * lines.length * lines.inner + line % lines.inner;
+  }
+
+ private:
+  struct Loop {
+    int64_t size;
+    int64_t x_step;  // in lines, 0 where it is repeated
+    int64_t y_step;
+  };
+
+  Lines x_;
+  Lines y_;
+  std::vector<Loop> loops_;  // innermost first
+  int64_t count_ = 1;
+  bool is_plain_ = false;
+};
+
+template <typename T>
+OPWRIGHT_CPU_INLINE T SumOfSquares(const T* x, int64_t n, int64_t stride) {
+  if (stride == 1) {
+    return SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] * x[i]; });
+  }
+  return SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i * stride] * x[i * stride]; });
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void FindNorms(const T* x, const Lines& lines, int64_t begin, int64_t end,
+                                   T epsilon, T* norms) {
+  for (int64_t line = begin; line < end; ++line) {
+    const T* from = x + Pairs::OffsetOf(lines, line);
+    const T norm = opwright::functors::Sqrt(SumOfSquares(from, lines.length, lines.inner));
+    norms[line] = norm < epsilon ? epsilon : norm;
+  }
+}
+
+// Each factor is divided by its own norm: the product of the norms might underflow.
+template <typename T>
+OPWRIGHT_CPU_CLONES T Cosine(const T* x, const T* y, int64_t n, int64_t x_stride, int64_t y_stride,
+                             T x_norm, T y_norm) {
+  if (x_stride == 1 && y_stride == 1) {
+    return SumOver<T>(
+        n, [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] / x_norm) * (y[i] / y_norm); });
+  }
+  return SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM {
+    return (x[i * x_stride] / x_norm) * (y[i * y_stride] / y_norm);
+  });
+}
+
+int64_t PairGrain(int64_t length) {
+  return std::max<int64_t>(1, kElementGrain / std::max<int64_t>(length, 1));
+}
+
+// Slots: x, y; out, x_norm, y_norm.
+template <typename T>
+struct CosSimKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const CosSimAttrs& attrs) {
+    pairs_ = Pairs(ctx.input(0).shape(), ctx.input(1).shape(), attrs.axis);
+    const int64_t bytes = pairs_.count() * pairs_.length() * static_cast<int64_t>(4 * sizeof(T));
+    ctx.SetEstimate(StreamNs(bytes, ctx.n_threads()) + static_cast<uint64_t>(5 * pairs_.count()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const CosSimAttrs& attrs) const {
+    const T* x = ctx.input(0).data<T>();
+    const T* y = ctx.input(1).data<T>();
+    T* out = ctx.output(0).data<T>();
+    T* x_norm = ctx.output(1).data<T>();
+    T* y_norm = ctx.output(2).data<T>();
+    const int64_t n = pairs_.length();
+    const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
+    const auto find_norms = [&](const T* from, const Lines& lines, T* norms) {
+      ParallelFor(
+          ctx.n_threads(), lines.count(), PairGrain(n), 16,
+          [&](int64_t begin, int64_t end) { FindNorms(from, lines, begin, end, epsilon, norms); });
+    };
+    find_norms(x, pairs_.x(), x_norm);
+    find_norms(y, pairs_.y(), y_norm);
+    ParallelFor(ctx.n_threads(), pairs_.count(), PairGrain(n), 16, [=](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; ++line) {
+        const Pair pair = pairs_[line];
+        out[line] = scale * Cosine(x + pair.x, y + pair.y, n, pairs_.x().inner, pairs_.y().inner,
+                                   x_norm[pair.x_line], y_norm[pair.y_line]);
+      }
+    });
+    return opwright::Status::Ok();
+  }
+
+  Pairs pairs_;
+};
+
+// What one side's gradient needs of one pair.
+template <typename T>
+struct Slopes {
+  T norm;
+  T other_norm;
+  T cosine;  // 0 where the norm is held at epsilon and does not move
+  T factor;  // out_grad / norm
+  T scale;
+};
+
+// Adds d cos / dx = (y/|y| - cos * x/|x|) / |x|, times out_grad.
+template <typename T>
+OPWRIGHT_CPU_CLONES void AddGradient(const T* own, const T* other, int64_t n, int64_t stride,
+                                     int64_t other_stride, const Slopes<T>& s, T* grad) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T across =
+        other[i * other_stride] / s.other_norm * s.scale - s.cosine * (own[i * stride] / s.norm);
+    grad[i * stride] += across * s.factor;
+  }
+}
+
+// Slots: x, y, out, x_norm, y_norm, out_grad; x_grad, y_grad.
+template <typename T>
+struct CosSimGradKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const CosSimAttrs& attrs) {
+    pairs_ = Pairs(ctx.input(0).shape(), ctx.input(1).shape(), attrs.axis);
+    const int64_t bytes = pairs_.count() * pairs_.length() * static_cast<int64_t>(8 * sizeof(T));
+    ctx.SetEstimate(StreamNs(bytes, pairs_.is_plain() ? ctx.n_threads() : 1));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const CosSimAttrs& attrs) const {
+    const T* values[] = {ctx.input(0).data<T>(), ctx.input(1).data<T>()};
+    const T* norms[] = {ctx.input(3).data<T>(), ctx.input(4).data<T>()};
+    const T* out = ctx.input(2).data<T>();
+    const T* out_grad = ctx.has_input(5) ? ctx.input(5).data<T>() : nullptr;
+    const int64_t strides[] = {pairs_.x().inner, pairs_.y().inner};
+    const int64_t n = pairs_.length();
+    const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
+    // A vector that is repeated gathers the gradients of several lines: one thread adds them up.
+    const int32_t n_threads = pairs_.is_plain() ? ctx.n_threads() : 1;
+    for (uint32_t side = 0; side < 2; ++side) {
+      if (!ctx.has_output(side)) continue;
+      T* grad = ctx.output(side).data<T>();
+      std::fill(grad, grad + ctx.output(side).numel(), T(0));
+      if (out_grad == nullptr) continue;
+      ParallelFor(n_threads, pairs_.count(), PairGrain(n), 16, [&](int64_t begin, int64_t end) {
+        for (int64_t line = begin; line < end; ++line) {
+          const Pair pair = pairs_[line];
+          const int64_t at[] = {pair.x, pair.y};
+          const int64_t norm_at[] = {pair.x_line, pair.y_line};
+          const uint32_t other = 1 - side;
+          const T norm = norms[side][norm_at[side]];
+          const Slopes<T> slopes{norm, norms[other][norm_at[other]],
+                                 norm > epsilon ? out[line] : T(0), out_grad[line] / norm, scale};
+          AddGradient(values[side] + at[side], values[other] + at[other], n, strides[side],
+                      strides[other], slopes, grad + at[side]);
+        }
+      });
+    }
+    return opwright::Status::Ok();
+  }
+
+  Pairs pairs_;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(cos_sim, "cpu", opwright_cpu::CosSimKernel, float, double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(cos_sim, "cpu", opwright_cpu::CosSimGradKernel, float, double);
