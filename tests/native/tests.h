@@ -4,6 +4,7 @@
 
 #include "check.h"
 
+void AddForkTests(check::Tests* tests);
 void AddPlanTests(check::Tests* tests);
 void AddThreadTests(check::Tests* tests);
 
