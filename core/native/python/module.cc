@@ -1,4 +1,5 @@
 // opwright._runtime: the C++ runtime for Python.
+#include "python/eager_namespace.h"
 #include "python/errors.h"
 #include "python/handles.h"
 #include "python/resizer.h"
@@ -35,4 +36,5 @@ PYBIND11_MODULE(_runtime, module) {
   opwright::BindPlan(module);
   opwright::BindCompiledNetwork(module);
   opwright::BindEagerOperator(module);
+  opwright::BindEagerNamespace(module);
 }

@@ -8,6 +8,7 @@ constants of this module. Errors are classes of `opwright.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, Final, Protocol, final
 
 import numpy as np
@@ -306,6 +307,13 @@ class CompiledNetwork:
     def feed_names(self) -> tuple[str, ...]: ...
 
 @final
+class Namespace(ModuleType):
+    """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
+
+    What the dict holds counts while the ContextVar holds the very object `key`; all else is found
+    as in any module.
+    """
+
 class EagerOperator:
     """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
 
