@@ -56,6 +56,7 @@ ROWS: tuple[Row, ...] = (
     Row("movement", "one_hot", ("int32", "int64")),
     Row("movement", "uniform normal dropout dropout_grad"),
     Row("movement", "sgd momentum adam adamw"),
+    Row("movement", "cpu.multi_sgd cpu.multi_momentum cpu.multi_adam cpu.multi_adamw"),
     Row("reduction", "sum max min sum_like expand_like", NUMBER),
     Row("reduction", "mean sum_grad mean_grad max_grad min_grad"),
     Row("reduction", "expand", ANY),
@@ -75,6 +76,7 @@ ROWS: tuple[Row, ...] = (
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd softmax_cross_entropy"),
+    ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
 
@@ -83,6 +85,7 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("fuse", "fuse_softmax_cross_entropy"),
     ("fuse", "fuse_fc_sgd"),
     ("fuse", "fuse_fc_input_grad"),
+    ("fuse", "fuse_optimizers"),
 )
 """Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""
 

@@ -1,0 +1,95 @@
+// Activations and their gradients.
+#include <opwright/functors.h>
+
+#include "elementwise/kernel.h"
+
+namespace opwright_cpu {
+namespace {
+
+namespace functors = opwright::functors;
+
+OPWRIGHT_CPU_FUNCTION_1(Relu, functors::Maximum(x, T(0)));
+OPWRIGHT_CPU_FUNCTION_1(Sigmoid, functors::Sigmoid(x));
+OPWRIGHT_CPU_FUNCTION_1(Tanh, functors::Tanh(x));
+OPWRIGHT_CPU_FUNCTION_1(Softplus, functors::Softplus(x));
+OPWRIGHT_CPU_FUNCTION_1(Silu, functors::Silu(x));
+
+OPWRIGHT_CPU_FUNCTION_2(ReluGrad, functors::ReluGrad(x, y));
+OPWRIGHT_CPU_FUNCTION_2(SigmoidGrad, functors::SigmoidGrad(x, y));
+OPWRIGHT_CPU_FUNCTION_2(TanhGrad, functors::TanhGrad(x, y));
+OPWRIGHT_CPU_FUNCTION_2(SoftplusGrad, functors::SoftplusGrad(x, y));
+OPWRIGHT_CPU_FUNCTION_2(SiluGrad, functors::SiluGrad(x, y));
+
+// Functions with alpha.
+#define OPWRIGHT_CPU_ALPHA_FUNCTION(name, n, arguments, expression)         \
+  template <typename T>                                                     \
+  struct name : Function<T, n> {                                            \
+    explicit name(const Parameters& p) : alpha(static_cast<T>(p.first)) {}  \
+    OPWRIGHT_CPU_INLINE T operator() arguments const { return expression; } \
+    T alpha;                                                                \
+  }
+OPWRIGHT_CPU_ALPHA_FUNCTION(Elu, 1, (T x), functors::Elu(x, alpha));
+OPWRIGHT_CPU_ALPHA_FUNCTION(LeakyRelu, 1, (T x), functors::LeakyRelu(x, alpha));
+OPWRIGHT_CPU_ALPHA_FUNCTION(EluGrad, 2, (T out, T out_grad),
+                            functors::EluGrad(out, out_grad, alpha));
+OPWRIGHT_CPU_ALPHA_FUNCTION(LeakyReluGrad, 2, (T out, T out_grad),
+                            functors::LeakyReluGrad(out, out_grad, alpha));
+
+// Two functions under one name: the first parameter says which.
+template <typename T>
+struct EitherGelu : Function<T, 1> {
+  explicit EitherGelu(const Parameters& p) : tanh(p.first != 0) {}
+  OPWRIGHT_CPU_INLINE T operator()(T x) const {
+    return tanh ? functors::GeluTanh(x) : functors::Gelu(x);
+  }
+  bool tanh;
+};
+template <typename T>
+struct EitherGeluGrad : Function<T, 2> {
+  explicit EitherGeluGrad(const Parameters& p) : tanh(p.first != 0) {}
+  OPWRIGHT_CPU_INLINE T operator()(T x, T out_grad) const {
+    return tanh ? functors::GeluTanhGrad(x, out_grad) : functors::GeluGrad(x, out_grad);
+  }
+  bool tanh;
+};
+
+}  // namespace
+
+void AddActivationFunctions(Functions& functions) {
+  AddFunction<Relu, OPWRIGHT_CPU_NUMBERS>(functions, "relu");
+  AddFunction<Sigmoid, OPWRIGHT_CPU_FLOATS>(functions, "sigmoid", 0.6);
+  AddFunction<Tanh, OPWRIGHT_CPU_FLOATS>(functions, "tanh", 0.8);
+  AddFunction<Softplus, OPWRIGHT_CPU_FLOATS>(functions, "softplus", 1.5);
+  AddFunction<Silu, OPWRIGHT_CPU_FLOATS>(functions, "silu", 0.6);
+  AddFunction<EitherGelu, OPWRIGHT_CPU_FLOATS>(functions, "gelu", 2);
+  AddFunction<Elu, OPWRIGHT_CPU_FLOATS>(functions, "elu", 0.6);
+  AddFunction<LeakyRelu, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu");
+  AddFunction<ReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "relu_grad");
+  AddFunction<SigmoidGrad, OPWRIGHT_CPU_FLOATS>(functions, "sigmoid_grad");
+  AddFunction<TanhGrad, OPWRIGHT_CPU_FLOATS>(functions, "tanh_grad");
+  AddFunction<SoftplusGrad, OPWRIGHT_CPU_FLOATS>(functions, "softplus_grad", 0.6);
+  AddFunction<SiluGrad, OPWRIGHT_CPU_FLOATS>(functions, "silu_grad", 0.7);
+  AddFunction<EitherGeluGrad, OPWRIGHT_CPU_FLOATS>(functions, "gelu_grad", 2.5);
+  AddFunction<EluGrad, OPWRIGHT_CPU_FLOATS>(functions, "elu_grad");
+  AddFunction<LeakyReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu_grad");
+}
+
+}  // namespace opwright_cpu
+
+OPWRIGHT_CPU_REGISTER(relu, UnaryKernel<>, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(sigmoid, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(tanh, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(softplus, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(silu, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(gelu, UnaryKernel<GeluAttrs>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(elu, UnaryKernel<AlphaAttrs>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(leaky_relu, UnaryKernel<AlphaAttrs>, OPWRIGHT_CPU_FLOATS);
+
+OPWRIGHT_CPU_REGISTER_GRADIENT(relu, GradientOfOut<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(sigmoid, GradientOfOut<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(tanh, GradientOfOut<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(softplus, GradientOfOut<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(silu, GradientOfX<>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(gelu, GradientOfX<GeluAttrs>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(elu, GradientOfOut<AlphaAttrs>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(leaky_relu, GradientOfOut<AlphaAttrs>, OPWRIGHT_CPU_FLOATS);

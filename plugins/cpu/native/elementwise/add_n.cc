@@ -1,0 +1,61 @@
+// The sum of a list of tensors of one shape.
+#include <algorithm>
+
+#include "common/parallel.h"
+#include "elementwise/kernel.h"
+
+namespace opwright_cpu {
+namespace {
+
+// The terms are added up in their order, a block of all of them after the other: the sum so far
+// stays in the first-level cache.
+class AddNKernel {
+ public:
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
+    const DLDataType dtype = ctx.output(0).dtype();
+    n_ = ctx.output(0).numel();
+    item_bytes_ = dtype.bits / 8;
+    n_terms_ = ctx.input_count(0);
+    add_ = FindFunction("add")->select(dtype);
+    ctx.SetEstimate(
+        EstimateNs(n_, static_cast<double>(n_ * item_bytes_ * (n_terms_ + 1)), 0, ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const NoAttrs&) const {
+    char* out = static_cast<char*>(ctx.output(0).raw());
+    ParallelFor(ctx.n_threads(), n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i += kBlock) {
+        AddTerms(ctx, i * item_bytes_, std::min(kBlock, end - i), out + i * item_bytes_);
+      }
+    });
+    return opwright::Status::Ok();
+  }
+
+ private:
+  const char* Term(const opwright::RunContext& ctx, uint32_t term, int64_t offset_bytes) const {
+    return static_cast<const char*>(ctx.input(0, term).raw()) + offset_bytes;
+  }
+
+  void AddTerms(const opwright::RunContext& ctx, int64_t offset_bytes, int64_t count,
+                char* out) const {
+    const char* first = Term(ctx, 0, offset_bytes);
+    if (n_terms_ == 1) std::copy_n(first, count * item_bytes_, out);
+    for (uint32_t term = 1; term < n_terms_; ++term) {
+      const void* pair[] = {term == 1 ? first : out, Term(ctx, term, offset_bytes)};
+      add_(pair, out, count, Parameters{});
+    }
+  }
+
+  int64_t n_ = 0;
+  int64_t item_bytes_ = 0;
+  uint32_t n_terms_ = 0;
+  Loop add_ = nullptr;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_CPU_REGISTER(add_n, AddNKernel, OPWRIGHT_CPU_NUMBERS);

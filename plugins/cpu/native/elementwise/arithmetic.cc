@@ -1,0 +1,54 @@
+// Arithmetic of two inputs that broadcast.
+#include <opwright/functors.h>
+
+#include "elementwise/kernel.h"
+
+namespace opwright_cpu {
+namespace {
+
+namespace functors = opwright::functors;
+
+// Smaller products than int are widened by C++ to int, in which they might overflow.
+template <typename T>
+OPWRIGHT_CPU_INLINE T ProductOf(T x, T y) {
+  if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(uint32_t)) {
+    return static_cast<T>(static_cast<uint32_t>(x) * static_cast<uint32_t>(y));
+  } else {
+    return x * y;
+  }
+}
+
+OPWRIGHT_CPU_FUNCTION_2(Add, static_cast<T>(x + y));
+OPWRIGHT_CPU_FUNCTION_2(Subtract, static_cast<T>(x - y));
+OPWRIGHT_CPU_FUNCTION_2(Multiply, ProductOf(x, y));
+OPWRIGHT_CPU_FUNCTION_2(Divide, x / y);
+OPWRIGHT_CPU_FUNCTION_2(Maximum, functors::Maximum(x, y));
+OPWRIGHT_CPU_FUNCTION_2(Minimum, functors::Minimum(x, y));
+
+// Whole numbers wrap around whatever their sign.
+template <typename T>
+using AddBits = Add<BitsOf<T>>;
+template <typename T>
+using SubtractBits = Subtract<BitsOf<T>>;
+template <typename T>
+using MultiplyBits = Multiply<BitsOf<T>>;
+
+}  // namespace
+
+void AddArithmeticFunctions(Functions& functions) {
+  AddFunction<AddBits, OPWRIGHT_CPU_NUMBERS>(functions, "add");
+  AddFunction<SubtractBits, OPWRIGHT_CPU_NUMBERS>(functions, "subtract");
+  AddFunction<MultiplyBits, OPWRIGHT_CPU_NUMBERS>(functions, "multiply");
+  AddFunction<Divide, OPWRIGHT_CPU_FLOATS>(functions, "divide", 0.3);
+  AddFunction<Maximum, OPWRIGHT_CPU_NUMBERS>(functions, "maximum");
+  AddFunction<Minimum, OPWRIGHT_CPU_NUMBERS>(functions, "minimum");
+}
+
+}  // namespace opwright_cpu
+
+OPWRIGHT_CPU_REGISTER(add, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(subtract, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(multiply, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(divide, BinaryKernel, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(maximum, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(minimum, BinaryKernel, OPWRIGHT_CPU_NUMBERS);

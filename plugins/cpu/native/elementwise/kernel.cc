@@ -1,0 +1,114 @@
+#include "elementwise/kernel.h"
+
+#include <algorithm>
+
+#include "common/parallel.h"
+#include "elementwise/stream.h"
+
+namespace opwright_cpu {
+namespace {
+
+Functions MakeFunctions() {
+  Functions functions;
+  AddUnaryFunctions(functions);
+  AddActivationFunctions(functions);
+  AddArithmeticFunctions(functions);
+  AddComparisonFunctions(functions);
+  return functions;
+}
+
+}  // namespace
+
+const NamedFunction* FindFunction(const std::string& op_type) {
+  static const Functions functions = MakeFunctions();
+  for (const NamedFunction& function : functions) {
+    if (op_type == function.op_type) return &function;
+  }
+  return nullptr;
+}
+
+uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads) {
+  constexpr double kBytesPerNs = 10;  // what one thread brings from memory
+  constexpr double kStepNs = 15;      // what a step costs whatever it does
+  const double work = std::max(bytes / kBytesPerNs, static_cast<double>(n) * ns_per_element);
+  const int64_t threads = std::clamp<int64_t>(n / kElementGrain, 1, std::max(n_threads, 1));
+  return static_cast<uint64_t>(kStepNs + work / static_cast<double>(threads));
+}
+
+opwright::Status MapKernel::PlanByName(opwright::PrepareContext& ctx, const Parameters& parameters,
+                                       const std::vector<uint32_t>& slots) {
+  const NamedFunction* function = FindFunction(ctx.op_type());
+  const DLDataType dtype = ctx.input(slots[0]).dtype();
+  if (function == nullptr || function->select(dtype) == nullptr) {
+    return opwright::Status::Refused("no loop for ", opwright::DtypeName(dtype));
+  }
+  const double ns = dtype.bits > 32 ? 2 * function->ns : function->ns;
+  return Plan(ctx, {function->select(dtype), parameters, ns, slots});
+}
+
+opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& plan) {
+  const opwright::Meta out = ctx.output(0);
+  loop_ = plan.loop;
+  parameters_ = plan.parameters;
+  n_ = out.numel();
+  n_inputs_ = plan.slots.size();
+  out_bytes_ = (out.dtype().bits + 7) / 8;
+  direct_ = true;
+  double bytes = static_cast<double>(n_ * out_bytes_);
+  for (size_t i = 0; i < n_inputs_; ++i) {
+    if (!ctx.has_input(plan.slots[i])) return opwright::Status::Refused("an input is absent");
+    const opwright::Meta input = ctx.input(plan.slots[i]);
+    slots_[i] = plan.slots[i];
+    in_bytes_[i] = (input.dtype().bits + 7) / 8;
+    operands_.emplace_back(out.shape(), input.shape(), in_bytes_[i]);
+    direct_ = direct_ && operands_.back().direct();
+    bytes += static_cast<double>(input.numel() * in_bytes_[i]);
+  }
+  stream_ = n_ * out_bytes_ >= kStreamBytes;
+  small_ = direct_ && n_ < 2 * kElementGrain;
+  ctx.SetEstimate(EstimateNs(n_, bytes, plan.ns_per_element, ctx.n_threads()));
+  return opwright::Status::Ok();
+}
+
+void MapKernel::RunParts(int32_t n_threads, const Inputs& inputs, void* out) const {
+  // Where the output lies on an input its lines are in the caches already.
+  const bool in_place =
+      std::find(inputs.begin(), inputs.begin() + n_inputs_, out) != inputs.begin() + n_inputs_;
+  const bool whole = direct_ && (in_place || !stream_);
+  ParallelFor(n_threads, n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {
+    if (whole) {
+      RunWhole(inputs, out, begin, end);
+    } else {
+      RunBlocks(inputs, out, begin, end, stream_ && !in_place);
+    }
+  });
+}
+
+void MapKernel::RunWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const {
+  Inputs from{};
+  for (size_t i = 0; i < n_inputs_; ++i) {
+    from[i] = static_cast<const char*>(inputs[i]) + begin * in_bytes_[i];
+  }
+  loop_(from.data(), static_cast<char*>(out) + begin * out_bytes_, end - begin, parameters_);
+}
+
+void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end,
+                          bool stream) const {
+  alignas(64) char buffers[kMaxInputs][kBufferBytes];
+  alignas(64) char results[kBlock * kMaxItemBytes];
+  for (size_t i = 0; i < n_inputs_; ++i) operands_[i].Begin(inputs[i], end - begin, buffers[i]);
+  for (int64_t position = begin; position < end;) {
+    int64_t count = std::min(kBlock, end - position);
+    Inputs from{};
+    for (size_t i = 0; i < n_inputs_; ++i) {
+      from[i] = operands_[i].Read(inputs[i], position, &count, buffers[i]);
+    }
+    char* to = static_cast<char*>(out) + position * out_bytes_;
+    loop_(from.data(), stream ? results : to, count, parameters_);
+    if (stream) StreamCopy(to, results, count * out_bytes_);
+    position += count;
+  }
+  if (stream) EndStream();
+}
+
+}  // namespace opwright_cpu

@@ -1,0 +1,142 @@
+// The kernel that every element-wise operator shares; operators differ in their loop.
+#ifndef OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
+#define OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "elementwise/map.h"
+#include "elementwise/operand.h"
+#include "elementwise/ops.h"
+
+namespace opwright_cpu {
+
+constexpr size_t kMaxInputs = 3;
+
+// What Plan must know besides shapes.
+struct MapPlan {
+  Loop loop = nullptr;
+  Parameters parameters;
+  double ns_per_element = 0;          // of arithmetic, in one thread
+  std::vector<uint32_t> slots = {0};  // inputs that the loop reads, in its order
+};
+
+// How long a run over n elements takes that reads and writes so many bytes.
+uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads);
+
+class MapKernel {
+ public:
+  template <typename Attrs>
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
+    Inputs inputs;
+    for (size_t i = 0; i < n_inputs_; ++i) inputs[i] = ctx.input(slots_[i]).raw();
+    void* out = ctx.output(0).raw();
+    if (small_) {
+      loop_(inputs.data(), out, n_, parameters_);
+    } else {
+      RunParts(ctx.n_threads(), inputs, out);
+    }
+    return opwright::Status::Ok();
+  }
+
+ protected:
+  opwright::Status Plan(opwright::PrepareContext& ctx, const MapPlan& plan);
+
+  // With the function of the operator that is prepared, for the dtype of the first slot.
+  opwright::Status PlanByName(opwright::PrepareContext& ctx, const Parameters& parameters,
+                              const std::vector<uint32_t>& slots);
+
+ private:
+  using Inputs = std::array<const void*, kMaxInputs>;
+
+  void RunParts(int32_t n_threads, const Inputs& inputs, void* out) const;
+  void RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end, bool stream) const;
+  void RunWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
+
+  bool small_ = false;   // one call of the loop does it
+  bool direct_ = false;  // nothing broadcasts
+  bool stream_ = false;  // the output is too large for the caches
+  Loop loop_ = nullptr;
+  Parameters parameters_;
+  int64_t n_ = 0;
+  size_t n_inputs_ = 0;
+  std::array<uint32_t, kMaxInputs> slots_{};
+  std::array<int64_t, kMaxInputs> in_bytes_{};
+  int64_t out_bytes_ = 0;
+  std::vector<Operand> operands_;
+};
+
+// Lets `output` lie on the inputs: every element is read before it is written.
+inline void SetReuse(opwright::KernelOptions& options, const char* output,
+                     std::initializer_list<const char*> inputs) {
+  options.library = "native";
+  for (const char* input : inputs) options.may_reuse.emplace_back(output, input);
+}
+
+inline Parameters ParametersOf(const NoAttrs&) { return {}; }
+inline Parameters ParametersOf(const AlphaAttrs& attrs) { return {attrs.alpha, 0}; }
+inline Parameters ParametersOf(const ScaleAttrs& attrs) { return {attrs.scale, attrs.bias}; }
+inline Parameters ParametersOf(const ClipAttrs& attrs) { return {attrs.min, attrs.max}; }
+inline Parameters ParametersOf(const GeluAttrs& attrs) {
+  return {attrs.approximate == "tanh" ? 1.0 : 0.0, 0};
+}
+
+// x -> out.
+template <typename Attrs = NoAttrs>
+struct UnaryKernel : MapKernel {
+  static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x"}); }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    return PlanByName(ctx, ParametersOf(attrs), {0});
+  }
+};
+
+// x, y -> out.
+struct BinaryKernel : MapKernel {
+  static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x", "y"}); }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
+    return PlanByName(ctx, {}, {0, 1});
+  }
+};
+
+// The gradient of a function that needs x: x, out_grad -> x_grad.
+template <typename Attrs = NoAttrs>
+struct GradientOfX : MapKernel {
+  static void Configure(opwright::KernelOptions& options) {
+    SetReuse(options, "x_grad", {"x", "out_grad"});
+  }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    return PlanByName(ctx, ParametersOf(attrs), {0, 1});
+  }
+};
+
+// The gradient of one that needs out: x (its shape only), out, out_grad -> x_grad.
+template <typename Attrs = NoAttrs>
+struct GradientOfOut : MapKernel {
+  static void Configure(opwright::KernelOptions& options) {
+    SetReuse(options, "x_grad", {"out", "out_grad"});
+  }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    return PlanByName(ctx, ParametersOf(attrs), {1, 2});
+  }
+};
+
+}  // namespace opwright_cpu
+
+// Registers one class for several dtypes: it asks for the dtype in Prepare. One class for each
+// would be as many copies of the code between the C interface and the kernel.
+#define OPWRIGHT_CPU_REGISTER(tag, kernel, ...) \
+  namespace opwright_cpu {                      \
+  template <typename T>                         \
+  using tag##_kernel = kernel;                  \
+  }                                             \
+  OPWRIGHT_REGISTER_KERNEL(tag, "cpu", opwright_cpu::tag##_kernel, __VA_ARGS__)
+#define OPWRIGHT_CPU_REGISTER_GRADIENT(tag, kernel, ...) \
+  namespace opwright_cpu {                               \
+  template <typename T>                                  \
+  using tag##_grad_kernel = kernel;                      \
+  }                                                      \
+  OPWRIGHT_REGISTER_GRADIENT_KERNEL(tag, "cpu", opwright_cpu::tag##_grad_kernel, __VA_ARGS__)
+
+#endif  // OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_

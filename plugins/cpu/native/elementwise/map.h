@@ -1,0 +1,129 @@
+// Loops over elements: a function of one to three elements, applied to all.
+#ifndef OPWRIGHT_CPU_ELEMENTWISE_MAP_H_
+#define OPWRIGHT_CPU_ELEMENTWISE_MAP_H_
+
+#include <cstdint>
+#include <opwright/sdk.hpp>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "common/clones.h"
+
+namespace opwright_cpu {
+
+// What attributes say to a function; which is which, the function knows.
+struct Parameters {
+  double first = 0;
+  double second = 0;
+};
+
+// Reads n elements of each input, all in one order, and writes n. `out` may be an input.
+using Loop = void (*)(const void* const* inputs, void* out, int64_t n,
+                      const Parameters& parameters);
+
+// F is made of Parameters, and says what it reads and writes: In, Out, and kInputs values of In.
+// No iteration needs another, also where the output is an input.
+template <typename F>
+OPWRIGHT_CPU_CLONES void MapLoop(const void* const* inputs, void* out, int64_t n,
+                                 const Parameters& parameters) {
+  const F f(parameters);
+  auto* to = static_cast<typename F::Out*>(out);
+  const auto* x = static_cast<const typename F::In*>(inputs[0]);
+  if constexpr (F::kInputs == 1) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i]);
+  } else {
+    const auto* y = static_cast<const typename F::In*>(inputs[1]);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = f(x[i], y[i]);
+  }
+}
+
+template <typename T, int N, typename R = T>
+struct Function {
+  using In = T;
+  using Out = R;
+  static constexpr int kInputs = N;
+};
+
+// A function without attributes: OPWRIGHT_CPU_FUNCTION_1(Square, x * x).
+#define OPWRIGHT_CPU_FUNCTION_1(name, expression)                      \
+  template <typename T>                                                \
+  struct name : Function<T, 1> {                                       \
+    explicit name(const Parameters&) {}                                \
+    OPWRIGHT_CPU_INLINE T operator()(T x) const { return expression; } \
+  }
+#define OPWRIGHT_CPU_FUNCTION_2(name, expression)                           \
+  template <typename T>                                                     \
+  struct name : Function<T, 2> {                                            \
+    explicit name(const Parameters&) {}                                     \
+    OPWRIGHT_CPU_INLINE T operator()(T x, T y) const { return expression; } \
+  }
+
+// The type in which a loop sees elements of T where only their bits matter: there are fewer loops,
+// and wrapping around is defined.
+template <typename T, typename = void>
+struct Bits {
+  using Type = T;
+};
+template <typename T>
+struct Bits<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) == 1>> {
+  using Type = uint8_t;
+};
+template <typename T>
+struct Bits<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) == 2>> {
+  using Type = uint16_t;
+};
+template <typename T>
+struct Bits<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) == 4>> {
+  using Type = uint32_t;
+};
+template <typename T>
+struct Bits<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) == 8>> {
+  using Type = uint64_t;
+};
+template <typename T>
+using BitsOf = typename Bits<T>::Type;
+
+// A function by the type of its operator.
+struct NamedFunction {
+  const char* op_type = nullptr;
+  Loop (*select)(DLDataType dtype) = nullptr;  // NULL for a dtype that it is not for
+  int n_inputs = 0;
+  double ns = 0;  // of one float, where it is not the memory that takes the time
+};
+using Functions = std::vector<NamedFunction>;
+
+template <template <typename> class F, typename... Dtypes>
+Loop SelectLoop(DLDataType dtype) {
+  Loop loop = nullptr;
+  ((opwright::SameDtype(dtype, opwright::DtypeOf<Dtypes>()) ? loop = &MapLoop<F<Dtypes>> : loop),
+   ...);
+  return loop;
+}
+
+template <template <typename> class F, typename... Dtypes>
+void AddFunction(Functions& functions, const char* op_type, double ns = 0) {
+  functions.push_back({op_type, &SelectLoop<F, Dtypes...>, F<float>::kInputs, ns});
+}
+
+// The functions of one file each.
+void AddUnaryFunctions(Functions& functions);
+void AddActivationFunctions(Functions& functions);
+void AddArithmeticFunctions(Functions& functions);
+void AddComparisonFunctions(Functions& functions);
+
+// The function of this name, or NULL.
+const NamedFunction* FindFunction(const std::string& op_type);
+
+}  // namespace opwright_cpu
+
+// The dtypes of functions and of registrations.
+#define OPWRIGHT_CPU_INTEGERS \
+  int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+#define OPWRIGHT_CPU_FLOATS float, double
+#define OPWRIGHT_CPU_NUMBERS OPWRIGHT_CPU_FLOATS, OPWRIGHT_CPU_INTEGERS
+#define OPWRIGHT_CPU_NUMBERS_AND_BOOL OPWRIGHT_CPU_NUMBERS, bool
+
+#endif  // OPWRIGHT_CPU_ELEMENTWISE_MAP_H_

@@ -1,0 +1,58 @@
+// One operand of an element-wise operator, seen in the order of the output's elements.
+#ifndef OPWRIGHT_CPU_ELEMENTWISE_OPERAND_H_
+#define OPWRIGHT_CPU_ELEMENTWISE_OPERAND_H_
+
+#include <cstdint>
+#include <vector>
+
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+// Elements of one block: what a loop reads and writes of it stays in the first-level cache.
+constexpr int64_t kBlock = 1024;
+// A row up to this length is written several times into a buffer, so that loops are long.
+constexpr int64_t kLongestTile = kBlock / 2;
+constexpr int64_t kMaxItemBytes = 8;
+// What Operand writes into a buffer at most.
+constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
+
+// How to read an operand that broadcasts to the output: where its elements do not lie in the
+// output's order, blocks of them are brought into this order in a buffer, so that one loop without
+// strides serves every way to broadcast.
+class Operand {
+ public:
+  Operand(const opwright::Shape& out, const opwright::Shape& shape, int64_t item_bytes);
+
+  // Whether its elements lie in the order of the output's.
+  bool direct() const { return kind_ == Kind::kDirect; }
+
+  // Where the element lies that the output's element at `position` is made of.
+  int64_t Offset(int64_t position) const;
+
+  // Before a thread reads `count` elements or fewer of each block.
+  void Begin(const void* data, int64_t count, void* buffer) const;
+
+  // The operand of the elements from `position` on: of *count of them, or of fewer, at least 1.
+  const void* Read(const void* data, int64_t position, int64_t* count, void* buffer) const;
+
+ private:
+  enum class Kind { kDirect, kScalar, kTile, kRow, kGeneral };
+  struct Axis {
+    int64_t size;
+    int64_t stride;  // in elements, 0 where the operand repeats
+  };
+
+  int64_t OffsetOfRow(int64_t row) const;
+  template <typename Item>
+  void Gather(const void* data, int64_t position, int64_t count, void* buffer) const;
+
+  Kind kind_ = Kind::kDirect;
+  int64_t item_bytes_;
+  int64_t period_ = 1;      // kTile and kRow: the length of the row
+  std::vector<Axis> axes_;  // as few as there can be, the innermost last
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ELEMENTWISE_OPERAND_H_
