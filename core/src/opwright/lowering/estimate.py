@@ -17,9 +17,9 @@ LAUNCH_NS: Final = 5_000
 """Handing work to another device, which takes its own time: a launch costs some microseconds."""
 
 SHORT_PLAN_NS: Final = 80_000
-"""Work below which a plan runs on one thread. Threads meet at the start and the end of every step,
-some microseconds each: a training step of 37 µs on one thread took 119 µs on two, one of about
-400 µs took 200 (docs/decisions/0013-threads.md)."""
+"""Work below which a plan runs on one thread. Threads meet at the start and the end of every step:
+a training step that takes 37 µs on one thread took 119 µs on two, 82 µs for their meetings alone
+(docs/decisions/0013-threads.md)."""
 
 
 def estimate_ns(op: LoweredOp, device: str) -> int:
