@@ -9,7 +9,7 @@ namespace opwright_cpu {
 // From this size on nothing of the result is left in the caches when all is written, and ordinary
 // stores only cost: each reads the line that it is about to overwrite.
 constexpr int64_t kStreamBytes = 16 * 1024 * 1024;
-constexpr int64_t kLeastStreamBytes = 4096;  // of a row, whose ends are stored in the ordinary way
+constexpr int64_t kLeastStreamBytes = 8192;  // of a row: two pages
 
 // Copies n bytes that do not overlap with stores that pass the caches.
 void StreamCopy(const char* source, char* destination, int64_t n);

@@ -75,20 +75,38 @@ void CopyItems(const char* source, char* destination, const CopyAxis& outer,
   }
 }
 
+template <typename T, bool kStream>
+void CopyWholeTiles(const char* source, char* destination, const CopyAxis& outer,
+                    const CopyAxis& inner) {
+  constexpr int64_t kLanes = Register<T>::kLanes;
+  constexpr int64_t kItem = sizeof(T);
+  for (int64_t i = 0; i + kLanes <= outer.length; i += kLanes) {
+    const char* from = source + i * kItem;
+    char* to = destination + i * outer.destination;
+    for (int64_t j = 0; j + kLanes <= inner.length; j += kLanes) {
+      TransposeTile<T, kStream>(from + j * inner.source, inner.source, to + j * kItem,
+                                outer.destination);
+    }
+  }
+}
+
 // Neighbours along `outer` follow each other in the source, along `inner` in the destination.
-template <typename T>
+template <typename T, bool kStream>
 void CopyTiles(const char* source, char* destination, const CopyAxis& outer,
                const CopyAxis& inner) {
   constexpr int64_t kLanes = Register<T>::kLanes;
   constexpr int64_t kItem = sizeof(T);
   const int64_t n_outer = outer.length / kLanes * kLanes;
   const int64_t n_inner = inner.length / kLanes * kLanes;
-  for (int64_t i = 0; i < n_outer; i += kLanes) {
-    const char* from = source + i * kItem;
-    char* to = destination + i * outer.destination;
-    for (int64_t j = 0; j < n_inner; j += kLanes) {
-      TransposeTile<T>(from + j * inner.source, inner.source, to + j * kItem, outer.destination);
-    }
+  // Whole lines only: what is left of a line would have to be read and merged.
+  const bool lines = (reinterpret_cast<uintptr_t>(destination) |
+                      static_cast<uintptr_t>(outer.destination | inner.length * kItem)) %
+                         64 ==
+                     0;
+  if (kStream && lines) {
+    CopyWholeTiles<T, true>(source, destination, outer, inner);
+  } else {
+    CopyWholeTiles<T, false>(source, destination, outer, inner);
   }
   if (n_inner < inner.length) {
     CopyItems<T>(source + n_inner * inner.source, destination + n_inner * kItem,
@@ -128,10 +146,19 @@ Kernel RowKernel(int64_t row_bytes, bool stream) {
   return &CopyShortRows<uint8_t>;
 }
 
+Kernel TileKernel(int64_t item_bytes, bool stream) {
+  // Of bytes a tile has more rows than the processor can gather lines for.
+  if (item_bytes == 1) return &CopyTiles<uint8_t, false>;
+  if (item_bytes == 2) return stream ? &CopyTiles<uint16_t, true> : &CopyTiles<uint16_t, false>;
+  if (item_bytes == 4) return stream ? &CopyTiles<uint32_t, true> : &CopyTiles<uint32_t, false>;
+  return stream ? &CopyTiles<uint64_t, true> : &CopyTiles<uint64_t, false>;
+}
+
 int64_t Lanes(int64_t item_bytes) { return 16 / item_bytes; }
 
-constexpr int64_t kUnitBytes = 32 * 1024;  // stays in the first-level cache
-constexpr int64_t kTileItems = 64;         // a tile of 64 x 64 floats reads and writes 16 KiB
+constexpr int64_t kUnitBytes = 32 * 1024;   // stays in the first-level cache
+constexpr int64_t kLongBytes = 256 * 1024;  // of a row, before it is cut
+constexpr int64_t kTileItems = 64;          // a tile of 64 x 64 floats reads and writes 16 KiB
 
 }  // namespace
 
@@ -163,10 +190,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
       const int64_t lanes = Lanes(item_bytes_);
       if (item_bytes_ <= 8 && axes_[i].length >= lanes && inner_.length >= lanes) {
         is_tiled_ = true;
-        kernel_ = item_bytes_ == 1   ? static_cast<Kernel>(&CopyTiles<uint8_t>)
-                  : item_bytes_ == 2 ? static_cast<Kernel>(&CopyTiles<uint16_t>)
-                  : item_bytes_ == 4 ? static_cast<Kernel>(&CopyTiles<uint32_t>)
-                                     : static_cast<Kernel>(&CopyTiles<uint64_t>);
+        kernel_ = TileKernel(item_bytes_, stream);
       }
     }
   }
@@ -208,9 +232,9 @@ void StridedCopy::Simplify() {
 void StridedCopy::SplitUnits() {
   if (is_tiled_) {
     inner_piece_ = std::min(inner_.length, kTileItems);
-    outer_piece_ = std::min(outer_.length, kTileItems);
-  } else if (inner_.length * item_bytes_ >= kUnitBytes) {
-    inner_piece_ = kUnitBytes / item_bytes_;
+    outer_piece_ = std::min(outer_.length, 4 * kTileItems);
+  } else if (inner_.length * item_bytes_ >= kLongBytes) {
+    inner_piece_ = kLongBytes / item_bytes_;
     outer_piece_ = 1;
   } else {
     inner_piece_ = inner_.length;

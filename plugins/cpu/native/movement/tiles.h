@@ -7,6 +7,10 @@
 
 #include "common/clones.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace opwright_cpu {
 
 // Registers of 16 bytes are in every x86-64 and AArch64, and already faster than memory.
@@ -30,9 +34,23 @@ OPWRIGHT_CPU_INLINE typename Register<T>::Vector Interleave(typename Register<T>
   return __builtin_shuffle(a, b, mask);
 }
 
+// Writes a register where it belongs; a stream store passes the caches, and needs alignment to 16.
+template <bool kStream, typename Vector>
+OPWRIGHT_CPU_INLINE void Store(char* destination, Vector value) {
+#ifdef __SSE2__
+  if constexpr (kStream) {
+    __m128i bits;
+    std::memcpy(&bits, &value, 16);
+    _mm_stream_si128(reinterpret_cast<__m128i*>(destination), bits);
+    return;
+  }
+#endif
+  std::memcpy(destination, &value, 16);
+}
+
 // A square of as many items as a register holds, each way; strides in bytes between its rows.
 // log2(lanes) perfect shuffles of the rows are a transposition.
-template <typename T>
+template <typename T, bool kStream>
 OPWRIGHT_CPU_INLINE void TransposeTile(const char* source, int64_t source_stride, char* destination,
                                        int64_t destination_stride) {
   using Vector = typename Register<T>::Vector;
@@ -47,7 +65,7 @@ OPWRIGHT_CPU_INLINE void TransposeTile(const char* source, int64_t source_stride
     }
     for (int i = 0; i < kLanes; ++i) rows[i] = mixed[i];
   }
-  for (int i = 0; i < kLanes; ++i) std::memcpy(destination + i * destination_stride, &rows[i], 16);
+  for (int i = 0; i < kLanes; ++i) Store<kStream>(destination + i * destination_stride, rows[i]);
 }
 
 }  // namespace opwright_cpu

@@ -72,6 +72,8 @@ ROWS: tuple[Row, ...] = (
     Row("training", "cpu.fc_input_grad cpu.fc_sgd cpu.softmax_cross_entropy"),
     Row("onednn", "matmul", (*NUMBER, "bfloat16"), "onednn"),
     Row("onednn", "conv2d conv2d_grad cpu.conv2d_fused", ("float32", "bfloat16"), "onednn"),
+    Row("onednn", "max_pool2d avg_pool2d adaptive_avg_pool2d", WIDE, "onednn"),
+    Row("onednn", "max_pool2d_grad avg_pool2d_grad adaptive_avg_pool2d_grad", WIDE, "onednn"),
 )
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (

@@ -1,0 +1,75 @@
+"""``fuse_optimizers``: all updates of one kind become one step.
+
+A model has dozens of small parameters. Updated one after the other each costs a step of its own,
+and none is worth a second thread; together they are dealt out among the threads once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value
+
+TYPES = ("sgd", "momentum", "adam", "adamw")
+_SHARED = "learning_rate"
+
+
+def fuse_optimizers(graph: Graph) -> None:
+    """Make one ``cpu.multi_<type>`` of updates that share attributes and the learning rate."""
+    edit = graph.edit()
+    uses = graph.uses()
+    groups: dict[Hashable, list[LoweredOp]] = {}
+    for op in graph.of_type(*TYPES):
+        groups.setdefault(_kind(op), []).append(op)
+    for updates in groups.values():
+        together = _movable(updates, uses)
+        if len(together) < 2:
+            continue
+        made = _merge(graph, together)
+        if graph.has_kernel(made):
+            edit.fuse(together, [made])
+    edit.apply()
+
+
+def _kind(op: LoweredOp) -> Hashable:
+    """What updates of one step must have in common."""
+    slots = _inputs(op)
+    (rate,), (param,) = slots[_SHARED], slots["param"]
+    return op.type, tuple(sorted(op.attrs.items())), rate, param.meta.dtype
+
+
+def _movable(updates: list[LoweredOp], uses: Uses) -> list[LoweredOp]:
+    """Return the updates that may run where the last one stands, none reading what another writes."""
+    last = updates[-1]
+    found: list[LoweredOp] = []
+    written: set[Buffer] = set()
+    read: set[Buffer] = set()
+    for op in reversed(updates):
+        reads = {value.buffer for value in op.data_reads()}
+        writes = {value.buffer for value in op.writes()}
+        apart = written.isdisjoint(reads | writes) and read.isdisjoint(writes)
+        if op is last or (apart and uses.may_move(op, last)):
+            written |= writes
+            read |= reads
+            found.append(op)
+    return found[::-1]
+
+
+def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp:
+    inputs: dict[str, list[Value]] = {}
+    outputs: dict[str, list[Value]] = {}
+    for op in updates:
+        for slot, values in _inputs(op).items():
+            if slot != _SHARED or slot not in inputs:
+                inputs.setdefault(slot, []).extend(values)
+        for proto, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
+            outputs.setdefault(proto.name, []).extend(values)
+    last = updates[-1]
+    return graph.make(f"cpu.multi_{last.type}", inputs, outputs, last.attrs, like=last)
+
+
+def _inputs(op: LoweredOp) -> dict[str, tuple[Value, ...]]:
+    return {
+        slot.name: values
+        for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True)
+    }
