@@ -39,7 +39,7 @@ class Primitive {
 
   template <typename Description>
   explicit Primitive(const Description& description)
-      : primitive_(description), scratchpad_(description.scratchpad_desc()) {}
+      : primitive_(description.get()), scratchpad_(description.scratchpad_desc()) {}
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
 

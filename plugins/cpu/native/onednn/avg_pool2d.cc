@@ -1,0 +1,207 @@
+// Average pooling, over sliding windows and over a given number of bins, and the gradients.
+#include <algorithm>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "onednn/ops.h"
+#include "onednn/windows.h"
+
+namespace opwright_cpu {
+namespace {
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void AddInto(int64_t n, const T* x, T* sums) {
+  for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void DivideInto(int64_t n, const T* x, T divisor, T* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] / divisor;
+}
+
+struct AveragePoolShape {
+  ImageSizes x;
+  ImageSizes out;
+  std::vector<Window> rows;
+  std::vector<Window> columns;
+
+  void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
+            const AveragePoolAttrs& attrs) {
+    x = ImageSizes::Of(x_shape, attrs.data_format);
+    out = ImageSizes::Of(out_shape, attrs.data_format);
+    const std::vector<int64_t>& strides = attrs.strides.empty() ? attrs.kernel : attrs.strides;
+    rows = SlidingWindows(x.height, out.height, attrs.kernel[0], strides[0], attrs.paddings[0],
+                          attrs.paddings[1], attrs.count_include_pad);
+    columns = SlidingWindows(x.width, out.width, attrs.kernel[1], strides[1], attrs.paddings[2],
+                             attrs.paddings[3], attrs.count_include_pad);
+  }
+  void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
+            const AdaptivePoolAttrs& attrs) {
+    x = ImageSizes::Of(x_shape, attrs.data_format);
+    out = ImageSizes::Of(out_shape, attrs.data_format);
+    rows = Bins(x.height, out.height);
+    columns = Bins(x.width, out.width);
+  }
+
+  // One row of sums for each thread.
+  uint64_t WorkspaceBytes(uint64_t item_bytes, int32_t n_threads) const {
+    return RowBytes(item_bytes) * static_cast<uint64_t>(n_threads);
+  }
+  uint64_t RowBytes(uint64_t item_bytes) const {
+    return (static_cast<uint64_t>(x.row()) * item_bytes + 63) / 64 * 64;
+  }
+};
+
+// Runs function(row of all planes, row of sums) over all rows, in several threads where it pays.
+template <typename Function>
+void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work, uint64_t row_bytes,
+              const Function& function) {
+  const int64_t most =
+      std::max<int64_t>(1, n_rows * std::max<int64_t>(row_work, 1) / kElementGrain);
+  const auto count = static_cast<int32_t>(std::min<int64_t>(ctx.n_threads(), most));
+  char* workspace = ctx.workspace<char>();
+  Parallel(count, [&](int32_t thread, int32_t n_threads) {
+    const Part part = PartOf(n_rows, 1, thread, n_threads);
+    char* sums = workspace + row_bytes * static_cast<uint64_t>(thread);
+    for (int64_t row = part.begin; row < part.end; ++row) function(row, sums);
+  });
+}
+
+// First down, then across: kernel height + kernel width additions instead of their product.
+template <typename T, typename Attrs>
+struct AveragePool {
+  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    shape_.Make(ctx.input(0).shape(), ctx.output(0).shape(), attrs);
+    for (const Window& row : shape_.rows) height_ = std::max(height_, row.end - row.begin);
+    ctx.SetWorkspace(shape_.WorkspaceBytes(sizeof(T), ctx.n_threads()));
+    const int64_t n_rows = shape_.out.planes * shape_.out.height;
+    ctx.SetEstimate(100 +
+                    static_cast<uint64_t>(n_rows * height_ * shape_.x.row() / 4 / ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
+    const T* x = ctx.input(0).data<T>();
+    T* out = ctx.output(0).data<T>();
+    const int64_t height = shape_.out.height;
+    OverRows(ctx, shape_.out.planes * height, height_ * shape_.x.row(), shape_.RowBytes(sizeof(T)),
+             [&](int64_t row, char* sums) {
+               PoolRow(row % height, x + row / height * shape_.x.plane(),
+                       reinterpret_cast<T*>(sums), out + row * shape_.out.row());
+             });
+    return opwright::Status::Ok();
+  }
+
+ private:
+  void PoolRow(int64_t row, const T* plane, T* sums, T* out) const {
+    const int64_t run = shape_.x.run;
+    const Window& rows = shape_.rows[static_cast<size_t>(row)];
+    std::fill(sums, sums + shape_.x.row(), T(0));
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      AddInto<T>(shape_.x.row(), plane + h * shape_.x.row(), sums);
+    }
+    for (int64_t j = 0; j < shape_.out.width; ++j) {
+      const Window& columns = shape_.columns[static_cast<size_t>(j)];
+      const T divisor = static_cast<T>(rows.count * columns.count);
+      T* mean = out + j * run;
+      if (run == 1) {
+        T sum = 0;
+        for (int64_t w = columns.begin; w < columns.end; ++w) sum += sums[w];
+        *mean = sum / divisor;
+        continue;
+      }
+      std::fill(mean, mean + run, T(0));
+      for (int64_t w = columns.begin; w < columns.end; ++w) AddInto<T>(run, sums + w * run, mean);
+      DivideInto<T>(run, mean, divisor, mean);
+    }
+  }
+
+  AveragePoolShape shape_;
+  int64_t height_ = 1;
+};
+
+// Slots: x (its shape only), out_grad? -> x_grad?.
+template <typename T, typename Attrs>
+struct AveragePoolGrad {
+  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    if (!ctx.has_output(0)) return opwright::Status::Ok();
+    has_grad_ = ctx.has_input(1);
+    if (!has_grad_) {
+      numel_ = ctx.output(0).numel();
+      return opwright::Status::Ok();
+    }
+    shape_.Make(ctx.output(0).shape(), ctx.input(1).shape(), attrs);
+    ctx.SetWorkspace(shape_.WorkspaceBytes(sizeof(T), ctx.n_threads()));
+    ctx.SetEstimate(100 + static_cast<uint64_t>(ctx.output(0).numel() / 2 / ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
+    if (!ctx.has_output(0)) return opwright::Status::Ok();
+    T* x_grad = ctx.output(0).data<T>();
+    if (!has_grad_) {
+      std::fill(x_grad, x_grad + numel_, T(0));
+      return opwright::Status::Ok();
+    }
+    const T* grad = ctx.input(1).data<T>();
+    OverRows(ctx, shape_.x.planes, shape_.x.plane(), shape_.RowBytes(sizeof(T)),
+             [&](int64_t plane, char* sums) {
+               SpreadPlane(grad + plane * shape_.out.plane(), reinterpret_cast<T*>(sums),
+                           x_grad + plane * shape_.x.plane());
+             });
+    return opwright::Status::Ok();
+  }
+
+ private:
+  // Windows may overlap, so that a row of x gets something from several rows of windows.
+  void SpreadPlane(const T* grad, T* sums, T* x_grad) const {
+    std::fill(x_grad, x_grad + shape_.x.plane(), T(0));
+    for (int64_t row = 0; row < shape_.out.height; ++row) {
+      const Window& rows = shape_.rows[static_cast<size_t>(row)];
+      SpreadRow(grad + row * shape_.out.row(), rows.count, sums);
+      for (int64_t h = rows.begin; h < rows.end; ++h) {
+        AddInto<T>(shape_.x.row(), sums, x_grad + h * shape_.x.row());
+      }
+    }
+  }
+
+  void SpreadRow(const T* grad, int64_t row_count, T* sums) const {
+    const int64_t run = shape_.x.run;
+    std::fill(sums, sums + shape_.x.row(), T(0));
+    for (int64_t j = 0; j < shape_.out.width; ++j) {
+      const Window& columns = shape_.columns[static_cast<size_t>(j)];
+      const T divisor = static_cast<T>(row_count * columns.count);
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        for (int64_t c = 0; c < run; ++c) sums[w * run + c] += grad[j * run + c] / divisor;
+      }
+    }
+  }
+
+  AveragePoolShape shape_;
+  int64_t numel_ = 0;
+  bool has_grad_ = false;
+};
+
+template <typename T>
+struct AvgPool2dKernel : AveragePool<T, AveragePoolAttrs> {};
+template <typename T>
+struct AvgPool2dGradKernel : AveragePoolGrad<T, AveragePoolAttrs> {};
+template <typename T>
+struct AdaptiveAvgPool2dKernel : AveragePool<T, AdaptivePoolAttrs> {};
+template <typename T>
+struct AdaptiveAvgPool2dGradKernel : AveragePoolGrad<T, AdaptivePoolAttrs> {};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(avg_pool2d, "cpu", opwright_cpu::AvgPool2dKernel, float, double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(avg_pool2d, "cpu", opwright_cpu::AvgPool2dGradKernel, float,
+                                  double);
+OPWRIGHT_REGISTER_KERNEL(adaptive_avg_pool2d, "cpu", opwright_cpu::AdaptiveAvgPool2dKernel, float,
+                         double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(adaptive_avg_pool2d, "cpu",
+                                  opwright_cpu::AdaptiveAvgPool2dGradKernel, float, double);

@@ -1,0 +1,224 @@
+// Convolution through oneDNN, alone and with what may follow it in the same pass over memory.
+#include <algorithm>
+
+#include "onednn/activation.h"
+#include "onednn/convolution.h"
+#include "onednn/dtypes.h"
+#include "onednn/ops.h"
+#include "onednn/pipeline.h"
+
+namespace opwright_cpu {
+namespace {
+
+using dnnl::memory;
+
+// What stands behind the sums of a convolution, in this order.
+struct Epilogue {
+  bool bias = false;
+  bool scale = false;  // times a number for each channel
+  bool shift = false;  // plus a number for each channel
+  bool residual = false;
+  Activation activation = Activation::kNone;
+};
+
+// The numbers of the tensors that a pipeline works on.
+enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
+
+class ConvolutionPipeline {
+ public:
+  // `weight_slot` is packed where the plan does not write it.
+  opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
+                        const Epilogue& epilogue, uint32_t weight_slot) {
+    const ThreadCount count(ctx.n_threads());
+    const dnnl::convolution_forward::primitive_desc description = Describe(shape, epilogue);
+    if (!description.get(true)) {
+      return opwright::Status::Refused("oneDNN has no convolution of this dtype for this machine");
+    }
+    weight_plain_ = shape.weight();
+    weight_used_ = description.weights_desc();
+    memory::desc weight_given = weight_plain_;
+    if (weight_used_ != weight_plain_ && ctx.packable(weight_slot)) {
+      OPWRIGHT_RETURN_IF_ERROR(ctx.Pack(weight_slot, weight_used_.get_size()));
+      weight_given = weight_used_;
+    }
+    AddSteps(description, shape, epilogue, weight_given);
+    ctx.SetWorkspace(pipeline_.workspace_bytes());
+    ctx.SetEstimate(EstimateNs(shape, ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  const Pipeline& pipeline() const { return pipeline_; }
+  void Pack(const void* weight, void* packed, int32_t n_threads) const {
+    Reorder(weight_plain_, weight, weight_used_, packed, n_threads);
+  }
+
+ private:
+  // Whose convolution needs another layout of images than NCHW gets its operands in it, too.
+  static dnnl::convolution_forward::primitive_desc Describe(const ConvolutionShape& shape,
+                                                            const Epilogue& epilogue) {
+    constexpr auto kind = dnnl::prop_kind::forward_inference;
+    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+    constexpr bool allow_empty = true;
+    const dnnl::primitive_attr attr = Attributes(shape, epilogue);
+    const memory::desc x = shape.AsPreferred(shape.x());
+    const memory::desc out = shape.AsPreferred(shape.out());
+    if (epilogue.bias) {
+      return {CpuEngine(),
+              kind,
+              algorithm,
+              x,
+              shape.AnyWeight(),
+              shape.bias(),
+              out,
+              shape.strides(),
+              shape.dilations(),
+              shape.padding_begin(),
+              shape.padding_end(),
+              attr,
+              allow_empty};
+    }
+    return {CpuEngine(),
+            kind,
+            algorithm,
+            x,
+            shape.AnyWeight(),
+            out,
+            shape.strides(),
+            shape.dilations(),
+            shape.padding_begin(),
+            shape.padding_end(),
+            attr,
+            allow_empty};
+  }
+
+  static dnnl::primitive_attr Attributes(const ConvolutionShape& shape, const Epilogue& epilogue) {
+    dnnl::post_ops post_ops;
+    if (epilogue.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, shape.per_channel());
+    if (epilogue.shift) post_ops.append_binary(dnnl::algorithm::binary_add, shape.per_channel());
+    if (epilogue.residual) {
+      post_ops.append_binary(dnnl::algorithm::binary_add, shape.AsPreferred(shape.out()));
+    }
+    AppendActivation(epilogue.activation, &post_ops);
+    dnnl::primitive_attr attr = UserScratchpad();
+    attr.set_post_ops(post_ops);
+    return attr;
+  }
+
+  void AddSteps(const dnnl::convolution_forward::primitive_desc& description,
+                const ConvolutionShape& shape, const Epilogue& epilogue,
+                const memory::desc& weight_given) {
+    const memory::desc x = description.src_desc();
+    const memory::desc out = description.dst_desc();
+    const bool out_fits = out == shape.out();
+    const Operand result = out_fits ? Operand{kOut} : pipeline_.AddTemporary(out);
+    std::vector<Pipeline::Argument> arguments{
+        {DNNL_ARG_SRC, x, pipeline_.Converted(kX, shape.x(), x)},
+        {DNNL_ARG_WEIGHTS, weight_used_, pipeline_.Converted(kWeight, weight_given, weight_used_)},
+        {DNNL_ARG_DST, out, result}};
+    if (epilogue.bias) arguments.push_back({DNNL_ARG_BIAS, description.bias_desc(), kBias});
+    int post_op = 0;
+    const auto add_binary = [&](const memory::desc& desc, Operand operand) {
+      const int argument = DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1;
+      arguments.push_back({argument, desc, operand});
+    };
+    if (epilogue.scale) add_binary(shape.per_channel(), kScale);
+    if (epilogue.shift) add_binary(shape.per_channel(), kShift);
+    if (epilogue.residual) add_binary(out, pipeline_.Converted(kResidual, shape.out(), out));
+    pipeline_.Add(description, arguments);
+    if (!out_fits) pipeline_.AddReorder(out, result, shape.out(), kOut);
+  }
+
+  static uint64_t EstimateNs(const ConvolutionShape& shape, int32_t n_threads) {
+    constexpr double kPerNs = 64.0;  // multiplications of one thread
+    return 1000 +
+           static_cast<uint64_t>(static_cast<double>(shape.multiplications()) / kPerNs / n_threads);
+  }
+
+  Pipeline pipeline_;
+  memory::desc weight_plain_;
+  memory::desc weight_used_;
+};
+
+// The operator conv2d has the first three of the slots x, weight, bias?, scale?, shift?, residual?;
+// the plan-only cpu.conv2d_fused, which pass fuse_conv makes, has all of them.
+template <typename T, uint32_t kSlots>
+struct ConvolutionKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
+    ConvolutionShape shape;
+    shape.Make(ctx.input(kX).shape(), ctx.input(kWeight).shape(), ctx.output(0).shape(), attrs,
+               OneDnnType<T>());
+    if (shape.is_empty()) return PrepareEmpty(shape);
+    Epilogue epilogue;
+    epilogue.bias = ctx.has_input(kBias);
+    if constexpr (kSlots > kBias + 1) {
+      epilogue.scale = ctx.has_input(kScale);
+      epilogue.shift = ctx.has_input(kShift);
+      epilogue.residual = ctx.has_input(kResidual);
+      OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &epilogue.activation));
+    }
+    return convolution_.Make(ctx, shape, epilogue, kWeight);
+  }
+
+  struct Bound {
+    PipelineExecution execution;
+  };
+  opwright::Status Bind(const opwright::RunContext&, const Conv2dAttrs&, Bound& bound) const {
+    bound.execution.Bind(convolution_.pipeline());
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Pack(const opwright::RunContext& ctx, uint32_t,
+                        const opwright::InputTensor& weight, void* packed) const {
+    convolution_.Pack(weight.raw(), packed, ctx.n_threads());
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const Conv2dAttrs&, Bound& bound) const {
+    if (convolution_.pipeline().empty()) return RunEmpty(ctx);
+    void* tensors[kTensors] = {};
+    for (uint32_t slot = 0; slot < kSlots; ++slot) {
+      if (ctx.has_input(slot)) tensors[slot] = const_cast<void*>(ctx.input(slot).raw());
+    }
+    tensors[kOut] = ctx.output(0).raw();
+    bound.execution.Run(ctx.n_threads(), ctx.workspace<char>(), tensors);
+    return opwright::Status::Ok();
+  }
+
+ private:
+  opwright::Status PrepareEmpty(const ConvolutionShape& shape) {
+    if constexpr (kSlots > kBias + 1) {
+      return opwright::Status::Refused("images or weights without elements");
+    }
+    channels_ = shape.channels();
+    inner_ = shape.inner();
+    return opwright::Status::Ok();
+  }
+
+  // Sums of nothing: the bias alone.
+  opwright::Status RunEmpty(const opwright::RunContext& ctx) const {
+    const opwright::OutputTensor out = ctx.output(0);
+    const T* bias = ctx.has_input(kBias) ? ctx.input(kBias).data<T>() : nullptr;
+    for (int64_t i = 0; i < out.numel(); ++i) {
+      out.data<T>()[i] = bias == nullptr ? T{} : bias[i / inner_ % channels_];
+    }
+    return opwright::Status::Ok();
+  }
+
+  ConvolutionPipeline convolution_;
+  int64_t channels_ = 0;
+  int64_t inner_ = 1;
+};
+
+template <typename T>
+struct Conv2dKernel : ConvolutionKernel<T, 3> {};
+template <typename T>
+struct FusedConv2dKernel : ConvolutionKernel<T, 6> {};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dKernel, float, opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL(conv2d_fused, "cpu", opwright_cpu::FusedConv2dKernel, float,
+                         opwright::BFloat16);

@@ -1,0 +1,61 @@
+// A convolution as oneDNN sees it.
+#ifndef OPWRIGHT_CPU_ONEDNN_CONVOLUTION_H_
+#define OPWRIGHT_CPU_ONEDNN_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <opwright/sdk.hpp>
+
+#include "onednn/ops.h"
+
+namespace opwright_cpu {
+
+// Sizes, and the layouts between steps: images as data_format says, weights as [out_channels,
+// in_channels / groups, height, width]. oneDNN's dimensions are those of NCHW for both formats.
+class ConvolutionShape {
+ public:
+  void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
+            const Conv2dAttrs& attrs, dnnl::memory::data_type dtype);
+
+  // Whether there is nothing to convolve: then an output is its bias. Nothing below is set.
+  bool is_empty() const { return is_empty_; }
+  int64_t channels() const { return channels_; }  // of the output
+  // Elements of one channel of an image that lie side by side; images are [..., channels, inner].
+  int64_t inner() const { return inner_; }
+
+  const dnnl::memory::desc& x() const { return x_; }
+  const dnnl::memory::desc& weight() const { return weight_; }
+  const dnnl::memory::desc& bias() const { return bias_; }
+  const dnnl::memory::desc& out() const { return out_; }
+  // One number for each output channel, broadcast over an image.
+  const dnnl::memory::desc& per_channel() const { return per_channel_; }
+
+  // Images in the layout that the primitive shall have. NHWC runs at full speed as it is; of NCHW
+  // oneDNN picks a layout of its own and the pipeline converts.
+  dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
+  dnnl::memory::desc AnyWeight() const;
+
+  const dnnl::memory::dims& strides() const { return strides_; }
+  const dnnl::memory::dims& dilations() const { return dilations_; }
+  const dnnl::memory::dims& padding_begin() const { return padding_begin_; }
+  const dnnl::memory::dims& padding_end() const { return padding_end_; }
+
+  int64_t multiplications() const { return multiplications_; }
+
+ private:
+  dnnl::memory::desc Images(const opwright::Shape& shape) const;
+
+  bool is_empty_ = false;
+  int64_t channels_ = 0;
+  int64_t inner_ = 1;
+  bool is_nhwc_ = false;
+  dnnl::memory::data_type dtype_ = dnnl::memory::data_type::f32;
+  dnnl::memory::desc x_, weight_, bias_, out_, per_channel_;
+  dnnl::memory::dims strides_, dilations_, padding_begin_, padding_end_;
+  int64_t multiplications_ = 0;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_CONVOLUTION_H_

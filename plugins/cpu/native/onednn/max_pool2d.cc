@@ -1,0 +1,221 @@
+// Maximum pooling and its gradient.
+#include <cstring>
+#include <limits>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "onednn/ops.h"
+#include "onednn/windows.h"
+
+namespace opwright_cpu {
+namespace {
+
+// Takes element `position` of several windows into their maxima so far: the first of equals stays,
+// and NaN is greater than every number. A window that has none yet (index -1) takes any.
+template <typename T, int64_t kStride>
+OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t position,
+                                  int32_t position_step, T* best, int32_t* index) {
+  const int64_t step = kStride > 0 ? kStride : stride;
+  for (int64_t i = 0; i < n; ++i) {
+    const T value = x[i * step];
+    const T kept = best[i];
+    const bool greater = (value > kept) | ((value != value) & (kept == kept)) | (index[i] < 0);
+    best[i] = greater ? value : kept;
+    index[i] = greater ? position + static_cast<int32_t>(i) * position_step : index[i];
+  }
+}
+
+// The channels of one window, side by side.
+template <typename T>
+OPWRIGHT_CPU_CLONES void TakeChannels(int64_t n, const T* x, int32_t position, T* best,
+                                      int32_t* index) {
+  TakeInto<T, 1>(n, x, 1, position, 0, best, index);
+}
+
+// One tap of the windows of a row, which are `stride` apart.
+template <typename T>
+OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int32_t position,
+                                     T* best, int32_t* index) {
+  const auto step = static_cast<int32_t>(stride);
+  if (stride == 1) {
+    TakeInto<T, 1>(n, x, 1, position, 1, best, index);
+  } else if (stride == 2) {
+    TakeInto<T, 2>(n, x, 2, position, 2, best, index);
+  } else {
+    TakeInto<T, 0>(n, x, stride, position, step, best, index);
+  }
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* index,
+                                       int32_t position, T* x_grad) {
+  for (int64_t i = 0; i < n; ++i) x_grad[i] += index[i] == position ? grad[i] : T(0);
+}
+
+struct MaxPoolShape {
+  ImageSizes x;
+  ImageSizes out;
+  std::vector<Window> rows;
+  std::vector<Window> columns;
+  int64_t stride = 1;  // of columns
+  int64_t left = 0;
+
+  void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
+            const PoolAttrs& attrs) {
+    x = ImageSizes::Of(x_shape, attrs.data_format);
+    out = ImageSizes::Of(out_shape, attrs.data_format);
+    const std::vector<int64_t>& strides = attrs.strides.empty() ? attrs.kernel : attrs.strides;
+    stride = strides[1];
+    left = attrs.paddings[2];
+    rows = SlidingWindows(x.height, out.height, attrs.kernel[0], strides[0], attrs.paddings[0],
+                          attrs.paddings[1], false);
+    columns = SlidingWindows(x.width, out.width, attrs.kernel[1], strides[1], attrs.paddings[2],
+                             attrs.paddings[3], false);
+  }
+};
+
+template <typename T>
+struct MaxPool2dKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const PoolAttrs& attrs) {
+    shape_.Make(ctx.input(0).shape(), ctx.output(0).shape(), attrs);
+    kernel_width_ = attrs.kernel[1];
+    const int64_t taps = attrs.kernel[0] * attrs.kernel[1];
+    const int64_t work = ctx.output(0).numel() * taps;
+    grain_ = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, shape_.out.row() * taps));
+    ctx.SetEstimate(100 + static_cast<uint64_t>(work / 4 / ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const PoolAttrs&) const {
+    const T* x = ctx.input(0).data<T>();
+    T* out = ctx.output(0).data<T>();
+    int32_t* index = ctx.output(1).data<int32_t>();
+    const int64_t height = shape_.out.height;
+    ParallelFor(ctx.n_threads(), shape_.x.planes * height, grain_, 1,
+                [=](int64_t begin, int64_t end) {
+                  for (int64_t row = begin; row < end; ++row) {
+                    PoolRow(row % height, x + row / height * shape_.x.plane(),
+                            out + row * shape_.out.row(), index + row * shape_.out.row());
+                  }
+                });
+    return opwright::Status::Ok();
+  }
+
+ private:
+  void PoolRow(int64_t row, const T* plane, T* out, int32_t* index) const {
+    const int64_t length = shape_.out.row();
+    std::fill(index, index + length, -1);
+    std::fill(out, out + length, -std::numeric_limits<T>::infinity());
+    const Window& window = shape_.rows[static_cast<size_t>(row)];
+    for (int64_t h = window.begin; h < window.end; ++h) {
+      const T* x_row = plane + h * shape_.x.row();
+      const auto first = static_cast<int32_t>(h * shape_.x.width);
+      if (shape_.x.run == 1) {
+        TakeRow(x_row, first, out, index);
+      } else {
+        TakePixels(x_row, first, out, index);
+      }
+    }
+  }
+
+  // Channels first: tap by tap, all windows of the row that it lies in.
+  void TakeRow(const T* x, int32_t first, T* out, int32_t* index) const {
+    for (int64_t tap = 0; tap < kernel_width_; ++tap) {
+      const int64_t shift = tap - shape_.left;
+      const int64_t begin = shift < 0 ? (-shift + shape_.stride - 1) / shape_.stride : 0;
+      if (shift >= shape_.x.width) continue;
+      const int64_t end =
+          std::min(shape_.out.width, (shape_.x.width - 1 - shift) / shape_.stride + 1);
+      if (begin >= end) continue;
+      const int64_t at = begin * shape_.stride + shift;
+      TakeColumns<T>(end - begin, x + at, shape_.stride, first + static_cast<int32_t>(at),
+                     out + begin, index + begin);
+    }
+  }
+
+  // Channels last: window by window, all channels of each of its pixels.
+  void TakePixels(const T* x, int32_t first, T* out, int32_t* index) const {
+    const int64_t run = shape_.x.run;
+    for (int64_t j = 0; j < shape_.out.width; ++j) {
+      const Window& window = shape_.columns[static_cast<size_t>(j)];
+      for (int64_t w = window.begin; w < window.end; ++w) {
+        TakeChannels<T>(run, x + w * run, first + static_cast<int32_t>(w), out + j * run,
+                        index + j * run);
+      }
+    }
+  }
+
+  MaxPoolShape shape_;
+  int64_t kernel_width_ = 1;
+  int64_t grain_ = 1;
+};
+
+// Slots of max_pool2d_grad: x (its shape only), index, out_grad? -> x_grad?.
+template <typename T>
+struct MaxPool2dGradKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const PoolAttrs& attrs) {
+    if (!ctx.has_output(0)) return opwright::Status::Ok();
+    shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), attrs);
+    const int64_t taps = shape_.x.run == 1 ? 2 : attrs.kernel[0] * attrs.kernel[1];
+    const int64_t work = ctx.input(1).numel() * taps + ctx.output(0).numel();
+    grain_ = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, shape_.x.plane()));
+    ctx.SetEstimate(100 + static_cast<uint64_t>(work / 2 / ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const PoolAttrs&) const {
+    if (!ctx.has_output(0)) return opwright::Status::Ok();
+    const int32_t* index = ctx.input(1).data<int32_t>();
+    const T* grad = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
+    T* x_grad = ctx.output(0).data<T>();
+    ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [=](int64_t begin, int64_t end) {
+      const int64_t size = shape_.x.plane();
+      std::fill(x_grad + begin * size, x_grad + end * size, T(0));
+      if (grad == nullptr) return;
+      for (int64_t plane = begin; plane < end; ++plane) {
+        const int64_t at = plane * shape_.out.plane();
+        if (shape_.x.run == 1) {
+          Scatter(index + at, grad + at, x_grad + plane * size);
+        } else {
+          AddPixels(index + at, grad + at, x_grad + plane * size);
+        }
+      }
+    });
+    return opwright::Status::Ok();
+  }
+
+ private:
+  void Scatter(const int32_t* index, const T* grad, T* x_grad) const {
+    for (int64_t i = 0; i < shape_.out.plane(); ++i) x_grad[index[i]] += grad[i];
+  }
+
+  // Each pixel of a window is compared with the places of all channels: that is a vector's work.
+  void AddPixels(const int32_t* index, const T* grad, T* x_grad) const {
+    const int64_t run = shape_.x.run;
+    for (int64_t i = 0; i < shape_.out.height * shape_.out.width; ++i) {
+      const Window& row = shape_.rows[static_cast<size_t>(i / shape_.out.width)];
+      const Window& column = shape_.columns[static_cast<size_t>(i % shape_.out.width)];
+      for (int64_t h = row.begin; h < row.end; ++h) {
+        for (int64_t w = column.begin; w < column.end; ++w) {
+          const int64_t position = h * shape_.x.width + w;
+          AddWhereFound<T>(run, grad + i * run, index + i * run, static_cast<int32_t>(position),
+                           x_grad + position * run);
+        }
+      }
+    }
+  }
+
+  MaxPoolShape shape_;
+  int64_t grain_ = 1;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(max_pool2d, "cpu", opwright_cpu::MaxPool2dKernel, float, double);
+OPWRIGHT_REGISTER_GRADIENT_KERNEL(max_pool2d, "cpu", opwright_cpu::MaxPool2dGradKernel, float,
+                                  double);

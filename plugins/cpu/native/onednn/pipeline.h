@@ -1,0 +1,119 @@
+// Primitives that run one after the other, with reorders between them where layouts differ.
+#ifndef OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
+#define OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "onednn/primitive.h"
+
+namespace opwright_cpu {
+
+// Memory that primitives work on: a tensor of the kernel by its own number (below kFirstTemporary),
+// or a part of the workspace.
+using Operand = int32_t;
+constexpr Operand kFirstTemporary = 16;
+
+// Immutable after Prepare.
+class Pipeline {
+ public:
+  struct Argument {
+    int argument;  // DNNL_ARG_...
+    dnnl::memory::desc desc;
+    Operand operand;
+  };
+
+  // A part of the workspace that lives as long as one run.
+  Operand AddTemporary(const dnnl::memory::desc& desc) {
+    offsets_.push_back(temporary_bytes_);
+    temporary_bytes_ += RoundUp(desc.get_size());
+    return kFirstTemporary + static_cast<Operand>(offsets_.size()) - 1;
+  }
+
+  template <typename Description>
+  void Add(const Description& description, const std::vector<Argument>& arguments) {
+    Step step{Primitive(description), {}};
+    for (const Argument& argument : arguments) {
+      step.primitive.Add(argument.argument, argument.desc);
+      step.operands.push_back(argument.operand);
+    }
+    scratchpad_bytes_ = std::max(scratchpad_bytes_, RoundUp(step.primitive.scratchpad_bytes()));
+    steps_.push_back(std::move(step));
+  }
+
+  void AddReorder(const dnnl::memory::desc& from, Operand source, const dnnl::memory::desc& to,
+                  Operand destination) {
+    const dnnl::reorder::primitive_desc description(CpuEngine(), from, CpuEngine(), to,
+                                                    UserScratchpad());
+    Add(description, {{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, destination}});
+  }
+
+  // The operand in layout `to`: itself, or a copy that each run makes.
+  Operand Converted(Operand operand, const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+    if (from == to) return operand;
+    const Operand copy = AddTemporary(to);
+    AddReorder(from, operand, to, copy);
+    return copy;
+  }
+
+  bool empty() const { return steps_.empty(); }
+  uint64_t workspace_bytes() const { return scratchpad_bytes_ + temporary_bytes_; }
+
+ private:
+  friend class PipelineExecution;
+
+  struct Step {
+    Primitive primitive;
+    std::vector<Operand> operands;
+  };
+
+  static uint64_t RoundUp(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  std::vector<Step> steps_;
+  std::vector<uint64_t> offsets_;  // of the temporaries, behind the scratchpad
+  uint64_t temporary_bytes_ = 0;
+  uint64_t scratchpad_bytes_ = 0;
+};
+
+// The memory objects of a pipeline in one running instance.
+class PipelineExecution {
+ public:
+  void Bind(const Pipeline& pipeline) {
+    pipeline_ = &pipeline;
+    executions_.resize(pipeline.steps_.size());
+    for (size_t i = 0; i < executions_.size(); ++i) {
+      executions_[i].Bind(pipeline.steps_[i].primitive);
+    }
+  }
+
+  // `tensors` are the kernel's own, by their numbers.
+  void Run(int32_t n_threads, char* workspace, void* const* tensors) {
+    char* const temporaries = workspace + pipeline_->scratchpad_bytes_;
+    for (size_t i = 0; i < executions_.size(); ++i) {
+      const std::vector<Operand>& operands = pipeline_->steps_[i].operands;
+      for (size_t j = 0; j < operands.size(); ++j) {
+        const Operand operand = operands[j];
+        executions_[i].SetData(
+            j, operand < kFirstTemporary ? tensors[operand] : temporaries + Offset(operand));
+      }
+      executions_[i].SetScratchpad(workspace);
+      executions_[i].Execute(n_threads);
+    }
+  }
+
+ private:
+  uint64_t Offset(Operand operand) const {
+    return pipeline_->offsets_[static_cast<size_t>(operand - kFirstTemporary)];
+  }
+
+  const Pipeline* pipeline_ = nullptr;
+  std::vector<Execution> executions_;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
