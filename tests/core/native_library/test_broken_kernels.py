@@ -210,6 +210,21 @@ def test_a_library_that_lacks_another_names_it_and_the_package(needy):
     assert caught.value.advice == "pip install 'not-there>=2'"
 
 
+def test_a_library_of_a_required_package_is_found_off_the_search_path(needy, acme):
+    """As libdnnl is, where its distribution lies in another environment than the plugin."""
+    needy("other-lib")
+    info = acme.site / "other_lib-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-lib\nVersion: 2.0\n")
+    (info / "RECORD").write_text("../elsewhere/lib/libneeded.so.3,,\n")
+    folder = acme.site.parent / "elsewhere" / "lib"
+    folder.mkdir(parents=True)
+    _make_needed(folder / "libneeded.so.3")
+    # In a process of its own: the library stays open there.
+    text = acme.python("import numpy, opwright\nprint(opwright.ops.acme.scale(numpy.ones(2)))")
+    assert text.strip() == "[2. 2.]"
+
+
 def test_where_a_package_lacks_nothing_the_loader_alone_speaks(needy):
     needy("numpy")
     with pytest.raises(PluginError, match=r"libneeded.so.3: cannot .*install what it needs$"):

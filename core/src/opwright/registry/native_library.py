@@ -8,10 +8,11 @@ registration says: the operator's type, or the kernel's key.
 from __future__ import annotations
 
 import importlib.util
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright import _runtime
 from opwright.definition import InferShape, NoGradient, OpDefinition
@@ -23,13 +24,16 @@ from opwright.names import hint
 from opwright.proto import OpProto
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package
-from opwright.registry.requirements import find_missing
+from opwright.registry.requirements import find_missing, find_required_file
 from opwright.registry.rules import ANY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opwright.registry.kernel_entry import KernelKey
+
+# What the loader of glibc says where a library links another that it does not find.
+_LACKING: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 
 
 class NativeOp(NamedTuple):
@@ -164,7 +168,7 @@ class LibraryTable:
                 f"pip install --force-reinstall --no-deps {package.distribution}"
             )
         try:
-            opened = _runtime.Library(str(path))
+            opened = _open(path, package)
         except OpwrightError as error:
             raise _unusable(f"{who}: {label} cannot be used: {error}", package) from error
         if opened.name != package.plugin:
@@ -175,6 +179,28 @@ class LibraryTable:
         made = NativeLibrary(opened, label)
         # Of two threads that meet here the first one's object stays; the file is open once.
         return self._libraries.setdefault((target, package), made)
+
+
+def _open(path: Path, package: Package) -> _runtime.Library:
+    """Open a library, and first what it links where the system's loader does not find it.
+
+    A library of another distribution may lie in a folder that is on no search path, as in an
+    environment that sees the packages of a second one.
+    """
+    opened: set[str] = set()
+    while True:
+        try:
+            return _runtime.Library(str(path))
+        except OpwrightError as error:
+            lacking = _LACKING.search(str(error))
+            name = "" if lacking is None else lacking[1]
+            found = None if name in opened else find_required_file(package.distribution, name)
+            if found is None:
+                raise
+            import ctypes  # rarely needed
+
+            opened.add(name)
+            ctypes.CDLL(str(found))  # local, and open until the process ends
 
 
 def _unusable(text: str, package: Package) -> PluginError:

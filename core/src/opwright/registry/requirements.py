@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 # Name, extras, versions, address and marker of one line, as "Requires-Dist" has them.
@@ -42,6 +43,24 @@ def find_missing(distribution: str) -> list[str]:
             continue
         found.append(match[1] + match[2].strip("() ").replace(" ", ""))
     return found
+
+
+def find_required_file(distribution: str, name: str) -> Path | None:
+    """Return where a distribution that this one requires keeps the file ``name``, or None."""
+    from importlib.metadata import PackageNotFoundError, files, requires
+
+    try:
+        lines = requires(distribution) or []
+    except PackageNotFoundError:
+        return None
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        if match is None or not _is_installed(match[1]):
+            continue
+        for file in files(match[1]) or ():
+            if file.name == name:
+                return Path(str(file.locate())).resolve()
+    return None
 
 
 def _is_installed(name: str) -> bool:
