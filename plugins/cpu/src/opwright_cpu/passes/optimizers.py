@@ -39,7 +39,7 @@ def _kind(op: LoweredOp) -> Hashable:
 
 
 def _movable(updates: list[LoweredOp], uses: Uses) -> list[LoweredOp]:
-    """Return the updates that may run where the last one stands, none reading what another writes."""
+    """Return the updates that may run where the last one does; none reads what another writes."""
     last = updates[-1]
     found: list[LoweredOp] = []
     written: set[Buffer] = set()

@@ -1,0 +1,256 @@
+"""Kernels of the movement room beyond the sizes of the table: many threads, tiles, long rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import KernelError
+from opwright_std.philox import random_words
+
+NATIVE, NUMPY = "native", "numpy"
+BIG = 300_000  # elements: several threads' worth
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = ow.get_num_threads()
+    yield
+    ow.set_num_threads(before)
+
+
+def call(op: str, library: str, threads: int, *args: Any, **attrs: Any) -> Any:
+    ow.set_num_threads(threads)
+    context = ow.current_context()
+    with ow.context_guard(context.with_pins({op: library})):
+        return getattr(ow.ops, op)(*args, **attrs)
+
+
+def listed(result: Any) -> list[np.ndarray]:
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def assert_moves(op: str, *args: Any, **attrs: Any) -> None:
+    wanted = listed(call(op, NUMPY, 1, *args, **attrs))
+    for threads in (1, 2, 3):
+        for got, number in zip(
+            listed(call(op, NATIVE, threads, *args, **attrs)), wanted, strict=True
+        ):
+            np.testing.assert_array_equal(got, number)
+
+
+def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
+    rng = np.random.default_rng(0)
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0, 100, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((131, 1031), (1, 0)),
+        ((3, 65, 17, 33), (0, 2, 3, 1)),
+        ((3, 17, 33, 65), (0, 3, 1, 2)),
+        ((9, 130, 4, 24), (0, 2, 1, 3)),
+        ((40, 30, 50, 2), (2, 1, 0, 3)),
+        ((70, 50, 90), (2, 1, 0)),
+        ((70, 50, 3), (1, 2, 0)),
+        ((3, 50, 70), (1, 2, 0)),
+        ((7, 8, 9, 10, 11), (4, 2, 0, 3, 1)),
+        ((90, 100, 3), (1, 0, 2)),
+    ],
+)
+def test_transposing_is_numpys_in_any_number_of_threads(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
+) -> None:
+    assert_moves("transpose", numbers(*shape, dtype=dtype), axes=list(axes))
+
+
+def test_results_that_pass_the_caches_are_the_same() -> None:
+    x = numbers(2100, 2112)
+    assert_moves("transpose", x, axes=[1, 0])
+    assert_moves("reshape", x, shape=[-1])
+    assert_moves("concat", [x, x[:, :5]], axis=1)
+    assert_moves("slice", x, axes=[1], starts=[3], ends=[2100])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_joining_and_cutting_are_numpys_in_any_number_of_threads(axis: int) -> None:
+    parts = [numbers(700, 300), numbers(700, 300)[:, ::2], numbers(700, 1)]
+    if axis == 0:
+        parts = [part.T.copy() for part in parts]
+    assert_moves("concat", parts, axis=axis)
+    whole = np.concatenate(parts, axis)
+    lengths = [part.shape[axis] for part in parts]
+    wanted = np.split(whole, np.cumsum(lengths)[:-1], axis)
+    for threads in (1, 2):
+        ow.set_num_threads(threads)
+        for got, part in zip(ow.ops.split(whole, axis=axis, sections=lengths), wanted, strict=True):
+            np.testing.assert_array_equal(got, part)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "steps"),
+    [
+        ([1, 2], [600, 399], [1, 1]),
+        ([0, 1], [700, 400], [3, 2]),
+        ([-1, -2], [-900, -900], [-2, -3]),
+        ([5, 0], [6, 400], [2**62, 1]),
+    ],
+)
+def test_slicing_is_numpys_in_any_number_of_threads(starts: Any, ends: Any, steps: Any) -> None:
+    assert_moves("slice", numbers(700, 400), axes=[0, 1], starts=starts, ends=ends, steps=steps)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+@pytest.mark.parametrize("shape", [(600, 500), (4, 5, 60, 70), (1000, 301)])
+def test_padding_is_numpys_in_any_number_of_threads(mode: str, shape: tuple[int, ...]) -> None:
+    paddings = [1, 0, 2, 3, 3, 1, 0, 2][: 2 * len(shape)]
+    assert_moves("pad", numbers(*shape), paddings=paddings, mode=mode, value=2.5)
+
+
+@pytest.mark.parametrize("value", [300.0, -1.0, float("nan")])
+def test_padding_leaves_what_an_integer_cannot_hold_to_numpy(value: float) -> None:
+    with np.errstate(all="ignore"):
+        wanted = np.zeros(1, "uint8")
+        wanted.fill(value)
+        got = ow.ops.pad(np.zeros(1, "uint8"), paddings=[1, 0], value=value)
+    assert got[0] == wanted[0]
+
+
+@pytest.mark.parametrize("row", [1, 2, 3, 8, 64, 200])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+def test_gathering_rows_is_numpys_in_any_number_of_threads(row: int, dtype: str) -> None:
+    index = np.random.default_rng(1).integers(-50, 50, BIG // row)
+    assert_moves("gather", numbers(50, row, dtype=dtype), index)
+    assert_moves("gather", numbers(3, 50, row, dtype=dtype), index[:5000].astype("int32"), axis=1)
+
+
+def test_looking_up_vectors_is_numpys_in_any_number_of_threads() -> None:
+    index = np.random.default_rng(1).integers(0, 50, (60, 100))
+    assert_moves("embedding", numbers(50, 48), index, padding_index=3)
+    assert_moves("one_hot", index, depth=70)
+
+
+@pytest.mark.parametrize("wrong", [50, -51])
+def test_a_position_out_of_range_is_an_error_that_names_it(wrong: int) -> None:
+    index = np.zeros(BIG, "int64")
+    index[-1] = wrong
+    with pytest.raises(KernelError, match=rf"index must be in \[-50, 50\), got {wrong}"):
+        ow.ops.gather(numbers(50), index)
+
+
+@pytest.mark.parametrize("shape", [(BIG,), (500, 600), (7, 3, 15000), (BIG // 2, 2)])
+@pytest.mark.parametrize("dtype", ["bool", "float16", "int32", "float64"])
+def test_finding_nonzero_is_numpys_in_any_number_of_threads(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    x = np.where(numbers(*shape) > 1, numbers(*shape), -0.0).astype(dtype)
+    for array in (x, np.zeros_like(x), np.ones_like(x)):
+        assert_moves("nonzero", array)
+
+
+def gradients(op: str, x: np.ndarray, index: np.ndarray, threads: int, **attrs: Any) -> np.ndarray:
+    """Return the gradient of a weighted sum of what is looked up in x."""
+    ow.set_num_threads(threads)
+    block = ow.Program().global_block()
+    block.create_var("x", x.shape, x.dtype.name, stop_gradient=False)
+    block.create_var("index", index.shape, index.dtype.name)
+    block.create_var("weights", (), x.dtype.name)
+    out, weighted = block.create_var("out"), block.create_var("weighted")
+    slot = "weight" if op == "embedding" else "x"
+    block.append_op(op, {slot: "x", "index": "index"}, {"out": out}, attrs)
+    weights = np.random.default_rng(2).standard_normal(
+        np.take(x, index, attrs.get("axis", 0)).shape
+    )
+    block.create_var("w", weights.shape, x.dtype.name)
+    block.append_op("multiply", {"x": out, "y": "w"}, {"out": weighted})
+    loss = block.create_var("loss")
+    block.append_op("sum", {"x": weighted}, {"out": loss})
+    (_, grad), *_ = ow.append_backward([block.var("loss")], parameters=["x"])
+    step = ow.Network(block).compile(feed=["x", "index", "w"], fetch=[grad], scope=ow.Scope())
+    found: np.ndarray = step(x=x, index=index, w=weights.astype(x.dtype))[0]
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("op", "shape", "axis", "n"),
+    [
+        ("gather", (900, 1), 0, BIG),
+        ("gather", (900, 5), 0, BIG // 4),
+        ("gather", (90, 700), 0, 900),
+        ("gather", (33, 400), 1, 9000),
+        ("gather", (33, 40, 12), 1, 900),
+        ("embedding", (900, 40), 0, 9000),
+        ("embedding", (300, 1000), 0, 300),
+    ],
+)
+def test_sums_at_positions_have_the_same_bits_in_any_number_of_threads(
+    op: str, shape: tuple[int, ...], axis: int, n: int, dtype: str
+) -> None:
+    index = np.random.default_rng(3).integers(0, shape[axis], n)
+    attrs = {"axis": axis} if op == "gather" else {}
+    context = ow.current_context()
+    x = numbers(*shape, dtype=dtype)
+    with ow.context_guard(context.with_pins({f"{op}_grad": NUMPY})):
+        wanted = gradients(op, x, index, 1, **attrs)
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(gradients(op, x, index, threads, **attrs), wanted)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 1023, 1024, 1025, BIG - 1, BIG])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["uniform", "normal"])
+def test_random_numbers_have_numpys_bits_in_any_number_of_threads(
+    op: str, dtype: str, n: int
+) -> None:
+    attrs: dict[str, Any] = {"shape": [n], "dtype": dtype, "seed": -(2**40) - 7}
+    attrs |= {"min": -0.3, "max": 0.9} if op == "uniform" else {"mean": 0.1, "std": 1.7}
+    assert_moves(op, **attrs)
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
+def test_the_mask_of_dropout_is_the_words_of_its_elements(probability: float) -> None:
+    x = numbers(BIG + 5)
+    x[7] = np.inf
+    keep = random_words(x.size, 9, 0, None).astype(np.uint64) >= int(probability * 2**32)
+    scale = np.float32(1 / (1 - probability)) if probability < 1 else np.float32(0)
+    with np.errstate(invalid="ignore"):
+        wanted = np.where(keep, x * scale, np.float32(0))
+    for threads in (1, 2, 3):
+        out = call("dropout", NATIVE, threads, x, probability=probability, training=True, seed=9)
+        np.testing.assert_array_equal(out, wanted)
+
+
+def update(op: str, library: str, threads: int, n: int, dtype: str) -> list[np.ndarray]:
+    rng = np.random.default_rng(4)
+    draw = lambda: rng.standard_normal((n,)).astype(dtype)  # noqa: E731
+    rate = np.array([0.01], "float32")
+    args = [draw(), draw(), rate]
+    if op == "momentum":
+        args.append(draw())
+    if op.startswith("adam"):
+        args += [draw(), draw() ** 2, np.array([0.9], "float32"), np.array([0.99], "float64")]
+    attrs: dict[str, Any] = {
+        "momentum": {"mu": 0.7, "nesterov": True},
+        "sgd": {"weight_decay": 0.1},
+    }
+    return listed(call(op, library, threads, *args, **attrs.get(op, {})))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["sgd", "momentum", "adam", "adamw"])
+def test_updates_have_numpys_bits_in_any_number_of_threads(op: str, dtype: str) -> None:
+    wanted = update(op, NUMPY, 1, BIG + 3, dtype)
+    for threads in (1, 2, 3):
+        for got, number in zip(update(op, NATIVE, threads, BIG + 3, dtype), wanted, strict=True):
+            np.testing.assert_array_equal(got, number)
