@@ -12,8 +12,8 @@ from opwright.lowering.verify import find_fault, last_writes
 from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
 
 
-def _compiled(context, function, **options):
-    context.passes.add("toy_pass", phase="fuse", function=function, package=TOY)
+def _compiled(context, function, phase="fuse", **options):
+    context.passes.add("toy_pass", phase=phase, function=function, package=TOY)
     program = ow.Program()
     block = program.global_block()
     for name in ("x", "y"):
@@ -96,3 +96,20 @@ def test_a_read_of_overwritten_memory_is_found(context):
     assert find_fault(graph, lasting) is None
     graph.ops.reverse()
     assert "tanh reads w" in find_fault(graph, lasting)
+
+
+def test_a_pass_behind_the_choice_of_kernels_has_to_choose_its_own(context):
+    assert _compiled(context, fuse_add_relu, "memory") == 1
+
+
+def test_an_operator_that_got_no_kernel_is_found(context):
+    def fuse(graph):
+        add, relu = graph.ops
+        (x,), (y,) = add.inputs
+        made = graph.make("toy.add_relu", {"x": x, "y": y}, {"out": relu.outputs[0]}, like=add)
+        edit = graph.edit()
+        assert edit.fuse([add, relu], [made])
+        edit.apply()
+
+    with pytest.raises(PluginError, match="toy_pass.* toy.add_relu has no kernel"):
+        _compiled(context, fuse, "memory")

@@ -58,12 +58,22 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], stri
         return False
     graph.forget_uses()
     fault = find_fault(graph, lasting)
+    if fault is None and entry.phase == "memory":
+        fault = _find_unserved(graph)
     if fault is not None:
         raise PluginError(
-            f"pass {entry.name!r} of {entry.package.label} must leave every value readable, got a "
-            f"graph where {fault}; {_switch_off(entry)}"
+            f"pass {entry.name!r} of {entry.package.label} must leave a graph that can run, got "
+            f"one where {fault}; {_switch_off(entry)}"
         )
     return True
+
+
+def _find_unserved(graph: Graph) -> str | None:
+    """Name an operator without a kernel, where kernels have been chosen already."""
+    for op in graph.ops:
+        if op.entry is None and not op.is_copy and not op.children:
+            return f"{op.type} has no kernel, for graph.has_kernel was not asked"
+    return None
 
 
 def _switch_off(entry: PassEntry) -> str:
