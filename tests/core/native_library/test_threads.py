@@ -101,6 +101,16 @@ def test_a_kernel_that_refuses_one_thread_gets_all(acme, library):
     assert set(ow.ops.acme.scale(SHORT, fault="alone")) == {2}
 
 
+def test_what_refuses_all_threads_may_serve_a_short_plan(acme, library, table, slower_kernel):
+    acme.use(library, table + slower_kernel)
+    acme.add_module("slow", "def scale(x, out, *, factor, fault):\n    out[...] = 10 * x\n")
+    ops = [ow.Operator("acme.scale", x=f"x{i}", out=f"y{i}", fault="crowd") for i in range(2)]
+    run = ow.Network(ops).compile(feed=["x0", "x1"], fetch=["y0", "y1"])
+    for size, factor in ((10, 2), (200_000, 10)):
+        first, second = run(x0=np.ones(size), x1=np.ones(size + 1))
+        assert (set(first), set(second)) == ({factor}, {factor})
+
+
 def test_a_new_count_reaches_callables_that_were_compiled_before(acme, library):
     acme.use(library)
     _, call = counts(20_000)

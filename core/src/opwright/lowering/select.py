@@ -78,16 +78,21 @@ def _serve_alone(graph: Graph, request: LowerRequest) -> None:
     if not is_short(host):
         return
     single = replace(request, n_threads=1)
-    before = []
+    choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
+    changed = []
     for op in host:
-        if HOST in signature_of(op).choices:
-            continue  # its kernel knows nothing of threads
-        before.append((op, (op.entry, op.prepared, op.reuse, op.workspace)))
-        op.workspace = None
-        if not _find(op, HOST, graph, single):
-            for other, choice in before:
-                other.entry, other.prepared, other.reuse, other.workspace = choice
-            return
+        key = (id(signature_of(op)), id(op.prepared))
+        choice = choices.get(key)
+        if choice is None:
+            if HOST in signature_of(op).choices:
+                continue  # its kernel knows nothing of threads
+            choice = _choose_for(op, signature_of(op), HOST, graph, single)
+            if choice is None:
+                return
+            choices[key] = choice
+        changed.append((op, choice))
+    for op, choice in changed:
+        _give(op, choice)
     graph.n_threads = 1
 
 
@@ -108,10 +113,14 @@ def _find(op: LoweredOp, device: str, graph: Graph, request: LowerRequest) -> bo
         choice = _choose_for(op, signature, device, graph, request)
     if choice is None:
         return False
-    op.entry, op.prepared, op.reuse = choice
-    if op.prepared.workspace_bytes:
-        op.workspace = Buffer(op.prepared.workspace_bytes)
+    _give(op, choice)
     return True
+
+
+def _give(op: LoweredOp, choice: Choice) -> None:
+    op.entry, op.prepared, op.reuse = choice
+    size_bytes = op.prepared.workspace_bytes
+    op.workspace = Buffer(size_bytes) if size_bytes else None
 
 
 def _choose_for(
@@ -242,14 +251,15 @@ def _remember(kept: dict[Any, Any], key: Any, prepared: object) -> None:
 
 def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
     """Flat arguments that the plan reads from the scope and never writes."""
-    externals = [value.buffer.external for values in op.inputs for value in values]
-    return tuple(
-        flat
-        for flat, external in enumerate(externals)
-        if external is not None
-        and external.role is Role.PERSISTABLE
-        and external.name not in graph.written_names
-    )
+    found: tuple[int, ...] = ()
+    flat = 0
+    for values in op.inputs:
+        for value in values:
+            external = value.buffer.external
+            if external is not None and external.role is Role.PERSISTABLE:
+                found += () if external.name in graph.written_names else (flat,)
+            flat += 1
+    return found
 
 
 def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:

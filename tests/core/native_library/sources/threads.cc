@@ -1,5 +1,6 @@
 // acme.scale on several threads, with OpenMP. The attribute `fault`: "count" writes the number of
-// threads instead, "alone" refuses to run on one, "sleep" takes a tenth of a second.
+// threads instead, "alone" refuses to run on one, "crowd" on several, "sleep" takes a tenth of a
+// second.
 #include <unistd.h>
 
 #include "scale.h"
@@ -16,6 +17,7 @@ struct State {
   bool sleeps;
   int32_t n_threads;
   pid_t process;
+  int64_t numel;
 };
 
 int64_t Numel(const DLTensor* tensor) {
@@ -31,8 +33,9 @@ void CheckProcess(const void* prepared) {
 }
 
 int32_t Prepare(ow_prepare* prepare) {
-  auto* state = new State{1.0, false, false, prepare->n_threads, getpid()};
+  auto* state = new State{1.0, false, false, prepare->n_threads, getpid(), Numel(prepare->args[0])};
   bool alone = false;
+  bool crowd = false;
   for (uint64_t i = 0; i < prepare->n_attrs; ++i) {
     const ow_attr* attr = OW_AT(ow_attr, prepare->attrs, prepare->attr_stride, i);
     if (strcmp(attr->name, "factor") == 0) state->factor = attr->float_value;
@@ -40,15 +43,15 @@ int32_t Prepare(ow_prepare* prepare) {
     state->counts = strcmp(attr->string.data, "count") == 0;
     state->sleeps = strcmp(attr->string.data, "sleep") == 0;
     alone = strcmp(attr->string.data, "alone") == 0;
+    crowd = strcmp(attr->string.data, "crowd") == 0;
   }
-  if (alone && prepare->n_threads == 1) {
+  if ((alone && prepare->n_threads == 1) || (crowd && prepare->n_threads > 1)) {
     delete state;
-    scale_fail(prepare->message, prepare->message_bytes, "not alone");
+    scale_fail(prepare->message, prepare->message_bytes, "another count is wanted");
     return OW_REFUSED;
   }
   state->counts = state->counts || alone;
-  const int64_t n = Numel(prepare->args[0]);
-  prepare->estimate_ns = static_cast<uint64_t>(n * ESTIMATE / prepare->n_threads);
+  prepare->estimate_ns = static_cast<uint64_t>(state->numel * ESTIMATE / prepare->n_threads);
   prepare->prepared = state;
   return OW_OK;
 }
@@ -75,6 +78,9 @@ int32_t Run(const ow_call* call) {
   const auto* x = static_cast<const double*>(call->args[0]->data);
   auto* out = static_cast<double*>(call->args[1]->data);
   const int64_t n = Numel(call->args[0]);
+  if (n != state->numel) {
+    return scale_fail(call->message, call->message_bytes, "another shape than prepared for");
+  }
 #pragma omp parallel for num_threads(call->n_threads)
   for (int64_t i = 0; i < n; ++i) out[i] = state->counts ? call->n_threads : state->factor * x[i];
   return OW_OK;
