@@ -53,21 +53,26 @@ def copy_sources(folder: Path) -> Path:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in set(listed.stdout.splitlines()):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     return folder
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what git knows of the repository."""
+    return copy_sources(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.fixture(scope="session")
+def wheels(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Build the wheel of every package of the repository."""
-    root = copy_sources(tmp_path_factory.mktemp("sources"))
     folder = tmp_path_factory.mktemp("wheels")
-    packages = [root / "core", *sorted((root / "plugins").iterdir())]
-    sources = [str(path) for path in packages if (path / "pyproject.toml").exists()]
+    packages = [sources / "core", *sorted((sources / "plugins").iterdir())]
+    folders = [str(path) for path in packages if (path / "pyproject.toml").exists()]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
-    command += ["--no-deps", "--wheel-dir", str(folder), *sources]
+    command += ["--no-deps", "--wheel-dir", str(folder), *folders]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(folder.glob("*.whl"))

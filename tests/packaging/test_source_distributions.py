@@ -1,0 +1,56 @@
+"""A source distribution stands alone: what is a link in the repository is a copy in it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/nn"]
+
+
+@pytest.fixture(scope="session")
+def unpack(sources, tmp_path_factory):
+    """Return a function that makes a package's source distribution and unpacks it."""
+
+    def make(package: str) -> Path:
+        folder = tmp_path_factory.mktemp("distribution")
+        project = tomllib.loads((sources / package / "pyproject.toml").read_text())
+        backend = project["build-system"]["build-backend"]
+        code = f"import {backend} as backend; backend.build_sdist({str(folder)!r})"
+        subprocess.run([sys.executable, "-c", code], cwd=sources / package, check=True)
+        [archive] = folder.glob("*.tar.gz")
+        with tarfile.open(archive) as opened:
+            opened.extractall(folder / "unpacked", filter="data")
+        [root] = (folder / "unpacked").iterdir()
+        return root
+
+    return make
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_in_it_leads_out_of_it(unpack, sources, package):
+    root = unpack(package)
+    assert not [path for path in root.rglob("*") if path.is_symlink()]
+    assert (root / "LICENSE").read_text() == (sources / "LICENSE").read_text()
+
+
+def test_the_cpu_plugin_carries_the_headers_of_the_core(unpack, sources):
+    root = unpack("plugins/cpu")
+    headers = hashes(root / "include")
+    assert "opwright/abi.h" in headers
+    assert headers == hashes(sources / "core" / "include")
+    assert (root / "cmake" / "opwrightConfig.cmake").is_file()
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
