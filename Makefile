@@ -2,6 +2,7 @@
 # venv, and a C++ compiler: everything else comes from the package registry into $(VENV).
 PYTHON ?= python3
 VENV ?= .venv
+PEERS_VENV ?= $(VENV)-peers
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -21,7 +22,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.13    the interpreter that makes $(VENV)"
-	@echo "  ARGS='-k softmax'    more arguments for pytest"
+	@echo "  ARGS='-k softmax'    more arguments for pytest, or for bench: ARGS='call mlp-* --rounds 9'"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -64,8 +65,17 @@ format: $(STAMPS)/tools  ## lay out Python and C++ as the linters want it
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(NATIVE_STYLE)
 
-bench: $(STAMPS)/packages  ## run the benchmarks
-	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+# Whom the benchmarks compare with never enters the development environment.
+$(PEERS_VENV)/.stamps/peers: benchmarks/requirements-peers.txt | $(BIN)/python
+	@test -x $(PEERS_VENV)/bin/python || $(BIN)/python -m venv $(PEERS_VENV)
+	@mkdir -p $(@D)
+	@echo "installing the peers of the benchmarks into $(PEERS_VENV): a gigabyte or more"
+	@$(PEERS_VENV)/bin/python -m pip --disable-pip-version-check --quiet install \
+		-r benchmarks/requirements-peers.txt
+	@touch $@
+
+bench: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure opwright beside its peers
+	@$(BIN)/python benchmarks/run.py --peers $(PEERS_VENV)/bin/python $(ARGS)
 
 sanitize: $(STAMPS)/tools  ## run the native tests under ASan, UBSan and TSan
 	@sh tests/native/run_sanitized.sh
@@ -89,4 +99,4 @@ wheels: | $(BIN)/python  ## build the wheels of all packages into dist/
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -not -path './$(VENV)*' -prune -exec rm -rf {} +

@@ -18,7 +18,7 @@ PREPARE_TIMEOUT_S = 600
 ROUND_TIMEOUT_S = 120
 # So many repeats must have run without another process coming between, for the others to be left
 # out.
-MIN_UNDISTURBED = 10
+MIN_UNDISTURBED = 5
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""What `import opwright` costs beyond NumPy and pluggy; of the peers the whole import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+
+from contest import Goal, Timed, Workload
+
+RUNS_A_ROUND = 3
+
+TIMED = """
+import time
+{before}
+began = time.perf_counter_ns()
+{timed}
+print(time.perf_counter_ns() - began)
+"""
+
+
+def imports(timed: str, before: str = "") -> Timed:
+    """Return the ns of some Python code in new processes."""
+    command = [sys.executable, "-c", TIMED.format(timed=timed, before=before)]
+
+    def run() -> float:
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return float(printed)
+
+    # The first one may write byte code and the index of plugins.
+    subprocess.run(command, capture_output=True, check=True)
+    return Timed(measure=lambda: [run() for _ in range(RUNS_A_ROUND)])
+
+
+def peer(name: str) -> Timed:
+    """Return the import of a peer; it must be installed."""
+    __import__(name)
+    return imports(f"import {name}")
+
+
+WORKLOADS = [
+    Workload(
+        "import",
+        "import opwright beyond NumPy and pluggy (peers: the whole import)",
+        "ms",
+        {
+            "opwright": partial(imports, "import opwright", "import numpy, pluggy"),
+            "opwright, first operator": partial(
+                imports,
+                "opwright.ops.add(numpy.ones(3), numpy.ones(3))",
+                "import numpy, opwright",
+            ),
+            **{name: partial(peer, name) for name in ("torch", "jax", "onnxruntime")},
+        },
+        {"opwright": [Goal(figure=20)]},
+    ),
+]

@@ -1,0 +1,49 @@
+"""How long it takes to lower a network: shapes, selection, memory, steps; `prepare` apart."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import numpy as np
+
+from contest import Goal, Timed, Workload
+
+GOALS_MS = {1_000: 20, 20_000: 400}
+
+
+def opwright(length: int) -> Timed:
+    """A chain of alternating additions and sigmoids on 8 floats, lowered anew each time."""
+    import opwright as ow
+
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        block = main.global_block()
+        x = h = block.create_var("x", shape=[8])
+        for index in range(length):
+            h = ow.ops.sigmoid(h) if index % 2 else ow.ops.add(h, x)
+    feed = np.ones(8, np.float32)
+
+    def lower_once() -> float:
+        network = ow.Network(block)
+        call = network.compile(feed=["x"], fetch=[h], scope=ow.Scope())
+        began = time.perf_counter()
+        call(x=feed)
+        between = time.perf_counter()
+        call(x=feed)
+        run_s = time.perf_counter() - between
+        return (between - began - run_s - network.placement().prepare_s) * 1e9
+
+    lower_once()
+    return Timed(measure=lambda: [lower_once()])
+
+
+WORKLOADS = [
+    Workload(
+        f"lowering-{length}",
+        f"lowering {length:,} operators, `prepare` apart",
+        "ms",
+        {"opwright": partial(opwright, length)},
+        {"opwright": [Goal(figure=goal)]},
+    )
+    for length, goal in GOALS_MS.items()
+]

@@ -1,0 +1,102 @@
+"""Laws of the benchmark runner, on workloads that need no peer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+WORKLOADS = Path(__file__).parent / "workloads"
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, BENCHMARKS / "run.py", "--rounds", "2", "--seconds", "0.01", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def measure(tmp_path: Path) -> Any:
+    def measure(name: str) -> tuple[subprocess.CompletedProcess[str], dict[str, dict[str, Any]]]:
+        out = tmp_path / "out.json"
+        done = run(name, "--folder", str(WORKLOADS), "--json", str(out))
+        (workload,) = json.loads(out.read_text())["workloads"]
+        return done, {result["contestant"]: result for result in workload["results"]}
+
+    return measure
+
+
+def test_every_contestant_is_measured_beside_the_best_peer(measure: Any) -> None:
+    done, found = measure("good")
+    assert done.returncode == 0, done.stdout + done.stderr
+    peers = [found["peer"]["median"], found["noisy"]["median"]]
+    assert found["opwright"]["ratio_to_best_peer"] == found["opwright"]["median"] / min(peers)
+    # Two rounds of at least five repeats, disturbed or not.
+    repeats = found["peer"]["repeats"] + (
+        0 if found["peer"]["is_noisy"] else found["peer"]["disturbed_repeats"]
+    )
+    assert repeats >= 10
+
+
+def test_goals_are_judged(measure: Any) -> None:
+    done, found = measure("good")
+    assert [goal["reached"] for goal in found["opwright"]["goals"]] == [True, False]
+    assert "≤ 100 of the best peer: reached" in done.stdout
+    assert "≤ 0 ns: missed" in done.stdout
+
+
+def test_what_is_not_there_is_said_and_has_no_figure(measure: Any) -> None:
+    done, found = measure("good")
+    assert found["absent"]["problem"] == "not available: nobody sells it"
+    assert "not available: No module named" in found["uninstalled"]["problem"]
+    assert "median" not in found["absent"]
+    assert "not available: nobody sells it" in done.stdout
+
+
+def test_a_failing_peer_is_loud_and_stops_nobody(measure: Any) -> None:
+    done, found = measure("bad")
+    assert done.returncode == 1
+    assert found["failing"]["problem"] == "failed: ValueError: it broke"
+    assert "ended with status 3" in found["dying"]["problem"]
+    assert "ended with status 4" in found["dying later"]["problem"]
+    assert found["opwright"]["median"] > 0
+    assert found["opwright"]["ratio_to_best_peer"] > 0
+
+
+def test_who_computes_something_else_is_loud_and_is_no_best_peer(measure: Any) -> None:
+    done, found = measure("wrong")
+    assert done.returncode == 1
+    assert "DISAGREES with peer by 2.2e-02" in found["wrong"]["problem"]
+    assert "DISAGREES with peer by nan" in found["nan"]["problem"]
+    # Those do nothing, so by speed they would be the best.
+    assert found["opwright"]["ratio_to_best_peer"] == (
+        found["opwright"]["median"] / found["peer"]["median"]
+    )
+
+
+def test_the_table_for_the_documents_names_the_machine(tmp_path: Path) -> None:
+    table = tmp_path / "out.md"
+    assert run("good", "--folder", str(WORKLOADS), "--markdown", str(table)).returncode == 0
+    machine, _, head, _, row = table.read_text().strip().split("\n")
+    assert machine.startswith("Measured on ")
+    assert head == "| what | ours | best peer | ratio | goal |"
+    assert row.startswith("| all is well | ")
+    assert "missed" in row
+
+
+def test_an_unknown_workload_is_refused_with_the_known_ones() -> None:
+    done = run("godo", "--folder", str(WORKLOADS))
+    assert done.returncode == 1
+    assert "no workload is called 'godo'; there are: good, bad, wrong" in done.stderr
+
+
+def test_the_workloads_themselves_can_be_listed_without_any_peer() -> None:
+    done = run("--list")
+    assert done.returncode == 0, done.stderr
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert len(names) == len(set(names))
+    assert {"chain", "call", "mlp-train-64", "resnet18-infer-1", "gemm-1024"} <= set(names)
