@@ -22,6 +22,16 @@ struct MatmulOp : opwright::Op<MatmulAttrs> {
   }
 };
 
+struct FcAttrs {
+  std::string activation;
+};
+
+struct FcOp : opwright::Op<FcAttrs> {
+  static void Make(opwright::OpMaker<FcAttrs>& maker) {
+    maker.AddAttr(&FcAttrs::activation, "activation", "operator behind the sum");
+  }
+};
+
 struct Conv2dAttrs {
   std::vector<int64_t> strides;
   std::vector<int64_t> paddings;  // top, bottom, left, right
@@ -101,6 +111,7 @@ OPWRIGHT_DECLARE_OP(conv2d_fused, "cpu.conv2d_fused", opwright_cpu::FusedConv2dO
 OPWRIGHT_DECLARE_OP(max_pool2d, "max_pool2d", opwright_cpu::MaxPoolOp);
 OPWRIGHT_DECLARE_OP(avg_pool2d, "avg_pool2d", opwright_cpu::AveragePoolOp);
 OPWRIGHT_DECLARE_OP(adaptive_avg_pool2d, "adaptive_avg_pool2d", opwright_cpu::AdaptivePoolOp);
+OPWRIGHT_DECLARE_OP(fc, "fc", opwright_cpu::FcOp);
 OPWRIGHT_DECLARE_OP(matmul, "matmul", opwright_cpu::MatmulOp);
 
 #endif  // OPWRIGHT_CPU_ONEDNN_OPS_H_

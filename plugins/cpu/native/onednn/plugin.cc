@@ -24,5 +24,5 @@ opwright_plugin_v1(const ow_host* host, const ow_plugin** plugin) {
   if (found->major != DNNL_VERSION_MAJOR) return RefuseVersion(host, *found, plugin);
   return opwright::detail::EnterPlugin(
       host, plugin, "cpu", OPWRIGHT_PLUGIN_VERSION,
-      "adaptive_avg_pool2d, avg_pool2d, conv2d, conv2d_fused, matmul, max_pool2d");
+      "adaptive_avg_pool2d, avg_pool2d, conv2d, conv2d_fused, fc, matmul, max_pool2d");
 }

@@ -49,6 +49,7 @@ ROWS: tuple[Row, ...] = (
     Row("elementwise", "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
     Row("elementwise", "logical_and logical_or logical_xor logical_not", NUMBER_OR_BOOL),
     Row("elementwise", "where cast cast_like assign fill fill_like", ANY),
+    Row("elementwise", "cpu.elementwise_chain"),
     Row("movement", "reshape reshape_like squeeze unsqueeze flatten transpose", ANY),
     Row("movement", "concat concat_grad split slice slice_grad gather embedding nonzero", ANY),
     Row("movement", "pad", NUMBER_OR_BOOL),
@@ -71,6 +72,7 @@ ROWS: tuple[Row, ...] = (
     Row("training", "fc", priority=60),
     Row("training", "cpu.fc_input_grad cpu.fc_sgd cpu.softmax_cross_entropy"),
     Row("onednn", "matmul", (*NUMBER, "bfloat16"), "onednn"),
+    Row("onednn", "fc", (*WIDE, "bfloat16"), "onednn"),
     Row("onednn", "conv2d conv2d_grad cpu.conv2d_fused", ("float32", "bfloat16"), "onednn"),
     Row("onednn", "max_pool2d avg_pool2d adaptive_avg_pool2d", WIDE, "onednn"),
     Row("onednn", "max_pool2d_grad avg_pool2d_grad adaptive_avg_pool2d_grad", WIDE, "onednn"),
@@ -79,6 +81,7 @@ ROWS: tuple[Row, ...] = (
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd softmax_cross_entropy"),
     ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
+    ("elementwise", "elementwise_chain"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
 
@@ -88,6 +91,7 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("fuse", "fuse_fc_sgd"),
     ("fuse", "fuse_fc_input_grad"),
     ("fuse", "fuse_optimizers"),
+    ("fuse", "fuse_elementwise"),  # last: it takes what the others leave
 )
 """Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""
 

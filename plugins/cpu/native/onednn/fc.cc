@@ -1,0 +1,176 @@
+// Fully connected layers whatever their size: the product through oneDNN with bias and activation
+// behind it, or by our own loops and one sweep over the rows.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include <opwright/functors.h>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "onednn/activation.h"
+#include "onednn/dtypes.h"
+#include "onednn/matrix_shape.h"
+#include "onednn/ops.h"
+#include "onednn/own_product.h"
+#include "onednn/product.h"
+
+namespace opwright_cpu {
+namespace {
+
+namespace functors = opwright::functors;
+
+template <typename T>
+OPWRIGHT_CPU_INLINE void AddBias(int64_t n, const T* bias, T* row) {
+  if (bias == nullptr) return;
+  for (int64_t j = 0; j < n; ++j) row[j] += bias[j];
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void FinishRelu(int64_t n, const T* bias, T* row) {
+  AddBias(n, bias, row);
+  for (int64_t j = 0; j < n; ++j) row[j] = row[j] < T(0) ? T(0) : row[j];  // NaN stays
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void FinishSigmoid(int64_t n, const T* bias, T* row) {
+  AddBias(n, bias, row);
+  for (int64_t j = 0; j < n; ++j) row[j] = functors::Sigmoid(row[j]);
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void FinishTanh(int64_t n, const T* bias, T* row) {
+  AddBias(n, bias, row);
+  for (int64_t j = 0; j < n; ++j) row[j] = functors::Tanh(row[j]);
+}
+
+// The greatest element is taken off first, so that no power overflows.
+template <typename T>
+OPWRIGHT_CPU_CLONES void FinishSoftmax(int64_t n, const T* bias, T* row) {
+  AddBias(n, bias, row);
+  T greatest = -std::numeric_limits<T>::infinity();
+  for (int64_t j = 0; j < n; ++j) greatest = row[j] > greatest ? row[j] : greatest;
+  T sum = 0;
+  for (int64_t j = 0; j < n; ++j) row[j] = functors::Exp(row[j] - greatest);
+  for (int64_t j = 0; j < n; ++j) sum += row[j];
+  for (int64_t j = 0; j < n; ++j) row[j] /= sum;
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void FinishPlain(int64_t n, const T* bias, T* row) {
+  AddBias(n, bias, row);
+}
+
+// Bias and activation of rows, which lie in the cache of the thread that made them.
+template <typename T>
+void Finish(Activation activation, int64_t rows, int64_t n, const T* bias, T* out,
+            int32_t n_threads) {
+  if (n == 0 || (bias == nullptr && activation == Activation::kNone)) return;
+  using Function = void (*)(int64_t, const T*, T*);
+  static constexpr Function kFunctions[] = {FinishPlain<T>, FinishRelu<T>, FinishSigmoid<T>,
+                                            FinishTanh<T>, FinishSoftmax<T>};
+  const Function function = kFunctions[static_cast<int>(activation)];
+  ParallelFor(n_threads, rows, std::max<int64_t>(1, kElementGrain / 4 / n), 1,
+              [=](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) function(n, bias, out + i * n);
+              });
+}
+
+template <typename T>
+struct FcKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
+    OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &activation_));
+    const opwright::Meta weight = ctx.input(1);
+    columns_ = weight.dim(1);
+    rows_ = columns_ == 0 ? 0 : ctx.output(0).numel() / columns_;
+    shape_ = MakeMatrixShape({rows_, weight.dim(0)}, {weight.dim(0), columns_}, false, false);
+    ctx.SetEstimate(EstimateProductNs<T>(shape_, ctx.n_threads()));
+    constexpr bool is_float = std::is_floating_point_v<T>;
+    if (is_float && shape_.Multiplications() == 0) return opwright::Status::Ok();
+    if constexpr (kIsOneDnnType<T>) {
+      if (!is_float || !IsOwn(shape_)) return PrepareOneDnn(ctx);
+    }
+    if constexpr (is_float) {
+      own_.template Make<T>(shape_, ctx.n_threads());
+      ctx.SetWorkspace(own_.workspace_bytes());
+    }
+    return opwright::Status::Ok();
+  }
+
+  struct Bound {
+    Execution execution;
+  };
+  opwright::Status Bind(const opwright::RunContext&, const FcAttrs&, Bound& bound) const {
+    if (product_.primitive()) bound.execution.Bind(product_.primitive());
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Pack(const opwright::RunContext& ctx, uint32_t,
+                        const opwright::InputTensor& weight, void* packed) const {
+    product_.Pack(weight.raw(), packed, ctx.n_threads());
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const FcAttrs&, Bound& bound) const {
+    const T* x = ctx.input(0).data<T>();
+    const T* weight = ctx.input(1).data<T>();
+    const T* bias = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
+    T* out = ctx.output(0).data<T>();
+    if (product_.primitive()) {
+      product_.Run(bound.execution, ctx.n_threads(), ctx.workspace(), x, weight, bias, out);
+    }
+    if constexpr (std::is_floating_point_v<T>) {
+      if (product_.primitive()) {
+        if (activation_ == Activation::kSoftmax) {
+          Finish<T>(activation_, rows_, columns_, nullptr, out, ctx.n_threads());
+        }
+        return opwright::Status::Ok();
+      }
+      if (shape_.Multiplications() == 0) {
+        std::fill(out, out + rows_ * columns_, T(0));  // sums of nothing
+      } else {
+        own_.template Run<T>(x, weight, out, ctx.workspace<char>());
+      }
+      Finish<T>(activation_, rows_, columns_, bias, out, ctx.n_threads());
+    }
+    return opwright::Status::Ok();
+  }
+
+ private:
+  opwright::Status PrepareOneDnn(opwright::PrepareContext& ctx) {
+    if (!std::is_floating_point_v<T>) {
+      if (activation_ == Activation::kSoftmax) {
+        return opwright::Status::Refused("softmax in bfloat16 behind a product");
+      }
+      if (shape_.Multiplications() == 0) {
+        return opwright::Status::Refused("a product without elements in bfloat16");
+      }
+    }
+    ProductRequest request;
+    request.shape = shape_;
+    request.dtype = OneDnnType<T>();
+    request.with_bias = ctx.has_input(2);
+    request.activation = activation_;
+    request.pack_y = ctx.packable(1);
+    request.n_threads = ctx.n_threads();
+    OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));
+    ctx.SetWorkspace(product_.primitive().scratchpad_bytes());
+    if (product_.packed_bytes() == 0) return opwright::Status::Ok();
+    return ctx.Pack(1, product_.packed_bytes());
+  }
+
+  Activation activation_ = Activation::kNone;
+  int64_t rows_ = 0;
+  int64_t columns_ = 0;
+  MatrixShape shape_;
+  OwnProduct own_;
+  Product product_;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(fc, "cpu", opwright_cpu::FcKernel, float, double, opwright::BFloat16);
