@@ -13,6 +13,7 @@ namespace {
 
 // Elements whose extremum is found before any position is looked for.
 constexpr int64_t kBlock = 1024;
+constexpr int64_t kScan = 64;
 constexpr int64_t kStrip = 128;
 
 template <typename T, bool kMax>
@@ -33,10 +34,19 @@ OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
       block = begin;
     }
   }
-  for (int64_t i = block; i < n; ++i) {
-    if ((x[i] == best) | ((x[i] != x[i]) & (best != best))) return i;
+  const auto is_best = [=](int64_t i) OPWRIGHT_CPU_TERM {
+    return (x[i] == best) | ((x[i] != x[i]) & (best != best));
+  };
+  // Whether it is among the next ones is asked for all of them at once.
+  int64_t i = block;
+  for (; i + kScan <= n; i += kScan) {
+    int found = 0;
+#pragma omp simd reduction(| : found)
+    for (int64_t j = i; j < i + kScan; ++j) found |= is_best(j);
+    if (found != 0) break;
   }
-  return block;
+  while (!is_best(i)) ++i;
+  return i;
 }
 
 template <typename T, bool kMax>

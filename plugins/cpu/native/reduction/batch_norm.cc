@@ -88,15 +88,17 @@ OPWRIGHT_CPU_CLONES void Normalize(const T* x, const Lines& lines, int64_t begin
   });
 }
 
-// Calls function(begin, end) for strips of channels, shared by threads.
+// Calls function(begin, end) for strips of channels, shared by threads: of one channel where its
+// runs are long, so that what is read again is in the cache.
 template <typename Function>
 void ForChannelStrips(int32_t n_threads, const Lines& lines, const Function& function) {
   const int64_t each = std::max<int64_t>(lines.outer * lines.inner, 1);
   const int64_t grain = std::max<int64_t>(lines.inner == 1 ? 16 : 1, kElementGrain / each);
   ParallelFor(n_threads, lines.length, grain, lines.inner == 1 ? 16 : 1,
               [&](int64_t begin, int64_t end) {
-                for (; begin < end; begin += kChannelStrip) {
-                  function(begin, std::min(begin + kChannelStrip, end));
+                const int64_t width = lines.inner == 1 ? kChannelStrip : 1;
+                for (; begin < end; begin += width) {
+                  function(begin, std::min(begin + width, end));
                 }
               });
 }

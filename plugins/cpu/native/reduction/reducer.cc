@@ -178,7 +178,9 @@ void Reducer<T, Rule>::RunStage(const Stage& stage, const T* x, T* out, T* parti
       ReduceRows<T, Rule>(x + begin * length, end - begin, length, out + begin);
     });
   } else {
-    ParallelFor(n_threads, lines.count(), std::max<int64_t>(64, kElementGrain / length), 64,
+    // Narrow rows are joined only where a part has all of their columns.
+    const int64_t step = inner <= kNarrow ? inner : 64;
+    ParallelFor(n_threads, lines.count(), std::max<int64_t>(64, kElementGrain / length), step,
                 [&](int64_t begin, int64_t end) {
                   ReduceColumns<T, Rule>(x, length, inner, begin, end, out);
                 });

@@ -1,6 +1,7 @@
 #include "reduction/softmax_lines.h"
 
 #include <opwright/functors.h>
+#include <algorithm>
 #include <limits>
 
 #include "common/clones.h"
@@ -16,8 +17,8 @@ namespace functors = opwright::functors;
 // of being read, written, read and written again.
 constexpr int64_t kLongLine = 65536;
 constexpr int64_t kLineChunk = 8192;
-// Lines up to this length fit a vector or two.
-constexpr int64_t kShortLine = 16;
+// Lines up to this length would leave much of a vector unused.
+constexpr int64_t kShortLine = 32;
 
 template <typename T, bool kLog>
 OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T* out) {
@@ -58,37 +59,56 @@ OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* o
   }
 }
 
-// The same for lines that fit a vector: loops of a fixed length need no remainders.
+// The same for short lines: sixteen of them are turned, so that each is one lane of vectors.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                           T* totals) {
-  for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
-    T shifted[kShortLine];
-    T power[kShortLine];
-    for (int64_t i = 0; i < kShortLine; ++i) {
-      shifted[i] = i < n ? x[i] : -std::numeric_limits<T>::infinity();
+  constexpr int64_t kLanes = 16;
+  T turned[kShortLine * kLanes];
+  for (int64_t first = 0; first < n_rows; first += kLanes) {
+    const int64_t rows = std::min(kLanes, n_rows - first);
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const T* from = x + (first + std::min(lane, rows - 1)) * n;
+      for (int64_t i = 0; i < n; ++i) turned[i * kLanes + lane] = from[i];
     }
-    T maximum = -std::numeric_limits<T>::infinity();
-#pragma omp simd reduction(max : maximum)
-    for (int64_t i = 0; i < kShortLine; ++i) {
-      maximum = shifted[i] > maximum ? shifted[i] : maximum;
+    T maximum[kLanes];
+    T total[kLanes];
+    T factor[kLanes];
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      maximum[lane] = turned[lane];
+      total[lane] = 0;
     }
-    T total = 0;
-#pragma omp simd reduction(+ : total)
-    for (int64_t i = 0; i < kShortLine; ++i) {
-      shifted[i] -= maximum;
-      power[i] = functors::Exp(shifted[i]);
-      total += power[i];
+    for (int64_t i = 1; i < n; ++i) {
+      const T* row = turned + i * kLanes;
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        maximum[lane] = row[lane] > maximum[lane] ? row[lane] : maximum[lane];
+      }
     }
-    if constexpr (kLog) {
-      const T log_total = functors::Log(total);
-      for (int64_t i = 0; i < n; ++i) out[i] = shifted[i] - log_total;
-    } else {
-      const T share = T(1) / total;
-      for (int64_t i = 0; i < n; ++i) out[i] = power[i] * share;
+    for (int64_t i = 0; i < n; ++i) {
+      T* row = turned + i * kLanes;
+#pragma omp simd
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const T shifted = row[lane] - maximum[lane];
+        const T power = functors::Exp(shifted);
+        total[lane] += power;
+        row[lane] = kLog ? shifted : power;
+      }
     }
-    if (maxima != nullptr) maxima[row] = maximum;
-    if (totals != nullptr) totals[row] = total;
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      factor[lane] = kLog ? functors::Log(total[lane]) : T(1) / total[lane];
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      T* row = turned + i * kLanes;
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        row[lane] = kLog ? row[lane] - factor[lane] : row[lane] * factor[lane];
+      }
+    }
+    for (int64_t lane = 0; lane < rows; ++lane) {
+      T* to = out + (first + lane) * n;
+      for (int64_t i = 0; i < n; ++i) to[i] = turned[i * kLanes + lane];
+    }
+    if (maxima != nullptr) std::copy(maximum, maximum + rows, maxima + first);
+    if (totals != nullptr) std::copy(total, total + rows, totals + first);
   }
 }
 

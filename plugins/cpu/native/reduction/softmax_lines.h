@@ -8,8 +8,14 @@
 
 namespace opwright_cpu {
 
-// Columns that are computed side by side.
-constexpr int64_t kLineStrip = 256;
+// Most columns that are computed side by side.
+constexpr int64_t kLineStrip = 2048;
+
+// How many of them: a strip that fits the second cache, else one whose rows fill pages.
+inline int64_t StripWidth(const Lines& lines) {
+  const int64_t fitting = 65536 / std::max<int64_t>(lines.length, 1);
+  return fitting >= 128 ? std::min(fitting, kLineStrip) : kLineStrip;
+}
 
 // Calls function(first, width, offset) for strips of the lines [begin, end): lines `first` and the
 // next ones lie side by side, from element `offset`, and their elements lines.inner apart.
@@ -17,7 +23,7 @@ template <typename Function>
 void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& function) {
   while (begin < end) {
     const int64_t column = begin % lines.inner;
-    const int64_t width = std::min(std::min(lines.inner - column, end - begin), kLineStrip);
+    const int64_t width = std::min(std::min(lines.inner - column, end - begin), StripWidth(lines));
     function(begin, width, begin / lines.inner * lines.length * lines.inner + column);
     begin += width;
   }
