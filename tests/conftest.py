@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import opwright as ow
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,3 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cuda"):
             item.add_marker(skip)
+
+
+@pytest.fixture
+def reference_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[ow.Context]:
+    """Use a Context of opwright-std alone: every operator runs its NumPy kernel."""
+    monkeypatch.setenv("OPWRIGHT_PLUGINS", "std")
+    with ow.context_guard(ow.Context.discover()) as context:
+        yield context

@@ -218,7 +218,7 @@ def test_operators_that_differ_in_the_sign_of_zero_are_told_apart():
     assert np.signbit(minus).all()
 
 
-def test_dead_operators_are_left_out_and_placement_counts():
+def test_dead_operators_are_left_out_and_placement_counts(reference_kernels):
     program, scope = _linear()
     program.global_block().append_op("relu", {"x": "out"}, {"out": "unused"})
     network = ow.Network(program.global_block())

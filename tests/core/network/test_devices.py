@@ -69,7 +69,7 @@ def test_without_a_kernel_the_error_lists_what_there_is(device):
         call(x=X)
 
 
-def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(device):
+def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(reference_kernels, device):
     network, last = _network("add", "negative", "relu", "add")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fallback="cpu")
     np.testing.assert_allclose(call(x=X)[0], X)

@@ -110,7 +110,7 @@ def test_a_persistable_keeps_one_shape_within_a_network():
         ow.Network(ops).run(_scope(a=np.ones((2, 2))))
 
 
-def test_a_failing_kernel_names_operator_values_package_and_what_was_written():
+def test_a_failing_kernel_names_operator_values_package_and_what_was_written(reference_kernels):
     ops = [
         ow.Operator("square", x="a", out="b"),
         ow.Operator("one_hot", x="ids", out="c", depth=3),

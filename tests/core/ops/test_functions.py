@@ -197,7 +197,7 @@ def test_a_pin_takes_effect_on_operators_that_ran_before():
 
     package = Package("spy", "opwright-spy", "1.0")
     context.kernels.add(
-        "relu", device="cpu", dtypes="*", kernel=spy, library="spy", priority=50, package=package
+        "relu", device="cpu", dtypes="*", kernel=spy, library="spy", priority=99, package=package
     )
     x = np.ones(3, np.float32)
     with ow.context_guard(context):
@@ -210,6 +210,6 @@ def test_a_pin_takes_effect_on_operators_that_ran_before():
         assert len(calls) == 2
 
 
-def test_a_failing_kernel_is_named():
+def test_a_failing_kernel_is_named(reference_kernels):
     with pytest.raises(ow.errors.KernelError, match=r"one_hot\[cpu\].*got ValueError"):
         ow.ops.one_hot(np.array([9]), depth=3)
