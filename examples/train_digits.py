@@ -5,6 +5,7 @@
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ def train(folder: Path) -> None:
     print(f"accuracy on {len(test.labels)} held-out images: {accuracy:.3f}")
     if accuracy < WANTED_ACCURACY:
         raise SystemExit(f"train_digits: accuracy must be at least {WANTED_ACCURACY}")
+    print(f"one training step:\n{textwrap.indent(str(model.network.placement()), '  ')}")
     model.save(folder)
     np.save(folder / "predicted.npy", predicted)
     print(f"saved to {folder}")
