@@ -59,18 +59,41 @@ OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* o
   }
 }
 
+constexpr int64_t kLanes = 16;
+
+// turned[i, lane] = x[lane, i]; lanes beyond n_rows repeat the first one.
+template <typename T>
+OPWRIGHT_CPU_INLINE void TurnIn(const T* x, int64_t n_rows, int64_t n, T* turned) {
+  for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 16
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      turned[i * kLanes + lane] = x[(lane < n_rows ? lane * n : 0) + i];
+    }
+  }
+}
+
+template <typename T>
+OPWRIGHT_CPU_INLINE void TurnOut(const T* turned, int64_t n_rows, int64_t n, T* out) {
+  if (n_rows == kLanes) {
+    for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 16
+      for (int64_t lane = 0; lane < kLanes; ++lane) out[lane * n + i] = turned[i * kLanes + lane];
+    }
+    return;
+  }
+  for (int64_t lane = 0; lane < n_rows; ++lane) {
+    for (int64_t i = 0; i < n; ++i) out[lane * n + i] = turned[i * kLanes + lane];
+  }
+}
+
 // The same for short lines: sixteen of them are turned, so that each is one lane of vectors.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                           T* totals) {
-  constexpr int64_t kLanes = 16;
   T turned[kShortLine * kLanes];
   for (int64_t first = 0; first < n_rows; first += kLanes) {
     const int64_t rows = std::min(kLanes, n_rows - first);
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const T* from = x + (first + std::min(lane, rows - 1)) * n;
-      for (int64_t i = 0; i < n; ++i) turned[i * kLanes + lane] = from[i];
-    }
+    TurnIn(x + first * n, rows, n, turned);
     T maximum[kLanes];
     T total[kLanes];
     T factor[kLanes];
@@ -80,6 +103,7 @@ OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n,
     }
     for (int64_t i = 1; i < n; ++i) {
       const T* row = turned + i * kLanes;
+#pragma omp simd
       for (int64_t lane = 0; lane < kLanes; ++lane) {
         maximum[lane] = row[lane] > maximum[lane] ? row[lane] : maximum[lane];
       }
@@ -94,19 +118,18 @@ OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n,
         row[lane] = kLog ? shifted : power;
       }
     }
+#pragma omp simd
     for (int64_t lane = 0; lane < kLanes; ++lane) {
       factor[lane] = kLog ? functors::Log(total[lane]) : T(1) / total[lane];
     }
     for (int64_t i = 0; i < n; ++i) {
       T* row = turned + i * kLanes;
+#pragma omp simd
       for (int64_t lane = 0; lane < kLanes; ++lane) {
         row[lane] = kLog ? row[lane] - factor[lane] : row[lane] * factor[lane];
       }
     }
-    for (int64_t lane = 0; lane < rows; ++lane) {
-      T* to = out + (first + lane) * n;
-      for (int64_t i = 0; i < n; ++i) to[i] = turned[i * kLanes + lane];
-    }
+    TurnOut(turned, rows, n, out + first * n);
     if (maxima != nullptr) std::copy(maximum, maximum + rows, maxima + first);
     if (totals != nullptr) std::copy(total, total + rows, totals + first);
   }

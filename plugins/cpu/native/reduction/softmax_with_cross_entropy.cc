@@ -19,15 +19,20 @@ int64_t PlaceOf(const Lines& lines, int64_t line, int64_t id) {
   return (line / lines.inner * lines.length + id) * lines.inner + line % lines.inner;
 }
 
-// -sum(label * (x - m - ln(s))), 0 * -inf counting as 0.
+template <typename T>
+OPWRIGHT_CPU_CLONES void TakeLogs(T* values, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) values[i] = functors::Log(values[i]);
+}
+
+// -sum(label * (x - m - log_total)), 0 * -inf counting as 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void SoftLosses(const T* x, const T* label, const Lines& lines, int64_t begin,
-                                    int64_t end, const T* maxima, const T* totals, T* out) {
+                                    int64_t end, const T* maxima, const T* log_totals, T* out) {
   for (int64_t line = begin; line < end; ++line) {
     const int64_t stride = lines.inner;
     const T* from = x + PlaceOf(lines, line, 0);
     const T* weights = label + PlaceOf(lines, line, 0);
-    const T maximum = maxima[line], log_total = functors::Log(totals[line]);
+    const T maximum = maxima[line], log_total = log_totals[line];
     const auto term = [=](int64_t i) OPWRIGHT_CPU_TERM {
       const T part = weights[i * stride] * ((from[i * stride] - maximum) - log_total);
       return weights[i * stride] == T(0) ? T(0) : part;
@@ -66,6 +71,7 @@ struct SoftmaxLossKernel {
     T* totals = maxima + lines_.count();
     softmax_.Run(x, ctx.output(1).data<T>(), LineSums<T>{maxima, totals}, totals + lines_.count(),
                  ctx.n_threads());
+    TakeLogs(totals, lines_.count());
     if (attrs.soft_label) {
       const T* label = ctx.input(1).data<T>();
       ParallelFor(ctx.n_threads(), lines_.count(), LineGrain(lines_), 1,
@@ -78,7 +84,7 @@ struct SoftmaxLossKernel {
       const int64_t id = ids[line];
       out[line] = id == attrs.ignore_index
                       ? T(0)
-                      : functors::Log(totals[line]) - (x[PlaceOf(lines_, line, id)] - maxima[line]);
+                      : totals[line] - (x[PlaceOf(lines_, line, id)] - maxima[line]);
     }
     return opwright::Status::Ok();
   }
