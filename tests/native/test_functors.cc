@@ -102,14 +102,14 @@ void CheckAll() {
   using Wide = long double;
   const std::vector<T> sweep = MakeSweep<T>();
   Check("Exp", 1.1, sweep, functors::Exp<T>, [](Wide x) { return std::exp(x); });
-  Check("Expm1", 2, sweep, functors::Expm1<T>, [](Wide x) { return std::expm1(x); });
+  Check("Expm1", 2.2, sweep, functors::Expm1<T>, [](Wide x) { return std::expm1(x); });
   Check("Log", 1.1, sweep, functors::Log<T>, [](Wide x) { return std::log(x); });
   Check("Log1p", 1.1, sweep, functors::Log1p<T>, [](Wide x) { return std::log1p(x); });
   Check("Sqrt", 0.5, sweep, functors::Sqrt<T>, [](Wide x) { return std::sqrt(x); });
   Check("Tanh", 3, sweep, functors::Tanh<T>, [](Wide x) { return std::tanh(x); });
   Check("Sigmoid", 3, sweep, functors::Sigmoid<T>, ExactSigmoid);
-  Check("Erf", 3, sweep, functors::Erf<T>, [](Wide x) { return std::erf(x); });
-  Check("Erfc", 4.5, sweep, functors::Erfc<T>, [](Wide x) { return std::erfc(x); });
+  Check("Erf", 3.5, sweep, functors::Erf<T>, [](Wide x) { return std::erf(x); });
+  Check("Erfc", 5, sweep, functors::Erfc<T>, [](Wide x) { return std::erfc(x); });
 }
 
 }  // namespace

@@ -64,6 +64,10 @@ inline void Barrier() {
 template <typename Function>
 void ParallelFor(int32_t n_threads, int64_t n, int64_t grain, int64_t step,
                  const Function& function) {
+  if (n_threads <= 1 || n < 2 * grain) {  // no divisions where the work is smaller than they
+    if (n > 0) function(int64_t{0}, n);
+    return;
+  }
   const int64_t most = std::max<int64_t>(1, n / std::max<int64_t>(grain, 1));
   const auto count = static_cast<int32_t>(std::min<int64_t>(n_threads, most));
   Parallel(count, [&](int32_t thread, int32_t threads) {

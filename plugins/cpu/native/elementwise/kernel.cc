@@ -53,12 +53,13 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
   n_ = out.numel();
   n_inputs_ = plan.slots.size();
   out_bytes_ = (out.dtype().bits + 7) / 8;
+  out_arg_ = ctx.frame()->slot_begin[ctx.frame()->n_inputs];
   direct_ = true;
   double bytes = static_cast<double>(n_ * out_bytes_);
   for (size_t i = 0; i < n_inputs_; ++i) {
     if (!ctx.has_input(plan.slots[i])) return opwright::Status::Refused("an input is absent");
     const opwright::Meta input = ctx.input(plan.slots[i]);
-    slots_[i] = plan.slots[i];
+    args_[i] = ctx.frame()->slot_begin[plan.slots[i]];
     in_bytes_[i] = (input.dtype().bits + 7) / 8;
     operands_.emplace_back(out.shape(), input.shape(), in_bytes_[i]);
     direct_ = direct_ && operands_.back().direct();

@@ -1,0 +1,193 @@
+// Several element-wise functions in one step. They are applied block by block: what one function
+// hands to the next stays in the first-level cache and is never stored in a tensor.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "common/parallel.h"
+#include "elementwise/kernel.h"
+#include "elementwise/stream.h"
+
+namespace opwright_cpu {
+namespace {
+
+struct ChainAttrs {
+  std::vector<std::string> functions;
+  std::vector<int64_t> operands;
+  std::vector<double> parameters;
+};
+
+struct Chain : opwright::Op<ChainAttrs> {
+  static void Make(opwright::OpMaker<ChainAttrs>& op) {
+    op.AddAttr(&ChainAttrs::functions, "functions", "operator types in order");
+    op.AddAttr(&ChainAttrs::operands, "operands", "what each function reads");
+    op.AddAttr(&ChainAttrs::parameters, "parameters", "two numbers of each function");
+  }
+};
+
+constexpr int64_t kMaxSources = 64;  // inputs and functions together
+
+// One function. Sources are counted over the inputs and then over the registers, which are blocks
+// of results.
+struct Link {
+  Loop loop = nullptr;
+  Parameters parameters;
+  uint32_t n_sources = 0;
+  std::array<uint32_t, 2> sources{};
+  uint32_t target = 0;  // a register; the last function writes the output
+};
+
+class ChainKernel {
+ public:
+  static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {}); }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const ChainAttrs& attrs) {
+    const opwright::Meta out = ctx.output(0);
+    n_ = out.numel();
+    item_bytes_ = out.dtype().bits / 8;
+    double bytes = static_cast<double>(n_ * item_bytes_);
+    for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
+      const opwright::Meta input = ctx.input(0, i);
+      operands_.emplace_back(out.shape(), input.shape(), item_bytes_);
+      buffers_.push_back(operands_.back().direct() ? -1 : n_buffers_++);
+      bytes += static_cast<double>(input.numel() * item_bytes_);
+    }
+    OPWRIGHT_RETURN_IF_ERROR(MakeLinks(attrs, out.dtype()));
+    stream_ = n_ * item_bytes_ >= kStreamBytes;
+    bytes_per_thread_ = n_buffers_ * kBufferBytes + (n_registers_ + 1) * kBlock * item_bytes_;
+    ctx.SetWorkspace(static_cast<uint64_t>(bytes_per_thread_ * std::max(ctx.n_threads(), 1)));
+    ctx.SetEstimate(EstimateNs(n_, bytes, ns_, ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const ChainAttrs&) const {
+    const int32_t most = n_ < 2 * kElementGrain ? 1 : ctx.n_threads();
+    Parallel(most, [&](int32_t thread, int32_t n_threads) {
+      const Part part = n_threads == 1 ? Part{0, n_} : PartOf(n_, kBlock, thread, n_threads);
+      if (part.begin < part.end) {
+        RunPart(ctx, ctx.workspace<char>() + thread * bytes_per_thread_, part);
+      }
+    });
+    return opwright::Status::Ok();
+  }
+
+ private:
+  opwright::Status MakeLinks(const ChainAttrs& attrs, DLDataType dtype);
+  void AssignRegisters(const std::vector<size_t>& last_readers);
+  void RunPart(const opwright::RunContext& ctx, char* workspace, Part part) const;
+
+  int64_t n_inputs() const { return static_cast<int64_t>(operands_.size()); }
+
+  int64_t n_ = 0;
+  int64_t item_bytes_ = 0;
+  std::vector<Operand> operands_;
+  std::vector<int64_t> buffers_;  // of each operand, -1 where it is read where it lies
+  int64_t n_buffers_ = 0;
+  std::vector<Link> links_;
+  int64_t n_registers_ = 0;
+  double ns_ = 0;
+  bool stream_ = false;
+  int64_t bytes_per_thread_ = 0;
+};
+
+opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtype) {
+  const size_t n_links = attrs.functions.size();
+  OPWRIGHT_ENFORCE(n_links > 0 && n_inputs() + static_cast<int64_t>(n_links) <= kMaxSources,
+                   "inputs and functions must be ", kMaxSources, " at most together, got ",
+                   n_inputs(), " and ", n_links);
+  OPWRIGHT_ENFORCE(attrs.parameters.size() == 2 * n_links,
+                   "parameters must be two for each function, got ", attrs.parameters.size());
+  size_t next = 0;
+  for (size_t i = 0; i < n_links; ++i) {
+    const NamedFunction* function = FindFunction(attrs.functions[i]);
+    if (function == nullptr || function->select(dtype) == nullptr) {
+      return opwright::Status::Refused("no function ", attrs.functions[i], " of ",
+                                       opwright::DtypeName(dtype));
+    }
+    Link& link = links_.emplace_back();
+    link.loop = function->select(dtype);
+    link.parameters = {attrs.parameters[2 * i], attrs.parameters[2 * i + 1]};
+    link.n_sources = static_cast<uint32_t>(function->n_inputs);
+    ns_ += (dtype.bits > 32 ? 2 : 1) * (function->ns + 0.1);
+    for (uint32_t k = 0; k < link.n_sources; ++k, ++next) {
+      const int64_t known = n_inputs() + static_cast<int64_t>(i);
+      OPWRIGHT_ENFORCE(
+          next < attrs.operands.size() && attrs.operands[next] >= 0 && attrs.operands[next] < known,
+          "operands must be two or one for each function, and known before it");
+      link.sources[k] = static_cast<uint32_t>(attrs.operands[next]);
+    }
+  }
+  OPWRIGHT_ENFORCE(next == attrs.operands.size(), "operands must be ", next, ", got ",
+                   attrs.operands.size());
+  std::vector<size_t> last_readers(n_links, 0);
+  for (size_t i = 0; i < n_links; ++i) {
+    for (uint32_t k = 0; k < links_[i].n_sources; ++k) {
+      const int64_t result = links_[i].sources[k] - n_inputs();
+      if (result >= 0) last_readers[static_cast<size_t>(result)] = i;
+    }
+  }
+  AssignRegisters(last_readers);
+  return opwright::Status::Ok();
+}
+
+// Few blocks serve many functions: one is free again behind the last function that reads it, which
+// may write on it.
+void ChainKernel::AssignRegisters(const std::vector<size_t>& last_readers) {
+  std::vector<uint32_t> free;
+  std::vector<uint32_t> registers(links_.size());
+  for (size_t i = 0; i < links_.size(); ++i) {
+    for (size_t result = 0; result < i; ++result) {
+      if (last_readers[result] == i) free.push_back(registers[result]);
+    }
+    if (free.empty()) free.push_back(static_cast<uint32_t>(n_registers_++));
+    registers[i] = free.back();
+    free.pop_back();
+    links_[i].target = registers[i];
+    for (uint32_t k = 0; k < links_[i].n_sources; ++k) {
+      const int64_t result = links_[i].sources[k] - n_inputs();
+      if (result < 0) continue;
+      const uint32_t source = registers[static_cast<size_t>(result)];
+      links_[i].sources[k] = static_cast<uint32_t>(n_inputs()) + source;
+    }
+  }
+}
+
+void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part part) const {
+  char* const registers = workspace + n_buffers_ * kBufferBytes;
+  const int64_t block_bytes = kBlock * item_bytes_;
+  char* const streamed = registers + n_registers_ * block_bytes;
+  char* const out = static_cast<char*>(ctx.output(0).raw());
+  std::array<const void*, kMaxSources> sources{};
+  for (int64_t i = 0; i < n_registers_; ++i)
+    sources[static_cast<size_t>(n_inputs() + i)] = registers + i * block_bytes;
+  const auto buffer = [&](size_t i) { return workspace + buffers_[i] * kBufferBytes; };
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (buffers_[i] >= 0)
+      operands_[i].Begin(ctx.input(0, static_cast<uint32_t>(i)).raw(), part.end - part.begin,
+                         buffer(i));
+  }
+  for (int64_t position = part.begin; position < part.end;) {
+    int64_t count = std::min(kBlock, part.end - position);
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const void* data = ctx.input(0, static_cast<uint32_t>(i)).raw();
+      sources[i] = operands_[i].Read(data, position, &count, buffers_[i] < 0 ? nullptr : buffer(i));
+    }
+    char* const to = out + position * item_bytes_;
+    for (const Link& link : links_) {
+      const void* inputs[] = {sources[link.sources[0]], sources[link.sources[1]]};
+      char* target = registers + link.target * block_bytes;
+      if (&link == &links_.back()) target = stream_ ? streamed : to;
+      link.loop(inputs, target, count, link.parameters);
+    }
+    if (stream_) StreamCopy(to, streamed, count * item_bytes_);
+    position += count;
+  }
+  if (stream_) EndStream();
+}
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_DECLARE_OP(elementwise_chain, "cpu.elementwise_chain", opwright_cpu::Chain);
+OPWRIGHT_CPU_REGISTER(elementwise_chain, ChainKernel, OPWRIGHT_CPU_FLOATS);

@@ -1,0 +1,162 @@
+"""Chains of element-wise operators in one step compute what the operators compute one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+PASS = ["fuse_elementwise"]
+UNARY = ["abs", "negative", "sign", "square", "exp", "erf", "relu", "sigmoid", "tanh", "softplus"]
+UNARY += ["silu", "gelu", "elu", "leaky_relu", "scale", "clip"]
+BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
+ATTRS: dict[str, dict[str, Any]] = {
+    "scale": {"scale": -1.5, "bias": 0.25},
+    "clip": {"min": -0.5, "max": 0.75},
+    "elu": {"alpha": 0.7},
+    "gelu": {"approximate": "tanh"},
+}
+FEEDS = {"x": (6, 350), "y": (6, 350), "row": (350,), "column": (6, 1), "scalar": ()}
+
+
+class Made:
+    """A program on feeds of several shapes, built one operator at a time."""
+
+    def __init__(self, dtype: str = "float32", columns: int = 350) -> None:
+        self.block = ow.Program(seed=1).global_block()
+        rng = np.random.default_rng(3)
+        self.feeds: dict[str, np.ndarray] = {}
+        for name, shape in FEEDS.items():
+            sized = tuple(columns if size == 350 else size for size in shape)
+            self.feeds[name] = np.asarray(rng.uniform(-1, 1, sized)).astype(dtype)
+            self.block.create_var(name, sized, dtype, stop_gradient=False)
+
+    def put(self, op: str, *names: str, **attrs: Any) -> str:
+        slots = dict(zip("xy", names, strict=False))
+        made = self.block.append_op(op, slots, attrs={**ATTRS.get(op, {}), **attrs})
+        return made.output("out")[0]
+
+    def run(self, fetch: list[str], passes: list[str]) -> tuple[list[np.ndarray], Counter[str]]:
+        network = ow.Network(self.block)
+        call = network.compile(feed=list(self.feeds), fetch=fetch, passes=passes)
+        return call(**self.feeds), Counter(network.placement().types)
+
+    def assert_same(self, fetch: list[str]) -> Counter[str]:
+        apart, _ = self.run(fetch, [])
+        together, types = self.run(fetch, PASS)
+        for a, b in zip(apart, together, strict=True):
+            np.testing.assert_allclose(a, b, rtol=4 * np.finfo(a.dtype).eps, atol=1e-30)
+        return types
+
+
+CHAIN = "cpu.elementwise_chain"
+
+
+def test_a_chain_becomes_one_step() -> None:
+    made = Made()
+    h = made.put("add", "x", "row")
+    for op in UNARY:
+        h = made.put(op, h)
+    assert made.assert_same([h]) == {CHAIN: 1}
+
+
+def test_a_value_read_twice_inside_stays_inside() -> None:
+    made = Made()
+    h = made.put("multiply", "x", "column")
+    left, right = made.put("sigmoid", h), made.put("tanh", h)
+    out = made.put("subtract", made.put("multiply", left, h), made.put("multiply", right, right))
+    assert made.assert_same([out]) == {CHAIN: 1}
+
+
+def test_what_is_fetched_is_kept() -> None:
+    made = Made()
+    h = made.put("add", "x", "y")
+    middle = made.put("exp", h)
+    out = made.put("negative", made.put("square", middle))
+    assert made.assert_same([out, middle]) == {CHAIN: 2}
+
+
+def test_what_another_operator_reads_is_kept() -> None:
+    made = Made()
+    h = made.put("exp", made.put("add", "x", "y"))
+    out = made.put("square", made.put("negative", h))
+    total = made.put("sum", h)
+    assert made.assert_same([out, total]) == {CHAIN: 2, "sum": 1}
+
+
+def test_smaller_shapes_are_read_and_not_computed_again() -> None:
+    made = Made()
+    small = made.put("exp", made.put("add", "row", "scalar"))
+    out = made.put("relu", made.put("multiply", "x", small))
+    assert made.assert_same([out]) == {CHAIN: 2}
+
+
+def test_a_feed_that_is_overwritten_is_read_before() -> None:
+    made = Made()
+    h = made.put("add", "x", "y")
+    made.block.append_op("negative", {"x": "x"}, {"out": "x"})
+    out = made.put("multiply", h, "x")
+    made.assert_same([out])
+
+
+def test_long_chains_are_cut() -> None:
+    made = Made(columns=8)
+    h = "x"
+    for _ in range(100):
+        h = made.put("sigmoid", made.put("add", h, "row"))
+    types = made.assert_same([h])
+    assert set(types) == {CHAIN}
+    assert types[CHAIN] == -(-200 // 32)
+
+
+def test_dtypes_without_a_loop_are_left_alone() -> None:
+    made = Made("float16")
+    out = made.put("exp", made.put("add", "x", "y"))
+    assert made.assert_same([out]) == {"add": 1, "exp": 1}
+
+
+@pytest.mark.parametrize("columns", [1, 3, 350, 30_000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs_compute_the_same(seed: int, dtype: str, columns: int) -> None:
+    made = Made(dtype, columns)
+    rng = np.random.default_rng(seed)
+    names = list(FEEDS)
+    for _ in range(40):
+        if rng.random() < 0.5:
+            made_now = made.put(str(rng.choice(UNARY)), names[rng.integers(len(names))])
+            made_now = made.put("clip", made_now, min=-2.0, max=2.0)
+        else:
+            pair = [names[i] for i in rng.integers(max(0, len(names) - 8), len(names), 2)]
+            made_now = made.put("tanh", made.put(str(rng.choice(BINARY)), *pair))
+        names.append(made_now)
+    fetched = [names[-1], *(str(name) for name in rng.choice(names[5:], 3))]
+    made.assert_same(list(dict.fromkeys(fetched)))
+
+
+def test_backward_programs_compute_the_same() -> None:
+    made = Made()
+    h = "x"
+    for op in [
+        "square",
+        "abs",
+        "exp",
+        "sigmoid",
+        "tanh",
+        "softplus",
+        "silu",
+        "gelu",
+        "elu",
+        "clip",
+    ]:
+        h = made.put(op, made.put("multiply", h, "row"))
+    block = made.block
+    with ow.program_guard(block.program, ow.Program()):
+        loss = ow.ops.sum(block.var(h))
+        pairs = ow.append_backward([loss], parameters=[block.var("x"), block.var("row")])
+    types = made.assert_same([loss.name, *(gradient.name for _, gradient in pairs)])
+    assert types[CHAIN] > 0
