@@ -71,10 +71,19 @@ struct Share {
   int64_t column_end;
 };
 
+// Rows of one item, all places: nothing but the sums.
+template <typename T, typename Index>
+void AddItems(const RowBlocks& blocks, const T* items, const Index* index, T* out) {
+  for (int64_t i = 0; i < blocks.n; ++i) out[FromFront(index[i], blocks.count)] += items[i];
+}
+
 template <typename T, typename Index>
 void AddBlock(const RowBlocks& blocks, const T* rows, const Index* index, T* out,
               const Share& share) {
   const int64_t row = blocks.row;
+  if (row == 1 && share.place_end - share.place_begin == blocks.count) {
+    return AddItems(blocks, rows, index, out);
+  }
   const int64_t width = share.column_end - share.column_begin;
   for (int64_t i = 0; i < blocks.n; ++i) {
     const int64_t place = FromFront(index[i], blocks.count);

@@ -75,9 +75,14 @@ void StreamCopy(const char* source, char* destination, int64_t n) {
       StreamLines<kChunk>(source + i + kPage, destination + i + kPage);
     }
   }
-  _mm_sfence();  // another thread may read what was written as soon as this returns
 #endif
   std::memcpy(destination + done, source + done, static_cast<size_t>(n - done));
+}
+
+void StreamFence() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
 }
 
 void CopyBytes(const char* source, char* destination, int64_t n, int32_t n_threads) {
@@ -86,6 +91,7 @@ void CopyBytes(const char* source, char* destination, int64_t n, int32_t n_threa
   ParallelFor(n_threads, n, kCopyGrainBytes, kLine, [=](int64_t begin, int64_t end) {
     if (stream) {
       StreamCopy(source + begin, destination + begin, end - begin);
+      StreamFence();
     } else {
       std::memcpy(destination + begin, source + begin, static_cast<size_t>(end - begin));
     }

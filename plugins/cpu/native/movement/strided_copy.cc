@@ -167,7 +167,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
   for (const CopyAxis& axis : axes_) bytes_ *= axis.length;
   if (bytes_ == 0) return;
   Simplify();
-  const bool stream = bytes_ >= kStreamBytes;
+  stream_ = bytes_ >= kStreamBytes;
   if (!axes_.empty()) {
     inner_ = axes_.back();
     axes_.pop_back();
@@ -179,7 +179,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
   if (inner_.destination != item_bytes_) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
   } else if (inner_.source == item_bytes_) {
-    kernel_ = RowKernel(inner_.length * item_bytes_, stream);
+    kernel_ = RowKernel(inner_.length * item_bytes_, stream_);
   } else if (inner_.source == 0) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(FillRows, item_bytes_);
   } else {
@@ -190,13 +190,17 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
       const int64_t lanes = Lanes(item_bytes_);
       if (item_bytes_ <= 8 && axes_[i].length >= lanes && inner_.length >= lanes) {
         is_tiled_ = true;
-        kernel_ = TileKernel(item_bytes_, stream);
       }
     }
   }
   if (!axes_.empty()) {
     outer_ = axes_[chosen];
     axes_.erase(axes_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  }
+  if (is_tiled_) {
+    // Short rows are written from front to back anyway.
+    stream_ = stream_ && inner_.length > kTileItems;
+    kernel_ = TileKernel(item_bytes_, stream_);
   }
   SplitUnits();
 }
@@ -231,7 +235,8 @@ void StridedCopy::Simplify() {
 
 void StridedCopy::SplitUnits() {
   if (is_tiled_) {
-    inner_piece_ = std::min(inner_.length, kTileItems);
+    // Streams go line by line, so that few rows of the source are open at a time.
+    inner_piece_ = std::min(inner_.length, stream_ ? 64 / item_bytes_ : kTileItems);
     outer_piece_ = std::min(outer_.length, 4 * kTileItems);
   } else if (inner_.length * item_bytes_ >= kLongBytes) {
     inner_piece_ = kLongBytes / item_bytes_;
@@ -269,6 +274,7 @@ void StridedCopy::RunPart(const char* source, char* destination, int32_t thread,
         CopyAxis{std::min(outer_piece_, outer_.length - outer), outer_.source, outer_.destination},
         CopyAxis{std::min(inner_piece_, inner_.length - inner), inner_.source, inner_.destination});
   }
+  if (stream_) StreamFence();
 }
 
 void StridedCopy::Run(const char* source, char* destination, int32_t n_threads) const {

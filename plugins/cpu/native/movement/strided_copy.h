@@ -51,6 +51,7 @@ class StridedCopy {
   int64_t n_inner_pieces_ = 0;
   int64_t n_units_ = 0;
   bool is_tiled_ = false;
+  bool stream_ = false;  // past the caches
   Kernel kernel_ = nullptr;
 };
 
