@@ -60,6 +60,16 @@ struct FusedConv2dOp : opwright::Op<Conv2dAttrs> {
   }
 };
 
+struct FoldBatchNormAttrs {
+  double epsilon = 0;
+};
+
+struct FoldBatchNormOp : opwright::Op<FoldBatchNormAttrs> {
+  static void Make(opwright::OpMaker<FoldBatchNormAttrs>& maker) {
+    maker.AddAttr(&FoldBatchNormAttrs::epsilon, "epsilon", "added to the variance");
+  }
+};
+
 struct PoolAttrs {
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;   // none: the kernel
@@ -108,6 +118,7 @@ struct AdaptivePoolOp : opwright::Op<AdaptivePoolAttrs> {
 
 OPWRIGHT_DECLARE_OP(conv2d, "conv2d", opwright_cpu::Conv2dOp);
 OPWRIGHT_DECLARE_OP(conv2d_fused, "cpu.conv2d_fused", opwright_cpu::FusedConv2dOp);
+OPWRIGHT_DECLARE_OP(fold_batch_norm, "cpu.fold_batch_norm", opwright_cpu::FoldBatchNormOp);
 OPWRIGHT_DECLARE_OP(max_pool2d, "max_pool2d", opwright_cpu::MaxPoolOp);
 OPWRIGHT_DECLARE_OP(avg_pool2d, "avg_pool2d", opwright_cpu::AveragePoolOp);
 OPWRIGHT_DECLARE_OP(adaptive_avg_pool2d, "adaptive_avg_pool2d", opwright_cpu::AdaptivePoolOp);

@@ -74,6 +74,7 @@ ROWS: tuple[Row, ...] = (
     Row("onednn", "matmul", (*NUMBER, "bfloat16"), "onednn"),
     Row("onednn", "fc", (*WIDE, "bfloat16"), "onednn"),
     Row("onednn", "conv2d conv2d_grad cpu.conv2d_fused", ("float32", "bfloat16"), "onednn"),
+    Row("onednn", "cpu.fold_batch_norm", ("float32",), "onednn"),
     Row("onednn", "max_pool2d avg_pool2d adaptive_avg_pool2d", WIDE, "onednn"),
     Row("onednn", "max_pool2d_grad avg_pool2d_grad adaptive_avg_pool2d_grad", WIDE, "onednn"),
 )
@@ -81,6 +82,7 @@ ROWS: tuple[Row, ...] = (
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd softmax_cross_entropy"),
     ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
+    ("convolution", "conv2d_fused fold_batch_norm"),
     ("elementwise", "elementwise_chain"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
@@ -91,7 +93,9 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("fuse", "fuse_fc_sgd"),
     ("fuse", "fuse_fc_input_grad"),
     ("fuse", "fuse_optimizers"),
+    ("fuse", "fuse_conv"),
     ("fuse", "fuse_elementwise"),  # last: it takes what the others leave
+    ("layout", "nhwc"),
 )
 """Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""
 

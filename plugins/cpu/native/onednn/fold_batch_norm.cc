@@ -1,0 +1,46 @@
+// The factor and the summand of each channel that batch normalisation without training comes to.
+#include <opwright/functors.h>
+
+#include "common/clones.h"
+#include "onednn/ops.h"
+
+namespace opwright_cpu {
+namespace {
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void Fold(int64_t n, const T* scale, const T* bias, const T* mean,
+                              const T* variance, T epsilon, T* factor, T* shift) {
+  for (int64_t c = 0; c < n; ++c) {
+    const T by = scale[c] / opwright::functors::Sqrt(variance[c] + epsilon);
+    factor[c] = by;
+    shift[c] = bias[c] - mean[c] * by;
+  }
+}
+
+// Slots of the plan-only operator of pass fuse_conv: scale, bias, mean, variance -> factor, shift,
+// and mean and variance, which stay what they are where they lie.
+template <typename T>
+struct FoldBatchNormKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const FoldBatchNormAttrs&) {
+    n_ = ctx.input(0).numel();
+    ctx.SetEstimate(50 + static_cast<uint64_t>(n_) / 2);
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const FoldBatchNormAttrs& attrs) const {
+    Fold<T>(n_, ctx.input(0).data<T>(), ctx.input(1).data<T>(), ctx.input(2).data<T>(),
+            ctx.input(3).data<T>(), static_cast<T>(attrs.epsilon), ctx.output(0).data<T>(),
+            ctx.output(1).data<T>());
+    return opwright::Status::Ok();
+  }
+
+ private:
+  int64_t n_ = 0;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL(fold_batch_norm, "cpu", opwright_cpu::FoldBatchNormKernel, float);

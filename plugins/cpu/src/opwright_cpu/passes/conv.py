@@ -1,0 +1,129 @@
+"""``fuse_conv``: a convolution takes along what is done to each of its elements.
+
+Batch normalisation without training is a product and a sum for each channel; they, a residual and
+an activation are computed while the elements are in registers. The factors are computed anew in
+each run, from at most a few thousand numbers, so that whoever changes the statistics sees the
+effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opwright.rewriting import Graph, LoweredOp, Value
+
+from .slots import input_of, output_of
+
+ACTIVATIONS = ("relu", "sigmoid", "tanh")
+SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
+
+
+@dataclass
+class _Chain:
+    """A convolution and the operators behind it, each the only reader of the one before.
+
+    Attributes
+    ----------
+    ops : list of LoweredOp
+        In order, the convolution first.
+    out : Value
+        What the last one writes.
+    norm : LoweredOp or None
+        A batch normalisation.
+    residual : Value or None
+        What is added.
+    activation : str
+    """
+
+    ops: list[LoweredOp]
+    out: Value
+    norm: LoweredOp | None = None
+    residual: Value | None = None
+    activation: str = ""
+
+
+def fuse_conv(graph: Graph) -> None:
+    """Make ``cpu.conv2d_fused`` of convolutions and what follows them."""
+    if graph.definition("cpu.conv2d_fused") is None:
+        return
+    edit = graph.edit()
+    taken: set[LoweredOp] = set()
+    # From the back: of two convolutions that are added, the later one takes the sum, when the
+    # other one has been computed.
+    for conv in reversed(graph.of_type("conv2d")):
+        out = output_of(conv, "out")
+        if out is None:
+            continue
+        chain = _follow(graph, _Chain([conv], out), taken)
+        if len(chain.ops) > 1:
+            made = _make(graph, chain)
+            if all(graph.has_kernel(op) for op in made) and edit.fuse(chain.ops, made):
+                taken.update(chain.ops)
+    edit.apply()
+
+
+def _follow(graph: Graph, chain: _Chain, taken: set[LoweredOp]) -> _Chain:
+    """Take in one operator after the other, as long as each reads the last one alone."""
+    while not chain.activation:
+        reader = graph.uses().only_reader(chain.out)
+        if reader is None or reader in taken or not _takes(chain, reader):
+            break
+        out = output_of(reader, "out")
+        if out is None or out.meta != chain.out.meta:
+            break
+        if reader.type == "batch_norm":
+            chain.norm = reader
+        elif reader.type == "add":
+            chain.residual = _other(reader, chain.out)
+        else:
+            chain.activation = reader.type
+        chain.ops.append(reader)
+        chain.out = out
+    return chain
+
+
+def _takes(chain: _Chain, reader: LoweredOp) -> bool:
+    """Whether an operator may stand behind the chain so far."""
+    if reader.type == "batch_norm":
+        first = chain.ops[0].attrs["data_format"] == "NCHW" and len(chain.ops) == 1
+        return first and not reader.attrs["training"] and chain.out.meta.dtype == "float32"
+    if reader.type == "add":
+        other = _other(reader, chain.out)
+        return chain.residual is None and other is not None and other.meta == chain.out.meta
+    return reader.type in ACTIVATIONS
+
+
+def _other(add: LoweredOp, one: Value) -> Value | None:
+    """Return the summand that is not ``one``, None for twice the same."""
+    x, y = input_of(add, "x"), input_of(add, "y")
+    if x is y:
+        return None
+    return y if x is one else x
+
+
+def _make(graph: Graph, chain: _Chain) -> list[LoweredOp]:
+    conv, made = chain.ops[0], []
+    inputs = {slot: input_of(conv, slot) for slot in ("x", "weight", "bias")}
+    inputs["residual"] = chain.residual
+    if chain.norm is not None:
+        folded = _fold(graph, chain.norm)
+        made.append(folded)
+        inputs["scale"], inputs["shift"] = output_of(folded, "factor"), output_of(folded, "shift")
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    attrs = {name: conv.attrs[name] for name in SHARED} | {"activation": chain.activation}
+    made.append(graph.make("cpu.conv2d_fused", given, {"out": chain.out}, attrs, like=conv))
+    return made
+
+
+def _fold(graph: Graph, norm: LoweredOp) -> LoweredOp:
+    """Return the operator that makes factors and summands of the statistics."""
+    slots = ("scale", "bias", "mean", "variance")
+    given = {slot: value for slot in slots if (value := input_of(norm, slot)) is not None}
+    meta, name = given["scale"].meta, given["scale"].name
+    written = {slot: graph.value(f"{name}_{slot}", meta) for slot in ("factor", "shift")}
+    for slot in ("mean_out", "variance_out"):
+        value = output_of(norm, slot)
+        if value is not None:
+            written[slot] = value
+    attrs = {"epsilon": norm.attrs["epsilon"]}
+    return graph.make("cpu.fold_batch_norm", given, written, attrs, like=norm)

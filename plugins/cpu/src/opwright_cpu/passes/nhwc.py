@@ -1,0 +1,201 @@
+"""``nhwc``: images lie channels last wherever convolutions compute them.
+
+oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it. Convolutions are
+turned first, each between two transpositions; what stands between them and does not care about the
+order is turned as well; then every transposition that undoes another one is passed by. What is left
+stands at the borders of such a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from opwright.op import Meta
+from opwright.rewriting import Graph, LoweredOp, Value
+
+TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+
+IMAGES: dict[str, frozenset[str]] = {
+    "conv2d": frozenset({"x", "out"}),
+    "conv2d_grad": frozenset({"x", "out_grad", "x_grad"}),
+    "cpu.conv2d_fused": frozenset({"x", "residual", "out"}),
+    "max_pool2d": frozenset({"x", "out", "index"}),
+    "max_pool2d_grad": frozenset({"x", "index", "out_grad", "x_grad"}),
+    "avg_pool2d": frozenset({"x", "out"}),
+    "avg_pool2d_grad": frozenset({"x", "out_grad", "x_grad"}),
+    "adaptive_avg_pool2d": frozenset({"x", "out"}),
+    "adaptive_avg_pool2d_grad": frozenset({"x", "out_grad", "x_grad"}),
+}
+"""Operators with a data_format, and those of their slots that hold images."""
+
+NORMS = {
+    "batch_norm": frozenset({"x", "out"}),
+    "batch_norm_grad": frozenset({"x", "out_grad", "x_grad"}),
+}
+"""Channels last they are those of a matrix with one row for each pixel."""
+
+UNARY = (
+    "abs negative square exp log sqrt reciprocal erf relu sigmoid tanh softplus elu leaky_relu "
+    "silu gelu scale clip"
+)
+OTHERS = "add subtract multiply divide maximum minimum add_n assign cast cpu.elementwise_chain"
+
+ELEMENTWISE = frozenset(
+    [*UNARY.split(), *[f"{name}_grad" for name in UNARY.split()], *OTHERS.split()]
+)
+"""Operators that compute each element of their images from those at the same place."""
+
+
+def nhwc(graph: Graph) -> None:
+    """Turn the convolutions of a graph and what stands between them."""
+    if graph.definition("transpose") is None or not graph.of_type("conv2d", *IMAGES):
+        return
+    if _turn_all(graph):
+        _pass_by(graph)
+
+
+def _turn_all(graph: Graph) -> bool:
+    """Put each operator that is turned between transpositions."""
+    edit = graph.edit()
+    turned: set[Value] = set()  # written channels last, and turned back
+    for op in graph.ops:
+        images = _images_of(op, turned)
+        if not images:
+            continue
+        turn = _Turn(graph, op, images)
+        # A kernel is asked for where another layout is another computation; elementwise it is not.
+        if op.type in IMAGES and not graph.has_kernel(turn.made):
+            continue
+        if edit.fuse([op], [*turn.before, turn.made, *turn.after]):
+            turned.update(_written(op, images))
+    return edit.apply()
+
+
+def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
+    slots = zip(op.definition.proto.outputs, op.outputs, strict=True)
+    return [value for slot, values in slots if slot.name in images for value in values]
+
+
+def _images_of(op: LoweredOp, turned: set[Value]) -> frozenset[str]:
+    """Return the slots of an operator that shall hold images channels last, none to leave it."""
+    near = any(value in turned for value in op.data_reads())
+    if op.type in IMAGES:
+        wanted = near or "conv2d" in op.type
+        return IMAGES[op.type] if wanted and op.attrs["data_format"] == "NCHW" else frozenset()
+    if not near:
+        return frozenset()
+    if op.type in NORMS:
+        return NORMS[op.type] if len(op.inputs[0][0].meta.shape) == 4 else frozenset()
+    return _elementwise_images(op) if op.type in ELEMENTWISE else frozenset()
+
+
+def _elementwise_images(op: LoweredOp) -> frozenset[str]:
+    """Return all slots of an elementwise operator whose arrays are of one shape or one number."""
+    values = [value for values in (*op.inputs, *op.outputs) for value in values]
+    shapes = {value.meta.shape for value in values if prod(value.meta.shape) != 1}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 4 or op.children:
+        return frozenset()
+    slots = (*op.definition.proto.inputs, *op.definition.proto.outputs)
+    return frozenset(slot.name for slot in slots)
+
+
+class _Turn:
+    """One operator as it is channels last, with the transpositions around it.
+
+    Attributes
+    ----------
+    before, after : list of LoweredOp
+        Transpositions of its inputs and of its outputs.
+    made : LoweredOp
+    """
+
+    def __init__(self, graph: Graph, op: LoweredOp, images: frozenset[str]) -> None:
+        self._graph = graph
+        self._op = op
+        self._images = images
+        self._rows = op.type in NORMS
+        self._known: dict[Value, Value] = {}
+        self.before: list[LoweredOp] = []
+        self.after: list[LoweredOp] = []
+        self.made = self._make()
+
+    def _make(self) -> LoweredOp:
+        op, proto = self._op, self._op.definition.proto
+        inputs = {
+            slot.name: [self._read(slot.name, slot.shape_only, value) for value in values]
+            for slot, values in zip(proto.inputs, op.inputs, strict=True)
+            if values
+        }
+        outputs = {
+            slot.name: [self._write(slot.name, value) for value in values]
+            for slot, values in zip(proto.outputs, op.outputs, strict=True)
+            if values
+        }
+        attrs: dict[str, Any] = {k: v for k, v in op.attrs.items() if v is not None}
+        if op.type in IMAGES:
+            attrs["data_format"] = "NHWC"
+        return self._graph.make(op.definition, inputs, outputs, attrs, like=op)
+
+    def _is_image(self, slot: str, value: Value) -> bool:
+        return slot in self._images and prod(value.meta.shape) != 1 and len(value.meta.shape) == 4
+
+    def _read(self, slot: str, shape_only: bool, value: Value) -> Value:
+        if not self._is_image(slot, value):
+            return value
+        meta = _turned(value.meta)
+        if shape_only or _is_same(value.meta.shape):
+            return self._flat(self._graph.view(value, meta))
+        if value not in self._known:
+            out = self._graph.value(value.name, meta)
+            attrs = {"axes": list(TO_NHWC)}
+            slots = ({"x": value}, {"out": out}, attrs)
+            self.before.append(self._graph.make("transpose", *slots, like=self._op))
+            self._known[value] = out
+        return self._flat(self._known[value])
+
+    def _write(self, slot: str, value: Value) -> Value:
+        if not self._is_image(slot, value):
+            return value
+        meta = _turned(value.meta)
+        written = self._graph.value(value.name, _rows(meta) if self._rows else meta)
+        read = self._graph.view(written, meta) if self._rows else written
+        slots = ({"x": read}, {"out": value}, {"axes": list(TO_NCHW)})
+        self.after.append(self._graph.make("transpose", *slots, like=self._op))
+        return written
+
+    def _flat(self, value: Value) -> Value:
+        return self._graph.view(value, _rows(value.meta)) if self._rows else value
+
+
+def _turned(meta: Meta) -> Meta:
+    n, channels, height, width = meta.shape
+    return Meta((n, height, width, channels), meta.dtype)
+
+
+def _rows(meta: Meta) -> Meta:
+    return Meta((prod(meta.shape[:3]), meta.shape[3]), meta.dtype)
+
+
+def _is_same(shape: Sequence[int]) -> bool:
+    """Whether images lie in memory alike in both orders."""
+    return shape[1] == 1 or shape[2] * shape[3] == 1
+
+
+def _pass_by(graph: Graph) -> None:
+    """Let readers of a transposition that undoes another one, or repeats it, read its source."""
+    edit = graph.edit()
+    first: dict[Value, Value] = {}
+    for op in graph.of_type("transpose"):
+        if tuple(op.attrs["axes"]) != TO_NHWC:
+            continue
+        (source,), (out,) = op.inputs[0], op.outputs[0]
+        back = source.op
+        if back is not None and back.type == "transpose" and tuple(back.attrs["axes"]) == TO_NCHW:
+            edit.bypass(op, back.inputs[0][0])
+        elif source in first:
+            edit.bypass(op, first[source])
+        else:
+            first[source] = out
+    edit.apply()

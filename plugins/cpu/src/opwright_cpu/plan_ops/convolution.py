@@ -1,0 +1,90 @@
+"""What convolutions and the batch normalisation behind them are fused into."""
+
+from __future__ import annotations
+
+from opwright.op import InferContext, OpMaker, format_shape, shapes_match
+
+FLOATS = ("float32", "bfloat16")
+FORMATS = ("NCHW", "NHWC")
+ACTIVATIONS = ("", "relu", "sigmoid", "tanh")
+
+
+def _need(ctx: InferContext, slot: str, wanted: tuple[int, ...]) -> None:
+    if not ctx.has_input(slot):
+        return
+    got = ctx.input(slot).shape
+    if not shapes_match(got, wanted):
+        ctx.fail(f"{slot} must have the shape {format_shape(wanted)}, got {format_shape(got)}")
+
+
+def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
+    begin, end = ctx.attr("paddings")[2 * axis : 2 * axis + 2]
+    reach = (kernel - 1) * ctx.attr("dilations")[axis] + 1
+    room: int = size + begin + end - reach
+    return -1 if min(size, kernel) < 0 else room // int(ctx.attr("strides")[axis]) + 1
+
+
+def _fused_shape(ctx: InferContext) -> None:
+    shape, (filters, _, *kernel) = ctx.input("x").shape, ctx.input("weight").shape
+    last = ctx.attr("data_format") == "NHWC"
+    sizes = shape[1:3] if last else shape[2:]
+    windows = [_windows(ctx, axis, sizes[axis], kernel[axis]) for axis in range(2)]
+    for slot in ("bias", "scale", "shift"):
+        _need(ctx, slot, (filters,))
+    out = (shape[0], *windows, filters) if last else (shape[0], filters, *windows)
+    _need(ctx, "residual", out)
+    ctx.set_output("out", out)
+
+
+def _fused_maker() -> OpMaker:
+    maker = OpMaker("cpu.conv2d_fused").add_comment(
+        "conv2d and what follows it, out = activation((conv2d(x, weight) + bias) * scale + shift + "
+        "residual), all but x and weight as far as they are there."
+    )
+    maker.add_input("x", "float images, as conv2d takes them").dtypes(*FLOATS)
+    maker.add_input("weight", "[out_channels, in_channels / groups, kernel height, kernel width]")
+    maker.same_dtype_as("x")
+    for slot, comment in (
+        ("bias", "[out_channels]"),
+        ("scale", "[out_channels], a factor for each channel"),
+        ("shift", "[out_channels], added after it"),
+        ("residual", "shape of out, added last"),
+    ):
+        maker.add_input(slot, comment).same_dtype_as("x").as_optional()
+    maker.add_output("out", "as conv2d gives it").same_dtype_as("x")
+    maker.add_attr("strides", list[int], "distance of two windows").default([1, 1])
+    maker.add_attr("paddings", list[int], "top, bottom, left, right").default([0, 0, 0, 0])
+    maker.add_attr("dilations", list[int], "distance of two taps").default([1, 1])
+    maker.add_attr("groups", int, "parts that the channels are split into").default(1)
+    maker.add_attr("data_format", str, "order of the axes").default("NCHW").one_of(*FORMATS)
+    maker.add_attr("activation", str, "operator behind the sum, none for an empty name")
+    return maker.default("").one_of(*ACTIVATIONS)
+
+
+CONV2D_FUSED = _fused_maker().build(infer_shape=_fused_shape, plan_only=True)
+
+
+def _fold_shape(ctx: InferContext) -> None:
+    channels = ctx.input("scale").shape
+    for slot in ("bias", "mean", "variance"):
+        _need(ctx, slot, channels)
+    for slot in ("factor", "shift", "mean_out", "variance_out"):
+        ctx.set_output(slot, channels)
+
+
+def _fold_maker() -> OpMaker:
+    maker = OpMaker("cpu.fold_batch_norm").add_comment(
+        "batch_norm without training as one product and one sum for each channel: factor = scale / "
+        "sqrt(variance + epsilon), shift = bias - mean * factor; mean and variance stay."
+    )
+    maker.add_input("scale", "float [channels]").dtypes("float32")
+    for slot in ("bias", "mean", "variance"):
+        maker.add_input(slot, "[channels]").same_dtype_as("scale")
+    maker.add_output("factor", "[channels]").same_dtype_as("scale")
+    maker.add_output("shift", "[channels]").same_dtype_as("scale")
+    for slot in ("mean", "variance"):
+        maker.add_output(f"{slot}_out", f"{slot}, as it was").same_dtype_as("scale").aliases(slot)
+    return maker.add_attr("epsilon", float, "added to the variance").default(1e-5)
+
+
+FOLD_BATCH_NORM = _fold_maker().build(infer_shape=_fold_shape, plan_only=True)
