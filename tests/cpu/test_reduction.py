@@ -10,6 +10,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import KernelError
+from opwright.op import GradOp
 
 NATIVE, NUMPY = "native", "numpy"
 
@@ -45,12 +46,9 @@ def run_with_gradients(
         block.create_var(name, array.shape, array.dtype, stop_gradient=stop)
     slots = {name: name for name in inputs}
     appended = block.append_op(op, slots, {}, attrs)
-    proto = ow.current_context().ops.get(op).proto
-    fetch = [block.var(appended.output(slot.name)[0]) for slot in proto.outputs]
     definition = ow.current_context().ops.get(op)
-    if f"{op}_grad" in ow.current_context().ops.types(all=True) or hasattr(
-        definition.gradient, "type"
-    ):
+    fetch = [block.var(appended.output(slot.name)[0]) for slot in definition.proto.outputs]
+    if isinstance(definition.gradient, GradOp):
         out = fetch[0]
         rng = np.random.default_rng(1)
         feeds["weight"] = rng.standard_normal(out.shape).astype(out.dtype)
