@@ -59,6 +59,7 @@ class MapKernel {
 
   void RunParts(int32_t n_threads, const Inputs& inputs, void* out) const;
   void RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end, bool stream) const;
+  void FetchAhead(const Inputs& from, int64_t count) const;
   void RunWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
 
   bool small_ = false;   // one call of the loop does it

@@ -16,6 +16,9 @@ namespace opwright_cpu {
 // this size the next reader finds the output in the last cache and wins more than that.
 constexpr int64_t kStreamBytes = int64_t{16} << 20;
 
+// Elements that are made and stored at a time.
+constexpr int64_t kStreamBlock = 256;
+
 // Copies from a buffer that is in the first-level cache.
 inline void StreamCopy(char* to, const char* from, int64_t bytes) {
 #if defined(__SSE2__)
