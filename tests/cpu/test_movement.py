@@ -119,11 +119,8 @@ def test_padding_is_numpys_in_any_number_of_threads(mode: str, shape: tuple[int,
 
 @pytest.mark.parametrize("value", [300.0, -1.0, float("nan")])
 def test_padding_leaves_what_an_integer_cannot_hold_to_numpy(value: float) -> None:
-    with np.errstate(all="ignore"):
-        wanted = np.zeros(1, "uint8")
-        wanted.fill(value)
-        got = ow.ops.pad(np.zeros(1, "uint8"), paddings=[1, 0], value=value)
-    assert got[0] == wanted[0]
+    with pytest.raises(KernelError, match=r"kernel 'numpy'"):
+        ow.ops.pad(np.zeros(1, "uint8"), paddings=[1, 0], value=value)
 
 
 @pytest.mark.parametrize("row", [1, 2, 3, 8, 64, 200])

@@ -12,7 +12,8 @@ struct EmbeddingKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const EmbeddingAttrs&) {
     const int64_t item = ItemBytes(ctx.input(0).dtype());
-    blocks_ = RowBlocks{1, ctx.input(0).dim(0), ctx.input(1).numel(), ctx.input(0).dim(1) * item};
+    const std::vector<int64_t> shape = ctx.input(0).shape().dims();
+    blocks_ = RowBlocks{1, shape[0], ctx.input(1).numel(), shape[1] * item};
     ctx.SetEstimate(MoveNanoseconds(2 * ctx.output(0).numel() * item, ctx.n_threads()));
     return opwright::Status::Ok();
   }
@@ -37,7 +38,8 @@ struct EmbeddingGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const EmbeddingAttrs&) {
     const int64_t n = ctx.has_input(2) ? ctx.input(1).numel() : 0;
-    blocks_ = RowBlocks{1, ctx.output(0).dim(0), n, ctx.output(0).dim(1)};
+    const std::vector<int64_t> shape = ctx.output(0).shape().dims();
+    blocks_ = RowBlocks{1, shape[0], n, shape[1]};
     const int64_t items = ctx.output(0).numel() + 3 * blocks_.n * blocks_.row;
     ctx.SetEstimate(MoveNanoseconds(items * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();
