@@ -170,3 +170,19 @@ def test_a_gradient_that_is_overwritten_is_used_before() -> None:
     updates.sgd("b", "a_grad", "rate")
     updates.sgd("c", "a_grad", "rate")
     check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+
+
+def test_what_the_last_update_reads_is_updated_before_it() -> None:
+    updates = two()
+    updates.sgd("a", "a_grad", "rate")
+    updates.sgd("c", "c_grad", "rate")
+    updates.sgd("b", "a", "rate")
+    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+
+
+def test_what_the_last_update_writes_is_read_before_it() -> None:
+    updates = two()
+    updates.sgd("a", "b", "rate")
+    updates.sgd("c", "c_grad", "rate")
+    updates.sgd("b", "b_grad", "rate")
+    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
