@@ -1,0 +1,241 @@
+"""Networks of convolutions compute the same with the passes fuse_conv and nhwc and without them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright_nn import layers
+
+PASSES = (["fuse_conv"], ["nhwc"], ["fuse_conv", "nhwc"], None)
+ops = ow.ops
+
+
+class Net:
+    """A network of layers on images x [2, 3, 9, 8], with parameters that are not trivial."""
+
+    def __init__(self, write: Callable[[Any], Any], *, training: bool = False) -> None:
+        self.main, self.startup = ow.Program(), ow.Program()
+        self.scope = ow.Scope()
+        rng = np.random.default_rng(5)
+        self.x = rng.standard_normal((2, 3, 9, 8)).astype("float32")
+        with ow.program_guard(self.main, self.startup):
+            x = layers.data("x", shape=[None, 3, 9, 8], dtype="float32")
+            x.stop_gradient = False
+            out = write(x)
+            self.out = [out] if not isinstance(out, list) else out
+            if training:
+                loss = layers.mean(ops.square(self.out[0]))
+                pairs = ow.append_backward([loss], [*self.main.parameters(), x])
+                self.out = [loss, *(grad for _, grad in pairs)]
+        ow.Network(self.startup.global_block()).run(self.scope)
+        for variable in self.main.global_block().vars.values():
+            if variable.persistable and variable.dtype == "float32":
+                value = rng.uniform(0.5, 1.5, variable.shape) * rng.choice([-1, 1])
+                positive = variable.name.endswith("variance")
+                value = np.abs(value) if positive else value
+                self.scope.var(variable.name).set(value.astype("float32"))
+
+    def run(
+        self, passes: Sequence[str] | None, fetch: Sequence[Any] = ()
+    ) -> tuple[list[np.ndarray], Counter[str]]:
+        network = ow.Network(self.main.global_block())
+        call = network.compile(
+            feed=["x"], fetch=[*self.out, *fetch], scope=self.scope, passes=passes
+        )
+        return call(x=self.x), Counter(network.placement().types)
+
+    def check(self, fetch: Sequence[Any] = ()) -> Counter[str]:
+        """Compare each choice of passes with none, and return the operators of all passes."""
+        plain, _ = self.run([], fetch)
+        types: Counter[str] = Counter()
+        for passes in PASSES:
+            got, types = self.run(passes, fetch)
+            for a, b in zip(got, plain, strict=True):
+                size = float(np.abs(b).max(initial=1.0))
+                np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * size, err_msg=str(passes))
+        return types
+
+
+def parameter(name: str, shape: Sequence[int]) -> Any:
+    block = ow.default_main_program().global_block()
+    return block.create_var(name, shape, "float32", persistable=True, stop_gradient=False)
+
+
+def conv(x: Any, filters: int = 4, kernel: int = 3, **kwargs: Any) -> Any:
+    return layers.conv2d(x, filters, kernel, paddings=kernel // 2, **kwargs)
+
+
+def norm(x: Any, training: bool = False, **kwargs: Any) -> Any:
+    return layers.batch_norm(x, training=training, **kwargs)
+
+
+def residual_net(x: Any) -> Any:
+    h = layers.max_pool2d(norm(conv(x, 8, bias=False), activation="relu"), 3, strides=2, paddings=1)
+    short = norm(conv(h, 8, 1, bias=False))
+    inner = norm(conv(norm(conv(h, 8, bias=False), activation="relu"), 8, bias=False))
+    h = layers.relu(ops.add(inner, short))
+    return layers.fc(layers.flatten(layers.adaptive_avg_pool2d(h, output_size=1)), size=5)
+
+
+def test_a_residual_network_becomes_fused_convolutions_between_two_transpositions():
+    types = Net(residual_net).check()
+    assert types["cpu.conv2d_fused"] == 4
+    assert types["cpu.fold_batch_norm"] == 4
+    assert types["transpose"] <= 2
+    assert not types.keys() & {"conv2d", "batch_norm", "add", "relu"}
+
+
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_bias_and_activation_are_taken_along(activation, bias):
+    types = Net(lambda x: conv(x, bias=bias, activation=activation)).check()
+    assert types["cpu.conv2d_fused"] == 1
+    assert activation not in types
+
+
+def test_a_bias_is_added_before_the_normalisation():
+    assert Net(lambda x: norm(conv(x, bias=True))).check()["cpu.conv2d_fused"] == 1
+
+
+def test_what_is_fetched_in_between_is_not_lost():
+    def write(x):
+        h = conv(x)
+        return [layers.relu(norm(h)), h]
+
+    types = Net(write).check()
+    assert types["conv2d"] == 1
+    assert types["cpu.fold_batch_norm"] == 0
+
+
+def test_a_convolution_with_two_readers_stays():
+    def write(x):
+        h = conv(x)
+        return ops.add(layers.relu(h), ops.tanh(h))
+
+    assert Net(write).check()["conv2d"] == 1
+
+
+def test_the_sum_of_a_convolution_with_itself_is_right():
+    def write(x):
+        h = conv(x)
+        return ops.add(h, h)
+
+    Net(write).check()
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (4, 1, 1), (2, 1, 9, 8), (1,), (8,)])
+def test_a_residual_that_broadcasts_is_left_to_the_addition(shape):
+    def write(x):
+        other = parameter("other", shape)
+        return layers.relu(ops.add(conv(x), other))
+
+    types = Net(write).check()
+    assert types["cpu.conv2d_fused"] == 0
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_later_of_two_convolutions_takes_their_sum(turned):
+    def write(x):
+        a, b = conv(x), conv(x, kernel=1)
+        return layers.relu(ops.add(b, a) if turned else ops.add(a, b))
+
+    types = Net(write).check()
+    assert types["cpu.conv2d_fused"] == 1
+    assert types["conv2d"] == 1
+
+
+def test_groups_strides_and_uneven_paddings_are_kept():
+    def write(x):
+        weight = parameter("weight", (6, 1, 3, 2))
+        h = ops.conv2d(x, weight, strides=[2, 1], paddings=[0, 2, 1, 0], dilations=[1, 2], groups=3)
+        return layers.relu(h)
+
+    assert Net(write).check()["cpu.conv2d_fused"] == 1
+
+
+def test_images_that_are_channels_last_already_are_left_alone():
+    def write(x):
+        weight = parameter("weight", (4, 8, 3, 3))
+        return layers.relu(ops.conv2d(x, weight, data_format="NHWC"))
+
+    types = Net(write).check()
+    assert types["cpu.conv2d_fused"] == 1
+    assert types["transpose"] == 0
+
+
+def test_a_change_of_the_statistics_shows_in_the_next_run():
+    net = Net(lambda x: norm(conv(x, bias=False), name="bn"))
+    network = ow.Network(net.main.global_block())
+    calls = [
+        network.compile(feed=["x"], fetch=net.out, scope=net.scope, passes=passes)
+        for passes in (None, [])
+    ]
+    before = calls[0](x=net.x)[0]
+    net.scope.var("bn_variance").set(np.full(4, 9.0, np.float32))
+    after, plain = (call(x=net.x)[0] for call in calls)
+    np.testing.assert_allclose(after, plain, rtol=2e-5, atol=1e-4)
+    assert not np.allclose(before, after)
+
+
+def test_normalisation_in_training_is_turned_as_rows_of_pixels():
+    def write(x):
+        h = norm(conv(x, bias=False), training=True)
+        return layers.avg_pool2d(layers.relu(h), 2)
+
+    types = Net(write).check()
+    assert types["batch_norm"] == 1
+    assert types["transpose"] == 2
+
+
+def test_element_wise_operators_between_convolutions_are_turned():
+    def write(x):
+        h = ops.elu(conv(x), alpha=0.5)
+        return conv(ops.multiply(h, ops.silu(conv(h))))
+
+    types = Net(write).check()
+    assert types["transpose"] == 2
+
+
+@pytest.mark.parametrize("pool", [layers.max_pool2d, layers.avg_pool2d])
+@pytest.mark.parametrize("training", [False, True])
+def test_gradients_are_the_same(pool, training):
+    def write(x):
+        h = pool(norm(conv(x), training=training, activation="relu"), 2)
+        h = layers.adaptive_avg_pool2d(conv(h, 6, activation="tanh"), output_size=[3, 2])
+        return layers.fc(layers.flatten(h), size=3)
+
+    types = Net(write, training=True).check()
+    assert types["conv2d_grad"] == 2
+    assert types["transpose"] <= 6
+
+
+def test_a_training_step_is_the_same():
+    def run(passes):
+        with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+            x = layers.data("x", shape=[None, 1, 12, 12], dtype="float32")
+            label = layers.data("label", shape=[None, 1], dtype="int64")
+            h = layers.max_pool2d(layers.conv2d(x, 5, 5), 2)
+            h = layers.fc(layers.flatten(h), size=9, activation="relu")
+            rows = layers.softmax_with_cross_entropy(layers.fc(h, size=4), label)
+            loss = layers.mean(rows)
+            nn.optimizer.SGD(0.1).minimize(loss)
+        scope = ow.Scope()
+        ow.Network(startup.global_block()).run(scope)
+        step = ow.Network(main.global_block()).compile(
+            feed=["x", "label"], fetch=[loss], scope=scope, passes=passes
+        )
+        rng = np.random.default_rng(1)
+        feeds = {
+            "x": rng.standard_normal((6, 1, 12, 12)).astype("float32"),
+            "label": rng.integers(0, 4, (6, 1)),
+        }
+        return [float(step(**feeds)[0]) for _ in range(4)]
+
+    np.testing.assert_allclose(run(None), run([]), rtol=2e-5)

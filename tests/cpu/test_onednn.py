@@ -1,0 +1,136 @@
+"""The kernels of the room onednn where the case table does not reach: long, in threads, forked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import opwright as ow
+
+rng = np.random.default_rng(11)
+
+
+def call(op: str, inputs: Mapping[str, np.ndarray], attrs: Mapping[str, Any], library: str) -> Any:
+    """Return the first output of an operator, by the kernel of a library."""
+    context = ow.current_context().with_pins({op: library})
+    block = ow.Program().global_block()
+    for name, array in inputs.items():
+        block.create_var(name, array.shape, array.dtype.name)
+    made = block.append_op(op, {name: name for name in inputs}, attrs=dict(attrs))
+    with ow.context_guard(context):
+        return ow.Network(block).compile(feed=list(inputs), fetch=[made.output("out")[0]])(
+            **inputs
+        )[0]
+
+
+@pytest.fixture(params=[1, 2])
+def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = ow.get_num_threads()
+    ow.set_num_threads(request.param)
+    yield request.param
+    ow.set_num_threads(before)
+
+
+def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(0, 100, shape).astype(dtype)
+    return np.asarray(rng.standard_normal(shape)).astype(dtype)
+
+
+PRODUCTS = [
+    ((3, 130), (130, 70), {}),
+    ((131, 129), (129, 67), {}),
+    ((300, 257), (257, 530), {}),
+    ((129, 131), (67, 129), {"transpose_x": True, "transpose_y": True}),
+    ((1, 500), (500, 333), {}),
+    ((1, 500), (333, 500), {"transpose_y": True}),
+    ((500,), (500, 333), {}),
+    ((333, 500), (500,), {}),
+    ((500, 333), (500,), {"transpose_x": True}),
+    ((6, 33, 40), (6, 40, 50), {}),
+    ((6, 1, 33, 40), (5, 40, 50), {}),
+    ((5, 1, 40), (3, 1, 40, 50), {}),
+]
+
+
+@pytest.mark.parametrize(("x", "y", "attrs"), PRODUCTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
+def test_products_of_every_shape_are_numpys(x, y, attrs, dtype, n_threads):
+    inputs = {"x": numbers(*x, dtype=dtype), "y": numbers(*y, dtype=dtype)}
+    got, wanted = (call("matmul", inputs, attrs, library) for library in ("onednn", "numpy"))
+    if np.dtype(dtype).kind != "f":
+        np.testing.assert_array_equal(got, wanted)
+        return
+    tolerance = 40 * np.finfo(dtype).eps
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * 30)
+
+
+IMAGES = {"NCHW": (4, 6, 40, 37), "NHWC": (4, 40, 37, 6)}
+POOLS = {
+    "max_pool2d": {"kernel": [3, 2], "strides": [2, 3], "paddings": [1, 2, 0, 1]},
+    "avg_pool2d": {"kernel": [3, 2], "paddings": [1, 2, 0, 1], "ceil_mode": True},
+    "adaptive_avg_pool2d": {"output_size": [7, 11]},
+}
+
+
+@pytest.mark.parametrize("data_format", IMAGES)
+@pytest.mark.parametrize("op", POOLS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pools_of_large_images_are_numpys(op, data_format, dtype, n_threads):
+    inputs = {"x": numbers(*IMAGES[data_format], dtype=dtype)}
+    attrs = {**POOLS[op], "data_format": data_format}
+    got, wanted = (call(op, inputs, attrs, library) for library in ("onednn", "numpy"))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("data_format", IMAGES)
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_convolutions_of_large_images_are_numpys(data_format, groups, n_threads):
+    inputs = {
+        "x": numbers(*IMAGES[data_format]),
+        "weight": numbers(12, 6 // groups, 5, 3),
+        "bias": numbers(12),
+    }
+    attrs = {"data_format": data_format, "groups": groups, "paddings": [2, 1, 0, 1]}
+    got, wanted = (call("conv2d", inputs, attrs, library) for library in ("onednn", "numpy"))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def widen(array: np.ndarray) -> np.ndarray:
+    return array.astype("float32")
+
+
+@pytest.mark.parametrize("op", ["matmul", "fc", "conv2d"])
+def test_bfloat16_is_computed_to_its_precision(op):
+    shapes = {
+        "matmul": {"x": (20, 30), "y": (30, 10)},
+        "fc": {"x": (20, 30), "weight": (30, 10), "bias": (10,)},
+        "conv2d": {"x": (2, 3, 9, 8), "weight": (5, 3, 3, 3)},
+    }[op]
+    inputs = {name: numbers(*shape).astype(ml_dtypes.bfloat16) for name, shape in shapes.items()}
+    got = widen(call(op, inputs, {}, "onednn"))
+    wide = {name: widen(array) for name, array in inputs.items()}
+    wanted = call(op, wide, {}, "onednn")
+    np.testing.assert_allclose(got, wanted, rtol=2**-7, atol=2**-6)
+
+
+def test_a_forked_child_computes_in_one_thread():
+    before = ow.get_num_threads()
+    ow.set_num_threads(2)
+    inputs = {"x": numbers(2, 16, 40, 40), "weight": numbers(16, 16, 3, 3)}
+    wanted = call("conv2d", inputs, {}, "onednn")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            again = call("conv2d", inputs, {}, "onednn")
+            code = 0 if np.allclose(again, wanted, rtol=1e-4, atol=1e-4) else 2
+        finally:
+            os._exit(code)
+    ow.set_num_threads(before)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
