@@ -7,6 +7,7 @@
 int main(int argc, char** argv) {
   check::Tests tests;
   AddForkTests(&tests);
+  AddMemoryTests(&tests);
   AddPlanTests(&tests);
   AddThreadTests(&tests);
   int n_run = 0;

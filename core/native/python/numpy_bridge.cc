@@ -1,10 +1,12 @@
 #define OPWRIGHT_IMPORTS_NUMPY
 #include "python/numpy_bridge.h"
 
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "python/errors.h"
+#include "runtime/host_memory.h"
 #include "runtime/status.h"
 
 namespace opwright {
@@ -13,7 +15,6 @@ namespace {
 
 // From this size on results lie on whole cache lines; NumPy's own buffers rarely do.
 constexpr uint64_t kAlignedResultBytes = 16 * 1024;
-constexpr uint64_t kAlignment = 64;
 
 alignas(64) char nowhere[64];
 
@@ -53,19 +54,25 @@ void FreeStorageOwner(PyObject* capsule) {
   delete static_cast<std::shared_ptr<Storage>*>(PyCapsule_GetPointer(capsule, nullptr));
 }
 
-void FreeAligned(PyObject* capsule) { std::free(PyCapsule_GetPointer(capsule, nullptr)); }
+void FreeAligned(PyObject* capsule) { FreeHost(PyCapsule_GetPointer(capsule, nullptr)); }
 
 // The array and its own aligned block, which a capsule frees.
 PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* shape,
                           uint64_t bytes) noexcept {
-  void* block = nullptr;
-  if (posix_memalign(&block, kAlignment, bytes) != 0) {
+  void* block = AllocateHost(bytes);
+  if (block == nullptr) {
     Py_DECREF(descr);
-    return PyErr_NoMemory();
+    char text[128];
+    std::snprintf(text, sizeof(text),
+                  "a result: device cpu could not give the memory, got a need of %llu bytes; make "
+                  "it smaller or free arrays",
+                  static_cast<unsigned long long>(bytes));
+    RaiseKind(ErrorKind::kOutOfMemory, text);
+    return nullptr;
   }
   PyObject* capsule = PyCapsule_New(block, nullptr, FreeAligned);
   if (capsule == nullptr) {
-    std::free(block);
+    FreeHost(block);
     Py_DECREF(descr);
     return nullptr;
   }

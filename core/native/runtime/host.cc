@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/host_memory.h"
 #include "runtime/infer.h"
 #include "runtime/instance.h"
 
@@ -39,14 +40,9 @@ int32_t Resize(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* s
   }
 }
 
-void* Allocate(uint64_t bytes, uint64_t alignment) {
-  void* pointer = nullptr;
-  if (bytes > static_cast<uint64_t>(INT64_MAX) - alignment) return nullptr;
-  const size_t least = alignment < sizeof(void*) ? sizeof(void*) : alignment;
-  return posix_memalign(&pointer, least, bytes == 0 ? 1 : bytes) == 0 ? pointer : nullptr;
-}
+void* Allocate(uint64_t bytes, uint64_t alignment) { return AllocateHost(bytes, alignment); }
 
-void Deallocate(void* pointer) { std::free(pointer); }
+void Deallocate(void* pointer) { FreeHost(pointer); }
 
 bool KeepError(const char* message) {
   if (kept_errors == nullptr) return false;

@@ -1,14 +1,12 @@
 // The host as a device: the same table that a plugin's device fills in.
-#include <cstdlib>
 #include <cstring>
 
 #include "runtime/device.h"
+#include "runtime/host_memory.h"
 
 namespace opwright {
 
 namespace {
-
-constexpr uint64_t kAlignment = 64;
 
 int32_t Count(const ow_device*, int32_t* n, const ow_error*) {
   *n = 1;
@@ -23,13 +21,11 @@ int32_t Open(const ow_device*, int32_t, void** state, const ow_error*) {
 void Close(void*) {}
 
 int32_t Allocate(void*, uint64_t bytes, void** handle, const ow_error*) {
-  *handle = nullptr;
-  // A request near 2^64 would wrap inside the allocator's own rounding.
-  if (bytes > static_cast<uint64_t>(INT64_MAX) - kAlignment) return OW_OUT_OF_MEMORY;
-  return posix_memalign(handle, kAlignment, bytes) == 0 ? OW_OK : OW_OUT_OF_MEMORY;
+  *handle = AllocateHost(bytes);
+  return *handle != nullptr ? OW_OK : OW_OUT_OF_MEMORY;
 }
 
-void Free(void*, void* handle) { std::free(handle); }
+void Free(void*, void* handle) { FreeHost(handle); }
 
 int32_t Copy(void*, void*, void* destination, int32_t, const void* source, int32_t, uint64_t bytes,
              const ow_error*) {
@@ -45,7 +41,7 @@ ow_device HostTable() {
   table.name = "cpu";
   table.dlpack_code = kDLCPU;
   table.flags = OW_DEVICE_ADDRESSABLE | OW_DEVICE_HOST_MEMORY;
-  table.alignment = kAlignment;
+  table.alignment = kHostAlignment;
   table.count = Count;
   table.open = Open;
   table.close = Close;
