@@ -138,7 +138,7 @@ def test_a_fetched_gradient_is_computed_and_the_same():
     assert_same(step, 7, [*grads, step.prob])
     types = step.run(None, 7, grads, steps=1)[2]
     assert types["cpu.fc_sgd"] == 0
-    assert types["sgd"] == len(grads)
+    assert types["cpu.multi_sgd"] == 1
 
 
 def test_probabilities_that_are_fetched_come_out_of_the_fused_loss():
