@@ -267,7 +267,9 @@ def _discover(paths: Sequence[str] | None) -> Discovery:
 
 
 _discovering: ContextVar[bool] = ContextVar("opwright_discovering", default=False)
-_guarded: ContextVar[Context | None] = ContextVar("opwright_context", default=None)
+guarded_context: ContextVar[Context | None] = ContextVar("opwright_context", default=None)
+"""The Context of the innermost `context_guard` of this thread or task, None outside of all."""
+
 _default: Context | None = None
 _default_lock = threading.Lock()
 
@@ -277,7 +279,7 @@ def current_context() -> Context:
 
     The default Context is made on first need, by discovery.
     """
-    return _guarded.get() or _default or _make_default()
+    return guarded_context.get() or _default or _make_default()
 
 
 def _make_default() -> Context:
@@ -295,8 +297,8 @@ def _make_default() -> Context:
 @contextlib.contextmanager
 def context_guard(context: Context) -> Iterator[Context]:
     """Make `context` the current one in this thread or task, for the length of a block."""
-    token = _guarded.set(context)
+    token = guarded_context.set(context)
     try:
         yield context
     finally:
-        _guarded.reset(token)
+        guarded_context.reset(token)

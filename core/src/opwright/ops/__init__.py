@@ -7,18 +7,10 @@ computes at once where it is an array. A third party's operators are in a namesp
 
 from __future__ import annotations
 
-from typing import Any
+import sys
 
-from opwright.ops.namespace import Namespace
+from opwright import _runtime
+from opwright.ops.namespace import Finder
 
-_ROOT = Namespace("")
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_ROOT, name)
-
-
-def __dir__() -> list[str]:
-    return dir(_ROOT)
+sys.modules[__name__].__class__ = _runtime.Namespace
+Finder("", globals())

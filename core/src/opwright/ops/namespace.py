@@ -1,37 +1,53 @@
-"""The operators that share a prefix, as attributes of one object."""
+"""The operators that share a prefix, as attributes of a module.
+
+The runtime's `Namespace` looks into the module's ``__table__`` before it does anything else: the
+variable that holds the guarded Context, the Context for which the names were found (None: the
+default one), and what was found. So a name that is known costs a look-up, and still means what the
+Context of this thread or task says. All other names come to `Finder.find`.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, Final, NamedTuple
 
-from opwright.context import Context, current_context
+from opwright import _runtime
+from opwright.context import Context, current_context, guarded_context
+
+MAX_TABLES: Final = 4
+"""Contexts whose functions are kept: threads with guards of their own shall not take turns."""
 
 
-class Namespace:
-    """Operators whose types begin with ``prefix``; ``opwright.ops`` itself has the prefix "".
+class _Kept(NamedTuple):
+    """What was found for one Context, as it was discovered then."""
 
-    Its own names begin with an underscore: every other one may be an operator's.
-    """
+    table: tuple[Any, Context | None, dict[str, Any]]
+    context: Context
+    records: tuple[Any, ...]
 
-    def __init__(self, prefix: str) -> None:
+
+class Finder:
+    """Finds the attributes of one namespace: operators whose types begin with ``prefix``."""
+
+    def __init__(self, prefix: str, names: dict[str, Any]) -> None:
         self._prefix = prefix
-        self._context: Context | None = None
-        self._records: object = None
-        self._found: dict[str, Any] = {}
+        self._names = names
+        self._kept: dict[Context | None, _Kept] = {}
+        self._lock = threading.RLock()  # the collector may run code that looks a name up
+        names["__getattr__"] = self.find
+        names["__dir__"] = self.list
 
-    def __repr__(self) -> str:
-        return f"<opwright.ops.{self._prefix.rstrip('.')}: {', '.join(self._names())}>"
+    def clear(self) -> None:
+        """Forget the functions of operators that were discovered anew; pins change none."""
+        with self._lock:
+            for key, kept in list(self._kept.items()):
+                if kept.records is not kept.context.records:
+                    del self._kept[key]
+                    self._names.pop("__table__", None)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self._get(name)
-
-    def __dir__(self) -> list[str]:
-        return self._names()
-
-    def _get(self, name: str) -> Callable[..., Any] | Namespace:
+    def find(self, name: str) -> Callable[..., Any] | ModuleType:
         """Return the function of an operator, or the namespace of a plugin.
 
         Raises
@@ -39,22 +55,36 @@ class Namespace:
         AttributeError
             Where there is neither; it is an `OperatorNotFoundError` too, and names the nearest.
         """
+        if name.startswith("__"):
+            raise AttributeError(f"module {self._names['__name__']!r} has no attribute {name!r}")
         context = current_context()
-        if context is not self._context or context.records is not self._records:
-            # Functions bind the operators of one context, as they were found last.
-            self._context, self._records, self._found = context, context.records, {}
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = self._make(name, context)
-        return found
+        found = self._choose(context)
+        value = found.get(name)
+        if value is None:
+            value = found[name] = self._make(name, context)
+        return value
 
-    def _names(self) -> list[str]:
+    def list(self) -> list[str]:
         """The operators and namespaces here, sorted."""
         types = current_context().ops.types()
         inner = {t[len(self._prefix) :] for t in types if t.startswith(self._prefix)}
         return sorted({name.partition(".")[0] for name in inner})
 
-    def _make(self, name: str, context: Context) -> Callable[..., Any] | Namespace:
+    def _choose(self, context: Context) -> dict[str, Any]:
+        """Have the runtime look into what was found for the current Context; return that."""
+        key = guarded_context.get()
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is None:
+                context.watch(self)
+                kept = _Kept((guarded_context, key, {}), context, context.records)
+                if len(self._kept) >= MAX_TABLES:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = kept
+            self._names["__table__"] = kept.table
+            return kept.table[2]
+
+    def _make(self, name: str, context: Context) -> Callable[..., Any] | ModuleType:
         from opwright.ops.function import make_function
 
         op_type = self._prefix + name
@@ -64,8 +94,15 @@ class Namespace:
         if definition is not None:
             return make_function(definition, context)
         if any(t.startswith(op_type + ".") for t in context.ops.types()):
-            return Namespace(op_type + ".")
+            return make_namespace(op_type + ".")
         raise _not_found(op_type, context)
+
+
+def make_namespace(prefix: str) -> ModuleType:
+    """Return the module with the operators whose types begin with ``prefix``."""
+    module = _runtime.Namespace("opwright.ops." + prefix.rstrip("."))
+    Finder(prefix, module.__dict__)
+    return module
 
 
 def _plan_only(op_type: str) -> AttributeError:

@@ -1,0 +1,188 @@
+"""Names in ``opwright.ops``: what they mean in which Context, thread and task."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import importlib
+import threading
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.context import Context, context_guard
+from opwright.errors import OperatorNotFoundError
+from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.ops import namespace
+from opwright.registry import Package
+
+STD = Package("std", "opwright-std", "1.0")
+ACME = Package("acme", "opwright-acme", "1.0")
+X = np.zeros(2, np.float32)
+
+
+def context_of(value):
+    """A Context whose operators ``probe`` and ``acme.probe`` write a value."""
+    context = Context()
+
+    def fill(x, out):
+        out.fill(value)
+
+    for type, package in [("probe", STD), ("acme.probe", ACME)]:
+        maker = OpMaker(type).add_comment("A probe.").add_input("x", "any shape")
+        maker.add_output("out", "as x").same_dtype_as("x")
+        definition = maker.build(same_shape_as("x"), no_gradient("a constant"))
+        context.ops.add(type, definition, package)
+        context.kernels.add(
+            type, device="cpu", dtypes="*", kernel=fill, library="toy", package=package
+        )
+    return context
+
+
+def test_a_name_means_what_the_guarded_context_says():
+    with context_guard(context_of(1)):
+        assert ow.ops.probe(X)[0] == 1
+        outer = ow.ops.probe
+        with context_guard(context_of(2)):
+            assert ow.ops.probe(X)[0] == 2
+            assert outer(X)[0] == 1
+        assert ow.ops.probe is outer
+        assert ow.ops.acme.probe(X)[0] == 1
+        with pytest.raises(OperatorNotFoundError, match="softmax"):
+            _ = ow.ops.softmax
+    assert not hasattr(ow.ops, "probe")
+    assert ow.ops.softmax(X)[0] == 0.5
+
+
+def test_a_namespace_taken_out_follows_the_guard_as_well():
+    with context_guard(context_of(1)):
+        acme = ow.ops.acme
+        assert acme.probe(X)[0] == 1
+    with context_guard(context_of(2)):
+        assert acme.probe(X)[0] == 2
+    with pytest.raises(OperatorNotFoundError, match="acme.probe"):
+        _ = acme.probe
+
+
+def test_threads_with_guards_of_their_own_see_their_own():
+    contexts = [context_of(value) for value in range(namespace.MAX_TABLES + 2)]
+    wrong, barrier = [], threading.Barrier(len(contexts) + 1)
+
+    def look(value):
+        with context_guard(contexts[value]):
+            barrier.wait()
+            for _ in range(200):
+                found = ow.ops.probe(X)[0], ow.ops.acme.probe(X)[0]
+                if found != (value, value):
+                    wrong.append((value, found))
+
+    def look_outside():
+        barrier.wait()
+        for _ in range(2000):
+            if hasattr(ow.ops, "probe") or ow.ops.softmax(X)[0] != 0.5:
+                wrong.append("outside")
+
+    threads = [threading.Thread(target=look, args=[value]) for value in range(len(contexts))]
+    threads.append(threading.Thread(target=look_outside))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_task_keeps_the_guard_that_it_was_made_under():
+    async def probe():
+        await asyncio.sleep(0)
+        return ow.ops.probe(X)[0]
+
+    async def main():
+        with context_guard(context_of(1)):
+            task = asyncio.create_task(probe())
+        with context_guard(context_of(2)):
+            return await task, ow.ops.probe(X)[0]
+
+    assert asyncio.run(main()) == (1, 2)
+    with context_guard(context_of(3)):
+        copied = contextvars.copy_context()
+    assert not hasattr(ow.ops, "probe")
+    assert copied.run(lambda: ow.ops.probe(X)[0]) == 3
+
+
+def test_a_known_name_is_found_without_python(monkeypatch):
+    with context_guard(context_of(1)):
+        first = ow.ops.probe
+        found = []
+        monkeypatch.setitem(ow.ops.__dict__, "__getattr__", found.append)
+        assert ow.ops.probe is first
+        assert not found
+        with context_guard(context_of(2)):
+            _ = ow.ops.probe
+        assert found == ["probe"]
+
+
+def test_a_pin_counts_from_the_next_call_on():
+    context = context_of(1)
+
+    def other(x, out):
+        out.fill(9)
+
+    context.kernels.add(
+        "probe", device="cpu", dtypes="*", kernel=other, library="other", package=STD, priority=9
+    )
+    with context_guard(context):
+        assert ow.ops.probe(X)[0] == 1
+        probe = ow.ops.probe
+        context.pin("probe", "other")
+        assert probe(X)[0] == ow.ops.probe(X)[0] == 9
+        context.unpin("probe")
+        assert probe(X)[0] == ow.ops.probe(X)[0] == 1
+
+
+def test_what_is_discovered_anew_is_looked_up_anew():
+    context = Context.discover()
+    with context_guard(context):
+        before, inner = ow.ops.softmax, ow.ops.relu
+        context.pin("softmax", "numpy")
+        assert ow.ops.softmax is before
+        context.refresh()
+        assert ow.ops.softmax is not before
+        assert ow.ops.relu is not inner
+        assert ow.ops.softmax(X)[0] == 0.5
+
+
+def test_few_contexts_are_kept():
+    alive = []
+    for value in range(namespace.MAX_TABLES + 3):
+        context = context_of(value)
+        with context_guard(context):
+            assert ow.ops.probe(X)[0] == value
+        alive.append(weakref.ref(context))
+    del context
+    gc.collect()
+    assert sum(ref() is not None for ref in alive) <= namespace.MAX_TABLES
+
+
+def test_the_module_is_a_module_still():
+    assert isinstance(ow.ops, types.ModuleType)
+    assert importlib.import_module("opwright.ops") is ow.ops
+    assert ow.ops.__name__ == "opwright.ops"
+    assert "every discovered operator" in ow.ops.__doc__
+    assert {"softmax", "add"} <= set(dir(ow.ops))
+    with pytest.raises(AttributeError, match="has no attribute '__nothing__'"):
+        _ = ow.ops.__nothing__
+    with context_guard(context_of(1)):
+        assert dir(ow.ops.acme) == ["probe"]
+        assert repr(ow.ops.acme) == "<module 'opwright.ops.acme'>"
+
+
+@pytest.mark.parametrize("table", [(), (1, 2, 3), ("a", None, {}), {}])
+def test_a_table_of_another_form_is_no_crash(table):
+    module = ow.ops.__class__("strange")
+    module.__dict__["__table__"] = table
+    with pytest.raises((AttributeError, TypeError)):
+        _ = module.anything
