@@ -76,16 +76,16 @@ def test_training_is_the_same_with_and_without_passes(build):
 
 
 @pytest.mark.parametrize(
-    ("build", "batch", "operators", "plain_operators"),
+    ("build", "batch", "lost"),
     [
-        (digits, 4, 20, 20),  # there is nothing to remove
-        (digits, 1, 18, 20),  # the two gradients of biases sum over one row
-        (normed, 4, 34, 39),
-        (branched, 4, 21, 23),
-        (embedded, 4, 21, 22),
+        (digits, 4, {0}),  # there is nothing to remove
+        (digits, 1, {2}),  # the two gradients of biases sum over one row
+        (normed, 4, {4, 5}),  # five where no kernel serves fc as a whole
+        (branched, 4, {2}),
+        (embedded, 4, {1}),
     ],
 )
-def test_a_step_loses_the_operators_that_do_nothing(build, batch, operators, plain_operators):
+def test_a_step_loses_the_operators_that_do_nothing(build, batch, lost):
     _, _, plain = train(build, [], [batch])
     _, _, passed = train(build, ["remove_identities"], [batch])
-    assert (passed.operators, plain.operators) == (operators, plain_operators)
+    assert plain.operators - passed.operators in lost

@@ -6,6 +6,7 @@ import pytest
 
 import opwright as ow
 from opwright.context import context_guard
+from opwright.registry import PassRegistry
 
 from .toy_graphs import TOY, add_relu, make_step, make_toy, step
 
@@ -13,6 +14,7 @@ from .toy_graphs import TOY, add_relu, make_step, make_toy, step
 @pytest.fixture
 def context():
     made = ow.Context.discover()
+    made.passes = PassRegistry()  # those that are installed fuse what these tests look at
     made.ops.add("toy.add_relu", make_toy("toy.add_relu", ["x", "y"]), TOY)
     made.ops.add("toy.orphan", make_toy("toy.orphan", ["x", "y"]), TOY)
     made.ops.add("toy.step", make_step(), TOY)
