@@ -1,0 +1,255 @@
+#include "onednn/columns.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+
+namespace opwright_cpu {
+namespace {
+
+uint64_t RoundUp(int64_t items, uint64_t item_bytes) {
+  return (static_cast<uint64_t>(items) * item_bytes + 63) / 64 * 64;
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const T* from, T* to, int64_t stride) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i * stride] += from[i];
+  }
+}
+
+template <typename T>
+void CopyRun(int64_t n, const T* from, int64_t stride, T* to) {
+  if (stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+  }
+}
+
+}  // namespace
+
+template <typename T>
+typename Columns<T>::Images Columns<T>::Lay(const opwright::Shape& shape, bool is_nhwc) {
+  if (is_nhwc) {
+    const int64_t width = shape.dim(2), channels = shape.dim(3);
+    return {shape.dim(1), width, channels, width * channels, channels, 1};
+  }
+  const int64_t height = shape.dim(2), width = shape.dim(3);
+  return {height, width, shape.dim(1), width, 1, height * width};
+}
+
+template <typename T>
+void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
+                      const opwright::Shape& out, const Conv2dAttrs& attrs, int32_t n_threads) {
+  const bool is_nhwc = attrs.data_format == "NHWC";
+  n_ = x.dim(0);
+  groups_ = attrs.groups;
+  filters_ = weight.dim(0) / groups_;
+  channels_ = weight.dim(1);
+  for (int32_t axis = 0; axis < 2; ++axis) {
+    kernel_[axis] = weight.dim(2 + axis);
+    strides_[axis] = attrs.strides[static_cast<size_t>(axis)];
+    dilations_[axis] = attrs.dilations[static_cast<size_t>(axis)];
+  }
+  top_ = attrs.paddings[0];
+  left_ = attrs.paddings[2];
+  x_ = Lay(x, is_nhwc);
+  out_ = Lay(out, is_nhwc);
+  windows_ = out_.height * out_.width;
+  depth_ = kernel_[0] * kernel_[1] * channels_;
+  n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, n_));
+  weight_bytes_ = RoundUp(groups_ * depth_ * filters_, sizeof(T));
+  column_bytes_ = RoundUp(windows_ * depth_, sizeof(T));
+  // What a thread has summed up of the weights' gradient, and one image's share of it.
+  product_bytes_ = RoundUp(2 * groups_ * depth_ * filters_, sizeof(T));
+  const uint64_t gemm_bytes =
+      std::max({GemmWorkspaceBytes({windows_, filters_, depth_}, sizeof(T)),
+                GemmWorkspaceBytes({filters_, windows_, depth_}, sizeof(T)),
+                GemmWorkspaceBytes({windows_, depth_, filters_}, sizeof(T)),
+                GemmWorkspaceBytes({filters_, depth_, windows_}, sizeof(T))});
+  thread_bytes_ = column_bytes_ + product_bytes_ + (gemm_bytes + 63) / 64 * 64;
+}
+
+template <typename T>
+typename Columns<T>::Scratch Columns<T>::ScratchOf(char* workspace, int32_t thread) const {
+  char* own = workspace + weight_bytes_ + thread_bytes_ * Count(thread);
+  return {reinterpret_cast<T*>(own), reinterpret_cast<T*>(own + column_bytes_),
+          own + column_bytes_ + product_bytes_};
+}
+
+template <typename T>
+void Columns<T>::PackWeight(const T* weight, bool transposed, T* packed) const {
+  const int64_t taps = kernel_[0] * kernel_[1];
+  for (int64_t filter = 0; filter < groups_ * filters_; ++filter) {
+    T* group = packed + filter / filters_ * depth_ * filters_;
+    const int64_t column = filter % filters_;
+    for (int64_t c = 0; c < channels_; ++c) {
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const int64_t row = tap * channels_ + c;
+        const T value = weight[(filter * channels_ + c) * taps + tap];
+        group[transposed ? column * depth_ + row : row * filters_ + column] = value;
+      }
+    }
+  }
+}
+
+template <typename T>
+template <typename Function>
+void Columns<T>::OverWindow(int64_t window, const Function& function) const {
+  const int64_t first = window % out_.width * strides_[1] - left_;
+  const int64_t dilation = dilations_[1];
+  const int64_t begin = first < 0 ? (-first + dilation - 1) / dilation : 0;
+  const int64_t room = x_.width - 1 - first;
+  const int64_t end = room < 0 ? 0 : std::min(kernel_[1], room / dilation + 1);
+  if (begin >= end) return;
+  for (int64_t p = 0; p < kernel_[0]; ++p) {
+    const int64_t h = window / out_.width * strides_[0] - top_ + p * dilations_[0];
+    if (h >= 0 && h < x_.height) {
+      function(h, first + begin * dilation, p * kernel_[1] + begin, end - begin);
+    }
+  }
+}
+
+template <typename T>
+void Columns<T>::Gather(const T* image, int64_t group, T* columns) const {
+  const bool joined = groups_ == 1 && dilations_[1] == 1 && x_.channel == 1;
+  const T* first = image + group * channels_ * x_.channel;
+  std::memset(columns, 0, static_cast<size_t>(windows_ * depth_) * sizeof(T));
+  for (int64_t window = 0; window < windows_; ++window) {
+    T* row = columns + window * depth_;
+    OverWindow(window, [&](int64_t h, int64_t w, int64_t tap, int64_t taps) {
+      const T* from = first + h * x_.row + w * x_.pixel;
+      if (joined) {  // neighbouring pixels with all of their channels are one run
+        CopyRun<T>(taps * channels_, from, 1, row + tap * channels_);
+        return;
+      }
+      for (int64_t i = 0; i < taps; ++i) {
+        CopyRun<T>(channels_, from + i * dilations_[1] * x_.pixel, x_.channel,
+                   row + (tap + i) * channels_);
+      }
+    });
+  }
+}
+
+template <typename T>
+void Columns<T>::Scatter(const T* columns, int64_t group, T* image) const {
+  const bool joined = groups_ == 1 && dilations_[1] == 1 && x_.channel == 1;
+  T* first = image + group * channels_ * x_.channel;
+  for (int64_t window = 0; window < windows_; ++window) {
+    const T* row = columns + window * depth_;
+    OverWindow(window, [&](int64_t h, int64_t w, int64_t tap, int64_t taps) {
+      T* to = first + h * x_.row + w * x_.pixel;
+      if (joined) {
+        AddRun<T>(taps * channels_, row + tap * channels_, to, 1);
+        return;
+      }
+      for (int64_t i = 0; i < taps; ++i) {
+        AddRun<T>(channels_, row + (tap + i) * channels_, to + i * dilations_[1] * x_.pixel,
+                  x_.channel);
+      }
+    });
+  }
+}
+
+template <typename T>
+void Columns<T>::Forward(const T* x, const T* weight, const T* bias, T* out,
+                         char* workspace) const {
+  T* packed = reinterpret_cast<T*>(workspace);
+  const bool is_nhwc = out_.channel == 1;
+  PackWeight(weight, !is_nhwc, packed);
+  Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
+    const Scratch scratch = ScratchOf(workspace, thread);
+    const Part part = PartOf(n_, 1, thread, n_threads);
+    for (int64_t image = part.begin; image < part.end; ++image) {
+      T* result = out + image * out_.size();
+      for (int64_t group = 0; group < groups_; ++group) {
+        const MatrixView<const T> by{packed + group * depth_ * filters_,
+                                     is_nhwc ? filters_ : depth_, 1};
+        Gather(x + image * x_.size(), group, scratch.columns);
+        const MatrixView<const T> columns{scratch.columns, depth_, 1};
+        T* first = result + group * filters_ * out_.channel;
+        if (is_nhwc) {
+          Gemm<T>({windows_, filters_, depth_}, columns, by, {first, out_.pixel, 1}, scratch.gemm);
+        } else {
+          Gemm<T>({filters_, windows_, depth_}, by, columns.Transposed(), {first, out_.channel, 1},
+                  scratch.gemm);
+        }
+      }
+      for (int64_t i = 0; bias != nullptr && i < out_.size(); ++i) {
+        result[i] += bias[is_nhwc ? i % out_.channels : i / windows_];
+      }
+    }
+  });
+}
+
+template <typename T>
+void Columns<T>::InputGradient(const T* out_grad, const T* weight, T* x_grad,
+                               char* workspace) const {
+  T* packed = reinterpret_cast<T*>(workspace);
+  PackWeight(weight, true, packed);
+  Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
+    const Scratch scratch = ScratchOf(workspace, thread);
+    const Part part = PartOf(n_, 1, thread, n_threads);
+    for (int64_t image = part.begin; image < part.end; ++image) {
+      T* result = x_grad + image * x_.size();
+      std::memset(result, 0, static_cast<size_t>(x_.size()) * sizeof(T));
+      for (int64_t group = 0; group < groups_; ++group) {
+        Gemm<T>({windows_, depth_, filters_}, OutMatrix(out_grad + image * out_.size(), group),
+                {packed + group * depth_ * filters_, depth_, 1}, {scratch.columns, depth_, 1},
+                scratch.gemm);
+        Scatter(scratch.columns, group, result);
+      }
+    }
+  });
+}
+
+template <typename T>
+void Columns<T>::WeightGradient(const T* x, const T* out_grad, T* weight_grad, T* bias_grad,
+                                char* workspace) const {
+  const int64_t group_size = depth_ * filters_, size = groups_ * group_size;
+  const int64_t taps = kernel_[0] * kernel_[1];
+  if (bias_grad != nullptr) {
+    std::fill(bias_grad, bias_grad + out_.channels, T(0));
+    for (int64_t i = 0; i < n_ * out_.size(); ++i) {
+      bias_grad[out_.channel == 1 ? i % out_.channels : i / windows_ % out_.channels] +=
+          out_grad[i];
+    }
+  }
+  if (weight_grad == nullptr) return;
+  Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
+    const Scratch scratch = ScratchOf(workspace, thread);
+    T* sums = scratch.product;
+    std::memset(sums, 0, static_cast<size_t>(size) * sizeof(T));
+    const Part part = PartOf(n_, 1, thread, n_threads);
+    for (int64_t image = part.begin; image < part.end; ++image) {
+      for (int64_t group = 0; group < groups_; ++group) {
+        Gather(x + image * x_.size(), group, scratch.columns);
+        Gemm<T>({filters_, depth_, windows_},
+                OutMatrix(out_grad + image * out_.size(), group).Transposed(),
+                {scratch.columns, depth_, 1}, {sums + size, depth_, 1}, scratch.gemm);
+        AddRun<T>(group_size, sums + size, sums + group * group_size, 1);
+      }
+    }
+  });
+  for (int64_t filter = 0; filter < groups_ * filters_; ++filter) {
+    for (int64_t row = 0; row < depth_; ++row) {
+      T sum = 0;
+      for (int32_t thread = 0; thread < n_threads_; ++thread) {
+        // A child of fork runs in one thread, whose share is then the whole.
+        if (thread > 0 && detail::IsForkedChild()) break;
+        sum += ScratchOf(workspace, thread).product[filter * depth_ + row];
+      }
+      weight_grad[(filter * channels_ + row % channels_) * taps + row / channels_] = sum;
+    }
+  }
+}
+
+template class Columns<float>;
+template class Columns<double>;
+
+}  // namespace opwright_cpu

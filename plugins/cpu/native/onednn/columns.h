@@ -1,0 +1,74 @@
+// Convolution as a matrix product: what each window covers, written out as a row (im2col). It
+// serves float64, which oneDNN does not compute, and the gradient of images whose channels fill
+// oneDNN's blocks badly.
+#ifndef OPWRIGHT_CPU_ONEDNN_COLUMNS_H_
+#define OPWRIGHT_CPU_ONEDNN_COLUMNS_H_
+
+#include <cstdint>
+
+#include <opwright/sdk.hpp>
+
+#include "onednn/gemm.h"
+#include "onednn/ops.h"
+
+namespace opwright_cpu {
+
+// Immutable after Make. Shapes have elements.
+template <typename T>
+class Columns {
+ public:
+  void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
+            const Conv2dAttrs& attrs, int32_t n_threads);
+
+  uint64_t workspace_bytes() const { return weight_bytes_ + thread_bytes_ * Count(n_threads_); }
+
+  // out = conv2d(x, weight) + bias; bias may be NULL.
+  void Forward(const T* x, const T* weight, const T* bias, T* out, char* workspace) const;
+  void InputGradient(const T* out_grad, const T* weight, T* x_grad, char* workspace) const;
+  // Either result may be NULL.
+  void WeightGradient(const T* x, const T* out_grad, T* weight_grad, T* bias_grad,
+                      char* workspace) const;
+
+ private:
+  struct Images {
+    int64_t height, width, channels;
+    int64_t row, pixel, channel;  // elements from one to the next
+    int64_t size() const { return height * width * channels; }
+  };
+  static uint64_t Count(int64_t n) { return static_cast<uint64_t>(n); }
+  static Images Lay(const opwright::Shape& shape, bool is_nhwc);
+
+  // The matrices of one thread, one behind the other.
+  struct Scratch {
+    T* columns;
+    T* product;
+    void* gemm;
+  };
+  Scratch ScratchOf(char* workspace, int32_t thread) const;
+
+  // weight of a group as [taps and channels, filters], or transposed.
+  void PackWeight(const T* weight, bool transposed, T* packed) const;
+  // Calls function(row of x, its first column, first tap, taps) for each row of a window that lies
+  // in the image.
+  template <typename Function>
+  void OverWindow(int64_t window, const Function& function) const;
+  void Gather(const T* image, int64_t group, T* columns) const;
+  void Scatter(const T* columns, int64_t group, T* image) const;
+
+  MatrixView<const T> OutMatrix(const T* out, int64_t group) const {
+    return {out + group * filters_ * out_.channel, out_.pixel, out_.channel};
+  }
+
+  int64_t n_ = 0, groups_ = 1;
+  int64_t channels_ = 0, filters_ = 0;  // of one group
+  int64_t kernel_[2] = {}, strides_[2] = {}, dilations_[2] = {};
+  int64_t top_ = 0, left_ = 0;
+  int64_t windows_ = 0, depth_ = 0;
+  Images x_{}, out_{};
+  int32_t n_threads_ = 1;
+  uint64_t weight_bytes_ = 0, column_bytes_ = 0, product_bytes_ = 0, thread_bytes_ = 0;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_COLUMNS_H_
