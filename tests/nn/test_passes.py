@@ -7,6 +7,7 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
+from opwright.registry import Package
 from opwright_nn import layers
 
 
@@ -43,6 +44,16 @@ def embedded(x, y):
     return loss
 
 
+def pooled(x, y):
+    """Overlapping windows, so that one element may be the maximum of several."""
+    h = layers.conv2d(layers.reshape(x, [None, 1, 8, 8]), filters=6, kernel=3, activation="relu")
+    h = layers.max_pool2d(h, kernel=3, strides=2)
+    logits = layers.fc(layers.flatten(h), 10)
+    loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
+    nn.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
 def train(build, passes, batches=(4, 4, 1, 7)):
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", shape=[None, 64])
@@ -65,9 +76,10 @@ def train(build, passes, batches=(4, 4, 1, 7)):
     return losses, held, network.placement()
 
 
-@pytest.mark.parametrize("build", [digits, normed, branched, embedded])
-def test_training_is_the_same_with_and_without_passes(build):
-    losses, held, _ = train(build, ["remove_identities"])
+@pytest.mark.parametrize("build", [digits, normed, branched, embedded, pooled])
+@pytest.mark.parametrize("name", ["remove_identities", "shrink_relu_grad"])
+def test_training_is_the_same_with_and_without_passes(build, name):
+    losses, held, _ = train(build, [name])
     plain_losses, plain_held, _ = train(build, [])
     assert losses == plain_losses
     assert held.keys() == plain_held.keys()
@@ -89,3 +101,20 @@ def test_a_step_loses_the_operators_that_do_nothing(build, batch, lost):
     _, _, plain = train(build, [], [batch])
     _, _, passed = train(build, ["remove_identities"], [batch])
     assert plain.operators - passed.operators in lost
+
+
+def test_the_gradient_of_relu_is_taken_on_the_fewer_maxima():
+    """Without it the derivative of all elements of the convolution is an operator of its own."""
+    seen = []
+
+    def spy(graph):
+        seen.append([op.outputs[0][0].meta.shape for op in graph.of_type("relu_grad")])
+
+    context = ow.Context.discover()
+    package = Package("spy", "opwright-spy", "1.0")
+    context.passes.add("spy", phase="memory", function=spy, package=package)
+    with ow.context_guard(context):
+        train(pooled, ["spy"], [4])
+        train(pooled, ["shrink_relu_grad", "spy"], [4])
+    assert [(4, 6, 6, 6)] in seen
+    assert [(4, 6, 2, 2)] in seen

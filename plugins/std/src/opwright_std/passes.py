@@ -1,11 +1,13 @@
-"""Passes over standard operators: what does nothing for the shapes at hand is left out."""
+"""Passes over standard operators: what does nothing for the shapes at hand is left out, and what
+can be done to fewer elements is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from opwright.rewriting import Graph, LoweredOp
+from opwright.rewriting import Graph, LoweredOp, Value
 
 
 def remove_identities(graph: Graph) -> None:
@@ -71,3 +73,40 @@ KEEPS_DATA: Final[dict[str, Callable[[LoweredOp], bool]]] = {
     "transpose": _moves_no_data,
 }
 """By operator type, when its output is the data of its first input, element for element."""
+
+
+def shrink_relu_grad(graph: Graph) -> None:
+    """Take the gradient of a relu before that of the maxima behind it, not after.
+
+    A maximum over windows hands its gradient to the element that it found, and that element is the
+    maximum: whether relu had let it through is told by the maxima, which are fewer.
+    """
+    derivatives = graph.of_type("relu_grad")
+    if not derivatives:
+        return
+    edit = graph.edit()
+    for derivative in derivatives:
+        activated, grad = _input(derivative, "out"), _input(derivative, "out_grad")
+        scatter = None if grad is None else grad.op
+        if scatter is None or scatter.type != "max_pool2d_grad" or activated is None:
+            continue
+        index, pooled_grad = _input(scatter, "index"), _input(scatter, "out_grad")
+        pool = None if index is None else index.op
+        if pool is None or pool.type != "max_pool2d" or _input(pool, "x") is not activated:
+            continue
+        if index is None or pooled_grad is None:
+            continue
+        pooled = pool.outputs[pool.definition.output_index["out"]][0]
+        masked = graph.value(f"{pooled_grad.name}/masked", pooled_grad.meta)
+        inputs = {"x": pooled, "out": pooled, "out_grad": pooled_grad}
+        first = graph.make("relu_grad", inputs, {"x_grad": masked}, like=derivative)
+        inputs = {"x": activated, "index": index, "out_grad": masked}
+        x_grad = {"x_grad": derivative.outputs[0]}
+        second = graph.make("max_pool2d_grad", inputs, x_grad, scatter.attrs, like=scatter)
+        edit.fuse([scatter, derivative], [first, second])
+    edit.apply()
+
+
+def _input(op: LoweredOp, slot: str) -> Value | None:
+    values = op.inputs[op.definition.input_index[slot]]
+    return values[0] if values else None
