@@ -136,11 +136,9 @@ class AttrProto:
 
     def _admits_all(self, elements: Sequence[Any]) -> bool:
         """Tell whether the elements of a list need no conversion and are in range."""
-        exact, free = self._element, self._free
-        for element in elements:
-            if type(element) is not exact or not (free or self._admits(element)):
-                return False
-        return True
+        if any(kind is not self._element for kind in set(map(type, elements))):
+            return False
+        return self._free or all(map(self._admits, elements))
 
     def _admits(self, element: Any) -> bool:
         """Tell whether one element is in range; nan is in no range."""

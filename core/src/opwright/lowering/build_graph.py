@@ -26,9 +26,8 @@ from opwright.lowering.graph import (
     copy_op,
     external_value,
     new_value,
-    read_metas,
 )
-from opwright.lowering.making import infer_op
+from opwright.lowering.making import infer_op, metas_of
 from opwright.lowering.select import find_kernel
 from opwright.lowering.signature import Signature
 from opwright.meta import Meta
@@ -92,30 +91,17 @@ class GraphBuilder:
         index: int,
     ) -> LoweredOp | None:
         """Append one operator, or the body of a composite (then None)."""
-        proto = definition.proto
-        env = self.env
-        values = tuple(
-            [
-                tuple(
-                    [
-                        env.get(name) or self._read_persistable(name, proto.type, slot.name)
-                        for name in inputs.get(slot.name, ())
-                    ]
-                )
-                for slot in proto.inputs
-            ]
-        )
-        names = tuple([outputs.get(slot.name, ()) for slot in proto.outputs])
+        names = [outputs.get(slot, ()) for slot in definition.output_index]
         if definition.random:
             attrs = self._seed(attrs)
-        op = LoweredOp(definition, values, attrs, index)
+        op = LoweredOp(definition, self._values(definition, inputs), attrs, index)
         if definition.control is None:
-            op.signature = infer_op(self.graph, op, tuple([len(slot) for slot in names]))
+            op.signature = infer_op(self.graph, op, tuple(map(len, names)))
         else:
             outs = lower_control(op, definition.control, self.request)
-            op.signature = Signature(definition, read_metas(op), outs, attrs)
+            op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
         body = definition.body
-        before = {} if body is None else {n: env.get(n) for slot in names for n in slot}
+        before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
         self._write_outputs(op, names, op.signature)
         if body is not None and not find_kernel(op, self.graph, self.request):
             open_composite(self, op, body, inputs, outputs, before)
@@ -123,29 +109,38 @@ class GraphBuilder:
         self.graph.ops.append(op)
         return op
 
+    def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
+        """The values that the names of each input slot stand for."""
+        find = self.env.__getitem__
+        try:
+            return tuple(
+                [tuple(map(find, inputs.get(slot, ()))) for slot in definition.input_index]
+            )
+        except KeyError:  # rare: the first read of a persistable, or an error
+            for slot in definition.input_index:
+                for name in inputs.get(slot, ()):
+                    if name not in self.env:
+                        self._read_persistable(name, definition.op_type, slot)
+        return self._values(definition, inputs)
+
     def _write_outputs(
-        self,
-        op: LoweredOp,
-        names: tuple[Sequence[str], ...],
-        signature: Signature,
+        self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
     ) -> None:
         aliased = dict(op.definition.alias_slots)
-        env = self.env
         written = []
         for slot, slot_names in enumerate(names):
-            slot_metas = signature.outputs[slot]
+            values = []
+            metas = signature.outputs[slot]
             if slot in aliased:
                 shared = self._own_inputs(op, aliased[slot])
-                slot_values = [
-                    Value(name, meta, old.buffer, op)
-                    for name, meta, old in zip(slot_names, slot_metas, shared, strict=True)
-                ]
+                for name, meta, old in zip(slot_names, metas, shared, strict=True):
+                    values.append(Value(name, meta, old.buffer, op))
             else:
-                triples = zip(slot_names, slot_metas, signature.sizes[slot], strict=True)
-                slot_values = [self._write(name, meta, size, op) for name, meta, size in triples]
-            written.append(tuple(slot_values))
-            for value in slot_values:
-                env[value.name] = value
+                for name, meta, size in zip(slot_names, metas, signature.sizes[slot], strict=True):
+                    values.append(self._write(name, meta, size, op))
+            written.append(tuple(values))
+            for value in values:
+                self.env[value.name] = value
         op.outputs = tuple(written)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:

@@ -12,6 +12,7 @@ from opwright.registry import ANY
 
 if TYPE_CHECKING:
     from opwright.lowering.graph import Buffer, Graph, LoweredOp, Value
+    from opwright.lowering.uses import Uses
 
 
 class Edit:
@@ -23,7 +24,7 @@ class Edit:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._uses = graph.uses()
+        self._known: Uses | None = None
         self._at: dict[LoweredOp, Sequence[LoweredOp]] = {}
         self._gone: set[LoweredOp] = set()
         self._lost: set[Value] = set()
@@ -32,6 +33,13 @@ class Edit:
         self._pinned: set[Value] = set()
         self._moved: set[Buffer] = set()
         self._directions: set[int] = set()
+
+    @property
+    def _uses(self) -> Uses:
+        """Looked up when the first change is asked for: many passes find nothing to change."""
+        if self._known is None:
+            self._known = self._graph.uses()
+        return self._known
 
     def fuse(
         self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp], at: LoweredOp | None = None
@@ -61,24 +69,27 @@ class Edit:
             Where ``ops`` are none of the graph's, or ``at`` is none of them.
         """
         position = self._uses.position
-        if not ops or any(op not in position for op in ops) or (at and at not in ops):
+        old = set(ops)
+        if not ops or not old <= position.keys() or (at and at not in old):
             raise PluginError(
                 f"fuse: must be given operators of the graph and a place among them, got {ops} "
                 f"and {at}; make a new edit after apply"
             )
         at = at or max(ops, key=position.__getitem__)
         here = position[at]
-        places = {position[op] for op in ops}
-        directions = {1 for p in places if p < here} | {-1 for p in places if p > here}
-        moved = [op for op in ops if position[op] != here]
-        if not self._gone.isdisjoint(ops) or not self._keeps_order(directions):
+        places = set(map(position.__getitem__, ops))
+        directions = {1} if min(places) < here else set()
+        if max(places) > here:
+            directions.add(-1)
+        if not self._gone.isdisjoint(old) or not self._keeps_order(directions):
             return False
-        if not all(op.outputs for op in moved):  # what writes nothing has another effect
+        if not all(op.outputs or op is at for op in ops):  # what writes nothing has another effect
             return False
         made = {value for op in new for value in op.writes()}
-        lost = {value for op in ops for value in op.writes() if value not in made}
+        written = {value for op in ops for values in op.outputs for value in values}
+        lost = written - made
         if not (
-            self._can_lose(lost, set(ops))
+            self._can_lose(lost, old)
             and self._can_read(new, here, places)
             and self._can_write(made, here, places)
             and self._keeps_pins(ops, new)
@@ -176,11 +187,7 @@ class Edit:
         """Whether nobody but ``ops`` needs the values."""
         if not lost.isdisjoint(self._pinned):
             return False
-        uses = self._uses
-        for value in lost:
-            if uses.is_visible(value) or not ops.issuperset(uses.readers(value)):
-                return False
-        return True
+        return all(self._uses.stays_within(value, ops) for value in lost)
 
     def _can_read(self, new: Sequence[LoweredOp], here: int, places: set[int]) -> bool:
         """Whether what the new operators read is there, before their place."""

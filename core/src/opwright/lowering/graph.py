@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.definition import OpDefinition
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 HOST = "cpu"
 """The device that core itself has: ordinary memory, where feeds come from and fetches go."""
+
+_flattened = chain.from_iterable  # needs no frame of its own, as a comprehension does
 
 COPY: Final = OpDefinition(
     OpProto("@copy", "Copies.", (VarProto("x", "any"),), (VarProto("out", "like x"),), ()),
@@ -189,13 +192,13 @@ class LoweredOp:
     def data_reads(self) -> list[Value]:
         """Values whose data the operator reads; those of shape-only slots are left out."""
         if not self.definition.any_shape_only:
-            return [value for values in self.inputs for value in values]
+            return list(_flattened(self.inputs))
         slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
         return [value for slot, values in slots if not slot.shape_only for value in values]
 
     def writes(self) -> list[Value]:
         """Every value that the operator writes."""
-        return [value for values in self.outputs for value in values]
+        return list(_flattened(self.outputs))
 
 
 class Continuation:
@@ -250,6 +253,7 @@ class Graph:
     """
 
     __slots__ = (
+        "_by_type",
         "_uses",
         "continuation",
         "device",
@@ -281,14 +285,23 @@ class Graph:
         self.n_threads = 1
         self.continuation: Continuation | None = None
         self._uses: Uses | None = None
+        self._by_type: dict[str, list[LoweredOp]] | None = None
 
     def definition(self, op_type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin brings it."""
         return self.request.context.ops.find(op_type)
 
     def of_type(self, *types: str) -> list[LoweredOp]:
-        """Return the operators of these types, in order."""
-        return [op for op in self.ops if op.type in types]
+        """Return the operators of these types, in order: cheap where there are none."""
+        if self._by_type is None:
+            self._by_type = {}
+            for op in self.ops:
+                self._by_type.setdefault(op.type, []).append(op)
+        found = [ops for ops in map(self._by_type.get, set(types)) if ops]
+        if len(found) < 2:
+            return list(found[0]) if found else []
+        wanted = frozenset(types)
+        return [op for op in self.ops if op.type in wanted]
 
     def value(self, name: str, meta: Meta) -> Value:
         """Return a new value in memory of its own; ``name`` serves messages only."""
@@ -359,8 +372,9 @@ class Graph:
         return Edit(self)
 
     def forget_uses(self) -> None:
-        """Have `uses` look again, after ``ops`` was changed by hand."""
+        """Have `uses` and `of_type` look again, after ``ops`` was changed by hand."""
         self._uses = None
+        self._by_type = None
 
 
 def new_value(name: str, meta: Meta, op: LoweredOp | None = None) -> Value:
@@ -371,19 +385,6 @@ def new_value(name: str, meta: Meta, op: LoweredOp | None = None) -> Value:
 def external_value(external: External) -> Value:
     """A value that is given from outside."""
     return Value(external.name, external.meta, Buffer(size_bytes(external.meta), external))
-
-
-def read_metas(op: LoweredOp) -> tuple[tuple[Meta, ...], ...]:
-    """The metas of an operator's inputs, slot by slot."""
-    return tuple([tuple([value.meta for value in slot]) for slot in op.inputs])
-
-
-def signature_of(op: LoweredOp) -> Signature:
-    """What follows from the operator's metas and attributes; made here for operators of passes."""
-    if op.signature is None:
-        outputs = tuple([tuple([value.meta for value in slot]) for slot in op.outputs])
-        op.signature = Signature(op.definition, read_metas(op), outputs, op.attrs)
-    return op.signature
 
 
 def copy_op(source: Value, target: Value, index: int) -> LoweredOp:

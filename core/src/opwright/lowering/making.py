@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from opwright.definition import OpDefinition
 from opwright.errors import ShapeError, SlotError
-from opwright.lowering.graph import LoweredOp, Value, read_metas
-from opwright.lowering.signature import Signature, attrs_key
+from opwright.lowering.graph import LoweredOp, Value
+from opwright.lowering.signature import Signature, SlotMetas, attrs_key
 from opwright.meta import Meta, numel
 
 if TYPE_CHECKING:
@@ -17,9 +18,25 @@ if TYPE_CHECKING:
 Slots = Mapping[str, Value | Sequence[Value]]
 
 
+_META_OF = attrgetter("meta")
+
+
+def metas_of(slots: Sequence[Sequence[Value]]) -> SlotMetas:
+    """The metas of values, slot by slot."""
+    return tuple([tuple(map(_META_OF, slot)) for slot in slots])
+
+
+def signature_of(op: LoweredOp) -> Signature:
+    """What follows from the operator's metas and attributes; made here for operators of passes."""
+    if op.signature is None:
+        metas = metas_of(op.inputs), metas_of(op.outputs)
+        op.signature = Signature(op.definition, *metas, op.attrs)
+    return op.signature
+
+
 def infer_op(graph: Graph, op: LoweredOp, counts: tuple[int, ...]) -> Signature:
     """Infer the outputs; of equal operators, as in the layers of a deep network, only once."""
-    metas = read_metas(op)
+    metas = metas_of(op.inputs)
     key = (op.type, metas, counts, attrs_key(op.attrs))
     signature = graph.signatures.get(key)
     if signature is None:

@@ -113,7 +113,8 @@ def remove_dead_ops(graph: Graph) -> None:
         writes = op.writes()
         if not wanted.isdisjoint(writes) or _has_effect(writes):
             kept.append(op)
-            wanted.update([value.source or value for value in op.data_reads()])
+            for value in op.data_reads():
+                wanted.add(value.source or value)
     kept.reverse()
     graph.ops = kept
     graph.forget_uses()

@@ -26,8 +26,8 @@ from opwright.lowering.graph import (
     Value,
     copy_op,
     new_value,
-    signature_of,
 )
+from opwright.lowering.making import signature_of
 from opwright.lowering.quarantine import find_fault
 from opwright.lowering.signature import Choice, Signature
 from opwright.registry.kernels import REFUSED

@@ -113,11 +113,16 @@ class Signature:
 
 
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Attributes as a key. Where there is a zero its text goes with it: 0.0 and -0.0 are equal."""
+    """Attributes as a key. The text of a float zero goes with it: 0.0 and -0.0 are equal."""
+    if not attrs:
+        return ()
     items = tuple(attrs.items())
-    for value in attrs.values():
-        if value.__class__ is tuple or (value.__class__ is float and value == 0.0):
-            return (*items, repr(items))
+    for name, value in items:
+        if value.__class__ is float:
+            if value == 0.0:
+                items += ((name, repr(value)),)
+        elif value.__class__ is tuple and 0.0 in value:
+            items += ((name, repr(value)),)
     return items
 
 

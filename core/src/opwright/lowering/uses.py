@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,33 +33,32 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self.position: dict[LoweredOp, int] = {}
         self.written_at: dict[Value, int] = {}
-        self._readers: dict[Value, list[LoweredOp]] = {}
-        self._reads: dict[Buffer, list[int]] = {}
-        self._writes: dict[Buffer, list[int]] = {}
+        self._readers: dict[Value, list[LoweredOp]] = defaultdict(list)
+        self._reads: dict[Buffer, list[int]] = defaultdict(list)
+        self._writes: dict[Buffer, list[int]] = defaultdict(list)
         self._lasting = {_own(value) for value, _ in graph.sinks}
         self._lasting.update(map(_own, graph.keeps))
         self._lasting.update(map(_own, graph.fetches))
-        for position, op in enumerate(graph.ops):
-            self.position[op] = position
-            self._enter(op, position)
+        self._enter(graph.ops)
 
-    def _enter(self, op: LoweredOp, position: int) -> None:
-        for value in op.data_reads():
-            readers = self._readers.setdefault(value, [])
-            if not readers or readers[-1] is not op:
-                readers.append(op)
-                self._reads.setdefault(value.buffer, []).append(position)
-            if value.source is not None:
-                self._enter_source(value.source, op)
-        for values in op.outputs:
-            for value in values:
-                self.written_at[value] = position
-                self._writes.setdefault(value.buffer, []).append(position)
-
-    def _enter_source(self, source: Value, op: LoweredOp) -> None:
-        readers = self._readers.setdefault(source, [])
-        if not readers or readers[-1] is not op:
-            readers.append(op)
+    def _enter(self, ops: Iterable[LoweredOp]) -> None:
+        readers_of, reads_of, writes_of = self._readers, self._reads, self._writes
+        position_of, written_at = self.position, self.written_at
+        for position, op in enumerate(ops):
+            position_of[op] = position
+            for value in op.data_reads():
+                readers = readers_of[value]
+                if not readers or readers[-1] is not op:
+                    readers.append(op)
+                    reads_of[value.buffer].append(position)
+                if value.source is not None:
+                    readers = readers_of[value.source]
+                    if not readers or readers[-1] is not op:
+                        readers.append(op)
+            for values in op.outputs:
+                for value in values:
+                    written_at[value] = position
+                    writes_of[value.buffer].append(position)
 
     def readers(self, value: Value) -> tuple[LoweredOp, ...]:
         """Return the operators that read the data of a value or of a view of it, in order."""
@@ -69,11 +69,12 @@ class Uses:
 
         A version of a persistable that is overwritten later is not.
         """
-        if _own(value) in self._lasting:
+        own = value.source or value
+        if own in self._lasting:
             return True
         if value.buffer.external is None:
             return False
-        written = self.written_at.get(_own(value), OUTSIDE)
+        written = self.written_at.get(own, OUTSIDE)
         return written == OUTSIDE or written == self._writes[value.buffer][-1]
 
     def only_reader(self, value: Value) -> LoweredOp | None:
@@ -82,6 +83,10 @@ class Uses:
         if len(readers) != 1 or value.source is not None or self.is_visible(value):
             return None
         return readers[0]
+
+    def stays_within(self, value: Value, ops: set[LoweredOp]) -> bool:
+        """Whether nobody but some operators needs a value."""
+        return ops.issuperset(self._readers.get(value, ())) and not self.is_visible(value)
 
     def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory is read at a position between two, those of ``but`` left out."""

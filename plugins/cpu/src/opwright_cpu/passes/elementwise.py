@@ -19,6 +19,7 @@ MAX_INPUTS = 16
 MAX_FUNCTIONS = 32
 
 Numbers = tuple[float, float]
+Reads = dict[LoweredOp, list[Value]]
 
 
 class Kind(NamedTuple):
@@ -80,44 +81,49 @@ _FLOATS = ("float32", "float64")
 
 def fuse_elementwise(graph: Graph) -> None:
     """Make ``cpu.elementwise_chain`` of every tree of two and more element-wise operators."""
+    left = _readable(graph)
+    if len(left) < 2 or graph.definition("cpu.elementwise_chain") is None:
+        return
     edit = graph.edit()
     uses = graph.uses()
-    taken: set[LoweredOp] = set()
-    for op in reversed(graph.of_type(*KINDS)):
-        if op in taken:
+    for op in reversed(list(left)):
+        if op not in left:
             continue
-        tree = _grow(op, uses, taken)
-        made = _make(graph, tree) if len(tree) > 1 else None
+        tree = _grow(op, uses, left)
+        made = _make(graph, tree, left) if len(tree) > 1 else None
         if made is not None and edit.fuse(tree, [made]):
-            taken.update(tree)
+            for taken in tree:
+                del left[taken]
     edit.apply()
 
 
-def _read_by(op: LoweredOp) -> list[Value] | None:
-    """Return the values that the function of an operator reads, None where one is absent."""
-    values = [input_of(op, slot) for slot in KINDS[op.type].inputs]
-    return None if None in values else values  # type: ignore[return-value]
+def _readable(graph: Graph) -> Reads:
+    """Return what each element-wise operator reads that has all its inputs."""
+    found: Reads = {}
+    for op in graph.of_type(*KINDS):
+        values = [input_of(op, slot) for slot in KINDS[op.type].inputs]
+        if None not in values:
+            found[op] = values  # type: ignore[assignment]
+    return found
 
 
-def _grow(last: LoweredOp, uses: Uses, taken: set[LoweredOp]) -> list[LoweredOp]:
+def _grow(last: LoweredOp, uses: Uses, left: Reads) -> list[LoweredOp]:
     """Return the operators that may be applied together with the last one, in their order."""
     out = output_of(last, KINDS[last.type].output)
-    if out is None or out.meta.dtype not in _FLOATS or _read_by(last) is None:
+    if out is None or out.meta.dtype not in _FLOATS:
         return [last]
     tree = {last}
-    inputs = set(_read_by(last) or ())
+    inputs = set(left[last])
     waiting = list(inputs)
     while waiting:
         value = waiting.pop()
         op = value.op
-        if op is None or op.type not in KINDS or value.meta != out.meta:
+        if op not in left or op in tree or value.meta != out.meta:
             continue
-        if op in tree or op in taken:
+        if value.source is not None or not uses.stays_within(value, tree):
             continue
-        reads = _read_by(op)
-        if reads is None or not _stays_inside(value, tree, uses):
-            continue
-        wider = inputs - {value} | set(reads)
+        wider = inputs.union(left[op])
+        wider.discard(value)
         if len(wider) > MAX_INPUTS or len(tree) == MAX_FUNCTIONS:
             continue
         tree.add(op)
@@ -126,33 +132,17 @@ def _grow(last: LoweredOp, uses: Uses, taken: set[LoweredOp]) -> list[LoweredOp]
     return sorted(tree, key=uses.position.__getitem__)
 
 
-def _stays_inside(value: Value, tree: set[LoweredOp], uses: Uses) -> bool:
-    """Whether nobody but operators of the tree reads a value."""
-    if value.source is not None or uses.is_visible(value):
-        return False
-    return all(reader in tree for reader in uses.readers(value))
-
-
-def _make(graph: Graph, tree: list[LoweredOp]) -> LoweredOp | None:
-    if graph.definition("cpu.elementwise_chain") is None:
-        return None
-    made_by = {output_of(op, KINDS[op.type].output): op for op in tree}
-    inputs: dict[Value, int] = {}
-    for op in tree:
-        for value in _read_by(op) or ():
-            if value not in made_by:
-                inputs.setdefault(value, len(inputs))
-    places = {value: len(inputs) + i for i, value in enumerate(made_by)} | inputs
+def _make(graph: Graph, tree: list[LoweredOp], reads: Reads) -> LoweredOp | None:
+    results = [value for op in tree if (value := output_of(op, KINDS[op.type].output))]
+    inputs = dict.fromkeys([value for op in tree for value in reads[op]])
+    for value in results:
+        inputs.pop(value, None)
+    places = {value: place for place, value in enumerate((*inputs, *results))}
     attrs = {
         "functions": [op.type for op in tree],
-        "operands": [places[value] for op in tree for value in _read_by(op) or ()],
-        "parameters": [
-            float(number) for op in tree for number in KINDS[op.type].parameters(op.attrs)
-        ],
+        "operands": [places[value] for op in tree for value in reads[op]],
+        "parameters": [n for op in tree for n in KINDS[op.type].parameters(op.attrs)],
     }
-    last = tree[-1]
-    out = output_of(last, KINDS[last.type].output)
-    if out is None:
-        return None
-    made = graph.make("cpu.elementwise_chain", {"x": list(inputs)}, {"out": out}, attrs, like=last)
+    written = {"out": results[-1:]}
+    made = graph.make("cpu.elementwise_chain", {"x": list(inputs)}, written, attrs, like=tree[-1])
     return made if graph.has_kernel(made) else None

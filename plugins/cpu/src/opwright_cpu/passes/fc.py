@@ -20,6 +20,8 @@ def fuse_fc(graph: Graph) -> None:
 
 
 def _fuse_bias(graph: Graph) -> None:
+    if not graph.of_type("matmul"):
+        return
     edit = graph.edit()
     for add in graph.of_type("add"):
         for product_slot, bias_slot in (("x", "y"), ("y", "x")):
@@ -35,6 +37,8 @@ def _fuse_bias(graph: Graph) -> None:
 
 
 def _fuse_activation(graph: Graph) -> None:
+    if not graph.of_type("fc", "matmul"):
+        return
     edit = graph.edit()
     for op in graph.of_type(*ACTIVATIONS):
         layer = writer_of(input_of(op, "x"), "fc", "matmul")

@@ -17,12 +17,11 @@ _SHARED = "learning_rate"
 def fuse_optimizers(graph: Graph) -> None:
     """Make one ``cpu.multi_<type>`` of updates that share attributes and the learning rate."""
     edit = graph.edit()
-    uses = graph.uses()
     groups: dict[Hashable, list[LoweredOp]] = {}
     for op in graph.of_type(*TYPES):
         groups.setdefault(_kind(op), []).append(op)
     for updates in groups.values():
-        together = _movable(updates, uses)
+        together = _movable(updates, graph.uses())
         if len(together) < 2:
             continue
         made = _merge(graph, together)
