@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/parallel.h"
+#include "common/stream.h"
 #include "elementwise/kernel.h"
-#include "elementwise/stream.h"
 
 namespace opwright_cpu {
 namespace {
@@ -26,6 +26,8 @@ struct Chain : opwright::Op<ChainAttrs> {
   }
 };
 
+// A block that is streamed: longer than that of one function, for there are several to be called.
+constexpr int64_t kChainStreamBytes = 2 * kStreamBlockBytes;
 constexpr int64_t kMaxSources = 64;  // inputs and functions together
 
 // One function. Sources are counted over the inputs and then over the registers, which are blocks
@@ -168,22 +170,25 @@ void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part
                          buffer(i));
   }
   for (int64_t position = part.begin; position < part.end;) {
-    int64_t count = std::min(kBlock, part.end - position);
+    char* const to = out + position * item_bytes_;
+    const int64_t block =
+        stream_ ? StreamCount(to, kChainStreamBytes / item_bytes_, item_bytes_) : kBlock;
+    int64_t count = std::min(block, part.end - position);
     for (size_t i = 0; i < operands_.size(); ++i) {
       const void* data = ctx.input(0, static_cast<uint32_t>(i)).raw();
       sources[i] = operands_[i].Read(data, position, &count, buffers_[i] < 0 ? nullptr : buffer(i));
+      if (stream_ && operands_[i].direct()) FetchAhead(sources[i], count * item_bytes_);
     }
-    char* const to = out + position * item_bytes_;
     for (const Link& link : links_) {
       const void* inputs[] = {sources[link.sources[0]], sources[link.sources[1]]};
       char* target = registers + link.target * block_bytes;
       if (&link == &links_.back()) target = stream_ ? streamed : to;
       link.loop(inputs, target, count, link.parameters);
     }
-    if (stream_) StreamCopy(to, streamed, count * item_bytes_);
+    if (stream_) StreamBlock(streamed, to, count * item_bytes_);
     position += count;
   }
-  if (stream_) EndStream();
+  if (stream_) StreamFence();
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 #include "common/half.h"
 #include "common/parallel.h"
+#include "common/stream.h"
 #include "elementwise/kernel.h"
-#include "elementwise/stream.h"
 
 namespace opwright_cpu {
 namespace {
@@ -107,12 +107,12 @@ class FillKernel {
       for (int64_t i = begin; i < end; i += kPattern) {
         const int64_t count = std::min(kPattern, end - i);
         if (stream) {
-          StreamCopy(out + i, pattern_.data(), count);
+          StreamBlock(pattern_.data(), out + i, count);
         } else {
           std::memcpy(out + i, pattern_.data(), static_cast<size_t>(count));
         }
       }
-      if (stream) EndStream();
+      if (stream) StreamFence();
     });
     return opwright::Status::Ok();
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/parallel.h"
-#include "elementwise/stream.h"
+#include "common/stream.h"
 
 namespace opwright_cpu {
 namespace {
@@ -55,6 +55,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
   out_bytes_ = (out.dtype().bits + 7) / 8;
   out_arg_ = ctx.frame()->slot_begin[ctx.frame()->n_inputs];
   direct_ = true;
+  int64_t widest = out_bytes_;
   double bytes = static_cast<double>(n_ * out_bytes_);
   for (size_t i = 0; i < n_inputs_; ++i) {
     if (!ctx.has_input(plan.slots[i])) return opwright::Status::Refused("an input is absent");
@@ -63,8 +64,12 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
     in_bytes_[i] = (input.dtype().bits + 7) / 8;
     operands_.emplace_back(out.shape(), input.shape(), in_bytes_[i]);
     direct_ = direct_ && operands_.back().direct();
+    widest = std::max(widest, in_bytes_[i]);
     bytes += static_cast<double>(input.numel() * in_bytes_[i]);
   }
+  // A line of the output at least: of predicates it holds as many elements as two of doubles'
+  // blocks.
+  stream_block_ = std::max(kStreamBlockBytes / widest, kLineBytes / out_bytes_);
   stream_ = n_ * out_bytes_ >= kStreamBytes;
   small_ = direct_ && n_ < 2 * kElementGrain;
   ctx.SetEstimate(EstimateNs(n_, bytes, plan.ns_per_element, ctx.n_threads()));
@@ -75,12 +80,13 @@ void MapKernel::RunParts(int32_t n_threads, const Inputs& inputs, void* out) con
   // Where the output lies on an input its lines are in the caches already.
   const bool in_place =
       std::find(inputs.begin(), inputs.begin() + n_inputs_, out) != inputs.begin() + n_inputs_;
-  const bool whole = direct_ && (in_place || !stream_);
   ParallelFor(n_threads, n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {
-    if (whole) {
+    if (stream_ && !in_place) {
+      StreamBlocks(inputs, out, begin, end);
+    } else if (direct_) {
       RunWhole(inputs, out, begin, end);
     } else {
-      RunBlocks(inputs, out, begin, end, stream_ && !in_place);
+      RunBlocks(inputs, out, begin, end);
     }
   });
 }
@@ -93,38 +99,37 @@ void MapKernel::RunWhole(const Inputs& inputs, void* out, int64_t begin, int64_t
   loop_(from.data(), static_cast<char*>(out) + begin * out_bytes_, end - begin, parameters_);
 }
 
-// Asks for what the block after the next reads, while this one is computed: where the arithmetic
-// is long, too few of the loads that wait for memory fit into the processor's window.
-void MapKernel::FetchAhead(const Inputs& from, int64_t count) const {
-  constexpr int64_t kLine = 64;
-  for (size_t i = 0; i < n_inputs_; ++i) {
-    if (!operands_[i].direct()) continue;
-    const int64_t bytes = count * in_bytes_[i];
-    const char* ahead = static_cast<const char*>(from[i]) + 2 * bytes;
-    for (int64_t line = 0; line < bytes; line += kLine) __builtin_prefetch(ahead + line);
-  }
-}
-
-void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end,
-                          bool stream) const {
-  alignas(64) char buffers[kMaxInputs][kBufferBytes];
-  alignas(64) char results[kBlock * kMaxItemBytes];
+void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const {
+  alignas(kLineBytes) char buffers[kMaxInputs][kBufferBytes];
   for (size_t i = 0; i < n_inputs_; ++i) operands_[i].Begin(inputs[i], end - begin, buffers[i]);
-  // Small blocks where they are streamed, so that the processor fetches the next one meanwhile.
-  const int64_t block = stream ? kStreamBlock : kBlock;
   for (int64_t position = begin; position < end;) {
-    int64_t count = std::min(block, end - position);
+    int64_t count = std::min(kBlock, end - position);
     Inputs from{};
     for (size_t i = 0; i < n_inputs_; ++i) {
       from[i] = operands_[i].Read(inputs[i], position, &count, buffers[i]);
     }
-    if (stream) FetchAhead(from, count);
-    char* to = static_cast<char*>(out) + position * out_bytes_;
-    loop_(from.data(), stream ? results : to, count, parameters_);
-    if (stream) StreamCopy(to, results, count * out_bytes_);
+    loop_(from.data(), static_cast<char*>(out) + position * out_bytes_, count, parameters_);
     position += count;
   }
-  if (stream) EndStream();
+}
+
+void MapKernel::StreamBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const {
+  alignas(kLineBytes) char buffers[kMaxInputs][kBufferBytes];
+  alignas(kLineBytes) char results[kStreamBlockBytes];
+  for (size_t i = 0; i < n_inputs_; ++i) operands_[i].Begin(inputs[i], end - begin, buffers[i]);
+  for (int64_t position = begin; position < end;) {
+    char* to = static_cast<char*>(out) + position * out_bytes_;
+    int64_t count = std::min(StreamCount(to, stream_block_, out_bytes_), end - position);
+    Inputs from{};
+    for (size_t i = 0; i < n_inputs_; ++i) {
+      from[i] = operands_[i].Read(inputs[i], position, &count, buffers[i]);
+      if (operands_[i].direct()) FetchAhead(from[i], count * in_bytes_[i]);
+    }
+    loop_(from.data(), results, count, parameters_);
+    StreamBlock(results, to, count * out_bytes_);
+    position += count;
+  }
+  StreamFence();
 }
 
 }  // namespace opwright_cpu

@@ -58,9 +58,9 @@ class MapKernel {
   }
 
   void RunParts(int32_t n_threads, const Inputs& inputs, void* out) const;
-  void RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end, bool stream) const;
-  void FetchAhead(const Inputs& from, int64_t count) const;
   void RunWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
+  void RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
+  void StreamBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
 
   bool small_ = false;   // one call of the loop does it
   bool direct_ = false;  // nothing broadcasts
@@ -68,6 +68,7 @@ class MapKernel {
   Loop loop_ = nullptr;
   Parameters parameters_;
   int64_t n_ = 0;
+  int64_t stream_block_ = 0;  // elements that are made and streamed at a time
   size_t n_inputs_ = 0;
   std::array<uint32_t, kMaxInputs> args_{};
   uint32_t out_arg_ = 0;
