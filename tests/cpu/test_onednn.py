@@ -101,6 +101,39 @@ def test_convolutions_of_large_images_are_numpys(data_format, groups, n_threads)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("channels", "groups"), [(20, 1), (16, 1), (20, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_convolutions_are_numpys(data_format, channels, groups, dtype, n_threads):
+    shape = (5, channels, 11, 9) if data_format == "NCHW" else (5, 11, 9, channels)
+    feeds = {
+        "x": numbers(*shape, dtype=dtype),
+        "weight": numbers(8, channels // groups, 3, 4, dtype=dtype),
+        "bias": numbers(8, dtype=dtype),
+    }
+    attrs = {"data_format": data_format, "groups": groups, "paddings": [2, 1, 0, 3]}
+    attrs |= {"strides": [2, 1], "dilations": [1, 2]}
+    block = ow.Program().global_block()
+    inputs = {
+        name: block.create_var(name, array.shape, dtype, stop_gradient=False)
+        for name, array in feeds.items()
+    }
+    made = block.append_op("conv2d", inputs, attrs=attrs)
+    squares = block.append_op("square", {"x": made.output("out")[0]})
+    pairs = ow.append_backward([block.var(squares.output("out")[0])], list(inputs.values()))
+    results = []
+    for library in ("onednn", "numpy"):
+        context = ow.current_context().with_pins({"conv2d_grad": library, "conv2d": library})
+        with ow.context_guard(context):
+            network = ow.Network(block)
+            run = network.compile(feed=list(feeds), fetch=[g for _, g in pairs], passes=[])
+            results.append(run(**feeds))
+    for got, wanted in zip(*results, strict=True):
+        tolerance = 200 * np.finfo(dtype).eps
+        size = float(np.abs(wanted).max())
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * size)
+
+
 def widen(array: np.ndarray) -> np.ndarray:
     return array.astype("float32")
 

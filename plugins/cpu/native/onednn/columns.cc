@@ -23,6 +23,36 @@ OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const T* from, T* to, int64_t stride)
 }
 
 template <typename T>
+OPWRIGHT_CPU_CLONES void AddBias(int64_t pixels, int64_t channels, const T* bias,
+                                 int64_t channel_stride, T* image) {
+  for (int64_t i = 0; channel_stride == 1 && i < pixels; ++i) {
+    for (int64_t c = 0; c < channels; ++c) image[i * channels + c] += bias[c];
+  }
+  for (int64_t c = 0; channel_stride != 1 && c < channels; ++c) {
+    for (int64_t i = 0; i < pixels; ++i) image[c * channel_stride + i] += bias[c];
+  }
+}
+
+// Adds up each channel of an image, first by itself: a float would lose the ends of long sums.
+template <typename T>
+OPWRIGHT_CPU_CLONES void SumPixels(int64_t pixels, int64_t channels, const T* image,
+                                   int64_t channel_stride, T* sums) {
+  constexpr int64_t kStrip = 64;
+  for (int64_t first = 0; first < channels; first += kStrip) {
+    const int64_t count = std::min(kStrip, channels - first);
+    T partial[kStrip] = {};
+    for (int64_t i = 0; channel_stride == 1 && i < pixels; ++i) {
+      for (int64_t c = 0; c < count; ++c) partial[c] += image[i * channels + first + c];
+    }
+    for (int64_t c = 0; channel_stride != 1 && c < count; ++c) {
+      const T* plane = image + (first + c) * channel_stride;
+      for (int64_t i = 0; i < pixels; ++i) partial[c] += plane[i];
+    }
+    for (int64_t c = 0; c < count; ++c) sums[first + c] += partial[c];
+  }
+}
+
+template <typename T>
 void CopyRun(int64_t n, const T* from, int64_t stride, T* to) {
   if (stride == 1) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
@@ -65,8 +95,8 @@ void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
   n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, n_));
   weight_bytes_ = RoundUp(groups_ * depth_ * filters_, sizeof(T));
   column_bytes_ = RoundUp(windows_ * depth_, sizeof(T));
-  // What a thread has summed up of the weights' gradient, and one image's share of it.
-  product_bytes_ = RoundUp(2 * groups_ * depth_ * filters_, sizeof(T));
+  // What a thread has summed up of the weights' gradient, one image's share of it, and the bias'.
+  product_bytes_ = RoundUp(groups_ * filters_ * (2 * depth_ + 1), sizeof(T));
   const uint64_t gemm_bytes =
       std::max({GemmWorkspaceBytes({windows_, filters_, depth_}, sizeof(T)),
                 GemmWorkspaceBytes({filters_, windows_, depth_}, sizeof(T)),
@@ -180,9 +210,7 @@ void Columns<T>::Forward(const T* x, const T* weight, const T* bias, T* out,
                   scratch.gemm);
         }
       }
-      for (int64_t i = 0; bias != nullptr && i < out_.size(); ++i) {
-        result[i] += bias[is_nhwc ? i % out_.channels : i / windows_];
-      }
+      if (bias != nullptr) AddBias<T>(windows_, out_.channels, bias, out_.channel, result);
     }
   });
 }
@@ -212,39 +240,45 @@ template <typename T>
 void Columns<T>::WeightGradient(const T* x, const T* out_grad, T* weight_grad, T* bias_grad,
                                 char* workspace) const {
   const int64_t group_size = depth_ * filters_, size = groups_ * group_size;
-  const int64_t taps = kernel_[0] * kernel_[1];
-  if (bias_grad != nullptr) {
-    std::fill(bias_grad, bias_grad + out_.channels, T(0));
-    for (int64_t i = 0; i < n_ * out_.size(); ++i) {
-      bias_grad[out_.channel == 1 ? i % out_.channels : i / windows_ % out_.channels] +=
-          out_grad[i];
-    }
-  }
-  if (weight_grad == nullptr) return;
+  int32_t n_used = 1;
   Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
+    if (thread == 0) n_used = n_threads;
     const Scratch scratch = ScratchOf(workspace, thread);
     T* sums = scratch.product;
-    std::memset(sums, 0, static_cast<size_t>(size) * sizeof(T));
+    T* bias_sums = sums + 2 * size;
+    std::memset(sums, 0, static_cast<size_t>(2 * size + out_.channels) * sizeof(T));
     const Part part = PartOf(n_, 1, thread, n_threads);
     for (int64_t image = part.begin; image < part.end; ++image) {
-      for (int64_t group = 0; group < groups_; ++group) {
+      const T* slopes = out_grad + image * out_.size();
+      if (bias_grad != nullptr)
+        SumPixels<T>(windows_, out_.channels, slopes, out_.channel, bias_sums);
+      for (int64_t group = 0; weight_grad != nullptr && group < groups_; ++group) {
         Gather(x + image * x_.size(), group, scratch.columns);
-        Gemm<T>({filters_, depth_, windows_},
-                OutMatrix(out_grad + image * out_.size(), group).Transposed(),
+        Gemm<T>({filters_, depth_, windows_}, OutMatrix(slopes, group).Transposed(),
                 {scratch.columns, depth_, 1}, {sums + size, depth_, 1}, scratch.gemm);
         AddRun<T>(group_size, sums + size, sums + group * group_size, 1);
       }
     }
   });
+  T* sums = ScratchOf(workspace, 0).product;
+  for (int32_t thread = 1; thread < n_used; ++thread) {
+    const T* others = ScratchOf(workspace, thread).product;
+    AddRun<T>(size, others, sums, 1);
+    AddRun<T>(out_.channels, others + 2 * size, sums + 2 * size, 1);
+  }
+  if (bias_grad != nullptr) std::copy_n(sums + 2 * size, out_.channels, bias_grad);
+  if (weight_grad != nullptr) UnpackWeight(sums, weight_grad);
+}
+
+template <typename T>
+void Columns<T>::UnpackWeight(const T* packed, T* weight) const {
+  const int64_t taps = kernel_[0] * kernel_[1];
   for (int64_t filter = 0; filter < groups_ * filters_; ++filter) {
-    for (int64_t row = 0; row < depth_; ++row) {
-      T sum = 0;
-      for (int32_t thread = 0; thread < n_threads_; ++thread) {
-        // A child of fork runs in one thread, whose share is then the whole.
-        if (thread > 0 && detail::IsForkedChild()) break;
-        sum += ScratchOf(workspace, thread).product[filter * depth_ + row];
+    for (int64_t c = 0; c < channels_; ++c) {
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        weight[(filter * channels_ + c) * taps + tap] =
+            packed[filter * depth_ + tap * channels_ + c];
       }
-      weight_grad[(filter * channels_ + row % channels_) * taps + row / channels_] = sum;
     }
   }
 }

@@ -47,6 +47,12 @@ class ConvolutionPipeline {
     return opwright::Status::Ok();
   }
 
+  static uint64_t EstimateNs(const ConvolutionShape& shape, int32_t n_threads) {
+    constexpr double kPerNs = 64.0;  // multiplications of one thread
+    return 1000 +
+           static_cast<uint64_t>(static_cast<double>(shape.multiplications()) / kPerNs / n_threads);
+  }
+
   const Pipeline& pipeline() const { return pipeline_; }
   void Pack(const void* weight, void* packed, int32_t n_threads) const {
     Reorder(weight_plain_, weight, weight_used_, packed, n_threads);
@@ -126,12 +132,6 @@ class ConvolutionPipeline {
     if (epilogue.residual) add_binary(out, pipeline_.Converted(kResidual, shape.out(), out));
     pipeline_.Add(description, arguments);
     if (!out_fits) pipeline_.AddReorder(out, result, shape.out(), kOut);
-  }
-
-  static uint64_t EstimateNs(const ConvolutionShape& shape, int32_t n_threads) {
-    constexpr double kPerNs = 64.0;  // multiplications of one thread
-    return 1000 +
-           static_cast<uint64_t>(static_cast<double>(shape.multiplications()) / kPerNs / n_threads);
   }
 
   Pipeline pipeline_;
