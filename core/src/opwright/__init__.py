@@ -103,15 +103,23 @@ if TYPE_CHECKING:
     from opwright.threads import get_num_threads, set_num_threads
 
 
+class _UnknownNameError(AttributeError):
+    """Looks for the nearest name when it is shown: ``from opwright import a_module`` drops it."""
+
+    def __str__(self) -> str:
+        from opwright.names import hint
+
+        (name,) = self.args
+        near = hint(name, __all__) if not name.startswith("_") else ""
+        return f"module 'opwright' has no attribute {name!r}{near}"
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"opwright.{name}")
     home = _HOMES.get(name)
     if home is None:
-        from opwright.names import hint
-
-        near = hint(name, __all__) if not name.startswith("_") else ""
-        raise AttributeError(f"module 'opwright' has no attribute {name!r}{near}")
+        raise _UnknownNameError(name)
     value = getattr(import_module(home), name)
     globals()[name] = value  # the next access does not come here
     return value

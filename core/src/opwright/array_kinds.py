@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opwright.dtypes import dtype_from_numpy
 from opwright.errors import DeviceNotFoundError, DtypeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _HOST_CODES = (1, 3)  # DLPack's kDLCPU and kDLCUDAHost
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.bindings import scope_metas
@@ -19,6 +17,9 @@ from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
 from opwright.plan_cache import PlanCache
 from opwright.threads import get_num_threads
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class CompiledSource:

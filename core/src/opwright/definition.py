@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from opwright.control import Branch, Control, Loop
@@ -50,11 +49,10 @@ class NoGradient(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _DtypeRule:
+class _DtypeRule(NamedTuple):
     """What the dtype of one input slot must be: that of another slot or attribute, or in a list."""
 
-    index: int
+    place: int
     slot: VarProto
     source_index: int
     source_attr: str | None
@@ -281,7 +279,7 @@ class OpDefinition:
 
     def _check_dtypes(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> None:
         for rule in self._input_rules:
-            metas = inputs[rule.index]
+            metas = inputs[rule.place]
             if not metas:
                 continue
             expected = None

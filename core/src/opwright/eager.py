@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opwright import _runtime
 from opwright.array_kinds import from_numpy_like, is_array, to_numpy
@@ -23,6 +22,8 @@ from opwright.meta import Meta
 from opwright.program import Operator, Variable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from opwright.context import Context
     from opwright.proto import VarProto
 

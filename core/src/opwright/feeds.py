@@ -7,15 +7,17 @@ borrowed for the call, any other is copied.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opwright.dtypes import dtype_from_numpy, dtype_to_numpy
 from opwright.errors import FeedError
 from opwright.meta import Meta
 from opwright.names import hint
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class FeedSpec(NamedTuple):

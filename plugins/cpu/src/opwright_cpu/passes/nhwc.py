@@ -50,7 +50,7 @@ ELEMENTWISE = frozenset(
 
 def nhwc(graph: Graph) -> None:
     """Turn the convolutions of a graph and what stands between them."""
-    if graph.definition("transpose") is None or not graph.of_type("conv2d", *IMAGES):
+    if not graph.of_type("conv2d", *IMAGES) or graph.definition("transpose") is None:
         return
     if _turn_all(graph):
         _pass_by(graph)
