@@ -196,6 +196,17 @@ def test_a_new_value_joins_new_operators(context):
     assert find_fault(graph, {}) is None
 
 
+def test_operators_are_found_by_type_as_the_last_edit_left_them(context):
+    graph = graph_of(chain())
+    assert [found.type for found in graph.of_type("relu", "add", "exp")] == ["add", "relu"]
+    assert fuse_add_relu(graph)
+    assert graph.of_type("relu", "add") == []
+    assert graph.of_type("toy.add_relu", "toy.add_relu") == graph.ops
+    graph.ops = []
+    graph.forget_uses()
+    assert graph.of_type("toy.add_relu") == []
+
+
 # Bypass and views
 
 

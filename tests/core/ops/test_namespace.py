@@ -6,6 +6,8 @@ import asyncio
 import contextvars
 import gc
 import importlib
+import subprocess
+import sys
 import threading
 import types
 import weakref
@@ -165,6 +167,13 @@ def test_few_contexts_are_kept():
     del context
     gc.collect()
     assert sum(ref() is not None for ref in alive) <= namespace.MAX_TABLES
+
+
+def test_the_first_operator_of_a_process_looks_for_no_names_that_are_near():
+    code = "import sys, opwright\nopwright.ops.add\nassert 'difflib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="did you mean 'Network'"):
+        _ = ow.Netwrk
 
 
 def test_the_module_is_a_module_still():
