@@ -37,13 +37,6 @@ struct Conv2dGradKernel {
     constexpr double kPerNs = 48.0;  // multiplications of one thread
     const double work = static_cast<double>(shape_.multiplications() * products);
     ctx.SetEstimate(1000 + static_cast<uint64_t>(work / kPerNs / ctx.n_threads()));
-    by_columns_ = std::is_same_v<T, float> && IsFasterByColumns(ctx.input(1).shape(), attrs);
-    if (by_columns_) {
-      columns_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(),
-                    attrs, ctx.n_threads());
-      ctx.SetWorkspace(columns_.workspace_bytes());
-      return opwright::Status::Ok();
-    }
     const ThreadCount count(ctx.n_threads());
     const memory::desc slopes = shape_.AsPreferred(shape_.out());
     const dnnl::convolution_forward::primitive_desc forward(
@@ -53,11 +46,20 @@ struct Conv2dGradKernel {
     if (!forward.get(true)) {
       return opwright::Status::Refused("oneDNN has no convolution of this dtype for this machine");
     }
-    if (ctx.has_output(0)) OPWRIGHT_RETURN_IF_ERROR(AddInputGradient(forward));
+    uint64_t column_bytes = 0;
+    by_columns_ = std::is_same_v<T, float> && ctx.has_output(0) &&
+                  IsFasterByColumns(ctx.input(1).shape(), attrs);
+    if (by_columns_) {
+      columns_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(),
+                    attrs, ctx.n_threads());
+      column_bytes = columns_.workspace_bytes();
+    } else if (ctx.has_output(0)) {
+      OPWRIGHT_RETURN_IF_ERROR(AddInputGradient(forward));
+    }
     if (ctx.has_output(1) || with_bias) {
       OPWRIGHT_RETURN_IF_ERROR(AddWeightGradient(forward, ctx.has_output(1), with_bias));
     }
-    ctx.SetWorkspace(pipeline_.workspace_bytes());
+    ctx.SetWorkspace(std::max(pipeline_.workspace_bytes(), column_bytes));
     return opwright::Status::Ok();
   }
 
@@ -75,35 +77,25 @@ struct Conv2dGradKernel {
       if (ctx.has_output(slot))
         tensors[kXGrad + static_cast<Operand>(slot)] = ctx.output(slot).raw();
     }
-    if (by_columns_) {
-      RunByColumns(ctx, tensors);
-    } else if (pipeline_.empty()) {
+    if (pipeline_.empty() && !by_columns_) {
       RunEmpty(ctx);
-    } else {
-      tensors[kX] = const_cast<void*>(ctx.input(0).raw());
-      tensors[kWeight] = const_cast<void*>(ctx.input(1).raw());
-      tensors[kOutGrad] = const_cast<void*>(ctx.input(kOutGradSlot).raw());
-      bound.execution.Run(ctx.n_threads(), ctx.workspace<char>(), tensors);
+      return opwright::Status::Ok();
     }
+    tensors[kX] = const_cast<void*>(ctx.input(0).raw());
+    tensors[kWeight] = const_cast<void*>(ctx.input(1).raw());
+    tensors[kOutGrad] = const_cast<void*>(ctx.input(kOutGradSlot).raw());
+    if constexpr (std::is_same_v<T, float>) {
+      if (by_columns_) {
+        columns_.InputGradient(static_cast<const float*>(tensors[kOutGrad]),
+                               static_cast<const float*>(tensors[kWeight]),
+                               static_cast<float*>(tensors[kXGrad]), ctx.workspace<char>());
+      }
+    }
+    bound.execution.Run(ctx.n_threads(), ctx.workspace<char>(), tensors);
     return opwright::Status::Ok();
   }
 
  private:
-  void RunByColumns(const opwright::RunContext& ctx, void* const* tensors) const {
-    if constexpr (std::is_same_v<T, float>) {
-      const float* slopes = ctx.input(kOutGradSlot).template data<float>();
-      char* workspace = ctx.workspace<char>();
-      if (tensors[kXGrad] != nullptr) {
-        columns_.InputGradient(slopes, ctx.input(1).template data<float>(),
-                               static_cast<float*>(tensors[kXGrad]), workspace);
-      }
-      if (tensors[kWeightGrad] == nullptr && tensors[kBiasGrad] == nullptr) return;
-      columns_.WeightGradient(ctx.input(0).template data<float>(), slopes,
-                              static_cast<float*>(tensors[kWeightGrad]),
-                              static_cast<float*>(tensors[kBiasGrad]), workspace);
-    }
-  }
-
   static opwright::Status PrepareEmpty() {
     if constexpr (!std::is_same_v<T, float>) {
       return opwright::Status::Refused("images or weights without elements");
