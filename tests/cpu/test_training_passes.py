@@ -170,3 +170,17 @@ def test_threads_change_no_more_than_the_last_bits():
         ow.set_num_threads(before)
     for one, two in zip(found[0][0], found[1][0], strict=True):
         np.testing.assert_allclose(one[0], two[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32"])
+def test_what_a_fused_operator_does_not_take_is_left_alone(dtype):
+    ops = [
+        ow.Operator("matmul", x="x", y="w", out="product"),
+        ow.Operator("add", x="product", y="b", out="sum"),
+        ow.Operator("relu", x="sum", out="out"),
+    ]
+    arrays = {"x": np.ones((2, 3)), "w": np.ones((3, 4)), "b": np.arange(4) - 4}
+    feeds = {name: array.astype(dtype) for name, array in arrays.items()}
+    for passes in (None, []):
+        call = ow.Network(ops).compile(feed=list(feeds), fetch=["out"], passes=passes)
+        np.testing.assert_array_equal(call(**feeds)[0], [[0, 0, 1, 2], [0, 0, 1, 2]])

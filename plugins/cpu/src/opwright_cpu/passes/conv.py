@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from opwright.rewriting import Graph, LoweredOp, Value
 
-from .slots import input_of, output_of
+from .slots import input_of, make_if_served, output_of
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
@@ -57,7 +57,7 @@ def fuse_conv(graph: Graph) -> None:
         chain = _follow(graph, _Chain([conv], out), taken)
         if len(chain.ops) > 1:
             made = _make(graph, chain)
-            if all(graph.has_kernel(op) for op in made) and edit.fuse(chain.ops, made):
+            if made is not None and edit.fuse(chain.ops, made):
                 taken.update(chain.ops)
     edit.apply()
 
@@ -101,21 +101,22 @@ def _other(add: LoweredOp, one: Value) -> Value | None:
     return y if x is one else x
 
 
-def _make(graph: Graph, chain: _Chain) -> list[LoweredOp]:
+def _make(graph: Graph, chain: _Chain) -> list[LoweredOp] | None:
     conv, made = chain.ops[0], []
     inputs = {slot: input_of(conv, slot) for slot in ("x", "weight", "bias")}
     inputs["residual"] = chain.residual
     if chain.norm is not None:
         folded = _fold(graph, chain.norm)
+        if folded is None:
+            return None
         made.append(folded)
         inputs["scale"], inputs["shift"] = output_of(folded, "factor"), output_of(folded, "shift")
-    given = {slot: value for slot, value in inputs.items() if value is not None}
     attrs = {name: conv.attrs[name] for name in SHARED} | {"activation": chain.activation}
-    made.append(graph.make("cpu.conv2d_fused", given, {"out": chain.out}, attrs, like=conv))
-    return made
+    fused = make_if_served(graph, "cpu.conv2d_fused", inputs, {"out": chain.out}, attrs, conv)
+    return None if fused is None else [*made, fused]
 
 
-def _fold(graph: Graph, norm: LoweredOp) -> LoweredOp:
+def _fold(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
     """Return the operator that makes factors and summands of the statistics."""
     slots = ("scale", "bias", "mean", "variance")
     given = {slot: value for slot in slots if (value := input_of(norm, slot)) is not None}
@@ -126,4 +127,4 @@ def _fold(graph: Graph, norm: LoweredOp) -> LoweredOp:
         if value is not None:
             written[slot] = value
     attrs = {"epsilon": norm.attrs["epsilon"]}
-    return graph.make("cpu.fold_batch_norm", given, written, attrs, like=norm)
+    return make_if_served(graph, "cpu.fold_batch_norm", given, written, attrs, norm)

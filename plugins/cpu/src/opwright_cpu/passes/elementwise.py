@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from opwright.rewriting import Graph, LoweredOp, Uses, Value
 
-from .slots import input_of, output_of
+from .slots import input_of, make_if_served, output_of
 
 # Inputs and functions of one step; the kernel has room for as many.
 MAX_INPUTS = 16
@@ -144,5 +144,5 @@ def _make(graph: Graph, tree: list[LoweredOp], reads: Reads) -> LoweredOp | None
         "parameters": [n for op in tree for n in KINDS[op.type].parameters(op.attrs)],
     }
     written = {"out": results[-1:]}
-    made = graph.make("cpu.elementwise_chain", {"x": list(inputs)}, written, attrs, like=tree[-1])
-    return made if graph.has_kernel(made) else None
+    given = {"x": list(inputs)}
+    return make_if_served(graph, "cpu.elementwise_chain", given, written, attrs, tree[-1])

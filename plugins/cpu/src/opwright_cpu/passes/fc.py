@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from opwright.rewriting import Graph, LoweredOp, Value
 
-from .slots import input_of, output_of, writer_of
+from .slots import input_of, make_if_served, output_of, writer_of
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "softmax")
 
@@ -77,7 +77,6 @@ def _make_fc(
     if x is None or weight is None or out is None:
         return None
     kept = layer.attrs.get("num_flatten_dims", len(x.meta.shape) - 1)
-    inputs = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
+    inputs = {"x": x, "weight": weight, "bias": bias}
     attrs = {"num_flatten_dims": kept, "activation": activation}
-    made = graph.make("fc", inputs, {"out": out}, attrs, like=layer)
-    return made if graph.has_kernel(made) else None
+    return make_if_served(graph, "fc", inputs, {"out": out}, attrs, layer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from opwright.rewriting import Graph, LoweredOp, Value
 
-from .slots import input_of, output_of, writer_of
+from .slots import input_of, make_if_served, output_of, writer_of
 
 DERIVATIVES = {"relu_grad": "relu", "sigmoid_grad": "sigmoid", "tanh_grad": "tanh"}
 
@@ -62,8 +62,5 @@ def _make(
     outputs = {"x_grad": output_of(derivative, "x_grad")}
     if total is not None:
         outputs["bias_grad"] = output_of(total, "out")
-    given = {slot: value for slot, value in inputs.items() if value is not None}
-    written = {slot: value for slot, value in outputs.items() if value is not None}
     attrs = {"activation": DERIVATIVES[derivative.type]}
-    made = graph.make("cpu.fc_input_grad", given, written, attrs, like=product)
-    return made if graph.has_kernel(made) else None
+    return make_if_served(graph, "cpu.fc_input_grad", inputs, outputs, attrs, product)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from opwright.rewriting import Graph, LoweredOp, Value
 
-from .slots import input_of, output_of, writer_of
+from .slots import input_of, make_if_served, output_of, writer_of
 
 
 def fuse_fc_sgd(graph: Graph) -> None:
@@ -69,8 +69,5 @@ def _make(
     outputs = {"param_out": output_of(update, "param_out")}
     if bias is not None:
         inputs["bias"], outputs["bias_out"] = input_of(bias, "param"), output_of(bias, "param_out")
-    given = {slot: value for slot, value in inputs.items() if value is not None}
-    written = {slot: value for slot, value in outputs.items() if value is not None}
     attrs = {"weight_decay": update.attrs["weight_decay"]}
-    made = graph.make("cpu.fc_sgd", given, written, attrs, like=update)
-    return made if graph.has_kernel(made) else None
+    return make_if_served(graph, "cpu.fc_sgd", inputs, outputs, attrs, update)

@@ -10,6 +10,8 @@ from collections.abc import Hashable
 
 from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value
 
+from .slots import make_if_served
+
 TYPES = ("sgd", "momentum", "adam", "adamw")
 _SHARED = "learning_rate"
 
@@ -25,7 +27,7 @@ def fuse_optimizers(graph: Graph) -> None:
         if len(together) < 2:
             continue
         made = _merge(graph, together)
-        if graph.has_kernel(made):
+        if made is not None:
             edit.fuse(together, [made])
     edit.apply()
 
@@ -54,7 +56,7 @@ def _movable(updates: list[LoweredOp], uses: Uses) -> list[LoweredOp]:
     return found[::-1]
 
 
-def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp:
+def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp | None:
     inputs: dict[str, list[Value]] = {}
     outputs: dict[str, list[Value]] = {}
     for op in updates:
@@ -64,7 +66,7 @@ def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp:
         for proto, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
             outputs.setdefault(proto.name, []).extend(values)
     last = updates[-1]
-    return graph.make(f"cpu.multi_{last.type}", inputs, outputs, last.attrs, like=last)
+    return make_if_served(graph, f"cpu.multi_{last.type}", inputs, outputs, last.attrs, last)
 
 
 def _inputs(op: LoweredOp) -> dict[str, tuple[Value, ...]]:

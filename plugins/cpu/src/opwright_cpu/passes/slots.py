@@ -1,8 +1,12 @@
-"""Values of operators by slot name: a pass knows operators by their names alone."""
+"""What passes share: values by slot name, and operators made only where a kernel serves them."""
 
 from __future__ import annotations
 
-from opwright.rewriting import LoweredOp, Value
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opwright.errors import DtypeError
+from opwright.rewriting import Graph, LoweredOp, Value
 
 
 def input_of(op: LoweredOp, slot: str) -> Value | None:
@@ -24,3 +28,24 @@ def writer_of(value: Value | None, *types: str) -> LoweredOp | None:
     if value is None or value.op is None or value.op.type not in types:
         return None
     return value.op
+
+
+def make_if_served(
+    graph: Graph,
+    op_type: str,
+    inputs: Mapping[str, Value | Sequence[Value] | None],
+    outputs: Mapping[str, Value | Sequence[Value] | None],
+    attrs: Mapping[str, Any],
+    like: LoweredOp,
+) -> LoweredOp | None:
+    """Return a new operator, None where it does not take these dtypes or no kernel accepts it.
+
+    Slots that are None are absent.
+    """
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    written = {slot: value for slot, value in outputs.items() if value is not None}
+    try:
+        made = graph.make(op_type, given, written, attrs, like=like)
+    except DtypeError:
+        return None
+    return made if graph.has_kernel(made) else None

@@ -11,7 +11,7 @@ import math
 
 from opwright.rewriting import Graph, LoweredOp, Value
 
-from .slots import input_of, output_of, writer_of
+from .slots import input_of, make_if_served, output_of, writer_of
 
 
 def fuse_softmax_cross_entropy(graph: Graph) -> None:
@@ -116,11 +116,10 @@ def _scores(
     if softmax.type == "softmax":
         return input_of(softmax, "x"), []
     scores = graph.value(f"{probabilities.name}/scores", probabilities.meta)
-    slots = ((slot, input_of(softmax, slot)) for slot in ("x", "weight", "bias"))
-    inputs = {slot: value for slot, value in slots if value is not None}
+    inputs = {slot: input_of(softmax, slot) for slot in ("x", "weight", "bias")}
     attrs = {**softmax.attrs, "activation": ""}
-    layer = graph.make("fc", inputs, {"out": scores}, attrs, like=softmax)
-    return (scores, [layer]) if graph.has_kernel(layer) else (None, [])
+    layer = make_if_served(graph, "fc", inputs, {"out": scores}, attrs, softmax)
+    return (scores, [layer]) if layer is not None else (None, [])
 
 
 def _if_needed(graph: Graph, value: Value | None, old: list[LoweredOp]) -> Value | None:
@@ -143,11 +142,6 @@ def _make(
     label = input_of(source, "label")
     if label is None:
         return None
-    made = graph.make(
-        "cpu.softmax_cross_entropy",
-        {"logits": logits, "label": label},
-        {slot: value for slot, value in outputs.items() if value is not None},
-        {**attrs, "source": source.type},
-        like=source,
-    )
-    return made if graph.has_kernel(made) else None
+    inputs = {"logits": logits, "label": label}
+    given = {**attrs, "source": source.type}
+    return make_if_served(graph, "cpu.softmax_cross_entropy", inputs, outputs, given, source)
