@@ -138,6 +138,8 @@ class AttrProto:
         """Tell whether the elements of a list need no conversion and are in range."""
         if any(kind is not self._element for kind in set(map(type, elements))):
             return False
+        if self._element is int and elements and not self.allowed:
+            elements = (min(elements), max(elements))
         return self._free or all(map(self._admits, elements))
 
     def _admits(self, element: Any) -> bool:

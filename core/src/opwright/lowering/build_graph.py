@@ -49,8 +49,8 @@ class GraphBuilder:
 
     def __init__(self, request: LowerRequest) -> None:
         self.request = request
-        written = frozenset(n for op in request.ops for names in op.outputs.values() for n in names)
-        self.graph = Graph(request, written)
+        written = [name for op in request.ops for names in op.outputs.values() for name in names]
+        self.graph = Graph(request, frozenset(written))
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
         self._lasting = request.lasting
@@ -184,7 +184,7 @@ class GraphBuilder:
 
     def _write(self, name: str, meta: Meta, size: int, op: LoweredOp | None = None) -> Value:
         """A new value for ``name``: in the scope where the name lives on, else in the arena."""
-        if -1 in meta.shape:
+        if size == 0 and -1 in meta.shape:
             value = Value(name, meta, Buffer(0), op)
             value.buffer.dynamic = True
             return value

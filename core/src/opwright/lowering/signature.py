@@ -118,10 +118,8 @@ def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         return ()
     items = tuple(attrs.items())
     for name, value in items:
-        if value.__class__ is float:
-            if value == 0.0:
-                items += ((name, repr(value)),)
-        elif value.__class__ is tuple and 0.0 in value:
+        floats = value if value.__class__ is tuple else (value,)
+        if floats and floats[0].__class__ is float and 0.0 in floats:
             items += ((name, repr(value)),)
     return items
 
