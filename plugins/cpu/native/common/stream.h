@@ -9,7 +9,7 @@
 #include "common/clones.h"
 
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace opwright_cpu {
@@ -23,7 +23,7 @@ constexpr int64_t kLineBytes = 64;
 // What is computed between two rounds of stores: few lines, so that the processor's window reaches
 // over them, and memory is read and written while it computes. With blocks of some kilobytes the
 // two wait for each other, and a sigmoid takes half as long again.
-constexpr int64_t kStreamBlockBytes = 4 * kLineBytes;
+constexpr int64_t kStreamBlockBytes = 8 * kLineBytes;
 
 // How far from `destination` the next line begins.
 inline int64_t BytesToLine(const void* destination) {
@@ -33,40 +33,86 @@ inline int64_t BytesToLine(const void* destination) {
 // Elements of a block of results, fewer where they lead up to the beginning of a line.
 inline int64_t StreamCount(const void* destination, int64_t block, int64_t item_bytes) {
   const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(destination) % kLineBytes);
-  return block - offset / item_bytes;
+  return offset == 0 ? block : block - offset / item_bytes;  // a division is as long as a block
 }
 
-// Asks for n bytes that will be read soon: the processor's own fetching stops at every page, and
-// loads that wait for memory fill its window.
+OPWRIGHT_CPU_INLINE void FetchLines(const void* source, int64_t n) {
+  const char* from = static_cast<const char*>(source);
+  for (int64_t line = 0; line < n; line += kLineBytes) __builtin_prefetch(from + line);
+}
+
+// Asks for the n bytes that are read some blocks later: the processor's own fetching stops at every
+// page, and loads that wait for memory fill its window.
 OPWRIGHT_CPU_INLINE void FetchAhead(const void* source, int64_t n) {
   constexpr int64_t kAheadBytes = 2048;
-  const char* ahead = static_cast<const char*>(source) + kAheadBytes;
-  for (int64_t line = 0; line < n; line += kLineBytes) __builtin_prefetch(ahead + line);
+  FetchLines(static_cast<const char*>(source) + kAheadBytes, n);
 }
 
 // Stores whole lines, one after the other; `destination` is where a line begins.
 template <int64_t kBytes>
 OPWRIGHT_CPU_INLINE void StreamLines(const char* source, char* destination) {
 #ifdef __SSE2__
-  __m128i lines[kBytes / 16];
-  std::memcpy(lines, source, kBytes);
-  for (int64_t i = 0; i < kBytes / 16; ++i) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(destination) + i, lines[i]);
-  }
+  const auto* from = reinterpret_cast<const __m128i*>(source);
+  auto* to = reinterpret_cast<__m128i*>(destination);
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kBytes / 16; ++i) _mm_stream_si128(to + i, _mm_loadu_si128(from + i));
 #else
   std::memcpy(destination, source, kBytes);
 #endif
 }
 
+namespace detail {
+
+// Stores n bytes, whole lines, at the beginning of one.
+using LineStore = void (*)(const char* source, char* destination, int64_t n);
+
+inline void StoreLines(const char* source, char* destination, int64_t n) {
+  for (int64_t i = 0; i < n; i += kLineBytes) StreamLines<kLineBytes>(source + i, destination + i);
+}
+
+// Wide stores: each waits for its turn in a queue of some fifty, and while that is full nothing is
+// computed. A tenth to a fifth faster than four stores a line.
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx"))) inline void StoreHalfLines(const char* source, char* destination,
+                                                          int64_t n) {
+  for (int64_t i = 0; i < n; i += 32) {
+    const auto* from = reinterpret_cast<const __m256i*>(source + i);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(destination + i), _mm256_loadu_si256(from));
+  }
+}
+
+__attribute__((target("avx512f"))) inline void StoreWholeLines(const char* source,
+                                                               char* destination, int64_t n) {
+  for (int64_t i = 0; i < n; i += kLineBytes) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(destination + i),
+                        _mm512_loadu_si512(source + i));
+  }
+}
+#endif
+
+inline LineStore SelectLineStore() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f")) return &StoreWholeLines;
+  if (__builtin_cpu_supports("avx")) return &StoreHalfLines;
+#endif
+  return &StoreLines;
+}
+
+inline const LineStore store_lines = SelectLineStore();
+
+}  // namespace detail
+
 // Copies n bytes out of a buffer in the first-level cache. Lines that the ends share with others
 // are stored as usual. A fence must follow.
-OPWRIGHT_CPU_INLINE void StreamBlock(const void* source, void* destination, int64_t n) {
+inline void StreamBlock(const void* source, void* destination, int64_t n) {
   const char* from = static_cast<const char*>(source);
   char* to = static_cast<char*>(destination);
-  int64_t done = std::min(n, BytesToLine(to));
-  if (done > 0) std::memcpy(to, from, static_cast<size_t>(done));
-  for (; done + kLineBytes <= n; done += kLineBytes)
-    StreamLines<kLineBytes>(from + done, to + done);
+  const int64_t head = std::min(n, BytesToLine(to));
+  const int64_t whole = (n - head) & -kLineBytes;
+  if (head > 0) std::memcpy(to, from, static_cast<size_t>(head));
+  detail::store_lines(from + head, to + head, whole);
+  const int64_t done = head + whole;
   if (done < n) std::memcpy(to + done, from + done, static_cast<size_t>(n - done));
 }
 

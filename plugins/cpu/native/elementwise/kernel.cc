@@ -123,9 +123,11 @@ void MapKernel::StreamBlocks(const Inputs& inputs, void* out, int64_t begin, int
     Inputs from{};
     for (size_t i = 0; i < n_inputs_; ++i) {
       from[i] = operands_[i].Read(inputs[i], position, &count, buffers[i]);
-      if (operands_[i].direct()) FetchAhead(from[i], count * in_bytes_[i]);
     }
     loop_(from.data(), results, count, parameters_);
+    for (size_t i = 0; i < n_inputs_; ++i) {
+      if (operands_[i].direct()) FetchAhead(from[i], count * in_bytes_[i]);
+    }
     StreamBlock(results, to, count * out_bytes_);
     position += count;
   }

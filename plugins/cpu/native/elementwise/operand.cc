@@ -71,10 +71,9 @@ void Operand::Begin(const void* data, int64_t count, void* buffer) const {
   }
 }
 
-const void* Operand::Read(const void* data, int64_t position, int64_t* count, void* buffer) const {
+const void* Operand::ReadRepeated(const void* data, int64_t position, int64_t* count,
+                                  void* buffer) const {
   switch (kind_) {
-    case Kind::kDirect:
-      return At(data, position * item_bytes_);
     case Kind::kScalar:
       return buffer;
     case Kind::kTile:
@@ -84,6 +83,7 @@ const void* Operand::Read(const void* data, int64_t position, int64_t* count, vo
       *count = std::min(*count, period_ - column);
       return At(data, column * item_bytes_);
     }
+    case Kind::kDirect:
     case Kind::kGeneral:
       break;
   }

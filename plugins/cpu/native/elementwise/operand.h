@@ -34,7 +34,10 @@ class Operand {
   void Begin(const void* data, int64_t count, void* buffer) const;
 
   // The operand of the elements from `position` on: of *count of them, or of fewer, at least 1.
-  const void* Read(const void* data, int64_t position, int64_t* count, void* buffer) const;
+  const void* Read(const void* data, int64_t position, int64_t* count, void* buffer) const {
+    if (direct()) return static_cast<const char*>(data) + position * item_bytes_;
+    return ReadRepeated(data, position, count, buffer);
+  }
 
  private:
   enum class Kind { kDirect, kScalar, kTile, kRow, kGeneral };
@@ -43,6 +46,7 @@ class Operand {
     int64_t stride;  // in elements, 0 where the operand repeats
   };
 
+  const void* ReadRepeated(const void* data, int64_t position, int64_t* count, void* buffer) const;
   int64_t OffsetOfRow(int64_t row) const;
   template <typename Item>
   void Gather(const void* data, int64_t position, int64_t count, void* buffer) const;
