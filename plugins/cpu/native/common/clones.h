@@ -12,14 +12,6 @@
 #define OPWRIGHT_CPU_CLONES
 #endif
 
-// Two of them only, for loops over double: each clone costs compile time and room, and their
-// vectors of 512 bits win less.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define OPWRIGHT_CPU_FEW_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define OPWRIGHT_CPU_FEW_CLONES
-#endif
-
 #define OPWRIGHT_CPU_INLINE inline __attribute__((always_inline))
 
 #endif  // OPWRIGHT_CPU_COMMON_CLONES_H_

@@ -47,12 +47,6 @@ OPWRIGHT_CPU_CLONES void FloatLoop(const void* const* inputs, void* out, int64_t
 }
 
 template <typename F>
-OPWRIGHT_CPU_FEW_CLONES void DoubleLoop(const void* const* inputs, void* out, int64_t n,
-                                        const Parameters& parameters) {
-  ApplyToAll<F>(inputs, out, n, parameters);
-}
-
-template <typename F>
 void IntegerLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   ApplyToAll<F>(inputs, out, n, parameters);
 }
@@ -60,10 +54,8 @@ void IntegerLoop(const void* const* inputs, void* out, int64_t n, const Paramete
 // Whole numbers are compiled once only: there are eight types of them, and their loops are short.
 template <typename F>
 constexpr Loop MapLoop() {
-  if constexpr (std::is_same_v<typename F::In, float>) {
+  if constexpr (std::is_floating_point_v<typename F::In>) {
     return &FloatLoop<F>;
-  } else if constexpr (std::is_same_v<typename F::In, double>) {
-    return &DoubleLoop<F>;
   } else {
     return &IntegerLoop<F>;
   }
