@@ -97,12 +97,7 @@ void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
   column_bytes_ = RoundUp(windows_ * depth_, sizeof(T));
   // What a thread has summed up of the weights' gradient, one image's share of it, and the bias'.
   product_bytes_ = RoundUp(groups_ * filters_ * (2 * depth_ + 1), sizeof(T));
-  const uint64_t gemm_bytes =
-      std::max({GemmWorkspaceBytes({windows_, filters_, depth_}, sizeof(T)),
-                GemmWorkspaceBytes({filters_, windows_, depth_}, sizeof(T)),
-                GemmWorkspaceBytes({windows_, depth_, filters_}, sizeof(T)),
-                GemmWorkspaceBytes({filters_, depth_, windows_}, sizeof(T))});
-  thread_bytes_ = column_bytes_ + product_bytes_ + (gemm_bytes + 63) / 64 * 64;
+  thread_bytes_ = column_bytes_ + product_bytes_ + kGemmWorkspaceBytes<T>;
 }
 
 template <typename T>

@@ -1,9 +1,11 @@
-// Matrix products of our own: float64 and integers, which oneDNN does not multiply, and products so
-// small that a call of oneDNN costs more than the work.
+// Matrix products of any layout in one thread: of integers and float64, which oneDNN does not
+// multiply, and of float32 where a call of oneDNN costs more than it saves.
 #ifndef OPWRIGHT_CPU_ONEDNN_GEMM_H_
 #define OPWRIGHT_CPU_ONEDNN_GEMM_H_
 
 #include <cstdint>
+
+#include "gemm/gemm.h"
 
 namespace opwright_cpu {
 
@@ -26,8 +28,9 @@ struct GemmSize {
   int64_t k;
 };
 
-// Scratch memory, in bytes, of one thread of Gemm for float32 and float64.
-uint64_t GemmWorkspaceBytes(const GemmSize& size, uint64_t item_bytes);
+// Scratch memory that Gemm needs for itself.
+template <typename T>
+constexpr uint64_t kGemmWorkspaceBytes = static_cast<uint64_t>(kGemmScratch) * sizeof(T);
 
 // c = a b in one thread; c has columns side by side (column_stride 1) and overlaps neither factor.
 // Float sums run over blocks of k in a fixed order, whatever the threads.

@@ -2,11 +2,11 @@
 #include <vector>
 
 #include "common/parallel.h"
+#include "gemm/gemm.h"
+#include "gemm/vector_products.h"
 #include "training/activation.h"
-#include "training/gemm.h"
 #include "training/ops.h"
 #include "training/partition.h"
-#include "training/vector_products.h"
 
 namespace opwright_cpu {
 namespace {
@@ -33,8 +33,7 @@ struct FcKernel {
     threads_ = ThreadsFor(m_, n_, k_, ctx.n_threads());
     gemm_ = BestGemm<T>();
     const int64_t own = threads_ > 1 ? m_ * n_ : 0;
-    scratch_ = GemmScratch(k_);
-    ctx.SetWorkspace(static_cast<uint64_t>((own + scratch_) * threads_) * sizeof(T));
+    ctx.SetWorkspace(static_cast<uint64_t>((own + kGemmScratch) * threads_) * sizeof(T));
     ctx.SetEstimate(EstimateProduct(m_, n_, k_, sizeof(T), threads_) +
                     static_cast<uint64_t>(m_ * n_ / threads_));
     return Status::Ok();
@@ -52,10 +51,11 @@ struct FcKernel {
       FinishRows(activation_, out, 1, 0, bias, m_, n_, out);
       return Status::Ok();
     }
-    T* parts = workspace + scratch_ * threads_;
+    T* parts = workspace + kGemmScratch * threads_;
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part rows = OwnedRows(k_, thread, n_threads);
-      Multiply(x, w, rows.begin, rows.end, workspace + scratch_ * thread, parts + m_ * n_ * thread);
+      Multiply(x, w, rows.begin, rows.end, workspace + kGemmScratch * thread,
+               parts + m_ * n_ * thread);
       Barrier();
       const Part batch = PartOf(m_, 1, thread, n_threads);
       FinishRows(activation_, parts + batch.begin * n_, n_threads, m_ * n_, bias,
@@ -81,7 +81,8 @@ struct FcKernel {
     call.a_row = k_;
     call.a_col = 1;
     call.b = w + begin * n_;
-    call.ldb = n_;
+    call.b_row = n_;
+    call.b_col = 1;
     call.c = out;
     call.ldc = n_;
     call.alpha = T(1);
@@ -93,7 +94,6 @@ struct FcKernel {
   int64_t m_ = 0;
   int64_t n_ = 0;
   int64_t k_ = 0;
-  int64_t scratch_ = 0;
   int32_t threads_ = 1;
   GemmFn<T> gemm_ = nullptr;
 };

@@ -1,11 +1,11 @@
 // The gradient that a fully connected layer hands back, times the derivative of the activation
 // before it, and the sums of its columns, which are that layer's bias gradient: in one sweep.
 #include "common/parallel.h"
+#include "gemm/gemm.h"
+#include "gemm/vector_products.h"
 #include "training/activation.h"
-#include "training/gemm.h"
 #include "training/ops.h"
 #include "training/partition.h"
-#include "training/vector_products.h"
 
 namespace opwright_cpu {
 namespace {
@@ -25,7 +25,7 @@ struct FcInputGradKernel {
     m_ = ctx.input(0).dim(0);
     threads_ = ThreadsFor(m_, n_, k_, ctx.n_threads());
     gemm_ = BestGemm<T>();
-    ctx.SetWorkspace(static_cast<uint64_t>(GemmScratch(n_) * threads_) * sizeof(T));
+    ctx.SetWorkspace(static_cast<uint64_t>(kGemmScratch * threads_) * sizeof(T));
     ctx.SetEstimate(EstimateProduct(m_, n_, k_, sizeof(T), threads_) +
                     static_cast<uint64_t>(m_ * k_ / (4 * threads_)));
     return Status::Ok();
@@ -43,7 +43,7 @@ struct FcInputGradKernel {
       const int64_t count = rows.end - rows.begin;
       if (count <= 0) return;
       T* to = x_grad + rows.begin;
-      Multiply(grad, w + rows.begin * n_, count, workspace + GemmScratch(n_) * thread, to);
+      Multiply(grad, w + rows.begin * n_, count, workspace + kGemmScratch * thread, to);
       MultiplyByDerivative(activation_, activated == nullptr ? nullptr : activated + rows.begin, to,
                            m_, count, k_, bias_grad == nullptr ? nullptr : bias_grad + rows.begin);
     });
@@ -54,7 +54,7 @@ struct FcInputGradKernel {
   void Multiply(const T* grad, const T* w, int64_t count, T* scratch, T* to) const {
     if (m_ <= kFewRows) {
       for (int64_t i = 0; i < m_; ++i) {
-        MatrixTimesVector(w, grad + i * n_, count, n_, to + i * k_);
+        MatrixTimesVector(w, n_, grad + i * n_, count, n_, to + i * k_);
       }
       return;
     }
@@ -66,8 +66,8 @@ struct FcInputGradKernel {
     call.a_row = n_;
     call.a_col = 1;
     call.b = w;
-    call.ldb = n_;
-    call.b_transposed = true;
+    call.b_row = 1;
+    call.b_col = n_;
     call.c = to;
     call.ldc = k_;
     call.alpha = T(1);

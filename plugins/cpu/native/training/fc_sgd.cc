@@ -2,10 +2,10 @@
 #include <cstring>
 
 #include "common/parallel.h"
-#include "training/gemm.h"
+#include "gemm/gemm.h"
+#include "gemm/vector_products.h"
 #include "training/ops.h"
 #include "training/partition.h"
-#include "training/vector_products.h"
 
 namespace opwright_cpu {
 namespace {
@@ -27,7 +27,7 @@ struct FcSgdKernel {
     m_ = ctx.input(1).dim(0);
     threads_ = ThreadsFor(m_, n_, k_, ctx.n_threads());
     gemm_ = BestGemm<T>();
-    ctx.SetWorkspace(static_cast<uint64_t>(GemmScratch(m_) * threads_ + n_) * sizeof(T));
+    ctx.SetWorkspace(static_cast<uint64_t>(kGemmScratch * threads_ + n_) * sizeof(T));
     ctx.SetEstimate(EstimateProduct(m_, n_, k_, 2 * sizeof(T), threads_) +
                     static_cast<uint64_t>(m_ * n_ / 8));
     return Status::Ok();
@@ -44,10 +44,10 @@ struct FcSgdKernel {
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part rows = OwnedRows(k_, thread, n_threads);
       Update(x + rows.begin, grad, rows.end - rows.begin, step, keep,
-             workspace + GemmScratch(m_) * thread, param + rows.begin * n_);
+             workspace + kGemmScratch * thread, param + rows.begin * n_);
     });
     if (ctx.has_input(4)) {
-      T* sums = workspace + GemmScratch(m_) * threads_;
+      T* sums = workspace + kGemmScratch * threads_;
       UpdateBias(grad, step, keep, sums, InPlace(ctx.input(4), ctx.output(1)));
     }
     return Status::Ok();
@@ -76,7 +76,8 @@ struct FcSgdKernel {
     call.a_row = 1;
     call.a_col = k_;
     call.b = grad;
-    call.ldb = n_;
+    call.b_row = n_;
+    call.b_col = 1;
     call.c = param;
     call.ldc = n_;
     call.alpha = step;

@@ -1,4 +1,4 @@
-#include "training/vector_products.h"
+#include "gemm/vector_products.h"
 
 #include "common/clones.h"
 
@@ -31,8 +31,8 @@ OPWRIGHT_CPU_CLONES void AddScaledRows(const T* __restrict x, const T* __restric
 // Sums of a row in lanes of their own, because the compiler may not reorder a sum of floats; four
 // rows at a time, so that the additions of one do not wait for each other.
 template <typename T>
-OPWRIGHT_CPU_CLONES void DotRows(const T* __restrict w, const T* __restrict x, int64_t rows,
-                                 int64_t n, T* __restrict out) {
+OPWRIGHT_CPU_CLONES void DotRows(const T* __restrict w, int64_t stride, const T* __restrict x,
+                                 int64_t rows, int64_t n, T* __restrict out) {
   constexpr int64_t kLanes = 16;
   typedef T Lanes __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
   const int64_t whole = n / kLanes * kLanes;
@@ -40,7 +40,7 @@ OPWRIGHT_CPU_CLONES void DotRows(const T* __restrict w, const T* __restrict x, i
     const int64_t count = rows - i < 4 ? rows - i : 4;
     Lanes sums[4] = {};
     const T* row[4];
-    for (int64_t r = 0; r < 4; ++r) row[r] = w + (i + (r < count ? r : 0)) * n;
+    for (int64_t r = 0; r < 4; ++r) row[r] = w + (i + (r < count ? r : 0)) * stride;
     for (int64_t j = 0; j < whole; j += kLanes) {
       const Lanes factor = *reinterpret_cast<const Lanes*>(x + j);
       sums[0] += factor * *reinterpret_cast<const Lanes*>(row[0] + j);
@@ -101,8 +101,8 @@ void VectorTimesMatrix(const T* x, const T* w, int64_t k, int64_t n, T* out) {
 }
 
 template <typename T>
-void MatrixTimesVector(const T* w, const T* x, int64_t rows, int64_t n, T* out) {
-  DotRows(w, x, rows, n, out);
+void MatrixTimesVector(const T* w, int64_t stride, const T* x, int64_t rows, int64_t n, T* out) {
+  DotRows(w, stride, x, rows, n, out);
 }
 
 template <typename T>
@@ -119,8 +119,8 @@ void SumColumns(const T* y, int64_t rows, int64_t n, T* sums) {
 
 template void VectorTimesMatrix(const float*, const float*, int64_t, int64_t, float*);
 template void VectorTimesMatrix(const double*, const double*, int64_t, int64_t, double*);
-template void MatrixTimesVector(const float*, const float*, int64_t, int64_t, float*);
-template void MatrixTimesVector(const double*, const double*, int64_t, int64_t, double*);
+template void MatrixTimesVector(const float*, int64_t, const float*, int64_t, int64_t, float*);
+template void MatrixTimesVector(const double*, int64_t, const double*, int64_t, int64_t, double*);
 template void UpdateByOuterProduct(const float*, const float*, int64_t, int64_t, float, float,
                                    float*);
 template void UpdateByOuterProduct(const double*, const double*, int64_t, int64_t, double, double,

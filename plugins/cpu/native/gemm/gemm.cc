@@ -1,6 +1,6 @@
-#include "training/gemm.h"
+#include "gemm/gemm.h"
 
-#include "training/gemm_isa.h"
+#include "gemm/gemm_isa.h"
 
 namespace opwright_cpu {
 namespace {

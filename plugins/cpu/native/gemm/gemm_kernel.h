@@ -2,10 +2,10 @@
 // how many registers a tile has, and is the only one to see these functions: they are static and no
 // library header is included, for a function compiled for AVX-512 must never be the linker's choice
 // for an older processor.
-#ifndef OPWRIGHT_CPU_TRAINING_GEMM_KERNEL_H_
-#define OPWRIGHT_CPU_TRAINING_GEMM_KERNEL_H_
+#ifndef OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
+#define OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 
-#include "training/gemm.h"
+#include "gemm/gemm.h"
 
 namespace opwright_cpu {
 namespace {
@@ -60,25 +60,13 @@ OPWRIGHT_CPU_TILE int64_t TileRows(const GemmCall<T>& call, int64_t row, const T
   return row;
 }
 
-// Terms of a sum for which one panel of b stays in the first cache while all rows pass over it.
-constexpr int64_t kDepth = 128;
-
 // All rows of one panel: columns [0, kVectors * kLanes) behind b and c.
 template <typename T, int kLanes, int kRows, int kVectors>
 void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) {
-  GemmCall<T> part = call;
-  int64_t done = 0;
-  do {
-    part.k = call.k - done < kDepth + kDepth / 2 ? call.k - done : kDepth;
-    int64_t row = TileRows<T, kLanes, kRows, kVectors>(part, 0, b, ldb, c, ldc);
-    if constexpr (kRows > 4) row = TileRows<T, kLanes, 4, kVectors>(part, row, b, ldb, c, ldc);
-    if constexpr (kRows > 2) row = TileRows<T, kLanes, 2, kVectors>(part, row, b, ldb, c, ldc);
-    TileRows<T, kLanes, 1, kVectors>(part, row, b, ldb, c, ldc);
-    done += part.k;
-    part.a += part.k * part.a_col;
-    part.beta = T(1);
-    b += part.k * ldb;
-  } while (done < call.k);
+  int64_t row = TileRows<T, kLanes, kRows, kVectors>(call, 0, b, ldb, c, ldc);
+  if constexpr (kRows > 4) row = TileRows<T, kLanes, 4, kVectors>(call, row, b, ldb, c, ldc);
+  if constexpr (kRows > 2) row = TileRows<T, kLanes, 2, kVectors>(call, row, b, ldb, c, ldc);
+  TileRows<T, kLanes, 1, kVectors>(call, row, b, ldb, c, ldc);
 }
 
 // Writes the transposed of four by four numbers: column i of `from` becomes row i of `to`.
@@ -100,45 +88,45 @@ OPWRIGHT_CPU_TILE void TransposeFour(const T* from, int64_t ld_from, T* to, int6
   *reinterpret_cast<Vector*>(to + 3 * ld_to) = __builtin_shuffle(high01, high23, Mask{2, 3, 6, 7});
 }
 
-// Writes `width` columns of b, transposed where it lies so, to the rows of `to`; columns from
-// `width` to `padded` are zeros.
+// Writes `width` columns of b to the rows of `to`; columns from `width` to `padded` are zeros.
 template <typename T>
 void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t padded, T* to) {
-  if (call.b_transposed) {
-    const T* from = call.b + column * call.ldb;
-    const int64_t whole = width / 4 * 4;
-    for (int64_t j = 0; j < whole; j += 4) {
-      const T* four = from + j * call.ldb;
-      int64_t p = 0;
-      for (; p + 4 <= call.k; p += 4) {
-        TransposeFour(four + p, call.ldb, to + p * padded + j, padded);
-      }
-      for (; p < call.k; ++p) {
-        for (int64_t i = 0; i < 4; ++i) to[p * padded + j + i] = four[i * call.ldb + p];
-      }
+  const T* from = call.b + column * call.b_col;
+  const int64_t whole = call.b_row == 1 ? width / 4 * 4 : 0;
+  const int64_t terms = call.k / 4 * 4;
+  for (int64_t j = 0; j < whole; j += 4) {
+    const T* four = from + j * call.b_col;
+    for (int64_t p = 0; p < terms; p += 4) {
+      TransposeFour(four + p, call.b_col, to + p * padded + j, padded);
     }
-    for (int64_t j = whole; j < width; ++j) {
-      for (int64_t p = 0; p < call.k; ++p) to[p * padded + j] = from[j * call.ldb + p];
-    }
-  } else {
-    for (int64_t p = 0; p < call.k; ++p) {
-      const T* from = call.b + p * call.ldb + column;
-      for (int64_t j = 0; j < width; ++j) to[p * padded + j] = from[j];
+    for (int64_t p = terms; p < call.k; ++p) {
+      for (int64_t i = 0; i < 4; ++i) to[p * padded + j + i] = four[i * call.b_col + p];
     }
   }
   for (int64_t p = 0; p < call.k; ++p) {
-    for (int64_t j = width; j < padded; ++j) to[p * padded + j] = T(0);
+    const T* row = from + p * call.b_row;
+    T* out = to + p * padded;
+    if (call.b_col == 1) {
+      for (int64_t j = whole; j < width; ++j) out[j] = row[j];
+    } else {
+      for (int64_t j = whole; j < width; ++j) out[j] = row[j * call.b_col];
+    }
+    for (int64_t j = width; j < padded; ++j) out[j] = T(0);
   }
 }
 
-// One panel of `width` columns, copied where b is transposed or the columns fill no vector.
+// Rows of a for which copying a panel of b costs little, and then each row of it lies in whole
+// cache lines.
+constexpr int64_t kRowsToCopyFor = 96;
+
+// One panel of `width` columns; the sums go over all of call.k.
 template <typename T, int kLanes, int kRows, int kVectors>
 void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
   constexpr int64_t kWidth = int64_t(kLanes) * kVectors;
   T* c = call.c + column;
-  const T* b = call.b + column;
-  int64_t ldb = call.ldb;
-  if (call.b_transposed || width < kWidth) {
+  const T* b = call.b + column * call.b_col;
+  int64_t ldb = call.b_row;
+  if (call.b_col != 1 || width < kWidth || call.m >= kRowsToCopyFor) {
     CopyPanel(call, column, width, kWidth, call.scratch);
     b = call.scratch;
     ldb = kWidth;
@@ -165,10 +153,9 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
   }
 }
 
-// Panels of kVectors vectors, then of one, then narrower ones for what is left of n.
+// Panels of kVectors vectors, then of one, then a narrower one for what is left of n.
 template <typename T, int kLanes, int kRows, int kVectors>
-void Gemm(const GemmCall<T>& call) {
-  static_assert(kLanes * kVectors <= kPanelWidth, "scratch memory holds one panel");
+void AllPanels(const GemmCall<T>& call) {
   int64_t column = 0;
   for (; column + kLanes * kVectors <= call.n; column += kLanes * kVectors) {
     AnyPanel<T, kLanes, kRows, kVectors>(call, column, kLanes * kVectors);
@@ -187,7 +174,32 @@ void Gemm(const GemmCall<T>& call) {
   AnyPanel<T, kLanes, kRows, 1>(call, column, left);
 }
 
+// Terms and rows at a time: a panel of b then stays in the first cache, these rows of a in the
+// second.
+constexpr int64_t kDepth = 128;
+constexpr int64_t kHeight = 240;
+
+template <typename T, int kLanes, int kRows, int kVectors>
+void Gemm(const GemmCall<T>& call) {
+  static_assert(kLanes * kVectors <= kPanelWidth, "scratch memory holds one panel");
+  static_assert(kDepth + kDepth / 2 <= kPanelDepth, "scratch memory holds one panel");
+  GemmCall<T> part = call;
+  int64_t done = 0;
+  do {
+    part.k = call.k - done <= kPanelDepth ? call.k - done : kDepth;
+    for (int64_t row = 0; row < call.m; row += kHeight) {
+      part.m = call.m - row < kHeight ? call.m - row : kHeight;
+      part.a = call.a + row * call.a_row + done * call.a_col;
+      part.c = call.c + row * call.ldc;
+      AllPanels<T, kLanes, kRows, kVectors>(part);
+    }
+    done += part.k;
+    part.b += part.k * call.b_row;
+    part.beta = T(1);
+  } while (done < call.k);
+}
+
 }  // namespace
 }  // namespace opwright_cpu
 
-#endif  // OPWRIGHT_CPU_TRAINING_GEMM_KERNEL_H_
+#endif  // OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_

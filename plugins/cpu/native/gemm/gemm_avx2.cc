@@ -2,8 +2,8 @@
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma")
 
-#include "training/gemm_isa.h"
-#include "training/gemm_kernel.h"
+#include "gemm/gemm_isa.h"
+#include "gemm/gemm_kernel.h"
 
 namespace opwright_cpu {
 

@@ -1,8 +1,8 @@
 // The products for each instruction set; `BestGemm` chooses between them.
-#ifndef OPWRIGHT_CPU_TRAINING_GEMM_ISA_H_
-#define OPWRIGHT_CPU_TRAINING_GEMM_ISA_H_
+#ifndef OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
+#define OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 
-#include "training/gemm.h"
+#include "gemm/gemm.h"
 
 namespace opwright_cpu {
 
@@ -17,4 +17,4 @@ void GemmAvx512(const GemmCall<double>& call);
 
 }  // namespace opwright_cpu
 
-#endif  // OPWRIGHT_CPU_TRAINING_GEMM_ISA_H_
+#endif  // OPWRIGHT_CPU_GEMM_GEMM_ISA_H_

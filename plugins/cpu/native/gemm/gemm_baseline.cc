@@ -1,6 +1,6 @@
 // Any processor: sixteen registers of 128 bits where it is x86-64.
-#include "training/gemm_isa.h"
-#include "training/gemm_kernel.h"
+#include "gemm/gemm_isa.h"
+#include "gemm/gemm_kernel.h"
 
 namespace opwright_cpu {
 

@@ -1,7 +1,7 @@
 // Products with few rows, as a batch of one makes them: each weight is read once, in its order, and
 // that is what they cost.
-#ifndef OPWRIGHT_CPU_TRAINING_VECTOR_PRODUCTS_H_
-#define OPWRIGHT_CPU_TRAINING_VECTOR_PRODUCTS_H_
+#ifndef OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
+#define OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 
 #include <cstdint>
 
@@ -14,9 +14,9 @@ constexpr int64_t kFewRows = 3;
 template <typename T>
 void VectorTimesMatrix(const T* x, const T* w, int64_t k, int64_t n, T* out);
 
-// out[i] = sum over j of w[i * n + j] * x[j], for w [rows, n].
+// out[i] = sum over j of w[i * stride + j] * x[j], for w [rows, n].
 template <typename T>
-void MatrixTimesVector(const T* w, const T* x, int64_t rows, int64_t n, T* out);
+void MatrixTimesVector(const T* w, int64_t stride, const T* x, int64_t rows, int64_t n, T* out);
 
 // w[i * n + j] = beta * w[i * n + j] + alpha * x[i] * y[j], for w [rows, n].
 template <typename T>
@@ -28,4 +28,4 @@ void SumColumns(const T* y, int64_t rows, int64_t n, T* sums);
 
 }  // namespace opwright_cpu
 
-#endif  // OPWRIGHT_CPU_TRAINING_VECTOR_PRODUCTS_H_
+#endif  // OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
