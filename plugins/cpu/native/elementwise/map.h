@@ -25,8 +25,8 @@ using Loop = void (*)(const void* const* inputs, void* out, int64_t n,
 // F is made of Parameters, and says what it reads and writes: In, Out, and kInputs values of In.
 // No iteration needs another, also where the output is an input.
 template <typename F>
-OPWRIGHT_CPU_INLINE void ApplyToAll(const void* const* inputs, void* out, int64_t n,
-                                    const Parameters& parameters) {
+OPWRIGHT_CPU_CLONES void MapLoop(const void* const* inputs, void* out, int64_t n,
+                                 const Parameters& parameters) {
   const F f(parameters);
   auto* to = static_cast<typename F::Out*>(out);
   const auto* x = static_cast<const typename F::In*>(inputs[0]);
@@ -37,27 +37,6 @@ OPWRIGHT_CPU_INLINE void ApplyToAll(const void* const* inputs, void* out, int64_
     const auto* y = static_cast<const typename F::In*>(inputs[1]);
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) to[i] = f(x[i], y[i]);
-  }
-}
-
-template <typename F>
-OPWRIGHT_CPU_CLONES void FloatLoop(const void* const* inputs, void* out, int64_t n,
-                                   const Parameters& parameters) {
-  ApplyToAll<F>(inputs, out, n, parameters);
-}
-
-template <typename F>
-void IntegerLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
-  ApplyToAll<F>(inputs, out, n, parameters);
-}
-
-// Whole numbers are compiled once only: there are eight types of them, and their loops are short.
-template <typename F>
-constexpr Loop MapLoop() {
-  if constexpr (std::is_floating_point_v<typename F::In>) {
-    return &FloatLoop<F>;
-  } else {
-    return &IntegerLoop<F>;
   }
 }
 
@@ -119,7 +98,7 @@ using Functions = std::vector<NamedFunction>;
 template <template <typename> class F, typename... Dtypes>
 Loop SelectLoop(DLDataType dtype) {
   Loop loop = nullptr;
-  ((opwright::SameDtype(dtype, opwright::DtypeOf<Dtypes>()) ? loop = MapLoop<F<Dtypes>>() : loop),
+  ((opwright::SameDtype(dtype, opwright::DtypeOf<Dtypes>()) ? loop = &MapLoop<F<Dtypes>> : loop),
    ...);
   return loop;
 }
