@@ -87,6 +87,13 @@ def test_an_output_too_large_for_the_caches_is_written_whole(n: int) -> None:
     assert_agrees("fill_like", x, value=2.5)
 
 
+def test_rows_and_columns_spread_over_an_output_too_large_for_the_caches() -> None:
+    x = numbers(8300, 513)
+    assert_agrees("multiply", x, numbers(513))
+    assert_agrees("multiply", x, numbers(8300, 1))
+    assert_agrees("less", x, numbers(513))
+
+
 @pytest.mark.parametrize("n_terms", [1, 2, 5])
 def test_terms_are_added_in_their_order(n_terms: int) -> None:
     assert_agrees("add_n", [numbers(100_003) * 10.0**i for i in range(n_terms)])

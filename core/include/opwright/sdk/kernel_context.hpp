@@ -146,7 +146,7 @@ class PrepareContext {
 
   // Scratch memory for run, aligned to 64 bytes; what it holds is not kept from run to run.
   void SetWorkspace(uint64_t bytes) { prepare_->workspace_bytes = bytes; }
-  // How long one run may take.
+  // How long one run takes with n_threads() threads.
   void SetEstimate(uint64_t nanoseconds) { prepare_->estimate_ns = nanoseconds; }
   // This one may not be captured, though the kernel says that it can be.
   void ForbidCapture() { prepare_->out_flags |= OW_PREPARED_NOT_CAPTURABLE; }

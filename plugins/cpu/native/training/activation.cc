@@ -81,17 +81,6 @@ OPWRIGHT_CPU_CLONES void AddRow(const T* row, T* sums, int64_t n) {
 
 }  // namespace
 
-opwright::Status ParseActivation(const std::string& name, Activation* activation) {
-  static constexpr const char* kNames[] = {"", "relu", "sigmoid", "tanh", "softmax"};
-  for (int i = 0; i < 5; ++i) {
-    if (name == kNames[i]) {
-      *activation = static_cast<Activation>(i);
-      return opwright::Status::Ok();
-    }
-  }
-  return opwright::Status::Refused("activation ", name, " is not one of its own");
-}
-
 template <typename T>
 void FinishRows(Activation activation, const T* parts, int64_t n_parts, int64_t stride,
                 const T* bias, int64_t rows, int64_t n, T* out) {

@@ -3,15 +3,10 @@
 #define OPWRIGHT_CPU_TRAINING_ACTIVATION_H_
 
 #include <cstdint>
-#include <opwright/sdk/status.hpp>
-#include <string>
+
+#include "common/activation.h"
 
 namespace opwright_cpu {
-
-enum class Activation { kNone, kRelu, kSigmoid, kTanh, kSoftmax };
-
-// Refuses an activation that is not of the list above.
-opwright::Status ParseActivation(const std::string& name, Activation* activation);
 
 // out[i, j] = activation(parts[0][i, j] + ... + bias[j]) for rows of n numbers that follow each
 // other; part t begins at parts + t * stride, and bias may be NULL. `out` may be the first part.
