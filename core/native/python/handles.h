@@ -35,6 +35,7 @@ void BindPrepared(py::module_& module);
 void BindPlan(py::module_& module);
 void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
+void BindEagerFunction(py::module_& module);
 
 }  // namespace opwright
 

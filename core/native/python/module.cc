@@ -36,5 +36,6 @@ PYBIND11_MODULE(_runtime, module) {
   opwright::BindPlan(module);
   opwright::BindCompiledNetwork(module);
   opwright::BindEagerOperator(module);
+  opwright::BindEagerFunction(module);
   opwright::BindEagerNamespace(module);
 }

@@ -314,6 +314,24 @@ class Namespace(ModuleType):
     as in any module.
     """
 
+@final
+class EagerFunction:
+    """What users call: ``f(*inputs, **inputs_and_attributes)``.
+
+    Calls by position alone are completed from `defaults` and go to `call`, which takes every
+    parameter by position; all others go to `bind` as they are.
+    """
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        bind: Callable[..., Any],
+        defaults: tuple[Any, ...],
+        n_positional: int,
+    ) -> None:
+        """`defaults` of all parameters, of which the first `n_positional` may come by position."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 class EagerOperator:
     """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
 

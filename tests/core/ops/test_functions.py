@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
+import pydoc
 
 import numpy as np
 import pytest
@@ -124,6 +127,30 @@ def test_the_signature_and_docstring_tell_defaults_and_ranges():
         assert word in text
     assert "in (0, inf)" in ow.ops.cos_sim.__doc__
     assert ow.ops.relu.__name__ == "relu"
+
+
+def test_help_shows_a_function_and_its_parameters():
+    text = pydoc.plain(pydoc.render_doc(ow.ops.softmax))
+    assert "softmax(x, *, axis=-1)" in text
+    assert "the axis of the classes" in text
+
+
+def test_functions_are_pickled_and_copied_by_their_names():
+    assert pickle.loads(pickle.dumps(ow.ops.add)) is ow.ops.add
+    assert copy.deepcopy({"activation": ow.ops.relu})["activation"] is ow.ops.relu
+
+
+def test_a_class_may_keep_a_function():
+    class Layer:
+        activation = ow.ops.negative
+
+    np.testing.assert_array_equal(Layer().activation(A), -A)
+
+
+def test_defaults_count_however_the_arguments_are_given():
+    x = A[None, :, ::2].copy()
+    for out in (ow.ops.softmax(x), ow.ops.softmax(x=x), ow.ops.softmax(x, axis=-1)):
+        np.testing.assert_array_equal(out, ow.ops.softmax(x, axis=2))
 
 
 @pytest.mark.parametrize(

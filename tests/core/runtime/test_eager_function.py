@@ -1,0 +1,74 @@
+"""EagerFunction: calls by position skip the Python function, all others go through it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from opwright import _runtime as rt
+
+
+class Recorded:
+    """An EagerFunction of two inputs and an attribute whose ways write down what they get."""
+
+    def __init__(self, defaults=("no x", "no y", 0.5), n_positional=2):
+        self.calls = []
+        self.function = rt.EagerFunction(self.call, self.bind, defaults, n_positional)
+
+    def call(self, *args):
+        self.calls.append(("call", args))
+        return "called"
+
+    def bind(self, *args, **kwargs):
+        self.calls.append(("bind", args, kwargs))
+        return "bound"
+
+
+@pytest.mark.parametrize(
+    ("given", "completed"),
+    [((), ("no x", "no y", 0.5)), ((1,), (1, "no y", 0.5)), ((1, 2), (1, 2, 0.5))],
+)
+def test_calls_by_position_are_completed_from_the_defaults(given, completed):
+    recorded = Recorded()
+    assert recorded.function(*given) == "called"
+    assert recorded.calls == [("call", completed)]
+
+
+def test_names_and_too_many_arguments_are_bound_as_they_came():
+    recorded = Recorded()
+    assert recorded.function(1, y=2) == "bound"
+    assert recorded.function(1, 2, 3) == "bound"
+    assert recorded.calls == [("bind", (1,), {"y": 2}), ("bind", (1, 2, 3), {})]
+
+
+def test_functions_of_many_parameters_are_bound_always():
+    recorded = Recorded(defaults=tuple(range(40)))
+    assert recorded.function(1, 2) == "bound"
+
+
+def test_the_errors_of_both_ways_come_out():
+    def fail(*args, **kwargs):
+        raise KeyError(kwargs.get("name", "by position"))
+
+    function = rt.EagerFunction(fail, fail, (None,), 1)
+    with pytest.raises(KeyError, match="by position"):
+        function(1)
+    with pytest.raises(KeyError, match="by name"):
+        function(name="by name")
+
+
+def test_more_positions_than_parameters_are_refused():
+    with pytest.raises(ValueError, match=r"n_positional must be in \[0, 1\], got 2"):
+        rt.EagerFunction(print, print, (None,), 2)
+    with pytest.raises(TypeError, match="tuple"):
+        rt.EagerFunction(print, print, [None], 1)
+
+
+def test_a_cycle_through_a_function_is_collected():
+    recorded = Recorded()
+    gone = weakref.ref(recorded)
+    del recorded
+    gc.collect()
+    assert gone() is None
