@@ -140,7 +140,7 @@ class AttrProto:
             return False
         if self._element is int and elements and not self.allowed:
             elements = (min(elements), max(elements))
-        return self._free or all(map(self._admits, elements))
+        return self._free or all(map(self._admits, set(elements)))
 
     def _admits(self, element: Any) -> bool:
         """Tell whether one element is in range; nan is in no range."""

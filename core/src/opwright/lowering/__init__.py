@@ -7,8 +7,10 @@ and prepares kernels, ``memory`` lays out, ``plan`` hands it to the runtime.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 
 from opwright.lowering.build_graph import GraphBuilder
+from opwright.lowering.graph import LoweredOp
 from opwright.lowering.memory import plan_memory
 from opwright.lowering.passes import remove_dead_ops, run_passes
 from opwright.lowering.placement import Placement
@@ -32,11 +34,25 @@ def lower(request: LowerRequest) -> LoweredPlan:
     gc.disable()  # a plan makes many long-lived objects: collections would rescan them all
     try:
         graph = GraphBuilder(request).build()
+        built = graph.ops
         remove_dead_ops(graph)
         run_passes(graph, request, ("canonicalize", "fuse", "layout"))
         select_kernels(graph, request)
         run_passes(graph, request, ("memory",))
-        return assemble(graph, request, plan_memory(graph))
+        plan = assemble(graph, request, plan_memory(graph))
+        _forget_writers(built)
+        return plan
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _forget_writers(ops: Iterable[LoweredOp]) -> None:
+    """Take the way from values back to their operators, when nobody asks for it any more.
+
+    Such circles would be left to the garbage collector; without them all is freed at once.
+    """
+    for op in ops:
+        for values in op.outputs:
+            for value in values:
+                value.op = None

@@ -111,11 +111,16 @@ class GraphBuilder:
 
     def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
         """The values that the names of each input slot stand for."""
-        find = self.env.__getitem__
+        env = self.env
+        found: list[tuple[Value, ...]] = []
         try:
-            return tuple(
-                [tuple(map(find, inputs.get(slot, ()))) for slot in definition.input_index]
-            )
+            for slot in definition.input_index:
+                names = inputs.get(slot, ())
+                if len(names) == 1:  # nearly always: no inner loop for it
+                    found.append((env[names[0]],))
+                else:
+                    found.append(tuple([env[name] for name in names]))
+            return tuple(found)
         except KeyError:  # rare: the first read of a persistable, or an error
             for slot in definition.input_index:
                 for name in inputs.get(slot, ()):
@@ -129,16 +134,18 @@ class GraphBuilder:
         aliased = dict(op.definition.alias_slots)
         written = []
         for slot, slot_names in enumerate(names):
-            values = []
-            metas = signature.outputs[slot]
+            metas, sizes = signature.outputs[slot], signature.sizes[slot]
+            values: tuple[Value, ...]
             if slot in aliased:
                 shared = self._own_inputs(op, aliased[slot])
-                for name, meta, old in zip(slot_names, metas, shared, strict=True):
-                    values.append(Value(name, meta, old.buffer, op))
+                slots = zip(slot_names, metas, shared, strict=True)
+                values = tuple([Value(name, meta, old.buffer, op) for name, meta, old in slots])
+            elif len(slot_names) == 1 == len(metas):
+                values = (self._write(slot_names[0], metas[0], sizes[0], op),)
             else:
-                for name, meta, size in zip(slot_names, metas, signature.sizes[slot], strict=True):
-                    values.append(self._write(name, meta, size, op))
-            written.append(tuple(values))
+                new = zip(slot_names, metas, sizes, strict=True)
+                values = tuple([self._write(name, meta, size, op) for name, meta, size in new])
+            written.append(values)
             for value in values:
                 self.env[value.name] = value
         op.outputs = tuple(written)

@@ -187,7 +187,8 @@ class Edit:
         """Whether nobody but ``ops`` needs the values."""
         if not lost.isdisjoint(self._pinned):
             return False
-        return all(self._uses.stays_within(value, ops) for value in lost)
+        stays_within = self._uses.stays_within
+        return all(stays_within(value, ops) for value in lost)
 
     def _can_read(self, new: Sequence[LoweredOp], here: int, places: set[int]) -> bool:
         """Whether what the new operators read is there, before their place."""

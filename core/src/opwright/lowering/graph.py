@@ -9,8 +9,7 @@ the program, and a pass keeps the order of reads and writes of every buffer. How
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.definition import OpDefinition
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 HOST = "cpu"
 """The device that core itself has: ordinary memory, where feeds come from and fetches go."""
-
-_flattened = chain.from_iterable  # needs no frame of its own, as a comprehension does
 
 COPY: Final = OpDefinition(
     OpProto("@copy", "Copies.", (VarProto("x", "any"),), (VarProto("out", "like x"),), ()),
@@ -76,9 +73,7 @@ class Buffer:
         self.external = external
         self.device = None if external is None else external.device
         self.dynamic = False
-        self.first = -1
-        self.last = -1
-        self.slot = -1
+        self.first = self.last = self.slot = -1
         self.shared_with: Buffer | None = None
 
     @property
@@ -109,8 +104,7 @@ class Value:
         self.buffer = buffer
         self.op = op
         self.source: Value | None = None
-        self.id = -1
-        self.shape_id = -1
+        self.id = self.shape_id = -1
 
     def __repr__(self) -> str:
         return f"{self.name} {self.meta.dtype}{list(self.meta.shape)}"
@@ -192,13 +186,13 @@ class LoweredOp:
     def data_reads(self) -> list[Value]:
         """Values whose data the operator reads; those of shape-only slots are left out."""
         if not self.definition.any_shape_only:
-            return list(_flattened(self.inputs))
+            return flatten(self.inputs)
         slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
         return [value for slot, values in slots if not slot.shape_only for value in values]
 
     def writes(self) -> list[Value]:
         """Every value that the operator writes."""
-        return list(_flattened(self.outputs))
+        return flatten(self.outputs)
 
 
 class Continuation:
@@ -375,6 +369,14 @@ class Graph:
         """Have `uses` and `of_type` look again, after ``ops`` was changed by hand."""
         self._uses = None
         self._by_type = None
+
+
+def flatten(slots: Iterable[Iterable[Value]]) -> list[Value]:
+    """The values of all slots."""
+    found: list[Value] = []
+    for values in slots:  # for one or two slots twice as fast as a comprehension or a chain
+        found += values
+    return found
 
 
 def new_value(name: str, meta: Meta, op: LoweredOp | None = None) -> Value:

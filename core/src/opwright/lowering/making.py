@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from opwright.definition import OpDefinition
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 Slots = Mapping[str, Value | Sequence[Value]]
 
 
-_META_OF = attrgetter("meta")
-
-
 def metas_of(slots: Sequence[Sequence[Value]]) -> SlotMetas:
     """The metas of values, slot by slot."""
-    return tuple([tuple(map(_META_OF, slot)) for slot in slots])
+    metas = []
+    for slot in slots:  # nearly every slot holds one value: no inner loop for it
+        metas.append((slot[0].meta,) if len(slot) == 1 else tuple([value.meta for value in slot]))
+    return tuple(metas)
 
 
 def signature_of(op: LoweredOp) -> Signature:

@@ -6,6 +6,7 @@ kernel are done once for each signature; the operators themselves only point to 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,14 +114,14 @@ class Signature:
 
 
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Attributes as a key. The text of a float zero goes with it: 0.0 and -0.0 are equal."""
+    """Attributes as a key. The bits of floats go with a zero: 0.0 and -0.0 are equal."""
     if not attrs:
         return ()
     items = tuple(attrs.items())
     for name, value in items:
         floats = value if value.__class__ is tuple else (value,)
         if floats and floats[0].__class__ is float and 0.0 in floats:
-            items += ((name, repr(value)),)
+            items += ((name, struct.pack(f"{len(floats)}d", *floats)),)
     return items
 
 

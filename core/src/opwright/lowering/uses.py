@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,32 +33,45 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self.position: dict[LoweredOp, int] = {}
         self.written_at: dict[Value, int] = {}
-        self._readers: dict[Value, list[LoweredOp]] = defaultdict(list)
-        self._reads: dict[Buffer, list[int]] = defaultdict(list)
-        self._writes: dict[Buffer, list[int]] = defaultdict(list)
+        self._readers: dict[Value, list[LoweredOp]] = {}
+        self._reads: dict[Buffer, list[int]] | None = None  # made when first asked for
+        self._writes: dict[Buffer, list[int]] = {}
         self._lasting = {_own(value) for value, _ in graph.sinks}
         self._lasting.update(map(_own, graph.keeps))
         self._lasting.update(map(_own, graph.fetches))
         self._enter(graph.ops)
 
     def _enter(self, ops: Iterable[LoweredOp]) -> None:
-        readers_of, reads_of, writes_of = self._readers, self._reads, self._writes
+        readers_of, writes_of = self._readers, self._writes
         position_of, written_at = self.position, self.written_at
         for position, op in enumerate(ops):
             position_of[op] = position
             for value in op.data_reads():
-                readers = readers_of[value]
-                if not readers or readers[-1] is not op:
-                    readers.append(op)
-                    reads_of[value.buffer].append(position)
-                if value.source is not None:
-                    readers = readers_of[value.source]
-                    if not readers or readers[-1] is not op:
+                for read in (value,) if value.source is None else (value, value.source):
+                    readers = readers_of.get(read)
+                    if readers is None:
+                        readers_of[read] = [op]
+                    elif readers[-1] is not op:
                         readers.append(op)
             for values in op.outputs:
                 for value in values:
                     written_at[value] = position
-                    writes_of[value.buffer].append(position)
+                    writes = writes_of.get(value.buffer)
+                    if writes is None:
+                        writes_of[value.buffer] = [position]
+                    else:
+                        writes.append(position)
+
+    def _reads_of(self, buffer: Buffer) -> list[int]:
+        """Sorted positions at which memory is read."""
+        if self._reads is None:
+            found: dict[Buffer, list[int]] = defaultdict(list)
+            for value, readers in self._readers.items():
+                found[value.buffer] += map(self.position.__getitem__, readers)
+            for positions in found.values():
+                positions.sort()
+            self._reads = dict(found)
+        return self._reads.get(buffer, [])
 
     def readers(self, value: Value) -> tuple[LoweredOp, ...]:
         """Return the operators that read the data of a value or of a view of it, in order."""
@@ -90,11 +103,11 @@ class Uses:
 
     def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory is read at a position between two, those of ``but`` left out."""
-        return _any_between(self._reads.get(buffer), low, high, but)
+        return _any_between(self._reads_of(buffer), low, high, but)
 
     def is_written_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory is written at a position between two, those of ``but`` left out."""
-        return _any_between(self._writes.get(buffer), low, high, but)
+        return _any_between(self._writes.get(buffer, ()), low, high, but)
 
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
         """Whether an operator can run where another one stands.
@@ -124,10 +137,8 @@ def _own(value: Value) -> Value:
     return value.source or value
 
 
-def _any_between(positions: list[int] | None, low: int, high: int, but: Collection[int]) -> bool:
+def _any_between(positions: Sequence[int], low: int, high: int, but: Collection[int]) -> bool:
     """Whether a sorted list has a member strictly between two numbers that is not in ``but``."""
-    if not positions:
-        return False
     begin, end = bisect_right(positions, low), bisect_left(positions, high)
     if not but:
         return begin < end

@@ -6,7 +6,6 @@ which the same operators are lowered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from opwright.lowering.graph import Role
@@ -40,8 +39,7 @@ def find_fault(graph: Graph, lasting: Held) -> str | None:
     """
     held: Held = {}
     for op in graph.ops:
-        inputs = op.data_reads() if op.definition.any_shape_only else _flat(op.inputs)
-        for value in inputs:
+        for value in op.data_reads():
             found = held.get(value.buffer)
             if found is not value and not _shows(value, found):
                 return f"{op.type} reads {value!r}, {_blame(found)}"
@@ -74,10 +72,6 @@ def _final_fault(graph: Graph, held: Held, lasting: Held) -> str | None:
         if held.get(buffer) is not value:
             return f"persistable {value!r} must be written last by its own value, and is not"
     return None
-
-
-def _flat(slots: Iterable[Iterable[Value]]) -> Iterable[Value]:
-    return [value for values in slots for value in values]
 
 
 def _shows(value: Value, found: Value | None) -> bool:

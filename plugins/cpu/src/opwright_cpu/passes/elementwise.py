@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from opwright.op import OpDefinition
 from opwright.rewriting import Graph, LoweredOp, Uses, Value
 
-from .slots import input_of, make_if_served, output_of
+from .slots import make_if_served
 
 # Inputs and functions of one step; the kernel has room for as many.
 MAX_INPUTS = 16
 MAX_FUNCTIONS = 32
 
 Numbers = tuple[float, float]
-Reads = dict[LoweredOp, list[Value]]
 
 
 class Kind(NamedTuple):
@@ -79,9 +79,16 @@ KINDS = _kinds()
 _FLOATS = ("float32", "float64")
 
 
+Places = tuple[list[int], int]
+"""Positions of the input slots and of the output slot of a kind."""
+
+Steps = dict[LoweredOp, tuple[list[Value], Value]]
+"""What the function of each element-wise operator reads and writes."""
+
+
 def fuse_elementwise(graph: Graph) -> None:
     """Make ``cpu.elementwise_chain`` of every tree of two and more element-wise operators."""
-    left = _readable(graph)
+    left = _steps(graph)
     if len(left) < 2 or graph.definition("cpu.elementwise_chain") is None:
         return
     edit = graph.edit()
@@ -97,50 +104,77 @@ def fuse_elementwise(graph: Graph) -> None:
     edit.apply()
 
 
-def _readable(graph: Graph) -> Reads:
-    """Return what each element-wise operator reads that has all its inputs."""
-    found: Reads = {}
+def _steps(graph: Graph) -> Steps:
+    """Return the element-wise operators that have all the inputs and the output of their kind."""
+    found: Steps = {}
+    places: dict[OpDefinition, Places | None] = {}
     for op in graph.of_type(*KINDS):
-        values = [input_of(op, slot) for slot in KINDS[op.type].inputs]
-        if None not in values:
-            found[op] = values  # type: ignore[assignment]
+        definition = op.definition
+        if definition not in places:
+            places[definition] = _places(definition)
+        known = places[definition]
+        if known is None:
+            continue
+        read, written = known
+        inputs: list[Value] = []
+        for place in read:
+            inputs += op.inputs[place]
+        if len(inputs) == len(read) and op.outputs[written]:
+            found[op] = inputs, op.outputs[written][0]
     return found
 
 
-def _grow(last: LoweredOp, uses: Uses, left: Reads) -> list[LoweredOp]:
+def _places(definition: OpDefinition) -> Places | None:
+    """Return where the slots of a kind stand in its operator, None where it has other ones."""
+    kind, slots = KINDS[definition.op_type], definition.input_index
+    if not slots.keys() >= set(kind.inputs) or kind.output not in definition.output_index:
+        return None
+    return [slots[slot] for slot in kind.inputs], definition.output_index[kind.output]
+
+
+def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
     """Return the operators that may be applied together with the last one, in their order."""
-    out = output_of(last, KINDS[last.type].output)
-    if out is None or out.meta.dtype not in _FLOATS:
+    reads, out = left[last]
+    meta = out.meta
+    if meta.dtype not in _FLOATS:
         return [last]
     tree = {last}
-    inputs = set(left[last])
-    waiting = list(inputs)
-    while waiting:
+    inputs = set(reads)
+    waiting = list(reads)
+    refused: dict[Value, None] = {}
+    while waiting and len(tree) < MAX_FUNCTIONS:
         value = waiting.pop()
         op = value.op
-        if op not in left or op in tree or value.meta != out.meta:
+        if op not in left or op in tree or value.meta != meta or value.source is not None:
             continue
-        if value.source is not None or not uses.stays_within(value, tree):
-            continue
-        wider = inputs.union(left[op])
+        reads, _ = left[op]
+        wider = inputs.union(reads)
         wider.discard(value)
-        if len(wider) > MAX_INPUTS or len(tree) == MAX_FUNCTIONS:
+        if len(wider) > MAX_INPUTS or not uses.stays_within(value, tree):
+            refused[value] = None
             continue
         tree.add(op)
-        waiting += wider  # again those that had a reader outside: it may have come in
         inputs = wider
+        waiting += reads
+        waiting += refused  # a reader outside may have come in, or an input become a result
+        refused.clear()
     return sorted(tree, key=uses.position.__getitem__)
 
 
-def _make(graph: Graph, tree: list[LoweredOp], reads: Reads) -> LoweredOp | None:
-    results = [value for op in tree if (value := output_of(op, KINDS[op.type].output))]
-    inputs = dict.fromkeys([value for op in tree for value in reads[op]])
+def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None:
+    reads: list[Value] = []
+    results: list[Value] = []
+    for op in tree:
+        inputs_of_op, out = steps[op]
+        reads += inputs_of_op
+        results.append(out)
+    inputs = dict.fromkeys(reads)
     for value in results:
         inputs.pop(value, None)
     places = {value: place for place, value in enumerate((*inputs, *results))}
     attrs = {
         "functions": [op.type for op in tree],
-        "operands": [places[value] for op in tree for value in reads[op]],
+        "operands": [places[value] for value in reads],
         "parameters": [n for op in tree for n in KINDS[op.type].parameters(op.attrs)],
     }
     written = {"out": results[-1:]}
