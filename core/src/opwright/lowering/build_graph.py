@@ -131,7 +131,8 @@ class GraphBuilder:
     def _write_outputs(
         self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
     ) -> None:
-        aliased = dict(op.definition.alias_slots)
+        alias_slots = op.definition.alias_slots
+        aliased = dict(alias_slots) if alias_slots else {}
         written = []
         for slot, slot_names in enumerate(names):
             metas, sizes = signature.outputs[slot], signature.sizes[slot]

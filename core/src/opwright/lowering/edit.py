@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from opwright.errors import PluginError
@@ -70,16 +70,17 @@ class Edit:
         """
         position = self._uses.position
         old = set(ops)
-        if not ops or not old <= position.keys() or (at and at not in old):
+        places = {position.get(op, OUTSIDE): op for op in ops}
+        if not ops or OUTSIDE in places or (at and at not in old):
             raise PluginError(
                 f"fuse: must be given operators of the graph and a place among them, got {ops} "
                 f"and {at}; make a new edit after apply"
             )
-        at = at or max(ops, key=position.__getitem__)
+        first, last = min(places), max(places)
+        at = at or places[last]
         here = position[at]
-        places = set(map(position.__getitem__, ops))
-        directions = {1} if min(places) < here else set()
-        if max(places) > here:
+        directions = {1} if first < here else set()
+        if last > here:
             directions.add(-1)
         if not self._gone.isdisjoint(old) or not self._keeps_order(directions):
             return False
@@ -190,7 +191,7 @@ class Edit:
         stays_within = self._uses.stays_within
         return all(stays_within(value, ops) for value in lost)
 
-    def _can_read(self, new: Sequence[LoweredOp], here: int, places: set[int]) -> bool:
+    def _can_read(self, new: Sequence[LoweredOp], here: int, places: Collection[int]) -> bool:
         """Whether what the new operators read is there, before their place."""
         made: set[Value] = set()
         for op in new:
@@ -204,7 +205,7 @@ class Edit:
             made.update(op.writes())
         return True
 
-    def _is_there(self, value: Value, here: int, places: set[int]) -> bool:
+    def _is_there(self, value: Value, here: int, places: Collection[int]) -> bool:
         begin = self._uses.written_at.get(value, OUTSIDE)
         if begin in places or value.buffer in self._moved:
             return False
@@ -212,7 +213,7 @@ class Edit:
             return False
         return self._uses.holds(value, here, places)
 
-    def _can_write(self, made: set[Value], here: int, places: set[int]) -> bool:
+    def _can_write(self, made: set[Value], here: int, places: Collection[int]) -> bool:
         """Whether no other operator stands between a write's old place and its new one."""
         uses = self._uses
         for value in made:

@@ -30,13 +30,13 @@ class Kind(NamedTuple):
     inputs : tuple of str
         Slots that the function reads.
     output : str
-    parameters : callable
-        Two numbers of the attributes.
+    parameters : callable or None
+        Two numbers of the attributes, None where the function takes none.
     """
 
     inputs: tuple[str, ...]
     output: str = "out"
-    parameters: Callable[[Mapping[str, Any]], Numbers] = lambda attrs: (0.0, 0.0)
+    parameters: Callable[[Mapping[str, Any]], Numbers] | None = None
 
 
 def _alpha(attrs: Mapping[str, Any]) -> Numbers:
@@ -145,9 +145,12 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
     while waiting and len(tree) < MAX_FUNCTIONS:
         value = waiting.pop()
         op = value.op
-        if op not in left or op in tree or value.meta != meta or value.source is not None:
+        if op is None or op in tree:
             continue
-        reads, _ = left[op]
+        step = left.get(op)
+        if step is None or value.meta != meta or value.source is not None:
+            continue
+        reads, _ = step
         wider = inputs.union(reads)
         wider.discard(value)
         if len(wider) > MAX_INPUTS or not uses.stays_within(value, tree):
@@ -156,27 +159,32 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
         tree.add(op)
         inputs = wider
         waiting += reads
-        waiting += refused  # a reader outside may have come in, or an input become a result
-        refused.clear()
+        if refused:  # a reader outside may have come in, or an input become a result
+            waiting += refused
+            refused.clear()
     return sorted(tree, key=uses.position.__getitem__)
 
 
 def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None:
+    functions: list[str] = []
     reads: list[Value] = []
     results: list[Value] = []
+    parameters: list[float] = []
     for op in tree:
-        inputs_of_op, out = steps[op]
-        reads += inputs_of_op
+        read, out = steps[op]
+        functions.append(op.type)
+        reads += read
         results.append(out)
-    inputs = dict.fromkeys(reads)
-    for value in results:
-        inputs.pop(value, None)
+        numbers = KINDS[op.type].parameters
+        parameters += numbers(op.attrs) if numbers else (0.0, 0.0)
+    inside = set(results)
+    inputs = [value for value in dict.fromkeys(reads) if value not in inside]
     places = {value: place for place, value in enumerate((*inputs, *results))}
     attrs = {
-        "functions": [op.type for op in tree],
+        "functions": functions,
         "operands": [places[value] for value in reads],
-        "parameters": [n for op in tree for n in KINDS[op.type].parameters(op.attrs)],
+        "parameters": parameters,
     }
     written = {"out": results[-1:]}
-    given = {"x": list(inputs)}
+    given = {"x": inputs}
     return make_if_served(graph, "cpu.elementwise_chain", given, written, attrs, tree[-1])
