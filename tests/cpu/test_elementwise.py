@@ -87,6 +87,23 @@ def test_an_output_too_large_for_the_caches_is_written_whole(n: int) -> None:
     assert_agrees("fill_like", x, value=2.5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [("sigmoid", {}), ("log", {}), ("gelu", {}), ("gelu", {"approximate": "tanh"})],
+)
+def test_long_functions_write_outputs_too_large_for_the_caches(
+    op: str, attrs: dict[str, Any], dtype: str
+) -> None:
+    n = (16 << 20) // np.dtype(dtype).itemsize + 17
+    x = numbers(n, dtype=dtype)
+    wanted = call(op, NUMPY, 1, x, **attrs)
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    for threads in (1, 2):
+        got = call(op, NATIVE, threads, x, **attrs)
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance / 100)
+
+
 def test_rows_and_columns_spread_over_an_output_too_large_for_the_caches() -> None:
     x = numbers(8300, 513)
     assert_agrees("multiply", x, numbers(513))

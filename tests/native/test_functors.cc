@@ -101,7 +101,13 @@ template <typename T>
 void CheckAll() {
   using Wide = long double;
   const std::vector<T> sweep = MakeSweep<T>();
+  std::vector<T> not_above_0;
+  for (T x : sweep) {
+    if (!(x > 0)) not_above_0.push_back(x);
+  }
   Check("Exp", 1.1, sweep, functors::Exp<T>, [](Wide x) { return std::exp(x); });
+  Check("ExpNonPositive", 1.1, not_above_0, functors::ExpNonPositive<T>,
+        [](Wide x) { return std::exp(x); });
   Check("Expm1", 2.2, sweep, functors::Expm1<T>, [](Wide x) { return std::expm1(x); });
   Check("Log", 1.1, sweep, functors::Log<T>, [](Wide x) { return std::log(x); });
   Check("Log1p", 1.1, sweep, functors::Log1p<T>, [](Wide x) { return std::log1p(x); });

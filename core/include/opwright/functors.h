@@ -69,7 +69,7 @@ OPWRIGHT_FUNCTOR T TanhGrad(T out, T out_grad) {
 // ln(1 + e**x) = max(x, 0) + ln(1 + e**-|x|): nothing overflows.
 template <typename T>
 OPWRIGHT_FUNCTOR T Softplus(T x) {
-  const T power = Exp(x > T(0) ? -x : x);
+  const T power = ExpNonPositive(x > T(0) ? -x : x);
   return Log1p(power) + (x < T(0) ? T(0) : x);
 }
 // sigmoid(x) = 1 - e**-softplus(x), exact in both tails through expm1.
@@ -93,7 +93,7 @@ OPWRIGHT_FUNCTOR T ErfGrad(T x, T out_grad) {
   // Beyond 40 the density is 0 in every type, and the square of x might overflow.
   const T low = x < T(-40) ? T(-40) : x;
   const T bounded = low > T(40) ? T(40) : low;
-  return Exp(-(bounded * bounded)) * T(1.1283791670955125739) * out_grad;
+  return ExpNonPositive(-(bounded * bounded)) * T(1.1283791670955125739) * out_grad;
 }
 
 // The normal distribution function: gelu's out / x.
@@ -109,7 +109,7 @@ template <typename T>
 OPWRIGHT_FUNCTOR T GeluGrad(T x, T out_grad) {
   const T low = x < T(-40) ? T(-40) : x;
   const T bounded = low > T(40) ? T(40) : low;
-  const T density = Exp(bounded * bounded * T(-0.5)) * T(0.39894228040143267794);
+  const T density = ExpNonPositive(bounded * bounded * T(-0.5)) * T(0.39894228040143267794);
   return (GeluGate(x) + density * bounded) * out_grad;
 }
 

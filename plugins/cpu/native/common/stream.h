@@ -41,10 +41,12 @@ OPWRIGHT_CPU_INLINE void FetchLines(const void* source, int64_t n) {
   for (int64_t line = 0; line < n; line += kLineBytes) __builtin_prefetch(from + line);
 }
 
-// Asks for the n bytes that are read some blocks later: the processor's own fetching stops at every
+// How far ahead of what is read lines are asked for: the processor's own fetching stops at every
 // page, and loads that wait for memory fill its window.
+constexpr int64_t kAheadBytes = 2048;
+
+// Asks for the n bytes that are read some blocks later.
 OPWRIGHT_CPU_INLINE void FetchAhead(const void* source, int64_t n) {
-  constexpr int64_t kAheadBytes = 2048;
   FetchLines(static_cast<const char*>(source) + kAheadBytes, n);
 }
 
@@ -73,20 +75,25 @@ inline void StoreLines(const char* source, char* destination, int64_t n) {
 // Wide stores: each waits for its turn in a queue of some fifty, and while that is full nothing is
 // computed. A tenth to a fifth faster than four stores a line.
 #if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx"))) inline void StoreHalfLines(const char* source, char* destination,
-                                                          int64_t n) {
-  for (int64_t i = 0; i < n; i += 32) {
+__attribute__((target("avx"))) inline void StoreHalves(const char* source, char* destination) {
+  for (int64_t i = 0; i < kLineBytes; i += 32) {
     const auto* from = reinterpret_cast<const __m256i*>(source + i);
     _mm256_stream_si256(reinterpret_cast<__m256i*>(destination + i), _mm256_loadu_si256(from));
   }
 }
 
+__attribute__((target("avx512f"))) inline void StoreWhole(const char* source, char* destination) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), _mm512_loadu_si512(source));
+}
+
+__attribute__((target("avx"))) inline void StoreHalfLines(const char* source, char* destination,
+                                                          int64_t n) {
+  for (int64_t i = 0; i < n; i += kLineBytes) StoreHalves(source + i, destination + i);
+}
+
 __attribute__((target("avx512f"))) inline void StoreWholeLines(const char* source,
                                                                char* destination, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLineBytes) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(destination + i),
-                        _mm512_loadu_si512(source + i));
-  }
+  for (int64_t i = 0; i < n; i += kLineBytes) StoreWhole(source + i, destination + i);
 }
 #endif
 

@@ -2,6 +2,7 @@
 #include <opwright/functors.h>
 
 #include "elementwise/kernel.h"
+#include "elementwise/lines.h"
 
 namespace opwright_cpu {
 namespace {
@@ -35,6 +36,11 @@ OPWRIGHT_CPU_ALPHA_FUNCTION(EluGrad, 2, (T out, T out_grad),
 OPWRIGHT_CPU_ALPHA_FUNCTION(LeakyReluGrad, 2, (T out, T out_grad),
                             functors::LeakyReluGrad(out, out_grad, alpha));
 
+OPWRIGHT_CPU_FUNCTION_1(ErfGelu, functors::Gelu(x));
+OPWRIGHT_CPU_FUNCTION_1(TanhGelu, functors::GeluTanh(x));
+OPWRIGHT_CPU_FUNCTION_2(ErfGeluGrad, functors::GeluGrad(x, y));
+OPWRIGHT_CPU_FUNCTION_2(TanhGeluGrad, functors::GeluTanhGrad(x, y));
+
 // Two functions under one name: the first parameter says which.
 template <typename T>
 struct EitherGelu : Function<T, 1> {
@@ -53,23 +59,37 @@ struct EitherGeluGrad : Function<T, 2> {
   bool tanh;
 };
 
+// A loop of one line cannot be made twice by the compiler, once for each function.
+template <typename F, typename OtherF>
+void EitherLines(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
+  static const Loop loop = SelectLineLoopOf<F>(), other = SelectLineLoopOf<OtherF>();
+  (parameters.first != 0 ? other : loop)(inputs, out, n, parameters);
+}
+template <template <typename> class F, template <typename> class OtherF>
+Loop SelectEitherLines(DLDataType dtype) {
+  return dtype.bits == 64 ? &EitherLines<F<double>, OtherF<double>>
+                          : &EitherLines<F<float>, OtherF<float>>;
+}
+
 }  // namespace
 
 void AddActivationFunctions(Functions& functions) {
   AddFunction<Relu, OPWRIGHT_CPU_NUMBERS>(functions, "relu");
-  AddFunction<Sigmoid, OPWRIGHT_CPU_FLOATS>(functions, "sigmoid", 0.6);
-  AddFunction<Tanh, OPWRIGHT_CPU_FLOATS>(functions, "tanh", 0.8);
-  AddFunction<Softplus, OPWRIGHT_CPU_FLOATS>(functions, "softplus", 1.5);
-  AddFunction<Silu, OPWRIGHT_CPU_FLOATS>(functions, "silu", 0.6);
+  AddLongFunction<Sigmoid, OPWRIGHT_CPU_FLOATS>(functions, "sigmoid", 0.6);
+  AddLongFunction<Tanh, OPWRIGHT_CPU_FLOATS>(functions, "tanh", 0.8);
+  AddLongFunction<Softplus, OPWRIGHT_CPU_FLOATS>(functions, "softplus", 1.5);
+  AddLongFunction<Silu, OPWRIGHT_CPU_FLOATS>(functions, "silu", 0.6);
   AddFunction<EitherGelu, OPWRIGHT_CPU_FLOATS>(functions, "gelu", 2);
-  AddFunction<Elu, OPWRIGHT_CPU_FLOATS>(functions, "elu", 0.6);
+  functions.back().select_lines = &SelectEitherLines<ErfGelu, TanhGelu>;
+  AddLongFunction<Elu, OPWRIGHT_CPU_FLOATS>(functions, "elu", 0.6);
   AddFunction<LeakyRelu, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu");
   AddFunction<ReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "relu_grad");
   AddFunction<SigmoidGrad, OPWRIGHT_CPU_FLOATS>(functions, "sigmoid_grad");
   AddFunction<TanhGrad, OPWRIGHT_CPU_FLOATS>(functions, "tanh_grad");
-  AddFunction<SoftplusGrad, OPWRIGHT_CPU_FLOATS>(functions, "softplus_grad", 0.6);
-  AddFunction<SiluGrad, OPWRIGHT_CPU_FLOATS>(functions, "silu_grad", 0.7);
+  AddLongFunction<SoftplusGrad, OPWRIGHT_CPU_FLOATS>(functions, "softplus_grad", 0.6);
+  AddLongFunction<SiluGrad, OPWRIGHT_CPU_FLOATS>(functions, "silu_grad", 0.7);
   AddFunction<EitherGeluGrad, OPWRIGHT_CPU_FLOATS>(functions, "gelu_grad", 2.5);
+  functions.back().select_lines = &SelectEitherLines<ErfGeluGrad, TanhGeluGrad>;
   AddFunction<EluGrad, OPWRIGHT_CPU_FLOATS>(functions, "elu_grad");
   AddFunction<LeakyReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu_grad");
 }

@@ -43,7 +43,9 @@ opwright::Status MapKernel::PlanByName(opwright::PrepareContext& ctx, const Para
     return opwright::Status::Refused("no loop for ", opwright::DtypeName(dtype));
   }
   const double ns = dtype.bits > 32 ? 2 * function->ns : function->ns;
-  return Plan(ctx, {function->select(dtype), parameters, ns, slots});
+  const Loop line_loop =
+      function->select_lines == nullptr ? nullptr : function->select_lines(dtype);
+  return Plan(ctx, {function->select(dtype), parameters, ns, slots, line_loop});
 }
 
 opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& plan) {
@@ -71,6 +73,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
   // blocks.
   stream_block_ = std::max(kStreamBlockBytes / widest, kLineBytes / out_bytes_);
   stream_ = n_ * out_bytes_ >= kStreamBytes;
+  line_loop_ = direct_ ? plan.line_loop : nullptr;
   small_ = direct_ && n_ < 2 * kElementGrain;
   ctx.SetEstimate(EstimateNs(n_, bytes, plan.ns_per_element, ctx.n_threads()));
   return opwright::Status::Ok();
@@ -81,22 +84,35 @@ void MapKernel::RunParts(int32_t n_threads, const Inputs& inputs, void* out) con
   const bool in_place =
       std::find(inputs.begin(), inputs.begin() + n_inputs_, out) != inputs.begin() + n_inputs_;
   ParallelFor(n_threads, n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {
-    if (stream_ && !in_place) {
+    if (stream_ && !in_place && line_loop_ != nullptr) {
+      StreamWhole(inputs, out, begin, end);
+    } else if (stream_ && !in_place) {
       StreamBlocks(inputs, out, begin, end);
     } else if (direct_) {
-      RunWhole(inputs, out, begin, end);
+      RunLoop(loop_, inputs, out, begin, end);
     } else {
       RunBlocks(inputs, out, begin, end);
     }
   });
 }
 
-void MapKernel::RunWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const {
+void MapKernel::RunLoop(Loop loop, const Inputs& inputs, void* out, int64_t begin,
+                        int64_t end) const {
   Inputs from{};
   for (size_t i = 0; i < n_inputs_; ++i) {
     from[i] = static_cast<const char*>(inputs[i]) + begin * in_bytes_[i];
   }
-  loop_(from.data(), static_cast<char*>(out) + begin * out_bytes_, end - begin, parameters_);
+  loop(from.data(), static_cast<char*>(out) + begin * out_bytes_, end - begin, parameters_);
+}
+
+void MapKernel::StreamWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const {
+  const char* to = static_cast<char*>(out) + begin * out_bytes_;
+  const int64_t first = std::min(begin + BytesToLine(to) / out_bytes_, end);
+  const int64_t last = first + ((end - first) & -(kLineBytes / out_bytes_));
+  RunLoop(loop_, inputs, out, begin, first);
+  RunLoop(line_loop_, inputs, out, first, last);
+  RunLoop(loop_, inputs, out, last, end);
+  StreamFence();
 }
 
 void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const {

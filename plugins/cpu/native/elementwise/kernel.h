@@ -21,6 +21,7 @@ struct MapPlan {
   Parameters parameters;
   double ns_per_element = 0;          // of arithmetic, in one thread
   std::vector<uint32_t> slots = {0};  // inputs that the loop reads, in its order
+  Loop line_loop = nullptr;           // the same over whole lines, past the caches; may be NULL
 };
 
 // How long a run over n elements takes that reads and writes so many bytes.
@@ -58,7 +59,8 @@ class MapKernel {
   }
 
   void RunParts(int32_t n_threads, const Inputs& inputs, void* out) const;
-  void RunWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
+  void RunLoop(Loop loop, const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
+  void StreamWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
   void RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
   void StreamBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
 
@@ -66,6 +68,7 @@ class MapKernel {
   bool direct_ = false;  // nothing broadcasts
   bool stream_ = false;  // the output is too large for the caches
   Loop loop_ = nullptr;
+  Loop line_loop_ = nullptr;  // NULL where anything broadcasts, too
   Parameters parameters_;
   int64_t n_ = 0;
   int64_t stream_block_ = 0;  // elements that are made and streamed at a time

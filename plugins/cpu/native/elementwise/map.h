@@ -92,6 +92,7 @@ struct NamedFunction {
   Loop (*select)(DLDataType dtype) = nullptr;  // NULL for a dtype that it is not for
   int n_inputs = 0;
   double ns = 0;  // of one float, where it is not the memory that takes the time
+  Loop (*select_lines)(DLDataType dtype) = nullptr;  // see lines.h; NULL for short functions
 };
 using Functions = std::vector<NamedFunction>;
 
@@ -105,7 +106,7 @@ Loop SelectLoop(DLDataType dtype) {
 
 template <template <typename> class F, typename... Dtypes>
 void AddFunction(Functions& functions, const char* op_type, double ns = 0) {
-  functions.push_back({op_type, &SelectLoop<F, Dtypes...>, F<float>::kInputs, ns});
+  functions.push_back({op_type, &SelectLoop<F, Dtypes...>, F<float>::kInputs, ns, nullptr});
 }
 
 // The functions of one file each.

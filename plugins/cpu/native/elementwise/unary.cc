@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "elementwise/kernel.h"
+#include "elementwise/lines.h"
 
 namespace opwright_cpu {
 namespace {
@@ -122,17 +123,17 @@ void AddUnaryFunctions(Functions& functions) {
   AddFunction<Sign, OPWRIGHT_CPU_NUMBERS>(functions, "sign");
   AddFunction<SquareBits, OPWRIGHT_CPU_NUMBERS>(functions, "square");
   AddFunction<Limit, OPWRIGHT_CPU_NUMBERS>(functions, "clip");
-  AddFunction<Exp, OPWRIGHT_CPU_FLOATS>(functions, "exp", 0.5);
-  AddFunction<Log, OPWRIGHT_CPU_FLOATS>(functions, "log", 0.8);
-  AddFunction<Sqrt, OPWRIGHT_CPU_FLOATS>(functions, "sqrt", 0.3);
-  AddFunction<Reciprocal, OPWRIGHT_CPU_FLOATS>(functions, "reciprocal", 0.3);
-  AddFunction<Erf, OPWRIGHT_CPU_FLOATS>(functions, "erf", 2);
+  AddLongFunction<Exp, OPWRIGHT_CPU_FLOATS>(functions, "exp", 0.5);
+  AddLongFunction<Log, OPWRIGHT_CPU_FLOATS>(functions, "log", 0.8);
+  AddLongFunction<Sqrt, OPWRIGHT_CPU_FLOATS>(functions, "sqrt", 0.3);
+  AddLongFunction<Reciprocal, OPWRIGHT_CPU_FLOATS>(functions, "reciprocal", 0.3);
+  AddLongFunction<Erf, OPWRIGHT_CPU_FLOATS>(functions, "erf", 2);
   AddFunction<Line, OPWRIGHT_CPU_FLOATS>(functions, "scale");
   AddFunction<AbsGrad, OPWRIGHT_CPU_FLOATS>(functions, "abs_grad");
   AddFunction<SquareGrad, OPWRIGHT_CPU_FLOATS>(functions, "square_grad");
-  AddFunction<SqrtGrad, OPWRIGHT_CPU_FLOATS>(functions, "sqrt_grad", 0.3);
+  AddLongFunction<SqrtGrad, OPWRIGHT_CPU_FLOATS>(functions, "sqrt_grad", 0.3);
   AddFunction<ReciprocalGrad, OPWRIGHT_CPU_FLOATS>(functions, "reciprocal_grad");
-  AddFunction<ErfGrad, OPWRIGHT_CPU_FLOATS>(functions, "erf_grad", 0.6);
+  AddLongFunction<ErfGrad, OPWRIGHT_CPU_FLOATS>(functions, "erf_grad", 0.6);
   AddFunction<LimitGrad, OPWRIGHT_CPU_FLOATS>(functions, "clip_grad");
 }
 
