@@ -183,12 +183,16 @@ class LoweredOp:
             return False
         return any(value.buffer.dynamic for value in self.writes())
 
+    def data_slots(self) -> tuple[tuple[Value, ...], ...]:
+        """Input slots whose data the operator reads; shape-only ones are left out."""
+        if not self.definition.any_shape_only:
+            return self.inputs
+        slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
+        return tuple([values for slot, values in slots if not slot.shape_only])
+
     def data_reads(self) -> list[Value]:
         """Values whose data the operator reads; those of shape-only slots are left out."""
-        if not self.definition.any_shape_only:
-            return flatten(self.inputs)
-        slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
-        return [value for slot, values in slots if not slot.shape_only for value in values]
+        return flatten(self.data_slots())
 
     def writes(self) -> list[Value]:
         """Every value that the operator writes."""
@@ -198,8 +202,7 @@ class LoweredOp:
 class Continuation:
     """What follows an operator whose output shapes depend on values.
 
-    ``resolve`` lowers the rest for the shapes that were found; ``crossing`` are the values that
-    the rest reads by name.
+    ``resolve`` lowers the rest for the shapes found; it reads the values ``crossing`` by name.
     """
 
     __slots__ = ("crossing", "dynamic", "resolve")

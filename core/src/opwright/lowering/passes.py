@@ -111,9 +111,11 @@ def remove_dead_ops(graph: Graph) -> None:
     kept: list[LoweredOp] = []
     for op in reversed(graph.ops):
         writes = op.writes()
-        if not wanted.isdisjoint(writes) or _has_effect(writes):
-            kept.append(op)
-            for value in op.data_reads():
+        if wanted.isdisjoint(writes) and not _has_effect(writes):
+            continue
+        kept.append(op)
+        for values in op.data_slots():
+            for value in values:
                 wanted.add(value.source or value)
     kept.reverse()
     graph.ops = kept

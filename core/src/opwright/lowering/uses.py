@@ -28,39 +28,49 @@ class Uses:
         Where a value is written; a value that is given from outside is left out.
     """
 
-    __slots__ = ("_lasting", "_readers", "_reads", "_writes", "position", "written_at")
+    __slots__ = (
+        "_first_write",
+        "_lasting",
+        "_readers",
+        "_reads",
+        "_rewrites",
+        "position",
+        "written_at",
+    )
 
     def __init__(self, graph: Graph) -> None:
         self.position: dict[LoweredOp, int] = {}
         self.written_at: dict[Value, int] = {}
         self._readers: dict[Value, list[LoweredOp]] = {}
         self._reads: dict[Buffer, list[int]] | None = None  # made when first asked for
-        self._writes: dict[Buffer, list[int]] = {}
+        self._first_write: dict[Buffer, int] = {}
+        self._rewrites: dict[Buffer, list[int]] = {}  # every write, where there are several
         self._lasting = {_own(value) for value, _ in graph.sinks}
         self._lasting.update(map(_own, graph.keeps))
         self._lasting.update(map(_own, graph.fetches))
         self._enter(graph.ops)
 
     def _enter(self, ops: Iterable[LoweredOp]) -> None:
-        readers_of, writes_of = self._readers, self._writes
-        position_of, written_at = self.position, self.written_at
+        readers_of, position_of, written_at = self._readers, self.position, self.written_at
+        first_write, rewrites = self._first_write, self._rewrites
         for position, op in enumerate(ops):
             position_of[op] = position
-            for value in op.data_reads():
-                for read in (value,) if value.source is None else (value, value.source):
-                    readers = readers_of.get(read)
-                    if readers is None:
-                        readers_of[read] = [op]
-                    elif readers[-1] is not op:
-                        readers.append(op)
+            for values in op.data_slots():
+                for value in values:
+                    read: Value | None = value
+                    while read is not None:  # a view, then the value that it shows
+                        readers = readers_of.get(read)
+                        if readers is None:
+                            readers_of[read] = [op]
+                        elif readers[-1] is not op:
+                            readers.append(op)
+                        read = read.source
             for values in op.outputs:
                 for value in values:
                     written_at[value] = position
-                    writes = writes_of.get(value.buffer)
-                    if writes is None:
-                        writes_of[value.buffer] = [position]
-                    else:
-                        writes.append(position)
+                    buffer = value.buffer
+                    if first_write.setdefault(buffer, position) != position:
+                        rewrites.setdefault(buffer, [first_write[buffer]]).append(position)
 
     def _reads_of(self, buffer: Buffer) -> list[int]:
         """Sorted positions at which memory is read."""
@@ -72,6 +82,12 @@ class Uses:
                 positions.sort()
             self._reads = dict(found)
         return self._reads.get(buffer, [])
+
+    def _writes_of(self, buffer: Buffer) -> Sequence[int]:
+        """Sorted positions at which memory is written."""
+        if buffer in self._rewrites:
+            return self._rewrites[buffer]
+        return (self._first_write[buffer],) if buffer in self._first_write else ()
 
     def readers(self, value: Value) -> tuple[LoweredOp, ...]:
         """Return the operators that read the data of a value or of a view of it, in order."""
@@ -88,7 +104,7 @@ class Uses:
         if value.buffer.external is None:
             return False
         written = self.written_at.get(own, OUTSIDE)
-        return written == OUTSIDE or written == self._writes[value.buffer][-1]
+        return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
 
     def only_reader(self, value: Value) -> LoweredOp | None:
         """Return the one operator that reads a value which is visible nowhere else, or None."""
@@ -107,7 +123,7 @@ class Uses:
 
     def is_written_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory is written at a position between two, those of ``but`` left out."""
-        return _any_between(self._writes.get(buffer, ()), low, high, but)
+        return _any_between(self._writes_of(buffer), low, high, but)
 
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
         """Whether an operator can run where another one stands.

@@ -39,10 +39,11 @@ def find_fault(graph: Graph, lasting: Held) -> str | None:
     """
     held: Held = {}
     for op in graph.ops:
-        for value in op.data_reads():
-            found = held.get(value.buffer)
-            if found is not value and not _shows(value, found):
-                return f"{op.type} reads {value!r}, {_blame(found)}"
+        for values in op.data_slots():
+            for value in values:
+                found = held.get(value.buffer)
+                if found is not value and not _shows(value, found):
+                    return f"{op.type} reads {value!r}, {_blame(found)}"
         if op.children:
             fault = _captured_fault(op, held)
             if fault is not None:
