@@ -1,4 +1,4 @@
-"""Networks of convolutions compute the same with the passes fuse_conv and nhwc and without them."""
+"""Networks of convolutions compute the same with the passes for convolutions and without them."""
 
 from __future__ import annotations
 
@@ -214,6 +214,63 @@ def test_gradients_are_the_same(pool, training):
     types = Net(write, training=True).check()
     assert types["conv2d_grad"] == 2
     assert types["transpose"] <= 6
+
+
+def pooled(
+    shape: Sequence[int] = (5, 3, 3, 3), pool: Any = 2, apart: int | None = None, **kwargs: Any
+) -> Callable[[Any], Any]:
+    """Return a network of a convolution with a weight of this shape and a pooling behind it."""
+
+    def write(x: Any) -> Any:
+        weight = parameter("weight", shape)
+        if shape[1] != 3 and kwargs.get("groups", 1) == 1:
+            x = conv(x, shape[1], 1)
+        return layers.max_pool2d(ops.conv2d(x, weight, **kwargs), pool, strides=apart)
+
+    return write
+
+
+AT_MAXIMA = {
+    "three channels": pooled(),
+    "a bias": lambda x: layers.max_pool2d(conv(x, 6), 2),
+    "paddings on each side": pooled((4, 3, 2, 3), paddings=[1, 0, 2, 1]),
+    "strides": pooled((4, 3, 3, 2), strides=[1, 2]),
+    "rows apart": pooled((4, 3, 2, 3), (2, 3), dilations=[2, 1]),
+    "windows that overlap": pooled((20, 3, 3, 3), 3, 2, paddings=[1, 1, 1, 1]),
+    "whole vectors and a part": pooled((18, 20, 5, 5), paddings=[2, 2, 2, 2]),
+    "two vectors": pooled((7, 32, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("write", AT_MAXIMA.values(), ids=AT_MAXIMA.keys())
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_gradients_of_a_convolution_come_from_the_maxima_behind_it(write, n_threads):
+    before = ow.get_num_threads()
+    ow.set_num_threads(n_threads)
+    try:
+        types = Net(write, training=True).check()
+    finally:
+        ow.set_num_threads(before)
+    assert types["cpu.conv2d_pool_grad"] == 1
+    assert "max_pool2d_grad" not in types
+
+
+IN_ALL_PIXELS = {
+    "groups": pooled((6, 1, 3, 3), groups=3),
+    "columns apart": pooled(dilations=[1, 2]),
+    "maxima as many as pixels": pooled(apart=1),
+    "an operator between": lambda x: layers.max_pool2d(layers.tanh(conv(x, 6)), 2),
+    "two readers": lambda x: ops.multiply(
+        layers.max_pool2d(h := conv(x, 6), 2), layers.avg_pool2d(h, 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("write", IN_ALL_PIXELS.values(), ids=IN_ALL_PIXELS.keys())
+def test_gradients_of_a_convolution_come_from_all_pixels_otherwise(write):
+    types = Net(write, training=True).check()
+    assert types["conv2d_grad"] == 1
+    assert types["max_pool2d_grad"] == 1
 
 
 def test_a_training_step_is_the_same():

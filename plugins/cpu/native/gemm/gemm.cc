@@ -1,33 +1,42 @@
 #include "gemm/gemm.h"
 
 #include "gemm/gemm_isa.h"
+#include "gemm/run_sums.h"
 
 namespace opwright_cpu {
+#if defined(__x86_64__)
 namespace {
 
-template <typename T>
-GemmFn<T> Choose() {
-#if defined(__x86_64__)
+// The one of three functions that is for the processor that this runs on.
+template <typename Fn>
+Fn Choose(Fn avx512, Fn avx2, Fn baseline) {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-    return &GemmAvx512;
+    return avx512;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &GemmAvx2;
-#endif
-  return &GemmBaseline;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? avx2 : baseline;
 }
 
 }  // namespace
 
+#define OPWRIGHT_CPU_CHOOSE(Fn, name) Choose<Fn>(&name##Avx512, &name##Avx2, &name##Baseline)
+#else
+#define OPWRIGHT_CPU_CHOOSE(Fn, name) static_cast<Fn>(&name##Baseline)
+#endif
+
 template <>
 GemmFn<float> BestGemm<float>() {
-  return Choose<float>();
+  return OPWRIGHT_CPU_CHOOSE(GemmFn<float>, Gemm);
 }
 
 template <>
 GemmFn<double> BestGemm<double>() {
-  return Choose<double>();
+  return OPWRIGHT_CPU_CHOOSE(GemmFn<double>, Gemm);
 }
+
+RunSumsFn BestRunSums() { return OPWRIGHT_CPU_CHOOSE(RunSumsFn, SumRuns); }
+
+#undef OPWRIGHT_CPU_CHOOSE
 
 }  // namespace opwright_cpu

@@ -4,11 +4,13 @@
 
 #include "gemm/gemm_isa.h"
 #include "gemm/gemm_kernel.h"
+#include "gemm/run_sums_kernel.h"
 
 namespace opwright_cpu {
 
 void GemmAvx2(const GemmCall<float>& call) { Gemm<float, 8, 6, 2>(call); }
 void GemmAvx2(const GemmCall<double>& call) { Gemm<double, 4, 6, 2>(call); }
+void SumRunsAvx2(const RunSums& call) { SumRunsFrom<8, 6>(call, 0); }
 
 }  // namespace opwright_cpu
 

@@ -4,11 +4,13 @@
 
 #include "gemm/gemm_isa.h"
 #include "gemm/gemm_kernel.h"
+#include "gemm/run_sums_kernel.h"
 
 namespace opwright_cpu {
 
 void GemmAvx512(const GemmCall<float>& call) { Gemm<float, 16, 8, 3>(call); }
 void GemmAvx512(const GemmCall<double>& call) { Gemm<double, 8, 8, 3>(call); }
+void SumRunsAvx512(const RunSums& call) { SumRunsFrom<16, 7>(call, 0); }
 
 }  // namespace opwright_cpu
 

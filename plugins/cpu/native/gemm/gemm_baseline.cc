@@ -1,10 +1,12 @@
 // Any processor: sixteen registers of 128 bits where it is x86-64.
 #include "gemm/gemm_isa.h"
 #include "gemm/gemm_kernel.h"
+#include "gemm/run_sums_kernel.h"
 
 namespace opwright_cpu {
 
 void GemmBaseline(const GemmCall<float>& call) { Gemm<float, 4, 4, 2>(call); }
 void GemmBaseline(const GemmCall<double>& call) { Gemm<double, 2, 4, 2>(call); }
+void SumRunsBaseline(const RunSums& call) { SumRunsFrom<4, 3>(call, 0); }
 
 }  // namespace opwright_cpu

@@ -1,18 +1,22 @@
-// The products for each instruction set; `BestGemm` chooses between them.
+// The products and sums of runs for each instruction set; `BestGemm` and `BestRunSums` choose.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 
 #include "gemm/gemm.h"
+#include "gemm/run_sums.h"
 
 namespace opwright_cpu {
 
 void GemmBaseline(const GemmCall<float>& call);
 void GemmBaseline(const GemmCall<double>& call);
+void SumRunsBaseline(const RunSums& call);
 #if defined(__x86_64__)
 void GemmAvx2(const GemmCall<float>& call);
 void GemmAvx2(const GemmCall<double>& call);
+void SumRunsAvx2(const RunSums& call);
 void GemmAvx512(const GemmCall<float>& call);
 void GemmAvx512(const GemmCall<double>& call);
+void SumRunsAvx512(const RunSums& call);
 #endif
 
 }  // namespace opwright_cpu

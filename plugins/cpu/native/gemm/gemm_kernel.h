@@ -6,17 +6,10 @@
 #define OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 
 #include "gemm/gemm.h"
+#include "gemm/vector_of.h"
 
 namespace opwright_cpu {
 namespace {
-
-template <typename T, int kLanes>
-struct VectorOf {
-  // Less aligned than its size: rows of a matrix begin anywhere.
-  typedef T Type __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
-};
-
-#define OPWRIGHT_CPU_TILE static inline __attribute__((always_inline))
 
 // One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers.
 template <typename T, int kLanes, int kRows, int kVectors>

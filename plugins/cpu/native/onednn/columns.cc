@@ -33,9 +33,8 @@ OPWRIGHT_CPU_CLONES void AddBias(int64_t pixels, int64_t channels, const T* bias
   }
 }
 
-// Adds up each channel of an image, first by itself: a float would lose the ends of long sums.
 template <typename T>
-OPWRIGHT_CPU_CLONES void SumPixels(int64_t pixels, int64_t channels, const T* image,
+OPWRIGHT_CPU_CLONES void AddPixels(int64_t pixels, int64_t channels, const T* image,
                                    int64_t channel_stride, T* sums) {
   constexpr int64_t kStrip = 64;
   for (int64_t first = 0; first < channels; first += kStrip) {
@@ -62,6 +61,11 @@ void CopyRun(int64_t n, const T* from, int64_t stride, T* to) {
 }
 
 }  // namespace
+
+template <typename T>
+void SumPixels(int64_t pixels, int64_t channels, const T* image, int64_t channel_stride, T* sums) {
+  AddPixels<T>(pixels, channels, image, channel_stride, sums);
+}
 
 template <typename T>
 typename Columns<T>::Images Columns<T>::Lay(const opwright::Shape& shape, bool is_nhwc) {
@@ -278,6 +282,7 @@ void Columns<T>::UnpackWeight(const T* packed, T* weight) const {
   }
 }
 
+template void SumPixels<float>(int64_t, int64_t, const float*, int64_t, float*);
 template class Columns<float>;
 template class Columns<double>;
 

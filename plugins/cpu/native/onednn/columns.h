@@ -24,6 +24,10 @@ inline bool IsFasterByColumns(const opwright::Shape& weight, const Conv2dAttrs& 
          channels < 4 * kBlock && channels % kBlock != 0 && weight.dim(2) * weight.dim(3) > 1;
 }
 
+// Adds each channel of an image to sums, first by itself: a float would lose the ends of long sums.
+template <typename T>
+void SumPixels(int64_t pixels, int64_t channels, const T* image, int64_t channel_stride, T* sums);
+
 // Immutable after Make. Shapes have elements.
 template <typename T>
 class Columns {

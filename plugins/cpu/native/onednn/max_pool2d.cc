@@ -10,39 +10,87 @@
 namespace opwright_cpu {
 namespace {
 
-// Takes element `position` of several windows into their maxima so far: the first of equals stays,
-// and NaN is greater than every number. A window that has none yet (index -1) takes any.
+// Whether an element takes the place of the maximum so far: the first of equals stays, and NaN is
+// greater than every number.
+template <typename T>
+OPWRIGHT_CPU_INLINE bool IsGreater(T value, T kept) {
+  return (value > kept) | ((value != value) & (kept == kept));
+}
+
+// Takes element `position` of several windows into their maxima so far. A window that has none yet
+// (index -1) takes any.
 template <typename T, int64_t kStride>
-OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t position,
-                                  int32_t position_step, T* best, int32_t* index) {
+OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t position, T* best,
+                                  int32_t* index) {
   const int64_t step = kStride > 0 ? kStride : stride;
   for (int64_t i = 0; i < n; ++i) {
     const T value = x[i * step];
     const T kept = best[i];
-    const bool greater = (value > kept) | ((value != value) & (kept == kept)) | (index[i] < 0);
+    const bool greater = IsGreater(value, kept) | (index[i] < 0);
     best[i] = greater ? value : kept;
-    index[i] = greater ? position + static_cast<int32_t>(i) * position_step : index[i];
+    index[i] = greater ? position + static_cast<int32_t>(i * step) : index[i];
   }
 }
 
-// The channels of one window, side by side.
 template <typename T>
-OPWRIGHT_CPU_CLONES void TakeChannels(int64_t n, const T* x, int32_t position, T* best,
-                                      int32_t* index) {
-  TakeInto<T, 1>(n, x, 1, position, 0, best, index);
+OPWRIGHT_CPU_INLINE void TakeOne(T value, int32_t position, T& kept, int32_t& at) {
+  const bool greater = IsGreater(value, kept);
+  kept = greater ? value : kept;
+  at = greater ? position : at;
+}
+
+// Some pixels of a window, as elements and positions behind its own.
+constexpr int kTaps = 4;
+struct Taps {
+  int64_t elements[kTaps];
+  int32_t positions[kTaps];
+  int count = 0;
+};
+
+// All channels of those pixels of windows side by side: into their maxima so far, or the first ones
+// of them. The channels are a vector's work, and the maxima stay in registers; a loop over the taps
+// would keep the compiler from that.
+template <typename T, bool kFirst>
+OPWRIGHT_CPU_CLONES void TakeTaps(int64_t windows, int64_t pixels, int64_t channels, const T* x,
+                                  const Taps& taps, T* __restrict best, int32_t* __restrict index) {
+  for (int64_t j = 0; j < windows; ++j) {
+    const T* x0 = x + taps.elements[0];
+    const T* x1 = x + taps.elements[1];
+    const T* x2 = x + taps.elements[2];
+    const T* x3 = x + taps.elements[3];
+    const auto shift = static_cast<int32_t>(j * pixels);
+    const int32_t p0 = taps.positions[0] + shift, p1 = taps.positions[1] + shift;
+    const int32_t p2 = taps.positions[2] + shift, p3 = taps.positions[3] + shift;
+    for (int64_t c = 0; c < channels; ++c) {
+      T kept = x0[c];
+      int32_t at = p0;
+      if constexpr (!kFirst) {
+        kept = best[c];
+        at = index[c];
+        TakeOne(x0[c], p0, kept, at);
+      }
+      TakeOne(x1[c], p1, kept, at);
+      TakeOne(x2[c], p2, kept, at);
+      TakeOne(x3[c], p3, kept, at);
+      best[c] = kept;
+      index[c] = at;
+    }
+    x += pixels * channels;
+    best += channels;
+    index += channels;
+  }
 }
 
 // One tap of the windows of a row, which are `stride` apart.
 template <typename T>
 OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int32_t position,
                                      T* best, int32_t* index) {
-  const auto step = static_cast<int32_t>(stride);
   if (stride == 1) {
-    TakeInto<T, 1>(n, x, 1, position, 1, best, index);
+    TakeInto<T, 1>(n, x, 1, position, best, index);
   } else if (stride == 2) {
-    TakeInto<T, 2>(n, x, 2, position, 2, best, index);
+    TakeInto<T, 2>(n, x, 2, position, best, index);
   } else {
-    TakeInto<T, 0>(n, x, stride, position, step, best, index);
+    TakeInto<T, 0>(n, x, stride, position, best, index);
   }
 }
 
@@ -105,18 +153,13 @@ struct MaxPool2dKernel {
 
  private:
   void PoolRow(int64_t row, const T* plane, T* out, int32_t* index) const {
+    const Window& window = shape_.rows[static_cast<size_t>(row)];
+    if (shape_.x.run != 1) return PoolPixels(window, plane, out, index);
     const int64_t length = shape_.out.row();
     std::fill(index, index + length, -1);
     std::fill(out, out + length, -std::numeric_limits<T>::infinity());
-    const Window& window = shape_.rows[static_cast<size_t>(row)];
     for (int64_t h = window.begin; h < window.end; ++h) {
-      const T* x_row = plane + h * shape_.x.row();
-      const auto first = static_cast<int32_t>(h * shape_.x.width);
-      if (shape_.x.run == 1) {
-        TakeRow(x_row, first, out, index);
-      } else {
-        TakePixels(x_row, first, out, index);
-      }
+      TakeRow(plane + h * shape_.x.row(), static_cast<int32_t>(h * shape_.x.width), out, index);
     }
   }
 
@@ -135,15 +178,50 @@ struct MaxPool2dKernel {
     }
   }
 
-  // Channels last: window by window, all channels of each of its pixels.
-  void TakePixels(const T* x, int32_t first, T* out, int32_t* index) const {
-    const int64_t run = shape_.x.run;
-    for (int64_t j = 0; j < shape_.out.width; ++j) {
-      const Window& window = shape_.columns[static_cast<size_t>(j)];
-      for (int64_t w = window.begin; w < window.end; ++w) {
-        TakeChannels<T>(run, x + w * run, first + static_cast<int32_t>(w), out + j * run,
-                        index + j * run);
+  // Channels last: windows that cover the same pixels, but for their places, are taken together.
+  void PoolPixels(const Window& rows, const T* plane, T* out, int32_t* index) const {
+    const int64_t run = shape_.x.run, width = shape_.out.width;
+    int64_t next = 0;
+    for (int64_t j = 0; j < width; j = next) {
+      const Window& columns = shape_.columns[static_cast<size_t>(j)];
+      for (next = j + 1; next < width; ++next) {
+        const Window& other = shape_.columns[static_cast<size_t>(next)];
+        const int64_t shift = (next - j) * shape_.stride;
+        if (other.begin != columns.begin + shift || other.end != columns.end + shift) break;
       }
+      PoolWindows(rows, columns, next - j, plane, out + j * run, index + j * run);
+    }
+  }
+
+  // `count` windows, the first of which covers these rows and columns.
+  void PoolWindows(const Window& rows, const Window& columns, int64_t count, const T* plane, T* out,
+                   int32_t* index) const {
+    const int64_t run = shape_.x.run;
+    bool is_first = true;
+    Taps taps;
+    const auto take = [&] {
+      // A pixel that is taken again is not greater than itself.
+      for (int t = taps.count; t < kTaps; ++t) {
+        taps.elements[t] = taps.elements[0];
+        taps.positions[t] = taps.positions[0];
+      }
+      const auto function = is_first ? &TakeTaps<T, true> : &TakeTaps<T, false>;
+      function(count, shape_.stride, run, plane, taps, out, index);
+      is_first = false;
+      taps.count = 0;
+    };
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        const int64_t position = h * shape_.x.width + w;
+        taps.elements[taps.count] = position * run;
+        taps.positions[taps.count] = static_cast<int32_t>(position);
+        if (++taps.count == kTaps) take();
+      }
+    }
+    if (taps.count > 0) take();
+    if (is_first) {
+      std::fill(out, out + count * run, -std::numeric_limits<T>::infinity());
+      std::fill(index, index + count * run, -1);
     }
   }
 

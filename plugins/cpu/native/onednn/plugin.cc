@@ -23,6 +23,6 @@ opwright_plugin_v1(const ow_host* host, const ow_plugin** plugin) {
   const dnnl_version_t* found = dnnl_version();
   if (found->major != DNNL_VERSION_MAJOR) return RefuseVersion(host, *found, plugin);
   return opwright::detail::EnterPlugin(host, plugin, "cpu", OPWRIGHT_PLUGIN_VERSION,
-                                       "adaptive_avg_pool2d, avg_pool2d, conv2d, conv2d_fused, fc, "
-                                       "fold_batch_norm, matmul, max_pool2d");
+                                       "adaptive_avg_pool2d, avg_pool2d, conv2d, conv2d_fused, "
+                                       "conv2d_pool_grad, fc, fold_batch_norm, matmul, max_pool2d");
 }

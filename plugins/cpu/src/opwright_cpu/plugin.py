@@ -75,7 +75,7 @@ ROWS: tuple[Row, ...] = (
     Row("onednn", "fc", (*WIDE, "bfloat16"), "onednn"),
     Row("onednn", "conv2d conv2d_grad", (*WIDE, "bfloat16"), "onednn"),
     Row("onednn", "cpu.conv2d_fused", ("float32", "bfloat16"), "onednn"),
-    Row("onednn", "cpu.fold_batch_norm", ("float32",), "onednn"),
+    Row("onednn", "cpu.conv2d_pool_grad cpu.fold_batch_norm", ("float32",), "onednn"),
     Row("onednn", "max_pool2d avg_pool2d adaptive_avg_pool2d", WIDE, "onednn"),
     Row("onednn", "max_pool2d_grad avg_pool2d_grad adaptive_avg_pool2d_grad", WIDE, "onednn"),
 )
@@ -83,7 +83,7 @@ ROWS: tuple[Row, ...] = (
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd softmax_cross_entropy"),
     ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
-    ("convolution", "conv2d_fused fold_batch_norm"),
+    ("convolution", "conv2d_fused conv2d_pool_grad fold_batch_norm"),
     ("elementwise", "elementwise_chain"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
@@ -97,6 +97,7 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("fuse", "fuse_conv"),
     ("fuse", "fuse_elementwise"),  # last: it takes what the others leave
     ("layout", "nhwc"),
+    ("layout", "fuse_conv_pool_grad"),  # where images lie channels last
 )
 """Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""
 

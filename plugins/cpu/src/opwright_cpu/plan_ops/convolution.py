@@ -36,6 +36,14 @@ def _fused_shape(ctx: InferContext) -> None:
     ctx.set_output("out", out)
 
 
+def _add_conv2d_attrs(maker: OpMaker) -> None:
+    maker.add_attr("strides", list[int], "distance of two windows").default([1, 1])
+    maker.add_attr("paddings", list[int], "top, bottom, left, right").default([0, 0, 0, 0])
+    maker.add_attr("dilations", list[int], "distance of two taps").default([1, 1])
+    maker.add_attr("groups", int, "parts that the channels are split into").default(1)
+    maker.add_attr("data_format", str, "order of the axes").default("NCHW").one_of(*FORMATS)
+
+
 def _fused_maker() -> OpMaker:
     maker = OpMaker("cpu.conv2d_fused").add_comment(
         "conv2d and what follows it, out = activation((conv2d(x, weight) + bias) * scale + shift + "
@@ -52,16 +60,46 @@ def _fused_maker() -> OpMaker:
     ):
         maker.add_input(slot, comment).same_dtype_as("x").as_optional()
     maker.add_output("out", "as conv2d gives it").same_dtype_as("x")
-    maker.add_attr("strides", list[int], "distance of two windows").default([1, 1])
-    maker.add_attr("paddings", list[int], "top, bottom, left, right").default([0, 0, 0, 0])
-    maker.add_attr("dilations", list[int], "distance of two taps").default([1, 1])
-    maker.add_attr("groups", int, "parts that the channels are split into").default(1)
-    maker.add_attr("data_format", str, "order of the axes").default("NCHW").one_of(*FORMATS)
+    _add_conv2d_attrs(maker)
     maker.add_attr("activation", str, "operator behind the sum, none for an empty name")
     return maker.default("").one_of(*ACTIVATIONS)
 
 
 CONV2D_FUSED = _fused_maker().build(infer_shape=_fused_shape, plan_only=True)
+
+
+def _pool_grad_shape(ctx: InferContext) -> None:
+    x, weight, pooled = (ctx.input(slot).shape for slot in ("x", "weight", "index"))
+    _need(ctx, "grad", pooled)
+    last = ctx.attr("data_format") == "NHWC"
+    filters = pooled[3 if last else 1]
+    _need(ctx, "weight", (filters, *weight[1:]))
+    for slot, shape in (("x_grad", x), ("weight_grad", weight), ("bias_grad", (filters,))):
+        if ctx.has_output(slot):
+            ctx.set_output(slot, shape)
+
+
+def _pool_grad_maker() -> OpMaker:
+    maker = OpMaker("cpu.conv2d_pool_grad").add_comment(
+        "Gradients of max_pool2d(conv2d(x, weight) + bias) from the places of the maxima and the "
+        "gradient of the pooled images."
+    )
+    maker.add_input("x", "float images, as conv2d takes them").dtypes("float32")
+    maker.add_input("weight", "[out_channels, in_channels / groups, kernel height, kernel width]")
+    maker.same_dtype_as("x")
+    maker.add_input("index", "place of each maximum, as max_pool2d gives it").dtypes("int32")
+    maker.add_input("grad", "gradient of the pooled images, shape of index").same_dtype_as("x")
+    for slot, comment in (
+        ("x_grad", "shape of x"),
+        ("weight_grad", "shape of weight"),
+        ("bias_grad", "[out_channels]"),
+    ):
+        maker.add_output(slot, comment).same_dtype_as("x").as_optional()
+    _add_conv2d_attrs(maker)
+    return maker
+
+
+CONV2D_POOL_GRAD = _pool_grad_maker().build(infer_shape=_pool_grad_shape, plan_only=True)
 
 
 def _fold_shape(ctx: InferContext) -> None:

@@ -1,0 +1,19 @@
+// Vectors for the files of one instruction set. What is in here is static, as gemm_kernel.h says.
+#ifndef OPWRIGHT_CPU_GEMM_VECTOR_OF_H_
+#define OPWRIGHT_CPU_GEMM_VECTOR_OF_H_
+
+namespace opwright_cpu {
+namespace {
+
+template <typename T, int kLanes>
+struct VectorOf {
+  // Less aligned than its size: rows of a matrix begin anywhere.
+  typedef T Type __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+};
+
+#define OPWRIGHT_CPU_TILE static inline __attribute__((always_inline))
+
+}  // namespace
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_GEMM_VECTOR_OF_H_

@@ -1,0 +1,42 @@
+"""``fuse_conv_pool_grad``: a convolution's gradients from the maxima of the pooling behind it.
+
+Maximum pooling hands back one slope for each of its maxima and zeros elsewhere: the sums over the
+pixels of the convolution's output need only those. The gradient of the pooling itself is dropped
+with what nobody reads; where something else reads it, it stays.
+"""
+
+from __future__ import annotations
+
+from opwright.rewriting import Graph, LoweredOp
+
+from .conv import SHARED
+from .slots import input_of, make_if_served, output_of, writer_of
+
+GRADIENTS = ("x_grad", "weight_grad", "bias_grad")
+
+
+def fuse_conv_pool_grad(graph: Graph) -> None:
+    """Make ``cpu.conv2d_pool_grad`` of a pooling's gradient and the convolution's that reads it."""
+    edit = graph.edit()
+    for conv in graph.of_type("conv2d_grad"):
+        pool = writer_of(input_of(conv, "out_grad"), "max_pool2d_grad")
+        made = None if pool is None else _make(graph, pool, conv)
+        if made is not None:
+            edit.fuse([conv], [made])
+    edit.apply()
+
+
+def _make(graph: Graph, pool: LoweredOp, conv: LoweredOp) -> LoweredOp | None:
+    if pool.attrs["data_format"] != conv.attrs["data_format"]:
+        return None
+    inputs = {
+        "x": input_of(conv, "x"),
+        "weight": input_of(conv, "weight"),
+        "index": input_of(pool, "index"),
+        "grad": input_of(pool, "out_grad"),
+    }
+    outputs = {slot: output_of(conv, slot) for slot in GRADIENTS}
+    if inputs["grad"] is None:
+        return None
+    attrs = {name: conv.attrs[name] for name in SHARED}
+    return make_if_served(graph, "cpu.conv2d_pool_grad", inputs, outputs, attrs, conv)
