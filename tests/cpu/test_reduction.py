@@ -163,6 +163,29 @@ def test_whole_numbers_wrap_around_as_numpys_do(dtype: str, axis: list[int]) -> 
         np.testing.assert_array_equal(call(op, NATIVE, 2, x, axis=axis), expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("length", [33, 1000, 1024, 7001])
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+def test_softmax_writes_outputs_too_large_for_the_caches(op: str, length: int, dtype: str) -> None:
+    rows = (16 << 20) // (length * np.dtype(dtype).itemsize) + 3
+    x = numbers(rows, length).astype(dtype)
+    x[1, 2], x[2, 3] = np.nan, -np.inf
+    wanted = call(op, NUMPY, 1, x)
+    tolerance = 1e-5 if dtype == "float32" else 1e-13
+    for threads in (1, 2):
+        got = call(op, NATIVE, threads, x)
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance / 100)
+
+
+def test_losses_of_logits_too_large_for_the_caches_agree() -> None:
+    logits, label = numbers(4200, 1001), ids(4200, 1001)
+    wanted = call("softmax_with_cross_entropy", NUMPY, 1, logits, label)
+    for threads in (1, 2):
+        got = call("softmax_with_cross_entropy", NATIVE, threads, logits, label)
+        for one, other in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 def test_a_long_line_keeps_infinities_and_nan_where_they_belong(op: str) -> None:
     x = numbers(4, 100_000)

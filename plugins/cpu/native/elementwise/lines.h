@@ -14,49 +14,47 @@ namespace opwright_cpu {
 // follow. Each line is stored and one is asked for between the arithmetic of others, so that memory
 // never waits for the arithmetic, nor the reverse: a quarter faster than to compute a block and
 // then store it. A copy, or what is as short, gains nothing by it.
-#define OPWRIGHT_CPU_LINE_LOOP(name, attributes, store)                            \
-  template <typename F>                                                            \
-  attributes void name(const void* const* inputs, void* out, int64_t n,            \
-                       const Parameters& parameters) {                             \
-    using T = typename F::Out;                                                     \
-    constexpr int64_t kItems = kLineBytes / static_cast<int64_t>(sizeof(T));       \
-    const F f(parameters);                                                         \
-    auto* to = static_cast<T*>(out);                                               \
-    const auto* x = static_cast<const typename F::In*>(inputs[0]);                 \
-    const auto* y = static_cast<const typename F::In*>(inputs[F::kInputs - 1]);    \
-    for (int64_t i = 0; i < n; i += kItems) {                                      \
-      alignas(kLineBytes) T line[kItems];                                          \
-      __builtin_prefetch(reinterpret_cast<const char*>(x + i) + kAheadBytes);      \
-      if constexpr (F::kInputs == 1) {                                             \
-        for (int64_t k = 0; k < kItems; ++k) line[k] = f(x[i + k]);                \
-      } else {                                                                     \
-        __builtin_prefetch(reinterpret_cast<const char*>(y + i) + kAheadBytes);    \
-        for (int64_t k = 0; k < kItems; ++k) line[k] = f(x[i + k], y[i + k]);      \
-      }                                                                            \
-      store(reinterpret_cast<const char*>(line), reinterpret_cast<char*>(to + i)); \
-    }                                                                              \
+template <typename F, typename Store>
+OPWRIGHT_CPU_INLINE void MapLines(const void* const* inputs, void* out, int64_t n,
+                                  const Parameters& parameters) {
+  using T = typename F::Out;
+  constexpr int64_t kItems = kLineBytes / static_cast<int64_t>(sizeof(T));
+  const F f(parameters);
+  auto* to = static_cast<T*>(out);
+  const auto* x = static_cast<const typename F::In*>(inputs[0]);
+  const auto* y = static_cast<const typename F::In*>(inputs[F::kInputs - 1]);
+  for (int64_t i = 0; i < n; i += kItems) {
+    alignas(kLineBytes) T line[kItems];
+    __builtin_prefetch(reinterpret_cast<const char*>(x + i) + kAheadBytes);
+    if constexpr (F::kInputs == 1) {
+      for (int64_t k = 0; k < kItems; ++k) line[k] = f(x[i + k]);
+    } else {
+      __builtin_prefetch(reinterpret_cast<const char*>(y + i) + kAheadBytes);
+      for (int64_t k = 0; k < kItems; ++k) line[k] = f(x[i + k], y[i + k]);
+    }
+    Store::Store(reinterpret_cast<const char*>(line), reinterpret_cast<char*>(to + i));
   }
+}
 
-OPWRIGHT_CPU_LINE_LOOP(LineLoop, , StreamLines<kLineBytes>)
-
-// Clones cannot differ in their stores, so these are chosen by hand.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-OPWRIGHT_CPU_LINE_LOOP(LineLoop3, __attribute__((target("arch=x86-64-v3"))), detail::StoreHalves)
-OPWRIGHT_CPU_LINE_LOOP(LineLoop4, __attribute__((target("arch=x86-64-v4"))), detail::StoreWhole)
+template <typename F>
+void LineLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
+  MapLines<F, LineStore>(inputs, out, n, parameters);
+}
+template <typename F>
+OPWRIGHT_CPU_AVX2 void LineLoopAvx2(const void* const* inputs, void* out, int64_t n,
+                                    const Parameters& parameters) {
+  MapLines<F, HalfLineStore>(inputs, out, n, parameters);
+}
+template <typename F>
+OPWRIGHT_CPU_AVX512 void LineLoopAvx512(const void* const* inputs, void* out, int64_t n,
+                                        const Parameters& parameters) {
+  MapLines<F, WholeLineStore>(inputs, out, n, parameters);
+}
 
 template <typename F>
 Loop SelectLineLoopOf() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return &LineLoop4<F>;
-  if (__builtin_cpu_supports("x86-64-v3")) return &LineLoop3<F>;
-  return &LineLoop<F>;
+  return ForThisProcessor<Loop>(&LineLoop<F>, &LineLoopAvx2<F>, &LineLoopAvx512<F>);
 }
-#else
-template <typename F>
-Loop SelectLineLoopOf() {
-  return &LineLoop<F>;
-}
-#endif
 
 template <template <typename> class F, typename... Dtypes>
 Loop SelectLineLoop(DLDataType dtype) {

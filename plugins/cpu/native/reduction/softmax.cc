@@ -22,7 +22,7 @@ struct SoftmaxForward {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
     const Lines lines = LinesAlong(ctx.input(0).shape(), attrs.axis);
     empty_ = lines.numel() == 0;
-    softmax_ = SoftmaxLines<T, kLog>(lines);
+    softmax_ = SoftmaxLines<T, kLog>(lines, ctx.n_threads());
     ctx.SetWorkspace(softmax_.workspace_bytes());
     ctx.SetEstimate(softmax_.EstimateNs(ctx.n_threads()));
     return opwright::Status::Ok();

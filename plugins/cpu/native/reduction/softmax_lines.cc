@@ -6,7 +6,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/stream.h"
 #include "reduction/blocks.h"
+#include "reduction/softmax_stream.h"
 
 namespace opwright_cpu {
 namespace {
@@ -29,7 +31,7 @@ OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T*
   } else {
     const T share = T(1) / total;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = functors::Exp(x[i] - maximum) * share;
+    for (int64_t i = 0; i < n; ++i) out[i] = functors::ExpNonPositive(x[i] - maximum) * share;
   }
 }
 
@@ -41,12 +43,12 @@ OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* o
     const T maximum = MaxOf(x, n);
     T total;
     if constexpr (kLog) {
-      total =
-          SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::Exp(x[i] - maximum); });
+      total = SumOver<T>(
+          n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::ExpNonPositive(x[i] - maximum); });
       WriteLine<T, true>(x, n, maximum, total, out);
     } else {
       total = SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM {
-        const T power = functors::Exp(x[i] - maximum);
+        const T power = functors::ExpNonPositive(x[i] - maximum);
         out[i] = power;
         return power;
       });
@@ -113,7 +115,7 @@ OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n,
 #pragma omp simd
       for (int64_t lane = 0; lane < kLanes; ++lane) {
         const T shifted = row[lane] - maximum[lane];
-        const T power = functors::Exp(shifted);
+        const T power = functors::ExpNonPositive(shifted);
         total[lane] += power;
         row[lane] = kLog ? shifted : power;
       }
@@ -156,7 +158,7 @@ OPWRIGHT_CPU_CLONES void SoftmaxColumns(const T* x, int64_t n, int64_t stride, i
 #pragma omp simd
     for (int64_t c = 0; c < width; ++c) {
       const T shifted = row[c] - maximum[c];
-      const T power = functors::Exp(shifted);
+      const T power = functors::ExpNonPositive(shifted);
       total[c] += power;
       result[c] = kLog ? shifted : power;
     }
@@ -180,7 +182,8 @@ template <typename T>
 OPWRIGHT_CPU_CLONES void SumChunk(const T* x, int64_t n, T* maximum, T* total) {
   *maximum = MaxOf(x, n);
   const T shift = *maximum < -std::numeric_limits<T>::max() ? T(0) : *maximum;
-  *total = SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::Exp(x[i] - shift); });
+  *total = SumOver<T>(
+      n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::ExpNonPositive(x[i] - shift); });
 }
 
 template <typename T, bool kLog>
@@ -192,14 +195,22 @@ template <typename T>
 void JoinChunks(const T* maxima, const T* totals, int64_t n, T* maximum, T* total) {
   *maximum = MaxOf(maxima, n);
   *total = 0;
-  for (int64_t i = 0; i < n; ++i) *total += totals[i] * functors::Exp(maxima[i] - *maximum);
+  for (int64_t i = 0; i < n; ++i)
+    *total += totals[i] * functors::ExpNonPositive(maxima[i] - *maximum);
 }
 
 }  // namespace
 
 template <typename T, bool kLog>
-SoftmaxLines<T, kLog>::SoftmaxLines(const Lines& lines) : lines_(lines) {
-  if (lines.inner != 1 || lines.length <= kLongLine || lines.outer == 0) return;
+SoftmaxLines<T, kLog>::SoftmaxLines(const Lines& lines, int32_t n_threads) : lines_(lines) {
+  constexpr auto kItemBytes = static_cast<int64_t>(sizeof(T));
+  if (lines.inner != 1 || lines.outer == 0) return;
+  if (lines.numel() * kItemBytes >= kStreamBytes && lines.length > kShortLine &&
+      lines.length * kItemBytes <= kStreamedLineBytes) {
+    buffer_ = StreamSoftmaxBuffer<T>(lines.length);
+    workspace_bytes_ = static_cast<uint64_t>(buffer_ * std::max(n_threads, 1)) * sizeof(T);
+  }
+  if (lines.length <= kLongLine) return;
   n_chunks_ = (lines.length + kLineChunk - 1) / kLineChunk;
   workspace_bytes_ = static_cast<uint64_t>(2 * lines.outer * (n_chunks_ + 1)) * sizeof(T);
 }
@@ -217,6 +228,15 @@ void SoftmaxLines<T, kLog>::Run(const T* x, T* out, const LineSums<T>& sums, voi
     return values == nullptr ? values : values + line;
   };
   const int64_t n = lines_.length;
+  if (buffer_ > 0 && out != x) {
+    Parallel(n_threads, [&](int32_t thread, int32_t threads) {
+      const Part part = PartOf(lines_.outer, 1, thread, threads);
+      StreamSoftmax<T, kLog>(x + part.begin * n, part.end - part.begin, n, out + part.begin * n,
+                             at(sums.maximum, part.begin), at(sums.total, part.begin),
+                             static_cast<T*>(workspace) + thread * buffer_);
+    });
+    return;
+  }
   ParallelFor(n_threads, lines_.count(), LineGrain(lines_), 1, [&](int64_t begin, int64_t end) {
     if (lines_.inner == 1) {
       const auto rows = n <= kShortLine ? SoftmaxShortRows<T, kLog> : SoftmaxRows<T, kLog>;

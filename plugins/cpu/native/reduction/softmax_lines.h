@@ -46,7 +46,7 @@ template <typename T, bool kLog>
 class SoftmaxLines {
  public:
   SoftmaxLines() = default;
-  explicit SoftmaxLines(const Lines& lines);
+  SoftmaxLines(const Lines& lines, int32_t n_threads);
 
   uint64_t workspace_bytes() const { return workspace_bytes_; }
   uint64_t EstimateNs(int32_t n_threads) const;
@@ -58,6 +58,7 @@ class SoftmaxLines {
 
   Lines lines_;
   int64_t n_chunks_ = 1;  // of a line that is too long for the caches
+  int64_t buffer_ = 0;    // elements for each thread, where results go past the caches
   uint64_t workspace_bytes_ = 0;
 };
 

@@ -48,7 +48,7 @@ struct SoftmaxLossKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const SoftmaxLossAttrs& attrs) {
     lines_ = LinesAlong(ctx.input(0).shape(), attrs.axis);
-    softmax_ = SoftmaxLines<T, false>(lines_);
+    softmax_ = SoftmaxLines<T, false>(lines_, ctx.n_threads());
     lines_bytes_ = static_cast<uint64_t>(lines_.count()) * sizeof(T);
     ctx.SetWorkspace(softmax_.workspace_bytes() + 2 * lines_bytes_);
     ctx.SetEstimate(softmax_.EstimateNs(ctx.n_threads()) +
