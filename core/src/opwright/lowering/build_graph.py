@@ -91,12 +91,17 @@ class GraphBuilder:
         index: int,
     ) -> LoweredOp | None:
         """Append one operator, or the body of a composite (then None)."""
-        names = [outputs.get(slot, ()) for slot in definition.output_index]
+        names: list[Sequence[str]] = []
+        counts: list[int] = []
+        for slot in definition.output_index:
+            written = outputs.get(slot, ())
+            names.append(written)
+            counts.append(len(written))
         if definition.random:
             attrs = self._seed(attrs)
         op = LoweredOp(definition, self._values(definition, inputs), attrs, index)
         if definition.control is None:
-            op.signature = infer_op(self.graph, op, tuple(map(len, names)))
+            op.signature = infer_op(self.graph, op, tuple(counts))
         else:
             outs = lower_control(op, definition.control, self.request)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
