@@ -47,33 +47,48 @@ struct Taps {
   int count = 0;
 };
 
-// All channels of those pixels of windows side by side: into their maxima so far, or the first ones
-// of them. The channels are a vector's work, and the maxima stay in registers; a loop over the taps
-// would keep the compiler from that.
+// Some channels of those pixels of one window: into the maxima so far, or the first ones of them.
+// The channels are a vector's work, and the maxima stay in registers; a loop over the taps would
+// keep the compiler from that.
 template <typename T, bool kFirst>
-OPWRIGHT_CPU_CLONES void TakeTaps(int64_t windows, int64_t pixels, int64_t channels, const T* x,
-                                  const Taps& taps, T* __restrict best, int32_t* __restrict index) {
+OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps, int32_t shift,
+                                  T* __restrict best, int32_t* __restrict index) {
+  const T* x0 = x + taps.elements[0];
+  const T* x1 = x + taps.elements[1];
+  const T* x2 = x + taps.elements[2];
+  const T* x3 = x + taps.elements[3];
+  const int32_t p0 = taps.positions[0] + shift, p1 = taps.positions[1] + shift;
+  const int32_t p2 = taps.positions[2] + shift, p3 = taps.positions[3] + shift;
+  for (int64_t c = 0; c < channels; ++c) {
+    T kept = x0[c];
+    int32_t at = p0;
+    if constexpr (!kFirst) {
+      kept = best[c];
+      at = index[c];
+      TakeOne(x0[c], p0, kept, at);
+    }
+    TakeOne(x1[c], p1, kept, at);
+    TakeOne(x2[c], p2, kept, at);
+    TakeOne(x3[c], p3, kept, at);
+    best[c] = kept;
+    index[c] = at;
+  }
+}
+
+// All channels of those pixels of windows side by side. Where the last channels fill no block, the
+// block overlaps the one before: what is taken again is not greater than itself.
+template <typename T, bool kFirst>
+OPWRIGHT_CPU_CLONES void TakeWindows(int64_t windows, int64_t pixels, int64_t channels, const T* x,
+                                     const Taps& taps, T* best, int32_t* index) {
+  constexpr int64_t kBlock = 16;
   for (int64_t j = 0; j < windows; ++j) {
-    const T* x0 = x + taps.elements[0];
-    const T* x1 = x + taps.elements[1];
-    const T* x2 = x + taps.elements[2];
-    const T* x3 = x + taps.elements[3];
     const auto shift = static_cast<int32_t>(j * pixels);
-    const int32_t p0 = taps.positions[0] + shift, p1 = taps.positions[1] + shift;
-    const int32_t p2 = taps.positions[2] + shift, p3 = taps.positions[3] + shift;
-    for (int64_t c = 0; c < channels; ++c) {
-      T kept = x0[c];
-      int32_t at = p0;
-      if constexpr (!kFirst) {
-        kept = best[c];
-        at = index[c];
-        TakeOne(x0[c], p0, kept, at);
-      }
-      TakeOne(x1[c], p1, kept, at);
-      TakeOne(x2[c], p2, kept, at);
-      TakeOne(x3[c], p3, kept, at);
-      best[c] = kept;
-      index[c] = at;
+    if (channels < kBlock) {
+      TakeTaps<T, kFirst>(channels, x, taps, shift, best, index);
+    }
+    for (int64_t c = 0; channels >= kBlock && c < channels; c += kBlock) {
+      const int64_t first = c + kBlock <= channels ? c : channels - kBlock;
+      TakeTaps<T, kFirst>(kBlock, x + first, taps, shift, best + first, index + first);
     }
     x += pixels * channels;
     best += channels;
@@ -205,7 +220,7 @@ struct MaxPool2dKernel {
         taps.elements[t] = taps.elements[0];
         taps.positions[t] = taps.positions[0];
       }
-      const auto function = is_first ? &TakeTaps<T, true> : &TakeTaps<T, false>;
+      const auto function = is_first ? &TakeWindows<T, true> : &TakeWindows<T, false>;
       function(count, shape_.stride, run, plane, taps, out, index);
       is_first = false;
       taps.count = 0;
