@@ -233,12 +233,12 @@ def pooled(
 AT_MAXIMA = {
     "three channels": pooled(),
     "a bias": lambda x: layers.max_pool2d(conv(x, 6), 2),
-    "paddings on each side": pooled((4, 3, 2, 3), paddings=[1, 0, 2, 1]),
+    "paddings on each side": pooled((4, 3, 3, 2), paddings=[1, 0, 2, 1]),
     "strides": pooled((4, 3, 3, 2), strides=[1, 2]),
-    "rows apart": pooled((4, 3, 2, 3), (2, 3), dilations=[2, 1]),
+    "rows apart": pooled((4, 3, 3, 2), (2, 3), dilations=[2, 1]),
     "windows that overlap": pooled((20, 3, 3, 3), 3, 2, paddings=[1, 1, 1, 1]),
     "whole vectors and a part": pooled((18, 20, 5, 5), paddings=[2, 2, 2, 2]),
-    "two vectors": pooled((7, 32, 1, 1)),
+    "two whole vectors": pooled((7, 32, 2, 1)),
 }
 
 
@@ -259,6 +259,7 @@ IN_ALL_PIXELS = {
     "groups": pooled((6, 1, 3, 3), groups=3),
     "columns apart": pooled(dilations=[1, 2]),
     "maxima as many as pixels": pooled(apart=1),
+    "windows of one pixel": lambda x: layers.max_pool2d(conv(x, 6, 1), 2),
     "an operator between": lambda x: layers.max_pool2d(layers.tanh(conv(x, 6)), 2),
     "two readers": lambda x: ops.multiply(
         layers.max_pool2d(h := conv(x, 6), 2), layers.avg_pool2d(h, 2)

@@ -19,10 +19,14 @@ namespace {
 enum Input : uint32_t { kX, kWeight, kIndex, kGrad };
 enum Output : uint32_t { kXGrad, kWeightGrad, kBiasGrad };
 
-// Images and weights that the caches next to a core hold, without which oneDNN is the faster one.
-constexpr int64_t kMostPixels = 8192;
+// What is done here; beyond, oneDNN is the faster one, or nothing was measured: images and weights
+// that the caches next to a core hold, few maxima, and windows of more than a run or two, for the
+// places of the maxima have to be sorted first.
+constexpr int64_t kMostElements = int64_t{1} << 15;  // of an image
 constexpr int64_t kMostWeights = int64_t{1} << 17;
 constexpr int64_t kLeastPixels = 3;  // for each maximum
+constexpr int64_t kLeastRuns = 3;
+constexpr int64_t kMostLanes = 4;  // for each element of a window
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -101,6 +105,7 @@ struct Conv2dPoolGradKernel {
       return opwright::Status::Refused("images or weights without elements");
     }
     images_ = x.dim(0);
+    if (images_ < ctx.n_threads()) return opwright::Status::Refused("threads without an image");
     height_ = x.dim(1);
     row_ = x.dim(2) * x.dim(3);
     padded_row_ = row_ + (attrs.paddings[2] + attrs.paddings[3]) * x.dim(3);
@@ -108,16 +113,16 @@ struct Conv2dPoolGradKernel {
     // The last run of an image is read beyond its end.
     padded_ = RoundUp((height_ + attrs.paddings[0] + attrs.paddings[1]) * padded_row_ + kRunLanes,
                       kRunLanes);
-    if (padded_ > kMostPixels || weight.numel() > kMostWeights) {
+    if (padded_ > kMostElements || weight.numel() > kMostWeights) {
       return opwright::Status::Refused("images or weights that leave the nearest caches");
     }
     runs_ = WindowRuns(weight, x, attrs, padded_row_);
     maxima_ = pooled.numel() / images_;
-    if (runs_.n_windows() * runs_.filters < kLeastPixels * maxima_ ||
-        runs_.n_runs() * kRunLanes > 4 * runs_.depth) {
-      return opwright::Status::Refused("too many maxima, or runs that fill vectors badly");
+    if (runs_.n_windows() * runs_.filters < kLeastPixels * maxima_ || runs_.n_runs() < kLeastRuns ||
+        runs_.n_runs() * kRunLanes > kMostLanes * runs_.depth) {
+      return opwright::Status::Refused("too many maxima, or too few runs, or too short ones");
     }
-    n_threads_ = static_cast<int32_t>(std::min<int64_t>(ctx.n_threads(), images_));
+    n_threads_ = ctx.n_threads();
     sum_runs_ = BestRunSums();
     Lay();
     ctx.SetWorkspace(static_cast<uint64_t>(runs_.packed_size() + thread_size_ * n_threads_) *
