@@ -15,17 +15,23 @@ import opwright as ow
 rng = np.random.default_rng(11)
 
 
-def call(op: str, inputs: Mapping[str, np.ndarray], attrs: Mapping[str, Any], library: str) -> Any:
-    """Return the first output of an operator, by the kernel of a library."""
+def call(
+    op: str,
+    inputs: Mapping[str, np.ndarray],
+    attrs: Mapping[str, Any],
+    library: str,
+    slot: str = "out",
+) -> Any:
+    """Return an output of an operator, by the kernel of a library."""
     context = ow.current_context().with_pins({op: library})
     block = ow.Program().global_block()
     for name, array in inputs.items():
         block.create_var(name, array.shape, array.dtype.name)
     made = block.append_op(op, {name: name for name in inputs}, attrs=dict(attrs))
     with ow.context_guard(context):
-        return ow.Network(block).compile(feed=list(inputs), fetch=[made.output("out")[0]])(
-            **inputs
-        )[0]
+        return ow.Network(block).compile(feed=list(inputs), fetch=[made.output(slot)[0]])(**inputs)[
+            0
+        ]
 
 
 @pytest.fixture(params=[1, 2])
@@ -86,6 +92,19 @@ def test_pools_of_large_images_are_numpys(op, data_format, dtype, n_threads):
     attrs = {**POOLS[op], "data_format": data_format}
     got, wanted = (call(op, inputs, attrs, library) for library in ("onednn", "numpy"))
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [5, 16, 20, 50])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_maxima_of_many_channels_are_the_first_of_equal_elements_or_nan(channels, dtype):
+    x = rng.integers(0, 4, (2, 9, 7, channels)).astype(dtype)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    attrs = POOLS["max_pool2d"] | {"data_format": "NHWC"}
+    for slot in ("out", "index"):
+        got, wanted = (
+            call("max_pool2d", {"x": x}, attrs, lib, slot) for lib in ("onednn", "numpy")
+        )
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("data_format", IMAGES)
