@@ -111,11 +111,28 @@ void CheckAll() {
   Check("Expm1", 2.2, sweep, functors::Expm1<T>, [](Wide x) { return std::expm1(x); });
   Check("Log", 1.1, sweep, functors::Log<T>, [](Wide x) { return std::log(x); });
   Check("Log1p", 1.1, sweep, functors::Log1p<T>, [](Wide x) { return std::log1p(x); });
+  std::vector<T> up_to_1;
+  for (T x : sweep) {
+    if (!(x < 0) && !(x > 1)) up_to_1.push_back(x);
+  }
+  Check(
+      "Log1pUpTo1", 3, up_to_1, [](T x) { return functors::Log1pUpTo1(x); },
+      [](Wide x) { return std::log1p(x); });
   Check("Sqrt", 0.5, sweep, functors::Sqrt<T>, [](Wide x) { return std::sqrt(x); });
   Check("Tanh", 3, sweep, functors::Tanh<T>, [](Wide x) { return std::tanh(x); });
   Check("Sigmoid", 3, sweep, functors::Sigmoid<T>, ExactSigmoid);
   Check("Erf", 3.5, sweep, functors::Erf<T>, [](Wide x) { return std::erf(x); });
   Check("Erfc", 5, sweep, functors::Erfc<T>, [](Wide x) { return std::erfc(x); });
+  // In the tails the square counts that is rounded.
+  for (const double range : {1.0, 4.0, 15.0}) {
+    std::vector<T> within;
+    for (T x : sweep) {
+      if (!(std::fabs(x) > range)) within.push_back(x);
+    }
+    Check(
+        "NormalCdf", 6 + 1.5 * range * range, within, [](T x) { return functors::NormalCdf(x); },
+        [](Wide x) { return std::erfc(-x * std::sqrt(0.5L)) / 2; });
+  }
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ OPWRIGHT_FUNCTOR T TanhGrad(T out, T out_grad) {
 template <typename T>
 OPWRIGHT_FUNCTOR T Softplus(T x) {
   const T power = ExpNonPositive(x > T(0) ? -x : x);
-  return Log1p(power) + (x < T(0) ? T(0) : x);
+  return Log1pUpTo1(power) + (x < T(0) ? T(0) : x);
 }
 // sigmoid(x) = 1 - e**-softplus(x), exact in both tails through expm1.
 template <typename T>
@@ -96,21 +96,16 @@ OPWRIGHT_FUNCTOR T ErfGrad(T x, T out_grad) {
   return ExpNonPositive(-(bounded * bounded)) * T(1.1283791670955125739) * out_grad;
 }
 
-// The normal distribution function: gelu's out / x.
-template <typename T>
-OPWRIGHT_FUNCTOR T GeluGate(T x) {
-  return Erfc(x * T(-0.70710678118654752440)) * T(0.5);
-}
 template <typename T>
 OPWRIGHT_FUNCTOR T Gelu(T x) {
-  return GeluGate(x) * x;
+  return NormalCdf(x) * x;
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T GeluGrad(T x, T out_grad) {
   const T low = x < T(-40) ? T(-40) : x;
   const T bounded = low > T(40) ? T(40) : low;
   const T density = ExpNonPositive(bounded * bounded * T(-0.5)) * T(0.39894228040143267794);
-  return (GeluGate(x) + density * bounded) * out_grad;
+  return (NormalCdf(x) + density * bounded) * out_grad;
 }
 
 // (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = slope x + cubic x**3; beyond 12 the gate is 0 or 1,

@@ -7,6 +7,8 @@
 //   Tanh Sigmoid                   within 3 ulp
 //   Erf                            within 3.5 ulp
 //   Erfc                           within 5 ulp
+//   Log1pUpTo1                     within 3 ulp, for arguments from 0 to 1
+//   NormalCdf                      within 6 + 1.5 x**2 ulp, since the square is rounded
 //
 // for float and double; the bounds are those of tests/native/test_functors.cc, with and without
 // fused multiply-add. Denormal arguments and results are kept, NaN gives NaN, infinite ones the
@@ -34,10 +36,12 @@ OPWRIGHT_DEVICE_FUNCTION_(ExpNonPositive, ::expf, ::exp)
 OPWRIGHT_DEVICE_FUNCTION_(Expm1, ::expm1f, ::expm1)
 OPWRIGHT_DEVICE_FUNCTION_(Log, ::logf, ::log)
 OPWRIGHT_DEVICE_FUNCTION_(Log1p, ::log1pf, ::log1p)
+OPWRIGHT_DEVICE_FUNCTION_(Log1pUpTo1, ::log1pf, ::log1p)
 OPWRIGHT_DEVICE_FUNCTION_(Sqrt, ::sqrtf, ::sqrt)
 OPWRIGHT_DEVICE_FUNCTION_(Tanh, ::tanhf, ::tanh)
 OPWRIGHT_DEVICE_FUNCTION_(Erf, ::erff, ::erf)
 OPWRIGHT_DEVICE_FUNCTION_(Erfc, ::erfcf, ::erfc)
+OPWRIGHT_DEVICE_FUNCTION_(NormalCdf, ::normcdff, ::normcdf)
 #undef OPWRIGHT_DEVICE_FUNCTION_
 
 // e**x / (1 + e**x) keeps its relative accuracy in the left tail; at the bound the quotient is 1
@@ -124,6 +128,15 @@ OPWRIGHT_FUNCTOR T Log1p(T x) {
   return x == T(0) ? x : result;
 }
 
+// ln(1 + x) for 0 <= x <= 1: no exponent to be taken out, and no ends.
+OPWRIGHT_FUNCTOR float Log1pUpTo1(float x) {
+  constexpr float c[] = {0.666666746f, 0.39998877f, 0.286168873f, 0.214276269f, 0.243010595f};
+  const float s = x / (2.0f + x);
+  const float z = s * s;
+  return s * (2.0f + z * detail::Polynomial(z, c));
+}
+OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return Log1p(x); }
+
 // (e**2a - 1) / (e**2a + 1) of a = |x|: no difference of near numbers anywhere.
 template <typename T>
 OPWRIGHT_FUNCTOR T Tanh(T x) {
@@ -202,6 +215,21 @@ OPWRIGHT_FUNCTOR T Erfc(T x) {
   const T far = x < T(0) ? T(2) - tail : tail;
   return a > T(0.75) ? far : near;
 }
+
+// The normal distribution function. In float e**(-x**2 / 2) times a polynomial serves all x, which
+// is a third shorter than erfc.
+OPWRIGHT_FUNCTOR float NormalCdf(float x) {
+  constexpr float c[] = {0.5f,           -0.829807281f, 0.6181494f,    -0.081075035f,
+                         -0.139374211f,  0.0220725592f, 0.0128307287f, 0.0678626746f,
+                         -0.0710052773f, 0.0200317968f};
+  const float a = detail::AbsoluteValue(x);
+  const float bounded = a > 14.5f ? 14.5f : a;  // there it is 0
+  const float u = 1.0f / (1.0f + 0.3f * bounded);
+  const float tail =
+      ExpNonPositive(bounded * bounded * -0.5f) * (u * detail::Polynomial(0.3f * bounded * u, c));
+  return x < 0.0f ? tail : 1.0f - tail;
+}
+OPWRIGHT_FUNCTOR double NormalCdf(double x) { return Erfc(x * -0.70710678118654752440) * 0.5; }
 
 }  // namespace functors
 }  // namespace opwright
