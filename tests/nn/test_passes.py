@@ -46,8 +46,21 @@ def embedded(x, y):
 
 def pooled(x, y):
     """Overlapping windows, so that one element may be the maximum of several."""
-    h = layers.conv2d(layers.reshape(x, [None, 1, 8, 8]), filters=6, kernel=3, activation="relu")
-    h = layers.max_pool2d(h, kernel=3, strides=2)
+    return _pooled(x, y, "relu", kernel=3)
+
+
+def overlapping(x, y):
+    return _pooled(x, y, "tanh", kernel=3)
+
+
+def squashed(x, y):
+    return _pooled(x, y, "sigmoid", kernel=2)
+
+
+def _pooled(x, y, activation, kernel):
+    h = layers.reshape(x, [None, 1, 8, 8])
+    h = layers.conv2d(h, filters=6, kernel=3, activation=activation)
+    h = layers.max_pool2d(h, kernel=kernel, strides=2)
     logits = layers.fc(layers.flatten(h), 10)
     loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
     nn.optimizer.SGD(0.1).minimize(loss)
@@ -76,8 +89,8 @@ def train(build, passes, batches=(4, 4, 1, 7)):
     return losses, held, network.placement()
 
 
-@pytest.mark.parametrize("build", [digits, normed, branched, embedded, pooled])
-@pytest.mark.parametrize("name", ["remove_identities", "shrink_relu_grad"])
+@pytest.mark.parametrize("build", [digits, normed, branched, embedded, pooled, squashed])
+@pytest.mark.parametrize("name", ["remove_identities", "shrink_activation_grad"])
 def test_training_is_the_same_with_and_without_passes(build, name):
     losses, held, _ = train(build, [name])
     plain_losses, plain_held, _ = train(build, [])
@@ -103,18 +116,26 @@ def test_a_step_loses_the_operators_that_do_nothing(build, batch, lost):
     assert plain.operators - passed.operators in lost
 
 
-def test_the_gradient_of_relu_is_taken_on_the_fewer_maxima():
+@pytest.mark.parametrize(
+    ("build", "op_type", "after"),
+    [
+        (pooled, "relu_grad", (4, 6, 2, 2)),
+        (squashed, "sigmoid_grad", (4, 6, 3, 3)),
+        (overlapping, "tanh_grad", (4, 6, 6, 6)),  # one element may be several maxima
+    ],
+)
+def test_the_gradient_of_an_activation_is_taken_on_the_fewer_maxima(build, op_type, after):
     """Without it the derivative of all elements of the convolution is an operator of its own."""
     seen = []
 
     def spy(graph):
-        seen.append([op.outputs[0][0].meta.shape for op in graph.of_type("relu_grad")])
+        seen.append([op.outputs[0][0].meta.shape for op in graph.of_type(op_type)])
 
     context = ow.Context.discover()
     package = Package("spy", "opwright-spy", "1.0")
     context.passes.add("spy", phase="memory", function=spy, package=package)
     with ow.context_guard(context):
-        train(pooled, ["spy"], [4])
-        train(pooled, ["shrink_relu_grad", "spy"], [4])
-    assert [(4, 6, 6, 6)] in seen
-    assert [(4, 6, 2, 2)] in seen
+        train(build, ["spy"], [4])
+        train(build, ["shrink_activation_grad", "spy"], [4])
+    before, shrunk = [shapes for shapes in seen if shapes]
+    assert (before, shrunk) == ([(4, 6, 6, 6)], [after])

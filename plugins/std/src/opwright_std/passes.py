@@ -75,13 +75,19 @@ KEEPS_DATA: Final[dict[str, Callable[[LoweredOp], bool]]] = {
 """By operator type, when its output is the data of its first input, element for element."""
 
 
-def shrink_relu_grad(graph: Graph) -> None:
-    """Take the gradient of a relu before that of the maxima behind it, not after.
+SHRINKABLE: Final = ("relu_grad", "sigmoid_grad", "tanh_grad")
+"""Gradients of activations that are read off the output, and are zero where their input is."""
+
+
+def shrink_activation_grad(graph: Graph) -> None:
+    """Take the gradient of an activation before that of the maxima behind it, not after.
 
     A maximum over windows hands its gradient to the element that it found, and that element is the
-    maximum: whether relu had let it through is told by the maxima, which are fewer.
+    maximum: the slope of the activation there is told by the maxima, which are fewer. Where windows
+    overlap, an element may be several maxima, and only relu's slope, 0 or 1, may be taken of each
+    without another rounding.
     """
-    derivatives = graph.of_type("relu_grad")
+    derivatives = graph.of_type(*SHRINKABLE)
     if not derivatives:
         return
     edit = graph.edit()
@@ -96,15 +102,24 @@ def shrink_relu_grad(graph: Graph) -> None:
             continue
         if index is None or pooled_grad is None:
             continue
+        if derivative.type != "relu_grad" and _overlaps(pool):
+            continue
         pooled = pool.outputs[pool.definition.output_index["out"]][0]
-        masked = graph.value(f"{pooled_grad.name}/masked", pooled_grad.meta)
+        slope = graph.value(f"{pooled_grad.name}/slope", pooled_grad.meta)
         inputs = {"x": pooled, "out": pooled, "out_grad": pooled_grad}
-        first = graph.make("relu_grad", inputs, {"x_grad": masked}, like=derivative)
-        inputs = {"x": activated, "index": index, "out_grad": masked}
+        first = graph.make(derivative.type, inputs, {"x_grad": slope}, like=derivative)
+        inputs = {"x": activated, "index": index, "out_grad": slope}
         x_grad = {"x_grad": derivative.outputs[0]}
         second = graph.make("max_pool2d_grad", inputs, x_grad, scatter.attrs, like=scatter)
         edit.fuse([scatter, derivative], [first, second])
     edit.apply()
+
+
+def _overlaps(pool: LoweredOp) -> bool:
+    """Whether windows share elements."""
+    kernel = pool.attrs["kernel"]
+    strides = pool.attrs["strides"] or kernel
+    return any(stride < size for size, stride in zip(kernel, strides, strict=True))
 
 
 def _input(op: LoweredOp, slot: str) -> Value | None:

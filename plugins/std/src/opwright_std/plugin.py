@@ -200,5 +200,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes that know what standard operators mean."""
-    for name in ("remove_identities", "shrink_relu_grad"):
+    for name in ("remove_identities", "shrink_activation_grad"):
         registry.add(name, phase="canonicalize", function=f"opwright_std.passes:{name}")
