@@ -7,6 +7,7 @@
 int main(int argc, char** argv) {
   check::Tests tests;
   AddForkTests(&tests);
+  AddGraphTests(&tests);
   AddMemoryTests(&tests);
   AddPlanTests(&tests);
   AddThreadTests(&tests);

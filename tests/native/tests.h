@@ -5,6 +5,7 @@
 #include "check.h"
 
 void AddForkTests(check::Tests* tests);
+void AddGraphTests(check::Tests* tests);
 void AddMemoryTests(check::Tests* tests);
 void AddPlanTests(check::Tests* tests);
 void AddThreadTests(check::Tests* tests);

@@ -177,7 +177,7 @@ typedef struct ow_prepare {
 /*
  * The call frame of bind, pack and run; it is also the runtime's own step. Between bind and unbind
  * one frame at one address serves every run of one instance of a plan, so its pointers may be kept;
- * args[i]->data may differ from run to run and is read again in each.
+ * args[i]->data and stream may differ from run to run and are read again in each.
  */
 typedef struct ow_call {
   uint64_t size;
@@ -274,7 +274,14 @@ typedef struct ow_op {
 #define OW_DEVICE_HOST_MEMORY 2u /* the host reads and writes its memory directly */
 #define OW_DEVICE_NEEDS_GIL 4u   /* runs Python; reserved for the runtime's own devices */
 
-/* `state` is what open made. Functions marked optional may be NULL. */
+/*
+ * `state` is what open made. Functions marked optional may be NULL. All of them may be called by
+ * several threads at once.
+ *
+ * Order: opwright makes one stream for each device that it opens. Every plan, and every copy that
+ * a user asks for, is enqueued on it, so what is enqueued later sees what was enqueued before.
+ * Where there are no streams, `stream` is NULL and a function returns when its work is done.
+ */
 struct ow_device {
   uint64_t size;
   const char* name;
@@ -287,6 +294,8 @@ struct ow_device {
   int32_t (*open)(const ow_device* device, int32_t device_id, void** state, const ow_error* error);
   void (*close)(void* state);
   int32_t (*allocate)(void* state, uint64_t bytes, void** handle, const ow_error* error);
+  /* What was enqueued before may still use the memory: it serves another purpose only behind that
+     work. */
   void (*free)(void* state, void* handle);
   /* Host memory that copies fast; optional. */
   int32_t (*allocate_host)(void* state, uint64_t bytes, void** pointer, const ow_error* error);
@@ -312,8 +321,11 @@ struct ow_device {
   int32_t (*event_wait)(void* state, void* event, void* stream, const ow_error* error);
   int32_t (*event_synchronize)(void* state, void* event, const ow_error* error);
 
-  /* Capture and replay; all optional, together. What is enqueued between begin and end becomes a
-     graph that replay enqueues as one. */
+  /* Capture and replay; all optional, together, and only beside streams. What is enqueued on the
+     stream between begin and end is not done but becomes a graph, which replay enqueues as one on
+     whatever stream, and often. A stream of its own is captured, and only kernels that are
+     capturable and copies inside the device are enqueued on it. end_capture ends the capture also
+     where it fails; then there is no graph. A graph may be destroyed while it is being replayed. */
   int32_t (*begin_capture)(void* state, void* stream, const ow_error* error);
   int32_t (*end_capture)(void* state, void* stream, void** graph, const ow_error* error);
   int32_t (*replay)(void* state, void* stream, void* graph, const ow_error* error);

@@ -7,6 +7,7 @@
 
 #include "python/handles.h"
 #include "python/native_args.h"
+#include "runtime/device.h"
 #include "runtime/infer.h"
 #include "runtime/library.h"
 #include "runtime/plugin_table.h"
@@ -59,6 +60,22 @@ py::tuple Kernels(const Library& self) {
   return kernels;
 }
 
+py::tuple Devices(const Library& self) {
+  const ow_plugin& plugin = self.plugin();
+  py::tuple names(plugin.n_devices);
+  for (uint64_t i = 0; i < plugin.n_devices; ++i) names[i] = Text(DeviceAt(plugin, i).name);
+  return names;
+}
+
+std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_t index,
+                                   int32_t device_id) {
+  const ow_plugin& plugin = self->plugin();
+  if (index >= plugin.n_devices) throw py::index_error("the library has no such device");
+  const ow_device& table = DeviceAt(plugin, index);
+  const py::gil_scoped_release release;  // a driver may take its time
+  return std::make_shared<Device>(&table, device_id, self);
+}
+
 py::list Infer(const Library& self, uint64_t op_index, const SlotMetas& inputs,
                const NamedAttrs& attrs, const std::vector<uint32_t>& output_counts) {
   const ow_plugin& plugin = self.plugin();
@@ -106,8 +123,8 @@ void BindLibrary(py::module_& module) {
                              })
       .def_property_readonly("ops", &Ops)
       .def_property_readonly("kernels", &Kernels)
-      .def_property_readonly("n_devices",
-                             [](const Library& self) { return self.plugin().n_devices; })
+      .def_property_readonly("devices", &Devices)
+      .def("open_device", &OpenDevice, py::arg("index"), py::arg("device_id") = 0)
       .def("infer", &Infer, py::arg("op_index"), py::arg("inputs"), py::arg("attrs"),
            py::arg("output_counts"));
 }

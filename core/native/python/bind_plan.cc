@@ -90,6 +90,9 @@ void BindPlan(py::module_& module) {
                              [](const PlanHandle& self) { return self.plan->memory_bytes(); })
       .def_property_readonly("instances",
                              [](const PlanHandle& self) { return self.plan->n_instances(); })
+      .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
+      .def_property_readonly("capture_refusal",
+                             [](const PlanHandle& self) { return self.plan->capture_refusal(); })
       .def("run", &RunPlanAlone, py::arg("scope") = py::none());
 
   py::class_<PlanBuilder> builder(module, "PlanBuilder", py::is_final(),

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/border.h"
 #include "runtime/status.h"
 
 namespace opwright {
@@ -13,6 +14,11 @@ struct ErrorBuffer {
   char text[512] = {0};
   ow_error error{text, sizeof(text)};
 };
+
+template <typename Function>
+int32_t Call(const ow_error* error, const Function& function) noexcept {
+  return CallAtBorder(error->message, error->message_bytes, function);
+}
 
 void Check(int32_t status, const ErrorBuffer& buffer, const std::string& name, const char* doing) {
   if (status == OW_OK) return;
@@ -27,16 +33,41 @@ Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_al
     : table_(table), id_(id), name_(table->name), keep_alive_(std::move(keep_alive)) {
   if (id > 0) name_ += ":" + std::to_string(id);
   ErrorBuffer buffer;
-  Check(table_->open(table_, id, &state_, &buffer.error), buffer, name_, "opening the device");
+  const ow_error* error = &buffer.error;
+  int32_t n = 0;
+  Check(Call(error, [&] { return table_->count(table_, &n, error); }), buffer, name_,
+        "counting the devices");
+  if (id < 0 || id >= n) {
+    Throw(ErrorKind::kKernel, name_, ": the number of a device must be in [0, ", n, "), got ", id,
+          n == 0 ? "; there is none on this machine" : "");
+  }
+  Check(Call(error, [&] { return table_->open(table_, id, &state_, error); }), buffer, name_,
+        "opening the device");
+  if (table_->stream_create == nullptr) return;
+  const int32_t status =
+      Call(error, [&] { return table_->stream_create(state_, &stream_, error); });
+  if (status == OW_OK) return;
+  Close();
+  Check(status, buffer, name_, "making the device's stream");
 }
 
-Device::~Device() { table_->close(state_); }
+Device::~Device() {
+  if (stream_ != nullptr) {
+    FreeAtBorder("a device's stream_destroy ", [this] { table_->stream_destroy(state_, stream_); });
+  }
+  Close();
+}
+
+void Device::Close() noexcept {
+  FreeAtBorder("a device's close ", [this] { table_->close(state_); });
+}
 
 void* Device::Allocate(uint64_t bytes, const std::string& what) {
   if (bytes == 0) return nullptr;
   ErrorBuffer buffer;
   void* handle = nullptr;
-  const int32_t status = table_->allocate(state_, bytes, &handle, &buffer.error);
+  const int32_t status =
+      Call(&buffer.error, [&] { return table_->allocate(state_, bytes, &handle, &buffer.error); });
   if (status == OW_OK && handle != nullptr) return handle;
   const std::string reason = buffer.text[0] ? std::string(" (") + buffer.text + ")" : "";
   const bool failed = status != OW_OK && status != OW_OUT_OF_MEMORY;
@@ -46,55 +77,50 @@ void* Device::Allocate(uint64_t bytes, const std::string& what) {
 }
 
 void Device::Free(void* handle) noexcept {
-  if (handle != nullptr) table_->free(state_, handle);
+  if (handle == nullptr) return;
+  FreeAtBorder("a device's free ", [&] { table_->free(state_, handle); });
 }
 
 void Device::CopyFromHost(void* destination, const void* source, uint64_t bytes) {
   ErrorBuffer buffer;
-  Check(Copy(nullptr, destination, is_host(), source, true, bytes, &buffer.error), buffer, name_,
+  Check(Copy(stream_, destination, is_host(), source, true, bytes, &buffer.error), buffer, name_,
         "a copy from the host");
 }
 
 void Device::CopyToHost(void* destination, const void* source, uint64_t bytes) {
   ErrorBuffer buffer;
-  Check(Copy(nullptr, destination, true, source, is_host(), bytes, &buffer.error), buffer, name_,
+  Check(Copy(stream_, destination, true, source, is_host(), bytes, &buffer.error), buffer, name_,
         "a copy to the host");
-  if (!is_host()) Synchronize();
+  if (!is_host()) {
+    Check(Synchronize(stream_, &buffer.error), buffer, name_, "waiting for a copy to the host");
+  }
 }
 
 void Device::CopyWithin(void* destination, const void* source, uint64_t bytes) {
   ErrorBuffer buffer;
-  Check(Copy(nullptr, destination, is_host(), source, is_host(), bytes, &buffer.error), buffer,
+  Check(Copy(stream_, destination, is_host(), source, is_host(), bytes, &buffer.error), buffer,
         name_, "a copy");
 }
 
 void Device::Synchronize() {
   ErrorBuffer buffer;
-  Check(table_->synchronize(state_, &buffer.error), buffer, name_, "waiting for the device");
-}
-
-void* Device::CreateStream() {
-  if (table_->stream_create == nullptr) return nullptr;
-  ErrorBuffer buffer;
-  void* stream = nullptr;
-  Check(table_->stream_create(state_, &stream, &buffer.error), buffer, name_, "making a stream");
-  return stream;
-}
-
-void Device::DestroyStream(void* stream) noexcept {
-  if (stream != nullptr) table_->stream_destroy(state_, stream);
+  Check(Synchronize(nullptr, &buffer.error), buffer, name_, "waiting for the device");
 }
 
 int32_t Device::Copy(void* stream, void* destination, bool destination_is_host, const void* source,
                      bool source_is_host, uint64_t bytes, const ow_error* error) noexcept {
   if (bytes == 0) return OW_OK;
-  return table_->copy(state_, stream, destination, destination_is_host ? 1 : 0, source,
-                      source_is_host ? 1 : 0, bytes, error);
+  return Call(error, [&] {
+    return table_->copy(state_, stream, destination, destination_is_host ? 1 : 0, source,
+                        source_is_host ? 1 : 0, bytes, error);
+  });
 }
 
 int32_t Device::Synchronize(void* stream, const ow_error* error) noexcept {
-  if (stream != nullptr) return table_->stream_synchronize(state_, stream, error);
-  return table_->synchronize(state_, error);
+  return Call(error, [&] {
+    return stream != nullptr ? table_->stream_synchronize(state_, stream, error)
+                             : table_->synchronize(state_, error);
+  });
 }
 
 Storage::Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what)

@@ -13,6 +13,7 @@ namespace opwright {
 class Device {
  public:
   // Opens device `id` of a table. `keep_alive` (a library, a Python object) lives as long as it.
+  // Throws kKernel with the device's message.
   Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive);
   ~Device();
   Device(const Device&) = delete;
@@ -25,6 +26,9 @@ class Device {
   bool addressable() const { return (table_->flags & OW_DEVICE_ADDRESSABLE) != 0; }
   bool is_host() const { return (table_->flags & OW_DEVICE_HOST_MEMORY) != 0; }
   bool needs_gil() const { return (table_->flags & OW_DEVICE_NEEDS_GIL) != 0; }
+  bool can_capture() const { return table_->begin_capture != nullptr; }
+  // The one on which all plans and copies are ordered; NULL on devices without streams.
+  void* stream() const { return stream_; }
 
   // Throws kOutOfMemory, naming `what` the memory is for.
   void* Allocate(uint64_t bytes, const std::string& what);
@@ -34,9 +38,6 @@ class Device {
   void CopyToHost(void* destination, const void* source, uint64_t bytes);
   void CopyWithin(void* destination, const void* source, uint64_t bytes);
   void Synchronize();
-  // A stream for one instance of a plan; NULL on devices without streams.
-  void* CreateStream();
-  void DestroyStream(void* stream) noexcept;
 
   // As the functions of the table, for steps of a plan: a status, a message, no exception.
   int32_t Copy(void* stream, void* destination, bool destination_is_host, const void* source,
@@ -44,9 +45,12 @@ class Device {
   int32_t Synchronize(void* stream, const ow_error* error) noexcept;
 
  private:
+  void Close() noexcept;
+
   const ow_device* table_;
   int32_t id_;
   void* state_ = nullptr;
+  void* stream_ = nullptr;
   std::string name_;
   std::shared_ptr<void> keep_alive_;
 };

@@ -26,7 +26,6 @@ Instance::~Instance() {
     FreeAtBorder("a kernel's unbind ",
                  [&] { kernel.unbind(step.prepared->state(), steps_[i].call.bound); });
   }
-  for (size_t i = 0; i < streams_.size(); ++i) plan_.devices[i].device->DestroyStream(streams_[i]);
 }
 
 Owner Instance::OwnerOf(uint32_t value) const {
@@ -91,6 +90,7 @@ bool Instance::BindExternal(uint32_t external, const std::shared_ptr<Scope>& sco
     return false;
   }
   SetExternal(external, tensor->data(), nullptr);
+  if (externals_[external].tensor != tensor) graph_ = nullptr;  // it works on the old one
   if (externals_[external].tensor != tensor || externals_[external].variable != variable) {
     for (PackSlot& slot : packs_) {
       if (slot.external == external) slot.is_packed = false;
@@ -177,7 +177,7 @@ int32_t Instance::Fail(const PlanStep* step, int32_t status) noexcept {
   if (state_->status != OW_OK) return status;  // a child has said why
   state_->status = status;
   state_->failed_plan = &plan_;
-  state_->failed_op = step->op_index;
+  state_->failed_op = step == nullptr ? -1 : step->op_index;
   message_[sizeof(message_) - 1] = '\0';
   try {
     state_->message =
@@ -185,6 +185,22 @@ int32_t Instance::Fail(const PlanStep* step, int32_t status) noexcept {
   } catch (const std::bad_alloc&) {
     state_->message.clear();  // the status alone has to do
   }
+  return status;
+}
+
+int32_t Instance::RunSteps(const StepRange& range) noexcept {
+  int32_t status = OW_OK;
+  const Step* step = steps_.data() + range.begin;
+  const Step* const end = steps_.data() + range.end;
+  try {
+    for (; step != end; ++step) {
+      status = step->run(&step->call);
+      if (__builtin_expect(status != OW_OK, 0)) break;
+    }
+  } catch (...) {  // from a kernel's run; costs nothing where none throws
+    status = CatchAtBorder(message_, sizeof(message_));
+  }
+  if (step != end) Fail(&plan_.steps[static_cast<size_t>(step - steps_.data())], status);
   return status;
 }
 
@@ -196,18 +212,13 @@ int32_t Instance::Run(RunState* state) noexcept {
     const int32_t status = Pack();
     if (status != OW_OK) return status;
   }
-  int32_t status = OW_OK;
-  const Step* step = steps_.data();
-  const Step* const end = step + steps_.size();
-  try {
-    for (; step != end; ++step) {
-      status = step->run(&step->call);
-      if (__builtin_expect(status != OW_OK, 0)) break;
-    }
-  } catch (...) {  // from a kernel's run; costs nothing where none throws
-    status = CatchAtBorder(message_, sizeof(message_));
+  const StepRange& graph = plan_.graph;
+  int32_t status = RunSteps({0, graph.empty() ? steps_.size() : graph.begin});
+  if (__builtin_expect(!graph.empty(), 0)) {
+    if (status == OW_OK) status = RunGraph(graph);
+    if (status == OW_OK) status = RunSteps({graph.end, steps_.size()});
+    has_run_ = has_run_ || status == OW_OK;
   }
-  if (step != end) Fail(&plan_.steps[static_cast<size_t>(step - steps_.data())], status);
   // After a failure too: the steps before it may have written.
   if (!plan_.writes.empty()) TouchWritten();
   return status;

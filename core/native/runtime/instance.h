@@ -125,7 +125,12 @@ class Instance {
   bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
   void* Address(uint32_t device, int64_t index) const;
   int32_t Pack() noexcept;
+  int32_t RunSteps(const StepRange& range) noexcept;
+  int32_t RunGraph(const StepRange& range) noexcept;
+  std::unique_ptr<Graph> Record(const StepRange& range) noexcept;
+  void SetStream(const StepRange& range, void* stream) noexcept;
   void TouchWritten() noexcept;
+  // `step` is NULL where no single one failed.
   int32_t Fail(const PlanStep* step, int32_t status) noexcept;
 
   const Plan& plan_;
@@ -142,7 +147,9 @@ class Instance {
   std::vector<PackSlot> packs_;
   std::vector<std::unique_ptr<Instance>> children_;
   std::vector<std::shared_ptr<Storage>> staging_;
-  size_t n_bound_ = 0;  // steps whose kernel was bound
+  size_t n_bound_ = 0;            // steps whose kernel was bound
+  std::unique_ptr<Graph> graph_;  // of plan_.graph, for the memory that is bound now
+  bool has_run_ = false;          // kernels may load and allocate in their first run
   std::shared_ptr<Scope> scope_;
   uint64_t bound_version_ = 0;
   RunState* state_ = nullptr;

@@ -31,8 +31,7 @@ void Instance::AllocateMemory() {
     for (const uint64_t bytes : wanted.buffers) {
       memory_[i].push_back(std::make_shared<Storage>(wanted.device, bytes, what));
     }
-    streams_.push_back(nullptr);
-    streams_.back() = wanted.device->CreateStream();
+    streams_.push_back(wanted.device->stream());
   }
   for (const uint32_t value : plan_.staging) {
     const Value& info = plan_.values[value];

@@ -52,6 +52,21 @@ void Plan::GiveBack(Instance* instance) const noexcept {
   delete instance;
 }
 
+void Plan::RefuseCapture(const char* reason) const noexcept {
+  if (!may_capture_.exchange(false, std::memory_order_relaxed)) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    capture_refusal_ = *reason == '\0' ? "its device could not record it" : reason;
+  } catch (const std::bad_alloc&) {
+    capture_refusal_ = "memory";  // short enough to need none
+  }
+}
+
+std::string Plan::capture_refusal() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return capture_refusal_;
+}
+
 uint64_t Plan::memory_bytes() const {
   uint64_t bytes = 0;
   for (const DeviceMemory& memory : devices) {

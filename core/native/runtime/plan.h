@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/capture.h"
 #include "runtime/prepared.h"
 #include "runtime/scope.h"
 
@@ -149,6 +150,17 @@ class Plan {
   // The external of this role and name, or -1.
   int64_t FindExternal(Role role, const std::string& external) const;
   bool IsDynamic(uint32_t value) const { return values[value].kind == ValueKind::kDynamic; }
+  uint32_t n_args(const PlanStep& step) const {
+    return slot_begin[step.slots_begin + step.n_slots];
+  }
+
+  // Whether `graph` is worth recording: no instance has met a refusal.
+  bool may_capture() const { return may_capture_.load(std::memory_order_relaxed); }
+  void RefuseCapture(const char* reason) const noexcept;
+  void CountGraph() const { n_graphs_.fetch_add(1, std::memory_order_relaxed); }
+  int64_t n_graphs() const { return n_graphs_.load(std::memory_order_relaxed); }
+  // Why the steps are launched one by one; empty where they are or will be replayed.
+  std::string capture_refusal() const;
 
   std::string name;
   std::vector<DeviceMemory> devices;  // the plan's own first
@@ -169,6 +181,7 @@ class Plan {
   bool has_continuation = false;
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables
+  StepRange graph;                 // empty where its device cannot record the plan
   std::shared_ptr<void> describe;  // the binding's own
 
  private:
@@ -177,6 +190,9 @@ class Plan {
   mutable std::atomic<int64_t> n_instances_{0};
   mutable std::mutex mutex_;
   mutable std::vector<Instance*> idle_;  // guarded
+  mutable std::atomic<bool> may_capture_{true};
+  mutable std::atomic<int64_t> n_graphs_{0};
+  mutable std::string capture_refusal_;  // guarded
 };
 
 // Holds an instance until it goes out of scope; the plan too, unless it is only borrowed from

@@ -237,6 +237,9 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
     Fail("fetches belong to the last plan of a chain, got some before a continuation");
   }
   plan.steps = InsertSpans(std::move(plan.steps));
+  std::string refusal;
+  plan.graph = FindCapturable(plan, &refusal);
+  if (plan.graph.empty()) plan.RefuseCapture(refusal.c_str());
   plan.describe = std::move(describe);
   std::shared_ptr<const Plan> built = std::move(plan_);
   plan_ = nullptr;

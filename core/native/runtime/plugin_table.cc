@@ -1,6 +1,8 @@
 #include "runtime/plugin_table.h"
 
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -148,6 +150,61 @@ void CheckKernels(const ow_plugin& plugin) {
   }
 }
 
+bool IsPowerOfTwo(uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+// Functions that are there together or not at all.
+void CheckTogether(const std::string& who, const char* names, std::initializer_list<bool> there) {
+  const auto n = static_cast<size_t>(std::count(there.begin(), there.end(), true));
+  if (n == 0 || n == there.size()) return;
+  Fail(who, ": ", names, " come together or not at all, got ", n, " of ", there.size(),
+       "; fill in the others");
+}
+
+void CheckDevice(const ow_device& device, uint64_t index) {
+  CheckName(Concat("devices[", index, "]"), "name", device.name);
+  const std::string who = device.name;
+  if ((device.flags & OW_DEVICE_NEEDS_GIL) != 0) {
+    Fail(who, ": OW_DEVICE_NEEDS_GIL is the runtime's own flag, got it from a library; clear it");
+  }
+  const bool complete = device.count && device.open && device.close && device.allocate &&
+                        device.free && device.copy && device.synchronize;
+  if (!complete) {
+    Fail(who,
+         ": a device needs count, open, close, allocate, free, copy and synchronize, got NULL; "
+         "fill them in");
+  }
+  const uint64_t least = (device.flags & OW_DEVICE_ADDRESSABLE) != 0 ? 64 : 1;
+  if (!IsPowerOfTwo(device.alignment) || device.alignment < least) {
+    Fail(who, ": alignment must be a power of two of at least ", least, ", got ", device.alignment);
+  }
+  CheckTogether(who, "allocate_host and free_host",
+                {device.allocate_host != nullptr, device.free_host != nullptr});
+  CheckTogether(who, "the functions of streams and events",
+                {device.stream_create != nullptr, device.stream_destroy != nullptr,
+                 device.stream_synchronize != nullptr, device.event_create != nullptr,
+                 device.event_destroy != nullptr, device.event_record != nullptr,
+                 device.event_wait != nullptr, device.event_synchronize != nullptr});
+  CheckTogether(who, "begin_capture, end_capture, replay and graph_destroy",
+                {device.begin_capture != nullptr, device.end_capture != nullptr,
+                 device.replay != nullptr, device.graph_destroy != nullptr});
+  if (device.begin_capture != nullptr && device.stream_create == nullptr) {
+    Fail(who,
+         ": capture needs streams, got a device without; fill in stream_create and the others");
+  }
+}
+
+void CheckDevices(const ow_plugin& plugin) {
+  CheckArray("devices", plugin.devices, plugin.n_devices, plugin.device_stride, kDeviceSize10);
+  std::set<std::string> names;
+  for (uint64_t i = 0; i < plugin.n_devices; ++i) {
+    const ow_device& device = DeviceAt(plugin, i);
+    CheckDevice(device, i);
+    if (!names.insert(device.name).second) {
+      Fail(device.name, ": a device must be in the table once, got it twice; remove one");
+    }
+  }
+}
+
 }  // namespace
 
 void CheckKernelTable(const ow_kernel* kernel) {
@@ -180,7 +237,7 @@ void CheckPluginTable(const ow_plugin* plugin) {
   CheckName("plugin table", "version", plugin->version);
   CheckOps(*plugin);
   CheckKernels(*plugin);
-  CheckArray("devices", plugin->devices, plugin->n_devices, plugin->device_stride, kDeviceSize10);
+  CheckDevices(*plugin);
 }
 
 }  // namespace opwright

@@ -26,6 +26,9 @@ inline const ow_op& OpAt(const ow_plugin& plugin, uint64_t i) {
 inline const ow_kernel& KernelAt(const ow_plugin& plugin, uint64_t i) {
   return *OW_AT(ow_kernel, plugin.kernels, plugin.kernel_stride, i);
 }
+inline const ow_device& DeviceAt(const ow_plugin& plugin, uint64_t i) {
+  return *OW_AT(ow_device, plugin.devices, plugin.device_stride, i);
+}
 
 }  // namespace opwright
 

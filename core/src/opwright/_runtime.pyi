@@ -275,6 +275,12 @@ class Plan:
     @property
     def instances(self) -> int:
         """Instances that exist now, idle or running."""
+    @property
+    def graphs(self) -> int:
+        """How often an instance has recorded its steps as a graph of the device."""
+    @property
+    def capture_refusal(self) -> str:
+        """Why the steps are launched one by one; empty where the device replays them as a graph."""
     def run(self, scope: Scope | None = None) -> None:
         """Run a plan that has no feeds; fetches are dropped."""
 

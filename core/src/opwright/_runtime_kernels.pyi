@@ -109,7 +109,16 @@ class Library:
         No dtype codes: every dtype. The flags are the KERNEL_ constants.
         """
     @property
-    def n_devices(self) -> int: ...
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices."""
+    def open_device(self, index: int, device_id: int = 0) -> Device:
+        """Open one of the devices; each call makes a `Device` of its own.
+
+        Raises
+        ------
+        KernelError
+            With the device's reason, or where there is none of this number.
+        """
     def infer(
         self,
         op_index: int,

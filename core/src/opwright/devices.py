@@ -1,4 +1,4 @@
-"""Devices of the runtime by name: the host's own, and those that plugins write in Python."""
+"""Devices of the runtime by name: the host's own, and those that plugins bring."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from opwright import _runtime
 from opwright.errors import PluginError
 from opwright.registry import HOST_DEVICE, DeviceEntry
+from opwright.registry.rules import is_library
 
 if TYPE_CHECKING:
     from opwright.context import Context
@@ -73,16 +74,24 @@ def get_device(name: str, context: Context) -> _runtime.Device:
     DeviceNotFoundError
         Where no plugin brings it.
     PluginError
-        Where what the plugin named is no device.
+        Where what the plugin named is no device, or its library cannot be used.
+    KernelError
+        Where the device cannot be opened.
     """
     if name == HOST_DEVICE:
         return _runtime.host_device()
     entry = context.devices.get(name)
     device = _made.get(entry)
     if device is None:
-        made = _runtime.make_python_device(_checked(entry.load(), entry))
-        device = _made.setdefault(entry, made)
+        device = _made.setdefault(entry, _make(entry, context))
     return device
+
+
+def _make(entry: DeviceEntry, context: Context) -> _runtime.Device:
+    if is_library(entry.target):
+        library = context.ops.libraries.load(str(entry.target), entry.name, entry.package)
+        return library.open_device(entry.name)
+    return _runtime.make_python_device(_checked(entry.load(), entry))
 
 
 def _checked(loaded: object, entry: DeviceEntry) -> PythonDevice:

@@ -202,7 +202,9 @@ class Network:
                 "Network.placement: a plan must have been lowered, got none; "
                 "call run, or call what compile returned"
             )
-        return self._last.placement
+        placement = self._last.placement
+        placement.graph_refusal = self._last.plan.capture_refusal  # the device may refuse later
+        return placement
 
     @property
     def _program(self) -> Any:

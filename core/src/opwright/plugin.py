@@ -191,7 +191,10 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
     """What ``opwright_devices`` is given."""
 
     def add(self, name: str, target: str) -> None:
-        """Add one device; `target` is ``"module:attribute"`` of the device object.
+        """Add one device.
+
+        `target` is ``"module:attribute"`` of the device object, or the path of a library in the
+        package, ``"opwright_acme/libacme.so"``, that has a device of this name.
 
         Raises
         ------

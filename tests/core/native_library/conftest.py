@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from opwright.messages import op_proto_to_bytes
 from opwright.op import OpMaker, grad_op, same_shape_as
 
 SOURCES = Path(__file__).parent / "sources"
+sys.path.insert(0, str(Path(__file__).parent))  # tape_device
 
 SCALE = (
     OpMaker("acme.scale")
@@ -154,6 +156,15 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acme]:
     made = Acme(tmp_path / "site", monkeypatch)
     yield made
     made.close()
+
+
+@pytest.fixture
+def tape(acme: Acme, compiler: Compiler) -> Any:
+    """The distribution with the device "tape", discovered; a `tape_device.Tape`."""
+    from tape_device import TABLE, Tape
+
+    acme.use(compiler.build("tape.cc"), TABLE)
+    return Tape(acme.site / "opwright_acme" / "libacme.so")
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from opwright.registry import HOST_DEVICE
+
 
 @dataclass(slots=True)
 class Placement:
@@ -30,6 +32,9 @@ class Placement:
         Threads that the kernels of the plan itself use; a body of control flow has its own count.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
+    graph_refusal : str
+        Why the device launches the operators one by one. Empty where it replays them as one graph,
+        which it records in the second run.
     """
 
     device: str
@@ -41,6 +46,7 @@ class Placement:
     bytes_moved: int = 0
     n_threads: int = 1
     prepare_s: float = 0.0
+    graph_refusal: str = ""
 
     def add_child(self, child: Placement) -> None:
         """Count the body of a control-flow operator in."""
@@ -62,4 +68,6 @@ class Placement:
         lines.append(f"threads       {self.n_threads}")
         lines.append(f"copies        {self.copies} ({self.bytes_moved} bytes a run)")
         lines.append(f"prepare       {self.prepare_s * 1e3:.2f} ms")
+        if self.device != HOST_DEVICE:
+            lines.append(f"graph         {self.graph_refusal or 'one, recorded and replayed'}")
         return "\n".join(lines)

@@ -24,7 +24,7 @@ class DeviceEntry:
     name : str
         Device type: ``"cuda"``.
     target : str or object
-        ``"module:attribute"``, or the object itself.
+        ``"module:attribute"``, the path of a library in the package, or the object itself.
     package : Package
         Who brought it.
     """
@@ -41,7 +41,7 @@ class DeviceEntry:
         return f"<device {self.name!r} of {self.package.label}>"
 
     def load(self) -> object:
-        """Return what the plugin named, imported once.
+        """Return what the plugin named in Python, imported once.
 
         Raises
         ------
@@ -76,7 +76,10 @@ class DeviceRegistry:
         self._entries: dict[str, DeviceEntry] = {}
 
     def add(self, name: str, target: object, package: Package) -> None:
-        """Add one device; `target` is ``"module:attribute"`` or the device object itself.
+        """Add one device.
+
+        `target` is ``"module:attribute"``, the path of a library in the package, or the device
+        object itself.
 
         Raises
         ------
@@ -85,7 +88,7 @@ class DeviceRegistry:
         """
         rules.check_name(name, "device")
         if isinstance(target, str):
-            rules.check_target(target, name)
+            rules.check_target(target, name, libraries=True)
         owner = self.find_clash(name)
         if owner is not None:
             raise RegistrationError(

@@ -123,6 +123,23 @@ class NativeLibrary:
         there = f"there are: {', '.join(known)}" if known else f"none is for {key.op_type}"
         raise PluginError(f"{key}: no such kernel is in {self.label}; {there}")
 
+    def open_device(self, name: str) -> _runtime.Device:
+        """Open the library's device of this name.
+
+        Raises
+        ------
+        PluginError
+            Where the library has none.
+        KernelError
+            Where the device cannot be opened, with its reason.
+        """
+        names = self._library.devices
+        if name not in names:
+            raise PluginError(
+                f"{name}: no device of this name is in {self.label}{hint(name, names, 'devices')}"
+            )
+        return self._library.open_device(names.index(name))
+
     def _kernel_texts(self, op_type: str) -> Iterator[str]:
         for (type, device, library), kernels in self._kernels.items():
             if type == op_type:

@@ -113,7 +113,7 @@ def make_kernel(
 def make_device(name: str, target: object) -> DeviceRegistration:
     """Check and return one device."""
     rules.check_name(name, "device")
-    rules.check_target(target, name)
+    rules.check_target(target, name, libraries=True)
     return DeviceRegistration(name, str(target))
 
 

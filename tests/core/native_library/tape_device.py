@@ -1,0 +1,57 @@
+"""The tape: a device in a compiled library that does nothing until it is waited for."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+
+import opwright as ow
+
+TABLE = """
+import opwright.plugin as plugin
+
+LIBRARY = "opwright_acme/libacme.so"
+
+@plugin.hookimpl
+def opwright_devices(registry):
+    registry.add("tape", LIBRARY)
+
+@plugin.hookimpl
+def opwright_kernels(registry):
+    for op_type in ("add", "multiply", "negative"):
+        registry.add(op_type, device="tape", dtypes=["float32"], kernel=LIBRARY)
+"""
+
+X = np.array([1, 2, 3], np.float32)
+
+
+class Tape:
+    """What the library tells of itself, and which of its functions shall fail."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = ctypes.CDLL(str(library))
+        self._library.tape_count.restype = ctypes.c_int64
+
+    def count(self, what: str) -> int:
+        """``streams, allocations, graphs``: alive; ``replays, launches, captured``: so far."""
+        counted: int = self._library.tape_count(what.encode())
+        assert counted >= 0, what
+        return counted
+
+    def fail(self, where: str) -> None:
+        """Let a function fail, or throw with " throws" behind its name; none for ""."""
+        self._library.tape_fail(where.encode())
+
+
+def make_network(*types: str) -> tuple[ow.Network, str]:
+    """Return a chain of operators on x, and the name of its end: v1 = v0 + x and so on."""
+    ops, previous = [], "x"
+    for i, op_type in enumerate(types):
+        slots = {"x": previous, "out": f"v{i}"}
+        if op_type in ("add", "multiply"):
+            slots["y"] = "x"
+        ops.append(ow.Operator(op_type, **slots))
+        previous = f"v{i}"
+    return ow.Network(ops), previous
