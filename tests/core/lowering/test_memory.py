@@ -9,7 +9,7 @@ import opwright as ow
 from opwright.context import current_context
 from opwright.lowering import LowerRequest
 from opwright.lowering.build_graph import GraphBuilder
-from opwright.lowering.memory import ALIGNMENT_BYTES, plan_memory
+from opwright.lowering.memory import ALIGNMENT_BYTES, LEAST_SHARED_BYTES, plan_memory
 from opwright.lowering.select import select_kernels
 from opwright.meta import Meta
 
@@ -73,6 +73,13 @@ def test_in_place_chains_need_one_slot():
     ops = [ow.Operator("exp", x=f"v{i}", out=f"v{i + 1}") for i in range(50)]
     _, layout = _planned(ops, {"v0": Meta((100,), "float32")}, ["v50"])
     assert len(layout.slots[None]) == 1
+
+
+@pytest.mark.parametrize(("n", "slots"), [(LEAST_SHARED_BYTES // 4, 1), (100, 2)])
+def test_python_kernels_work_in_place_on_what_is_not_small(reference_kernels, n, slots):
+    ops = [ow.Operator("exp", x=f"v{i}", out=f"v{i + 1}") for i in range(50)]
+    _, layout = _planned(ops, {"v0": Meta((n,), "float32")}, ["v50"])
+    assert len(layout.slots[None]) == slots
 
 
 def test_slots_are_aligned_and_follow_each_other():
