@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -73,7 +74,8 @@ def schedule(policy: int) -> None:
     """Give all threads of this process one scheduling policy."""
     priority = os.sched_param(1 if policy == os.SCHED_RR else 0)
     for thread in Path("/proc/self/task").iterdir():
-        os.sched_setscheduler(int(thread.name), policy, priority)
+        with suppress(ProcessLookupError):  # it has ended
+            os.sched_setscheduler(int(thread.name), policy, priority)
 
 
 def serve(workload: Workload, contestant: str, commands: TextIO, answers: TextIO) -> None:

@@ -28,10 +28,13 @@ def opwright(length: int) -> Timed:
         call = network.compile(feed=["x"], fetch=[h], scope=ow.Scope())
         began = time.perf_counter()
         call(x=feed)
-        between = time.perf_counter()
-        call(x=feed)
-        run_s = time.perf_counter() - between
-        return (between - began - run_s - network.placement().prepare_s) * 1e9
+        first_s = time.perf_counter() - began
+        runs_s = []
+        for _ in range(3):  # one that was interrupted would count as little lowering
+            began = time.perf_counter()
+            call(x=feed)
+            runs_s.append(time.perf_counter() - began)
+        return (first_s - min(runs_s) - network.placement().prepare_s) * 1e9
 
     lower_once()
     return Timed(measure=lambda: [lower_once()])
