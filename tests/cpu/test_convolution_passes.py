@@ -233,6 +233,7 @@ def pooled(
 AT_MAXIMA = {
     "three channels": pooled(),
     "a bias": lambda x: layers.max_pool2d(conv(x, 6), 2),
+    "an activation": lambda x: layers.max_pool2d(layers.tanh(conv(x, 6)), 2),
     "paddings on each side": pooled((4, 3, 3, 2), paddings=[1, 0, 2, 1]),
     "strides": pooled((4, 3, 3, 2), strides=[1, 2]),
     "rows apart": pooled((4, 3, 3, 2), (2, 3), dilations=[2, 1]),
@@ -260,7 +261,7 @@ IN_ALL_PIXELS = {
     "columns apart": pooled(dilations=[1, 2]),
     "maxima as many as pixels": pooled(apart=1),
     "windows of one pixel": lambda x: layers.max_pool2d(conv(x, 6, 1), 2),
-    "an operator between": lambda x: layers.max_pool2d(layers.tanh(conv(x, 6)), 2),
+    "an operator between": lambda x: layers.max_pool2d(layers.silu(conv(x, 6)), 2),
     "two readers": lambda x: ops.multiply(
         layers.max_pool2d(h := conv(x, 6), 2), layers.avg_pool2d(h, 2)
     ),
