@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 from opwright import _runtime
 from opwright.errors import PluginError
 from opwright.registry import HOST_DEVICE, DeviceEntry
-from opwright.registry.rules import is_library
 
 if TYPE_CHECKING:
     from opwright.context import Context
+    from opwright.registry.native_library import NativeDevice
 
 
 class PythonDevice(Protocol):
@@ -88,10 +88,10 @@ def get_device(name: str, context: Context) -> _runtime.Device:
 
 
 def _make(entry: DeviceEntry, context: Context) -> _runtime.Device:
-    if is_library(entry.target):
-        library = context.ops.libraries.load(str(entry.target), entry.name, entry.package)
-        return library.open_device(entry.name)
-    return _runtime.make_python_device(_checked(entry.load(), entry))
+    loaded = entry.load(context.ops.libraries)
+    if entry.is_native:
+        return cast("NativeDevice", loaded).open()
+    return _runtime.make_python_device(_checked(loaded, entry))
 
 
 def _checked(loaded: object, entry: DeviceEntry) -> PythonDevice:

@@ -143,6 +143,14 @@ class Acme:
             sys.executable, "-c", f"import sys; sys.path.insert(0, {str(self.site)!r})\n{code}"
         )
 
+    def doctor(self) -> subprocess.CompletedProcess[str]:
+        """Run ``opwright doctor`` in a fresh process that sees it beside this environment."""
+        boot = f"import sys; sys.path.insert(0, {str(self.site)!r})\n"
+        code = boot + "from opwright.cli import main; sys.exit(main(['doctor']))"
+        return subprocess.run(
+            [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120
+        )
+
     def close(self) -> None:
         while self._guards:
             self._guards.pop().__exit__(None, None, None)

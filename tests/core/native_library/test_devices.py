@@ -125,6 +125,17 @@ def test_a_hook_that_names_no_device_of_the_library_is_told_which_there_are(acme
         network.compile(["x"], [last], device="tapes", scope=ow.Scope())(x=X)
 
 
+def test_doctor_looks_for_the_device_in_the_library(acme, compiler):
+    acme.install(compiler.build("tape.cc"), TABLE)
+    done = acme.doctor()
+    assert done.returncode == 0, done.stdout
+    hooks = acme.site / "opwright_acme" / "plugin.py"
+    hooks.write_text(TABLE.replace('"tape", LIBRARY', '"tapes", LIBRARY'))
+    done = acme.doctor()
+    assert done.returncode == 1
+    assert "tapes: no device of this name is in library" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("fault", "text"),
     [

@@ -10,6 +10,7 @@ from opwright import plugin
 from opwright.discovery import Source, load, load_all
 from opwright.errors import PluginError, RegistrationError
 from opwright.registry import DeviceRegistry, PassRegistry
+from opwright.registry.native_library import LibraryTable
 
 from .swish import ACME, OTHER
 
@@ -119,7 +120,7 @@ def test_devices_by_name():
     devices = DeviceRegistry()
     devices.add("npu", "builtins:object", ACME)
     assert devices.names() == ["cpu", "npu"]
-    assert devices.get("npu").load() is object
+    assert devices.get("npu").load(LibraryTable()) is object
     assert devices.find("tpu") is None
     with pytest.raises(LookupError, match=r"nqu: no device .*; did you mean 'npu'\?"):
         devices.get("nqu")

@@ -82,7 +82,8 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
             if entry.package == record.package and _is_known(op_type, registries):
                 _try(entry.load, record.package, problems)
     for device in record.devices:
-        _try(registries.devices.get(device.name).load, record.package, problems)
+        load = registries.devices.get(device.name).load
+        _try(lambda load=load: load(registries.ops.libraries), record.package, problems)
     for item in record.passes:
         _try(registries.passes.get(item.name).load, record.package, problems)
     _write(report, CHECK, key_of(record.source), problems)

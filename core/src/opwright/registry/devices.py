@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from opwright.errors import DeviceNotFoundError, RegistrationError
 from opwright.names import hint
@@ -11,6 +11,9 @@ from opwright.registry.advice import advise_device
 from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import DeviceRegistration
 from opwright.registry.target import load_target
+
+if TYPE_CHECKING:
+    from opwright.registry.native_library import LibraryTable
 
 HOST_DEVICE: Final = "cpu"
 """Ordinary memory, which core itself brings: no plugin may register it."""
@@ -40,17 +43,25 @@ class DeviceEntry:
     def __repr__(self) -> str:
         return f"<device {self.name!r} of {self.package.label}>"
 
-    def load(self) -> object:
-        """Return what the plugin named in Python, imported once.
+    @property
+    def is_native(self) -> bool:
+        """Whether the device is compiled: what its target names is a library."""
+        return rules.is_library(self.target)
+
+    def load(self, libraries: LibraryTable) -> object:
+        """Return what the plugin named, imported once: an object, or a library's `NativeDevice`.
 
         Raises
         ------
         PluginError
-            Where it cannot be imported.
+            Where it cannot be imported, or its library not be used.
         """
         if self._loaded is None:
             loaded = self.target
-            if isinstance(loaded, str):
+            if self.is_native:
+                library = libraries.load(str(loaded), self.name, self.package)
+                loaded = library.find_device(self.name)
+            elif isinstance(loaded, str):
                 loaded = load_target(loaded, self.name, self.package)
             self._loaded = loaded
         return self._loaded

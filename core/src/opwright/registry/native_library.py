@@ -45,6 +45,23 @@ class NativeOp(NamedTuple):
     hidden: bool
 
 
+class NativeDevice(NamedTuple):
+    """One device of a library; see ``ow_device``."""
+
+    library: _runtime.Library
+    position: int
+
+    def open(self) -> _runtime.Device:
+        """Return the runtime's device, a new one at each call.
+
+        Raises
+        ------
+        KernelError
+            Where it cannot be opened, with its reason.
+        """
+        return self.library.open_device(self.position)
+
+
 class NativeLibrary:
     """An open library with its tables by type and key; made by `LibraryTable`."""
 
@@ -123,22 +140,20 @@ class NativeLibrary:
         there = f"there are: {', '.join(known)}" if known else f"none is for {key.op_type}"
         raise PluginError(f"{key}: no such kernel is in {self.label}; {there}")
 
-    def open_device(self, name: str) -> _runtime.Device:
-        """Open the library's device of this name.
+    def find_device(self, name: str) -> NativeDevice:
+        """Return the library's device of this name, not yet opened.
 
         Raises
         ------
         PluginError
             Where the library has none.
-        KernelError
-            Where the device cannot be opened, with its reason.
         """
         names = self._library.devices
         if name not in names:
             raise PluginError(
                 f"{name}: no device of this name is in {self.label}{hint(name, names, 'devices')}"
             )
-        return self._library.open_device(names.index(name))
+        return NativeDevice(self._library, names.index(name))
 
     def _kernel_texts(self, op_type: str) -> Iterator[str]:
         for (type, device, library), kernels in self._kernels.items():
