@@ -48,6 +48,19 @@ def test_the_cpu_plugin_carries_the_headers_of_the_core(unpack, sources):
     assert (root / "cmake" / "opwrightConfig.cmake").is_file()
 
 
+def test_what_builds_them_here_is_what_they_ask_for(sources):
+    """Without isolation a requirement that a package forgets would go unseen."""
+    lines = (sources / "requirements-build.txt").read_text().splitlines()
+    builders = {line for line in lines if line and not line.startswith("#")}
+    asked = set()
+    for package in PACKAGES:
+        project = tomllib.loads((sources / package / "pyproject.toml").read_text())
+        asked |= set(project["build-system"]["requires"])
+    assert asked <= builders
+    # scikit-build-core asks for these while it builds, hatchling for the last.
+    assert {line.partition(">")[0] for line in builders - asked} == {"cmake", "ninja", "editables"}
+
+
 def hashes(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
