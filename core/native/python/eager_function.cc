@@ -16,9 +16,10 @@ constexpr Py_ssize_t kMaxCompleted = 16;  // functions of more parameters are al
 struct FunctionObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* attributes;  // its __dict__
-  PyObject* call;        // takes every parameter by position
-  PyObject* bind;        // a Python function: takes what any call gives
-  PyObject* defaults;    // of all parameters
+  PyObject* weak_references;
+  PyObject* call;      // takes every parameter by position
+  PyObject* bind;      // a Python function: takes what any call gives
+  PyObject* defaults;  // of all parameters
   Py_ssize_t n_positional;
 };
 
@@ -90,6 +91,7 @@ int ClearReferences(PyObject* object) {
 void Deallocate(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
+  if (Self(object)->weak_references != nullptr) PyObject_ClearWeakRefs(object);
   ClearReferences(object);
   type->tp_free(object);
   Py_DECREF(type);
@@ -117,6 +119,8 @@ PyMethodDef methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, attributes), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weak_references), READONLY,
+     nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
 PyGetSetDef properties[] = {

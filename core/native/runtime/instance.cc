@@ -90,8 +90,9 @@ bool Instance::BindExternal(uint32_t external, const std::shared_ptr<Scope>& sco
     return false;
   }
   SetExternal(external, tensor->data(), nullptr);
-  if (externals_[external].tensor != tensor) graph_ = nullptr;  // it works on the old one
-  if (externals_[external].tensor != tensor || externals_[external].variable != variable) {
+  const bool moved = externals_[external].tensor != tensor;
+  if (moved) graph_ = nullptr;  // it works on the old memory
+  if (moved || externals_[external].variable != variable) {
     for (PackSlot& slot : packs_) {
       if (slot.external == external) slot.is_packed = false;
     }

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import weakref
 
 import numpy as np
 import pytest
@@ -138,6 +139,11 @@ def test_help_shows_a_function_and_its_parameters():
 def test_functions_are_pickled_and_copied_by_their_names():
     assert pickle.loads(pickle.dumps(ow.ops.add)) is ow.ops.add
     assert copy.deepcopy({"activation": ow.ops.relu})["activation"] is ow.ops.relu
+
+
+def test_functions_may_be_held_weakly():
+    kept = weakref.WeakKeyDictionary({ow.ops.relu: "an activation"})
+    assert kept[ow.ops.relu] == "an activation"
 
 
 def test_a_class_may_keep_a_function():
