@@ -23,7 +23,11 @@ ROWS, WIDTH = 16 * 1024, 1024
 SIZE_BYTES = 4 * ROWS * WIDTH
 
 # What an operator reads and writes, in arrays of 64 MB.
-TRAFFIC = {"add": 3, "relu": 2, "sigmoid": 2, "softmax": 2, "sum": 1, "max": 1}
+TRAFFIC = {
+    "add": 3,
+    **dict.fromkeys(("relu", "exp", "log", "sigmoid", "tanh", "gelu", "softmax", "log_softmax"), 2),
+    **dict.fromkeys(("sum", "max"), 1),
+}
 SHARE = 0.9
 
 
@@ -31,6 +35,11 @@ def make_array(seed: int = 1) -> np.ndarray:
     """Return float32 [16384, 1024] in [-0.5, 1)."""
     rng = np.random.default_rng(seed)
     return rng.random((ROWS, WIDTH), dtype="float32") * np.float32(1.5) - np.float32(0.5)
+
+
+def first_input(operator: str) -> np.ndarray:
+    """Return the array that an operator reads, without what it is not defined for."""
+    return np.abs(make_array()) if operator == "log" else make_array()
 
 
 def timed(operator: str, call: Callable[[], Any], result: Callable[[], Any]) -> Timed:
@@ -44,7 +53,7 @@ def opwright(operator: str) -> Timed:
     """A compiled network of one operator that writes into the scope."""
     import opwright as ow
 
-    feeds = {"x": make_array(), "y": make_array(2)}
+    feeds = {"x": first_input(operator), "y": make_array(2)}
     if operator != "add":
         del feeds["y"]
     is_reduction = TRAFFIC[operator] == 1
@@ -80,13 +89,18 @@ def torch(operator: str) -> Timed:
     import torch
 
     torch.set_grad_enabled(False)
-    x, y = torch.from_numpy(make_array()), torch.from_numpy(make_array(2))
+    x, y = torch.from_numpy(first_input(operator)), torch.from_numpy(make_array(2))
     out, total = torch.zeros(ROWS, WIDTH), torch.zeros(())
     calls: dict[str, tuple[Callable[[], Any], torch.Tensor]] = {
         "add": (lambda: torch.add(x, y, out=out), out),
         "relu": (lambda: torch.clamp_min(x, 0, out=out), out),
+        "exp": (lambda: torch.exp(x, out=out), out),
+        "log": (lambda: torch.log(x, out=out), out),
         "sigmoid": (lambda: torch.sigmoid(x, out=out), out),
+        "tanh": (lambda: torch.tanh(x, out=out), out),
+        "gelu": (lambda: torch.ops.aten.gelu.out(x, out=out), out),
         "softmax": (lambda: torch.softmax(x, dim=1, out=out), out),
+        "log_softmax": (lambda: torch.log_softmax(x, dim=1, out=out), out),
         "sum": (lambda: torch.sum(x, dim=(0, 1), out=total), total),
         "max": (lambda: torch.amax(x, dim=(0, 1), out=total), total),
     }
@@ -117,8 +131,7 @@ def make_workload(operator: str) -> Workload:
         "copy, memcpy": partial(copy, "memcpy"),
         "copy, streaming stores": partial(copy, "streaming"),
     }
-    # NumPy has no sigmoid and no softmax.
-    if operator not in ("sigmoid", "softmax"):
+    if operator in ("add", "relu", "sum", "max"):
         contestants["numpy"] = partial(numpy, operator)
     return Workload(
         f"bandwidth-{operator}",
