@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from opwright import _runtime
@@ -202,9 +203,8 @@ class Network:
                 "Network.placement: a plan must have been lowered, got none; "
                 "call run, or call what compile returned"
             )
-        placement = self._last.placement
-        placement.graph_refusal = self._last.plan.capture_refusal  # the device may refuse later
-        return placement
+        # The device may refuse later than the plan was made.
+        return replace(self._last.placement, graph_refusal=self._last.plan.capture_refusal)
 
     @property
     def _program(self) -> Any:
