@@ -98,8 +98,8 @@ proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
 	@$(PROTO_TOOLS)/bin/python -m grpc_tools.protoc -Iproto --python_out=$(PROTO_OUT) \
 		--pyi_out=$(PROTO_OUT) proto/opwright/framework.proto
 
-wheels: | $(BIN)/python  ## build the wheels of all packages into dist/
-	@$(PIP) wheel --no-deps --wheel-dir dist $(PACKAGES:%=./%)
+wheels: $(STAMPS)/builders  ## build the wheels of all packages into dist/
+	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%)
 	@ls dist
 
 clean:  ## remove what was built, but not .venv
