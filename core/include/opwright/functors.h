@@ -69,8 +69,7 @@ OPWRIGHT_FUNCTOR T TanhGrad(T out, T out_grad) {
 // ln(1 + e**x) = max(x, 0) + ln(1 + e**-|x|): nothing overflows.
 template <typename T>
 OPWRIGHT_FUNCTOR T Softplus(T x) {
-  const T power = ExpNonPositive(x > T(0) ? -x : x);
-  return Log1pUpTo1(power) + (x < T(0) ? T(0) : x);
+  return Log1pUpTo1(ExpNonPositive(x < T(0) ? x : -x)) + Relu(x);
 }
 // sigmoid(x) = 1 - e**-softplus(x), exact in both tails through expm1.
 template <typename T>

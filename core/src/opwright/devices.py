@@ -11,6 +11,7 @@ from opwright.registry import HOST_DEVICE, DeviceEntry
 
 if TYPE_CHECKING:
     from opwright.context import Context
+    from opwright.registry.native_kernel import NativeKernel
     from opwright.registry.native_library import NativeDevice
 
 
@@ -85,6 +86,23 @@ def get_device(name: str, context: Context) -> _runtime.Device:
     if device is None:
         device = _made.setdefault(entry, _make(entry, context))
     return device
+
+
+def find_helper(name: str, kernel: str, context: Context) -> NativeKernel:
+    """Return a kernel of the library that brought a device; see `opwright.kernel.DeviceCall`.
+
+    Raises
+    ------
+    PluginError
+        Where the device is in no library, or the library has no such kernel.
+    """
+    entry = context.devices.get(name)
+    if not entry.is_native:
+        raise PluginError(
+            f"{name}: a DeviceCall needs a device in a compiled library, got {entry!r}; "
+            "return a Python callable"
+        )
+    return cast("NativeDevice", entry.load(context.ops.libraries)).find_helper(kernel)
 
 
 def _make(entry: DeviceEntry, context: Context) -> _runtime.Device:

@@ -154,12 +154,14 @@ OPWRIGHT_FUNCTOR double ExpTail(double r) {
   return Polynomial(r, c);
 }
 
-// ln((1 + s) / (1 - s)) = s * (2 + z * LogTail(z)) with z = s**2, for |s| <= 0.172.
-OPWRIGHT_FUNCTOR float LogTail(float z) {
-  constexpr float c[] = {0.666666666f, 0.400001239f, 0.28550587f, 0.23336811f};
-  return Polynomial(z, c);
+// (ln(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f < sqrt(2).
+OPWRIGHT_FUNCTOR float LogTail(float f) {
+  constexpr float c[] = {0.333333313f, -0.250008196f, 0.200012401f, -0.166234076f,
+                         0.142016277f, -0.131596833f, 0.127618611f, -0.0763575062f};
+  return Polynomial(f, c);
 }
-OPWRIGHT_FUNCTOR double LogTail(double z) {
+// ln((1 + s) / (1 - s)) = s * (2 + z * LogQuotientTail(z)) with z = s**2, for |s| <= 0.172.
+OPWRIGHT_FUNCTOR double LogQuotientTail(double z) {
   constexpr double c[] = {0.666666666666666981, 0.399999999998960705, 0.285714286275287956,
                           0.222222108819329271, 0.181829074976712178, 0.153311125879601676,
                           0.146239566082118787};
@@ -219,23 +221,49 @@ OPWRIGHT_FUNCTOR T WithSignOf(T magnitude, T sign) {
   return BitCast<T>(Bits(BitCast<Bits>(magnitude) | (BitCast<Bits>(sign) & ~(Bits(-1) >> 1))));
 }
 
-// ln(u) + lost for u > 0 and a `lost` that is small beside u's last bit: the exponent and atanh's
-// series of the mantissa, as in FreeBSD's msun.
+// u = 2**exponent * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), for u > 0 that is not denormal.
 template <typename T>
-OPWRIGHT_FUNCTOR T LogOfSum(T u, T lost, T exponent_offset) {
+struct Mantissa {
+  T f;
+  T exponent;
+};
+
+template <typename T>
+OPWRIGHT_FUNCTOR Mantissa<T> TakeExponent(T u) {
   using F = Format<T>;
   using Bits = typename F::Bits;
-  constexpr Bits kOne = F::kBias << F::kMantissaBits;
-  constexpr Bits kMantissa = (Bits(1) << F::kMantissaBits) - 1;
-  const Bits bits = BitCast<Bits>(u) + (kOne - F::kSqrtHalf);
-  const T raised = BitCast<T>(Bits((bits >> F::kMantissaBits) | F::kUnitBits));
-  const T exponent = (raised - BitCast<T>(F::kUnitBits)) - (T(F::kBias) + exponent_offset);
-  const T f = BitCast<T>(Bits((bits & kMantissa) + F::kSqrtHalf)) - T(1);
-  const T half_square = T(0.5) * f * f;
-  const T s = f / (T(2) + f);
-  const T z = s * s;
-  const T correction = s * (half_square + z * LogTail(z)) + (exponent * F::kLn2Low + lost);
-  return (correction - half_square) + f + exponent * F::kLn2High;
+  constexpr Bits kFraction = (Bits(1) << F::kMantissaBits) - 1;
+  const Bits bits = BitCast<Bits>(u) - F::kSqrtHalf;
+  const T f = BitCast<T>(Bits((bits & kFraction) + F::kSqrtHalf)) - T(1);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return {f, static_cast<T>(BitCast<int32_t>(bits) >> F::kMantissaBits)};
+  } else {  // older instruction sets cannot convert these
+    constexpr Bits kOne = F::kBias << F::kMantissaBits;
+    const T raised = BitCast<T>(Bits(((bits + kOne) >> F::kMantissaBits) | F::kUnitBits));
+    return {f, raised - (BitCast<T>(F::kUnitBits) + T(F::kBias))};
+  }
+}
+
+// ln(u) + lost + exponent_offset * ln(2) for u > 0 and a `lost` that is small beside u's last bit.
+OPWRIGHT_FUNCTOR float LogOfSum(float u, float lost, float exponent_offset) {
+  using F = Format<float>;
+  const Mantissa<float> m = TakeExponent(u);
+  const float exponent = m.exponent + exponent_offset;
+  const float square = m.f * m.f;
+  const float bend = LogTail(m.f) * (square * m.f) - (square * 0.5f - lost);
+  return (exponent * F::kLn2High + m.f) + (exponent * F::kLn2Low + bend);
+}
+// In double a quotient replaces half of the polynomial, as in FreeBSD's msun.
+OPWRIGHT_FUNCTOR double LogOfSum(double u, double lost, double exponent_offset) {
+  using F = Format<double>;
+  const Mantissa<double> m = TakeExponent(u);
+  const double exponent = m.exponent + exponent_offset;
+  const double half_square = 0.5 * m.f * m.f;
+  const double s = m.f / (2.0 + m.f);
+  const double z = s * s;
+  const double bend =
+      s * (half_square + z * LogQuotientTail(z)) + (exponent * F::kLn2Low + lost) - half_square;
+  return bend + m.f + exponent * F::kLn2High;
 }
 
 // -inf at 0, NaN below, and infinity and NaN as they are; `value` elsewhere.

@@ -1,7 +1,7 @@
 """For authors of kernels: what ``prepare`` is given, how to refuse, why a kernel was chosen."""
 
 from opwright.kernel.explanation import Candidate, Explanation, explain
-from opwright.kernel.prepare import PrepareContext, Refuse
+from opwright.kernel.prepare import DeviceCall, PrepareContext, Refuse
 from opwright.registry import KernelEntry, KernelKey
 from opwright.registry.signature import PythonLayout, check_signature
 
@@ -9,6 +9,7 @@ __all__ = [
     "KernelKey",
     "KernelEntry",
     "PrepareContext",
+    "DeviceCall",
     "Refuse",
     "explain",
     "Explanation",

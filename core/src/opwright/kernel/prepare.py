@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from opwright.errors import KernelError, OpwrightError
 from opwright.meta import Meta
@@ -22,6 +22,25 @@ class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fau
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class DeviceCall(NamedTuple):
+    """What ``prepare`` returns to have a compiled kernel of the device's library run, no Python.
+
+    A kernel of a device in a compiled library is then written as data: Python decides once, in
+    ``prepare``, what shall be launched, and the library's own kernel does it in every run.
+
+    Attributes
+    ----------
+    kernel : str
+        Operator type under which the device's library has that kernel.
+    attrs : dict
+        What its prepare reads: int, float, bool, str, bytes (read as a string), or a list of
+        int or of str.
+    """
+
+    kernel: str
+    attrs: Mapping[str, Any]
 
 
 class PrepareContext:

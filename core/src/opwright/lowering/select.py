@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
-from opwright.devices import get_device
+from opwright.devices import find_helper, get_device
 from opwright.errors import KernelError, OpwrightError
-from opwright.kernel import PrepareContext, Refuse
+from opwright.kernel import DeviceCall, PrepareContext, Refuse
 from opwright.lowering.estimate import is_short
 from opwright.lowering.graph import (
     HOST,
@@ -33,6 +33,7 @@ from opwright.lowering.signature import Choice, Signature
 from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
+    from opwright.context import Context
     from opwright.kernel import KernelEntry
     from opwright.lowering.request import LowerRequest
 
@@ -164,7 +165,7 @@ def _choose(
             if entry.is_native:
                 prepared = _prepare_native(entry, op, device, packable, request)
             else:
-                prepared = _prepare(entry, op, device, packable, request.n_threads)
+                prepared = _prepare(entry, op, device, packable, request)
             graph.prepare_s += time.perf_counter() - begin
             _remember(context.prepared, key, prepared)
         if isinstance(prepared, Refuse):
@@ -175,7 +176,7 @@ def _choose(
 
 
 def _prepare(
-    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], n_threads: int
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
 ) -> _runtime.Prepared | Refuse:
     """Make a Python kernel ready for these attributes and metas, or return its refusal."""
     proto = op.definition.proto
@@ -191,9 +192,11 @@ def _prepare(
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
-    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, n_threads)
+    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, request.n_threads)
     try:
         ready = entry.load().prepare(ctx)
+        if isinstance(ready, DeviceCall):
+            return _prepare_call(ready, op, device, request.context)
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
     except Refuse as refusal:
@@ -208,7 +211,19 @@ def _prepare(
         duplicable=duplicable,
         bind=binds,
         packs=packs,
-        n_threads=n_threads,
+        n_threads=request.n_threads,
+    )
+
+
+def _prepare_call(
+    call: DeviceCall, op: LoweredOp, device: str, context: Context
+) -> _runtime.Prepared:
+    """Make that kernel of the device's library ready which a Python kernel asks for."""
+    opened = get_device(device, context)  # first: what it lacks says more than what follows
+    helper = find_helper(device, call.kernel, context)
+    metas = signature_of(op)
+    return helper.prepare_call(
+        op.definition.proto, (metas.inputs, metas.outputs), call.attrs, opened
     )
 
 

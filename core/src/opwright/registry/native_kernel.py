@@ -7,9 +7,9 @@ from typing import Any
 
 from opwright import _runtime
 from opwright.dtypes import dtype_from_code, dtype_to_code
-from opwright.errors import OpwrightError
+from opwright.errors import KernelError, OpwrightError
 from opwright.meta import Meta
-from opwright.proto import OpProto
+from opwright.proto import AttrType, OpProto
 from opwright.registry.rules import ANY
 
 
@@ -92,10 +92,36 @@ class NativeKernel:
         KernelError
             Where prepare fails otherwise.
         """
+        return self._prepare(proto, metas, typed_attrs(proto, attrs), packable, n_threads, device)
+
+    def prepare_call(
+        self,
+        proto: OpProto,
+        metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
+        attrs: Mapping[str, Any],
+        device: _runtime.Device,
+    ) -> _runtime.Prepared:
+        """Make the kernel ready for an operator of which it knows nothing but these attributes.
+
+        Parameters and errors as of `prepare`; the attributes are another kernel's, see
+        `opwright.kernel.DeviceCall`.
+        """
+        typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]
+        return self._prepare(proto, metas, typed, (), 1, device)
+
+    def _prepare(
+        self,
+        proto: OpProto,
+        metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
+        attrs: list[tuple[str, int, Any]],
+        packable: Sequence[int],
+        n_threads: int,
+        device: _runtime.Device | None,
+    ) -> _runtime.Prepared:
         inputs, outputs = metas
         return _runtime.prepare_native(
             self.address,
-            typed_attrs(proto, attrs),
+            attrs,
             coded_metas(inputs),
             coded_metas(outputs),
             n_threads,
@@ -109,6 +135,24 @@ def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int
     """Return attributes as the runtime takes them: name, number of the type, value."""
     values = ((attr, attrs.get(attr.name)) for attr in proto.attrs)
     return [(attr.name, attr.type.value, value) for attr, value in values if value is not None]
+
+
+def _type_number(name: str, value: object) -> int:
+    """Return the number of the attribute type that a Python value is handed over as."""
+    of_list = isinstance(value, (list, tuple))
+    sample = (value[0] if value else 0) if isinstance(value, (list, tuple)) else value
+    for kinds, scalar, plural in (
+        (bool, AttrType.BOOL, AttrType.BOOLS),
+        (int, AttrType.INT, AttrType.INTS),
+        (float, AttrType.FLOAT, AttrType.FLOATS),
+        ((str, bytes), AttrType.STRING, AttrType.STRINGS),
+    ):
+        if isinstance(sample, kinds):
+            return (plural if of_list else scalar).value
+    raise KernelError(
+        f"DeviceCall: attribute {name!r} must be an int, a float, a bool, a str, bytes or a list "
+        f"of one of these, got {type(sample).__name__}; make it one"
+    )
 
 
 def coded_metas(slots: Sequence[Sequence[Meta]]) -> list[list[tuple[tuple[int, ...], int]]]:

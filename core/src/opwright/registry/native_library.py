@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright import _runtime
@@ -50,6 +50,23 @@ class NativeDevice(NamedTuple):
 
     library: _runtime.Library
     position: int
+    helpers: Mapping[str, NativeKernel]
+
+    def find_helper(self, name: str) -> NativeKernel:
+        """Return a kernel of the same library that serves other kernels of the device.
+
+        Raises
+        ------
+        PluginError
+            Where the library has none of this name.
+        """
+        found = self.helpers.get(name)
+        if found is None:
+            raise PluginError(
+                f"{name}: no kernel of this name serves the device in {self.library.path}"
+                f"{hint(name, self.helpers, 'kernels there')}"
+            )
+        return found
 
     def open(self) -> _runtime.Device:
         """Return the runtime's device, a new one at each call.
@@ -153,7 +170,12 @@ class NativeLibrary:
             raise PluginError(
                 f"{name}: no device of this name is in {self.label}{hint(name, names, 'devices')}"
             )
-        return NativeDevice(self._library, names.index(name))
+        helpers = {
+            op_type: kernels[0]
+            for (op_type, device, _), kernels in self._kernels.items()
+            if device == name
+        }
+        return NativeDevice(self._library, names.index(name), helpers)
 
     def _kernel_texts(self, op_type: str) -> Iterator[str]:
         for (type, device, library), kernels in self._kernels.items():
