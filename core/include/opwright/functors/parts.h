@@ -251,7 +251,7 @@ OPWRIGHT_FUNCTOR float LogOfSum(float u, float lost, float exponent_offset) {
   const float exponent = m.exponent + exponent_offset;
   const float square = m.f * m.f;
   const float bend = LogTail(m.f) * (square * m.f) - (square * 0.5f - lost);
-  return (exponent * F::kLn2High + m.f) + (exponent * F::kLn2Low + bend);
+  return (exponent * F::kLn2Low + bend) + m.f + exponent * F::kLn2High;
 }
 // In double a quotient replaces half of the polynomial, as in FreeBSD's msun.
 OPWRIGHT_FUNCTOR double LogOfSum(double u, double lost, double exponent_offset) {
@@ -270,8 +270,8 @@ OPWRIGHT_FUNCTOR double LogOfSum(double u, double lost, double exponent_offset) 
 template <typename T>
 OPWRIGHT_FUNCTOR T WithLogEnds(T x, T value) {
   const T finite = x < T(__builtin_inf()) ? value : x;
-  const T defined = x < T(0) ? T(__builtin_nan("")) : finite;
-  return x == T(0) ? T(-__builtin_inf()) : defined;
+  const T undefined = x == T(0) ? T(-__builtin_inf()) : T(__builtin_nan(""));
+  return x > T(0) ? finite : undefined;
 }
 
 }  // namespace detail
