@@ -133,8 +133,8 @@ typedef struct ow_kernel ow_kernel;
  * Guarantees: `shape` and `strides` are never NULL, also for rank 0; strides count elements and are
  * compact row-major unless the kernel has OW_KERNEL_STRIDED; `data` is NULL for a tensor without
  * elements and for a shape-only slot; on an addressable device `byte_offset` is 0; memory of the
- * arena is aligned to 64 bytes, feeds and persistables at least to the item. Kernels never change
- * a tensor's fields.
+ * arena is aligned to 64 bytes, or to ow_device.alignment where that is more, feeds and persistables
+ * at least to the item. Kernels never change a tensor's fields.
  */
 
 /* Bits of ow_prepare.arg_flags. */
@@ -273,6 +273,9 @@ typedef struct ow_op {
 #define OW_DEVICE_ADDRESSABLE 1u /* pointers may be offset, so one arena serves a plan */
 #define OW_DEVICE_HOST_MEMORY 2u /* the host reads and writes its memory directly */
 #define OW_DEVICE_NEEDS_GIL 4u   /* runs Python; reserved for the runtime's own devices */
+/* For memory checkers: every value of a plan gets an allocation of its own, of exactly its size and
+   shared with no other value, no kernel works in place, and no graph is recorded. */
+#define OW_DEVICE_UNSHARED_MEMORY 8u
 
 /*
  * `state` is what open made. Functions marked optional may be NULL. All of them may be called by
@@ -287,7 +290,8 @@ struct ow_device {
   const char* name;
   int32_t dlpack_code;
   uint32_t flags;     /* OW_DEVICE_ */
-  uint64_t alignment; /* of every allocation, at least 64 on an addressable device */
+  uint64_t alignment; /* of every allocation, at least 64 on an addressable device; a plan's values
+                         keep to it within its arena */
   void* user;         /* the device's own */
 
   int32_t (*count)(const ow_device* device, int32_t* n, const ow_error* error);

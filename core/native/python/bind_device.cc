@@ -31,6 +31,9 @@ void BindDevice(py::module_& module) {
           "dlpack_code",
           [](const Device& self) { return static_cast<int>(self.table()->dlpack_code); })
       .def_property_readonly("addressable", &Device::addressable)
+      .def_property_readonly("shares_memory", &Device::shares_memory)
+      .def_property_readonly("has_arena", &Device::has_arena)
+      .def_property_readonly("alignment", &Device::alignment)
       .def_property_readonly("is_host", &Device::is_host)
       .def("synchronize", [](Device& self) { self.Synchronize(); })
       .def("__repr__", [](const Device& self) { return "Device('" + self.name() + "')"; });

@@ -71,6 +71,11 @@ StepRange FindCapturable(const Plan& plan, std::string* refusal) {
     *refusal = Concat("device ", device.name(), " records no graphs");
     return {};
   }
+  if (!device.shares_memory()) {
+    *refusal =
+        Concat("device ", device.name(), " gives every value memory of its own, for a checker");
+    return {};
+  }
   const auto is_inside = [&plan](const PlanStep& step) { return IsInside(plan, step); };
   const auto& steps = plan.steps;
   const auto first = std::find_if(steps.begin(), steps.end(), is_inside);

@@ -2,6 +2,7 @@
 #ifndef OPWRIGHT_RUNTIME_DEVICE_H_
 #define OPWRIGHT_RUNTIME_DEVICE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,12 @@ class Device {
   void* state() const { return state_; }
   DLDevice dl_device() const { return {static_cast<DLDeviceType>(table_->dlpack_code), id_}; }
   bool addressable() const { return (table_->flags & OW_DEVICE_ADDRESSABLE) != 0; }
+  // Whether values of a plan may share memory; not where a memory checker watches.
+  bool shares_memory() const { return (table_->flags & OW_DEVICE_UNSHARED_MEMORY) == 0; }
+  // Whether a plan has one arena here; otherwise it has buffers.
+  bool has_arena() const { return addressable() && shares_memory(); }
+  // Of every value in an arena, in bytes.
+  uint64_t alignment() const { return std::max<uint64_t>(table_->alignment, 64); }
   bool is_host() const { return (table_->flags & OW_DEVICE_HOST_MEMORY) != 0; }
   bool needs_gil() const { return (table_->flags & OW_DEVICE_NEEDS_GIL) != 0; }
   bool can_capture() const { return table_->begin_capture != nullptr; }

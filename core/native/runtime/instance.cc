@@ -33,7 +33,7 @@ Owner Instance::OwnerOf(uint32_t value) const {
   switch (info.kind) {
     case ValueKind::kArena: {
       const auto& blocks = memory_[info.device];
-      const bool one_arena = plan_.devices[info.device].device->addressable();
+      const bool one_arena = plan_.devices[info.device].device->has_arena();
       return {blocks[one_arena ? 0 : static_cast<size_t>(info.index)], nullptr};
     }
     case ValueKind::kDynamic:
@@ -137,11 +137,13 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
   const auto bytes = static_cast<uint64_t>(numel * ItemSize(info.dtype));
   DynamicSlot& slot = dynamic_[static_cast<size_t>(info.index)];
   // Memory of an earlier run serves again, unless a kernel kept a view of it.
-  const bool reusable =
-      slot.storage && slot.storage.use_count() == 1 && slot.storage->bytes() >= bytes;
+  const std::shared_ptr<Device>& device = plan_.devices[info.device].device;
+  const bool reusable = slot.storage && slot.storage.use_count() == 1 &&
+                        (slot.storage->bytes() == bytes ||
+                         (device->shares_memory() && slot.storage->bytes() > bytes));
   if (!reusable) {
     slot.storage = nullptr;
-    slot.storage = std::make_shared<Storage>(plan_.devices[info.device].device, bytes, plan_.name);
+    slot.storage = std::make_shared<Storage>(device, bytes, plan_.name);
   }
   std::copy(shape, shape + ndim, slot.shape.begin());
   FillRowMajorStrides(shape, ndim, slot.strides.data());

@@ -25,7 +25,7 @@ void Instance::AllocateMemory() {
   for (size_t i = 0; i < plan_.devices.size(); ++i) {
     const DeviceMemory& wanted = plan_.devices[i];
     const std::string what = Concat("plan '", plan_.name, "'");
-    if (wanted.device->addressable()) {
+    if (wanted.device->has_arena()) {
       memory_[i].push_back(std::make_shared<Storage>(wanted.device, wanted.arena_bytes, what));
     }
     for (const uint64_t bytes : wanted.buffers) {
@@ -41,7 +41,7 @@ void Instance::AllocateMemory() {
 }
 
 void* Instance::Address(uint32_t device, int64_t index) const {
-  if (!plan_.devices[device].device->addressable()) {
+  if (!plan_.devices[device].device->has_arena()) {
     return memory_[device][static_cast<size_t>(index)]->handle();
   }
   return static_cast<char*>(memory_[device][0]->handle()) + index;

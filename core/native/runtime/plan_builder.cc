@@ -103,15 +103,15 @@ uint32_t PlanBuilder::AddExternal(Role role, const std::string& name, bool creat
 
 void PlanBuilder::SetArena(uint64_t bytes, const std::shared_ptr<Device>& device) {
   DeviceMemory& memory = plan().devices[DeviceIndex(device)];
-  if (!memory.device->addressable() && bytes != 0) {
-    Fail("device ", memory.device->name(), " cannot offset pointers; give it buffers");
+  if (!memory.device->has_arena() && bytes != 0) {
+    Fail("device ", memory.device->name(), " has no arena; give it buffers");
   }
   memory.arena_bytes = bytes;
 }
 
 void PlanBuilder::SetBuffers(std::vector<uint64_t> sizes, const std::shared_ptr<Device>& device) {
   DeviceMemory& memory = plan().devices[DeviceIndex(device)];
-  if (memory.device->addressable() && !sizes.empty()) {
+  if (memory.device->has_arena() && !sizes.empty()) {
     Fail("device ", memory.device->name(), " has one arena; give it no buffers");
   }
   memory.buffers = std::move(sizes);

@@ -158,10 +158,15 @@ void PlanBuilder::CheckBlock(uint32_t device, int64_t index, uint64_t bytes,
   const DeviceMemory& memory = plan().devices[device];
   const auto position = static_cast<uint64_t>(index);
   bool inside = index >= 0;
-  if (memory.device->addressable()) {
+  if (memory.device->has_arena()) {
     inside = inside && position <= memory.arena_bytes && bytes <= memory.arena_bytes - position;
   } else {
     inside = inside && position < memory.buffers.size() && bytes <= memory.buffers[position];
+  }
+  const uint64_t alignment = memory.device->alignment();
+  if (inside && memory.device->has_arena() && bytes != 0 && position % alignment != 0) {
+    Fail(what, " must lie at a multiple of ", alignment, " bytes in the arena of ",
+         memory.device->name(), ", got ", index);
   }
   if (!inside) {
     Fail(what, " must lie in the memory of ", memory.device->name(), ", got ", bytes, " bytes at ",

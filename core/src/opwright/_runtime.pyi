@@ -48,7 +48,16 @@ class Device:
     def dlpack_code(self) -> int: ...
     @property
     def addressable(self) -> bool:
-        """Pointers may be offset: one arena serves a plan. Otherwise each value needs a buffer."""
+        """Pointers may be offset."""
+    @property
+    def shares_memory(self) -> bool:
+        """Values may share memory; not where the device says that a memory checker watches."""
+    @property
+    def has_arena(self) -> bool:
+        """One arena serves a plan: addressable, and memory is shared. Otherwise it has buffers."""
+    @property
+    def alignment(self) -> int:
+        """Of every value in an arena, in bytes; at least 64."""
     @property
     def is_host(self) -> bool:
         """The host device, whose memory NumPy reads directly."""
@@ -183,7 +192,7 @@ class PlanBuilder:
     def arena(self, size_bytes: int, device: Device | None = None) -> None:
         """Set the arena's size on a device (None: the plan's, like `arena_bytes`)."""
     def buffers(self, sizes: Sequence[int], device: Device | None = None) -> None:
-        """Set the buffers of a device whose pointers cannot be offset."""
+        """Set the buffers of a device without an arena."""
     def kernel(
         self,
         prepared: Prepared,

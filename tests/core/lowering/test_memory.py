@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import _runtime
 from opwright.context import current_context
 from opwright.lowering import LowerRequest
 from opwright.lowering.build_graph import GraphBuilder
-from opwright.lowering.memory import ALIGNMENT_BYTES, LEAST_SHARED_BYTES, plan_memory
+from opwright.lowering.memory import LEAST_SHARED_BYTES, plan_memory
 from opwright.lowering.select import select_kernels
 from opwright.meta import Meta
 
@@ -18,7 +19,7 @@ def _planned(ops, given, fetches):
     request = LowerRequest(ops, current_context(), given=given, fetches=fetches)
     graph = GraphBuilder(request).build()
     select_kernels(graph, request)
-    return graph, plan_memory(graph)
+    return graph, plan_memory(graph, _runtime.host_device())
 
 
 def _random_ops(seed, count):
@@ -86,7 +87,7 @@ def test_slots_are_aligned_and_follow_each_other():
     ops, names = _random_ops(3, 30)
     _, layout = _planned(ops, {"x": Meta((7, 5), "float64")}, [names[-1]])
     offsets = layout.offsets(None)
-    assert all(offset % ALIGNMENT_BYTES == 0 for offset in offsets)
+    assert all(offset % _runtime.host_device().alignment == 0 for offset in offsets)
     sizes = np.diff(offsets)
     np.testing.assert_array_equal(sizes, layout.slots[None])
 

@@ -35,7 +35,11 @@ class Tape:
         self._library.tape_count.restype = ctypes.c_int64
 
     def count(self, what: str) -> int:
-        """``streams, allocations, graphs``: alive; ``replays, launches, captured``: so far."""
+        """``streams, allocations, graphs``: alive; ``replays, launches, captured``: so far.
+
+        Also ``odd addresses``, arguments of kernels off the device's alignment, and ``largest``,
+        the bytes of the largest allocation.
+        """
         counted: int = self._library.tape_count(what.encode())
         assert counted >= 0, what
         return counted

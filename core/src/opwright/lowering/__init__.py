@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 
+from opwright.devices import get_device
 from opwright.lowering.build_graph import GraphBuilder
 from opwright.lowering.graph import LoweredOp
 from opwright.lowering.memory import plan_memory
@@ -39,7 +40,8 @@ def lower(request: LowerRequest) -> LoweredPlan:
         run_passes(graph, request, ("canonicalize", "fuse", "layout"))
         select_kernels(graph, request)
         run_passes(graph, request, ("memory",))
-        plan = assemble(graph, request, plan_memory(graph))
+        device = get_device(request.device, request.context)
+        plan = assemble(graph, request, plan_memory(graph, device))
         _forget_writers(built)
         return plan
     finally:

@@ -2,18 +2,19 @@
 
 Buffers that a plan owns get a *slot*: the smallest free one that is large enough, else the largest
 free one, grown. On an addressable device the slots follow each other in one arena; elsewhere each
-is a buffer of its own, so that a device of opaque handles needs no pointer arithmetic.
+is a buffer of its own, so that a device of opaque handles needs no pointer arithmetic. On a device
+that shares no memory every buffer is a slot of exactly its size, for a checker to watch its ends.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 
-from opwright.lowering.graph import Buffer, Graph, LoweredOp, Value, copy_op, new_value
+from opwright import _runtime
+from opwright.lowering.graph import HOST, Buffer, Graph, LoweredOp, Value, copy_op, new_value
 from opwright.lowering.signature import size_bytes
 
-ALIGNMENT_BYTES = 64
-"""One cache line, and the widest vector register: what the ABI promises for the arena."""
 LEAST_SHARED_BYTES = 4096
 """A Python kernel works in place from this size on."""
 
@@ -37,15 +38,26 @@ class MemoryLayout:
         return offsets
 
 
-def plan_memory(graph: Graph) -> MemoryLayout:
-    """Give every owned buffer a slot; sets ``Buffer.slot`` and makes operators work in place."""
+def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
+    """Give every owned buffer a slot; sets ``Buffer.slot`` and makes operators work in place.
+
+    `device` is the plan's own.
+    """
     place_sinks(graph)
+    if not device.shares_memory:
+        _forbid_reuse(graph)
     _separate_overwritten_inputs(graph)
     _find_lifetimes(graph)
     for position, op in enumerate(graph.ops):
         if op.reuse:
             _reuse_inputs(op, position)
-    return _assign_slots(graph)
+    return _assign_slots(graph, {None: device, HOST: _runtime.host_device()})
+
+
+def _forbid_reuse(graph: Graph) -> None:
+    for op in graph.ops:
+        if op.device is None:
+            op.reuse = ()
 
 
 def place_sinks(graph: Graph) -> None:
@@ -163,7 +175,7 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
             taken.append(new)
 
 
-def _assign_slots(graph: Graph) -> MemoryLayout:
+def _assign_slots(graph: Graph, devices: Mapping[str | None, _runtime.Device]) -> MemoryLayout:
     """Walk the operators once; a buffer takes a slot at its first and frees it at its last."""
     layout = MemoryLayout()
     free: dict[str | None, list[tuple[int, int]]] = {}
@@ -174,7 +186,13 @@ def _assign_slots(graph: Graph) -> MemoryLayout:
             buffers.append(op.workspace)
         for buffer in buffers:
             if buffer.slot < 0 and buffer.is_owned:
-                _take_slot(buffer, layout, free.setdefault(buffer.device, []))
+                device = devices[buffer.device]
+                slots = layout.slots.setdefault(buffer.device, [])
+                if not device.shares_memory:
+                    buffer.slot = len(slots)
+                    slots.append(buffer.size)
+                    continue
+                _take_slot(buffer, slots, free.setdefault(buffer.device, []), device.alignment)
                 ending.setdefault(buffer.last, []).append(buffer)
         for buffer in ending.pop(position, ()):
             size = layout.slots[buffer.device][buffer.slot]
@@ -182,9 +200,10 @@ def _assign_slots(graph: Graph) -> MemoryLayout:
     return layout
 
 
-def _take_slot(buffer: Buffer, layout: MemoryLayout, free: list[tuple[int, int]]) -> None:
-    slots = layout.slots.setdefault(buffer.device, [])
-    size = -(-buffer.size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+def _take_slot(
+    buffer: Buffer, slots: list[int], free: list[tuple[int, int]], alignment: int
+) -> None:
+    size = -(-buffer.size // alignment) * alignment
     if not free:
         buffer.slot = len(slots)
         slots.append(size)

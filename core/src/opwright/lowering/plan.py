@@ -99,7 +99,7 @@ class _Assembler:
     def _lay_out(self) -> None:
         for name, sizes in self._layout.slots.items():
             device = self._device if name is None else self._host
-            if device.addressable:
+            if device.has_arena:
                 offsets = self._layout.offsets(name)
                 self._builder.arena(offsets[-1], device)
             else:

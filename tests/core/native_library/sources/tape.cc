@@ -3,6 +3,7 @@
 // shows.
 #include <opwright/abi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@ namespace {
 
 // Far outside of what the host can address.
 constexpr uintptr_t kOffset = uintptr_t{1} << 60;
+constexpr uint64_t kAlignment = 256;
 
 using Work = std::vector<std::function<void()>>;
 
@@ -28,6 +30,7 @@ struct Stream {
 
 struct Counts {
   int64_t streams = 0, allocations = 0, graphs = 0, replays = 0, launches = 0, captured = 0;
+  int64_t odd_addresses = 0, largest = 0;
 };
 
 // A function so that a test can set and read by one name each.
@@ -81,7 +84,9 @@ int32_t Allocate(void*, uint64_t bytes, void** handle, const ow_error* error) {
   if (Fails("allocate", error) != OW_OK) return OW_OUT_OF_MEMORY;
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   ++TheState().counts.allocations;
-  char* memory = static_cast<char*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+  TheState().counts.largest = std::max(TheState().counts.largest, static_cast<int64_t>(bytes));
+  char* memory = static_cast<char*>(
+      std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
   std::memset(memory, 0xff, bytes);  // NaN
   *handle = memory + kOffset;
   return OW_OK;
@@ -202,6 +207,10 @@ int32_t Launch(const ow_call* call, Function function) {
   const uint32_t last = call->slot_begin[call->n_slots] - 1;
   int64_t n = 1;
   for (int32_t i = 0; i < call->args[last]->ndim; ++i) n *= call->args[last]->shape[i];
+  for (uint32_t i = 0; i <= last; ++i) {
+    const auto address = reinterpret_cast<uintptr_t>(call->args[i]->data);
+    TheState().counts.odd_addresses += address % kAlignment != 0 ? 1 : 0;
+  }
   const float* x = HostSide(call->args[0]->data);
   const float* y = HostSide(call->args[last - 1]->data);
   float* out = HostSide(call->args[last]->data);
@@ -245,7 +254,7 @@ ow_device MakeDevice() {
   device.name = "tape";
   device.dlpack_code = kDLExtDev;
   device.flags = OW_DEVICE_ADDRESSABLE;
-  device.alignment = 64;
+  device.alignment = kAlignment;
   device.count = Count;
   device.open = Open;
   device.close = Close;
@@ -280,6 +289,8 @@ EXPORT int64_t tape_count(const char* what) {
   if (name == "graphs") return counts.graphs;
   if (name == "replays") return counts.replays;
   if (name == "captured") return counts.captured;
+  if (name == "odd addresses") return counts.odd_addresses;
+  if (name == "largest") return counts.largest;
   return name == "launches" ? counts.launches : -1;
 }
 

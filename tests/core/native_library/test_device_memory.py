@@ -1,0 +1,57 @@
+"""Where a plan's values lie on a device: aligned in one arena, or each apart for a checker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tape_device import TABLE, Tape, X, make_network
+
+import opwright as ow
+
+UNSHARED = "-DFAULT=device.flags |= OW_DEVICE_UNSHARED_MEMORY"
+
+
+@pytest.fixture
+def unshared_tape(acme, compiler):
+    """The tape as a memory checker wants it."""
+    acme.use(compiler.build("tape.cc", UNSHARED), TABLE)
+    return Tape(acme.site / "opwright_acme" / "libacme.so")
+
+
+def test_every_value_of_an_arena_keeps_to_the_alignment_of_its_device(tape):
+    network, last = make_network("add", "multiply", "add", "multiply")
+    call = network.compile(["x"], [last, "v1"], device="tape", scope=ow.Scope())
+    call(x=X)
+    assert tape.count("odd addresses") == 0
+    assert tape.count("allocations") == 1
+    assert tape.count("largest") >= 2 * 256
+
+
+def test_without_sharing_every_value_has_an_allocation_of_exactly_its_size(unshared_tape):
+    types = ("add", "negative", "add", "negative", "add")  # in one arena three values are enough
+    network, last = make_network(*types)
+    call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
+    np.testing.assert_array_equal(call(x=X)[0], 2 * X)
+    assert unshared_tape.count("allocations") == 1 + len(types)
+    assert unshared_tape.count("largest") == X.nbytes
+
+
+def test_without_sharing_a_kernel_writes_a_variable_beside_what_it_reads(unshared_tape):
+    scope = ow.Scope()
+    scope.var("w").set(X)
+    network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
+    call = network.compile(["x"], [], device="tape", scope=scope)
+    for turn in (2, 3):
+        call(x=X)
+        np.testing.assert_array_equal(scope.find_var("w").numpy(), turn * X)
+    assert network.placement().copies == 2  # the feed, and the result into the variable
+
+
+def test_without_sharing_no_graph_is_recorded_and_the_placement_says_so(unshared_tape):
+    network, last = make_network("add", "multiply")
+    call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
+    for _ in range(3):
+        call(x=X)
+    assert unshared_tape.count("captured") == 0
+    reason = "device tape gives every value memory of its own, for a checker"
+    assert network.placement().graph_refusal == reason
