@@ -177,6 +177,22 @@ def test_softmax_writes_outputs_too_large_for_the_caches(op: str, length: int, d
         np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance / 100)
 
 
+@pytest.mark.parametrize(
+    ("length", "dtype"), [(130, "float32"), (1024, "float32"), (7001, "float32"), (1000, "float64")]
+)
+def test_layer_norm_writes_outputs_too_large_for_the_caches(length: int, dtype: str) -> None:
+    rows = (16 << 20) // (length * np.dtype(dtype).itemsize) + 3
+    shapes = (rows, length), (length,), (length,)
+    x, scale, bias = (numbers(*shape).astype(dtype) for shape in shapes)
+    x[1, 2] = np.nan
+    wanted = call("layer_norm", NUMPY, 1, x, scale, bias)
+    tolerance = 2e-5 if dtype == "float32" else 1e-12
+    got = [call("layer_norm", NATIVE, threads, x, scale, bias) for threads in (1, 2)]
+    np.testing.assert_array_equal(got[0][0], got[1][0])
+    for one, other in zip(got[0], wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance / 10)
+
+
 def test_losses_of_logits_too_large_for_the_caches_agree() -> None:
     logits, label = numbers(4200, 1001), ids(4200, 1001)
     wanted = call("softmax_with_cross_entropy", NUMPY, 1, logits, label)

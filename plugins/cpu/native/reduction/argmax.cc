@@ -3,6 +3,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/stream.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
 #include "reduction/ops.h"
@@ -11,8 +12,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Elements whose extremum is found before any position is looked for.
-constexpr int64_t kBlock = 1024;
+// What is searched for an extremum at a time: only the block that has it is searched for its place.
+constexpr int64_t kBlockBytes = 1024;
 constexpr int64_t kScan = 64;
 constexpr int64_t kStrip = 128;
 
@@ -22,12 +23,15 @@ OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
   return Extremum<T, kMax>::IsBetter(x, best) | ((x != x) & (best == best));
 }
 
-// A block whose extremum is no better cannot hold the first position.
+// A block whose extremum is no better cannot hold the first position. What comes next, beyond this
+// line too, is asked for early: while a place is looked for, nothing else would be read.
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
+  constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(T));
   T best = x[0];
   int64_t block = 0;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
+    FetchAhead(x + begin, kBlockBytes);
     const T found = Extremum<T, kMax>::Row(x + begin, std::min(kBlock, n - begin));
     if (begin == 0 || TakesPlaceOf<T, kMax>(found, best)) {
       best = found;

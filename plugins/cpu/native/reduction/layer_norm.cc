@@ -4,7 +4,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/stream.h"
 #include "reduction/blocks.h"
+#include "reduction/layer_norm_stream.h"
 #include "reduction/layout.h"
 #include "reduction/ops.h"
 
@@ -58,6 +60,9 @@ struct LayerNormKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const LayerNormAttrs& attrs) {
     rows_ = RowsOf(ctx.input(0).shape(), attrs.begin_norm_axis);
+    constexpr auto kItemBytes = static_cast<int64_t>(sizeof(T));
+    stream_ = rows_.numel() * kItemBytes >= kStreamBytes && rows_.length >= kLeastStreamedRow &&
+              rows_.length * kItemBytes <= kMostStreamedRowBytes;
     ctx.SetEstimate(StreamNs(3 * rows_.numel() * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();
   }
@@ -77,13 +82,16 @@ struct LayerNormKernel {
     const int64_t n = rows_.length;
     const T epsilon = static_cast<T>(attrs.epsilon);
     ParallelFor(ctx.n_threads(), rows_.outer, RowGrain(n), 1, [=](int64_t begin, int64_t end) {
-      NormalizeRows(x + begin * n, scale, bias, end - begin, n, epsilon, out + begin * n,
-                    mean + begin, inv_std + begin);
+      const bool stream = stream_ && out != x && scale != nullptr && bias != nullptr;
+      const auto rows = stream ? StreamNormalizedRows<T> : NormalizeRows<T>;
+      rows(x + begin * n, scale, bias, end - begin, n, epsilon, out + begin * n, mean + begin,
+           inv_std + begin);
     });
     return opwright::Status::Ok();
   }
 
   Lines rows_;
+  bool stream_ = false;
 };
 
 // x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale.

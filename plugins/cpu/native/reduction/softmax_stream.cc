@@ -6,96 +6,94 @@
 
 #include "common/clones.h"
 #include "reduction/blocks.h"
+#include "reduction/streamed_row.h"
 
 namespace opwright_cpu {
 namespace {
 
 namespace functors = opwright::functors;
 
-// exp(x - maximum); what is kept for the result is that, or with kLog x - maximum.
+// The results of a line: of its powers, which were kept, or with kLog of its elements.
+template <typename T, bool kLog>
+struct LineResult {
+  const T* kept;
+  T maximum;
+  T factor;
+
+  OPWRIGHT_CPU_INLINE T operator()(int64_t i) const {
+    return kLog ? (kept[i] - maximum) - factor : kept[i] * factor;
+  }
+};
+
+// Largest element of a row, four lines of the cache at a time; any where one is NaN, since then all
+// results are. Meanwhile a few lines of the waiting row are stored, and the beginning of the next
+// row is asked for: so many that the rest is while the powers are computed, which takes some five
+// times as long.
+constexpr int64_t kMaxLines = 4;
+
+template <typename T, typename Row>
+OPWRIGHT_CPU_INLINE T FindMaximum(const T* x, int64_t n, Row* waiting) {
+  constexpr int64_t kItems = kLineItems<T>;
+  constexpr int64_t kBlock = kMaxLines * kItems;
+  const int64_t whole = n & -kBlock;
+  T best = MaxOf(x + whole, n - whole);
+  alignas(kLineBytes) T lanes[kItems];
+  for (int64_t lane = 0; lane < kItems; ++lane) lanes[lane] = best;
+  for (int64_t i = 0; i < whole; i += kBlock) {
+    const T* from = x + i;
+#pragma omp simd
+    for (int64_t k = 0; k < kItems; ++k) {
+      const T a = from[k], b = from[k + kItems], c = from[k + 2 * kItems], d = from[k + 3 * kItems];
+      const T ab = a > b ? a : b, cd = c > d ? c : d;
+      const T abcd = ab > cd ? ab : cd;
+      lanes[k] = abcd > lanes[k] ? abcd : lanes[k];
+    }
+    __builtin_prefetch(x + n + i / kMaxLines);
+    if (i / kBlock % 2 == 0) waiting->StoreLines(1);
+  }
+  for (int64_t lane = 0; lane < kItems; ++lane) best = lanes[lane] > best ? lanes[lane] : best;
+  return best;
+}
+
 template <typename T, bool kLog>
 OPWRIGHT_CPU_INLINE T PowerOf(T x, T maximum, T* kept) {
-  const T shifted = x - maximum;
-  const T power = functors::ExpNonPositive(shifted);
-  *kept = kLog ? shifted : power;
+  const T power = functors::ExpNonPositive(x - maximum);
+  if (!kLog) *kept = power;
   return power;
 }
 
-template <typename T, bool kLog>
-OPWRIGHT_CPU_INLINE T ResultOf(T kept, T factor) {
-  return kLog ? kept - factor : kept * factor;
-}
-
-// A line whose sum is known, and that waits to be stored: from `head` on are `whole` lines of the
-// cache.
-template <typename T>
-struct Waiting {
-  const T* kept;
-  T* out;
-  T factor;
-  int64_t head;
-  int64_t whole;
-};
-
-template <typename T>
-constexpr int64_t kItems = kLineBytes / static_cast<int64_t>(sizeof(T));
-
-template <typename T, bool kLog, typename Store>
-OPWRIGHT_CPU_INLINE void StoreLine(const Waiting<T>& waiting, int64_t line) {
-  const int64_t first = waiting.head + line * kItems<T>;
-  alignas(kLineBytes) T results[kItems<T>];
-#pragma omp simd
-  for (int64_t i = 0; i < kItems<T>; ++i) {
-    results[i] = ResultOf<T, kLog>(waiting.kept[first + i], waiting.factor);
-  }
-  Store::Store(reinterpret_cast<const char*>(results),
-               reinterpret_cast<char*>(waiting.out + first));
-}
-
-// Stores what AddPowers did not, from the cache's line `stored` on.
-template <typename T, bool kLog, typename Store>
-OPWRIGHT_CPU_INLINE void StoreRest(const Waiting<T>& waiting, int64_t n, int64_t stored) {
-  for (int64_t line = stored; line < waiting.whole; ++line) {
-    StoreLine<T, kLog, Store>(waiting, line);
-  }
-  const auto store = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      waiting.out[i] = ResultOf<T, kLog>(waiting.kept[i], waiting.factor);
-    }
-  };
-  store(0, waiting.head);
-  store(waiting.head + waiting.whole * kItems<T>, n);
-}
-
-// Sum of exp(x - maximum). Between them the waiting line is stored, as far as this one reaches, and
-// the next one is asked for: memory is written and read while the powers are computed.
-template <typename T, bool kLog, typename Store>
-OPWRIGHT_CPU_INLINE T AddPowers(const T* x, int64_t n, T maximum, T* kept,
-                                const Waiting<T>& waiting) {
-  const int64_t lines = n / kItems<T>;
-  const int64_t both = std::min(lines, waiting.whole);
-  alignas(kLineBytes) T sum[kItems<T>] = {};
-  for (int64_t begin = 0; begin < lines; begin += kSumBlock / kItems<T>) {
-    const int64_t end = std::min(begin + kSumBlock / kItems<T>, lines);
-    alignas(kLineBytes) T part[kItems<T>] = {};
+// Sum of exp(x - maximum); with kLog nothing is kept. Between them the waiting row is stored, as
+// far as this one reaches, and the rest of the next one is asked for.
+template <typename T, bool kLog, typename Row>
+OPWRIGHT_CPU_INLINE T AddPowers(const T* x, int64_t n, T maximum, T* kept, Row* waiting) {
+  const int64_t lines = n / kLineItems<T>;
+  const int64_t fetched = lines / kMaxLines;
+  const int64_t both = std::min(lines, waiting->waiting());
+  alignas(kLineBytes) T sum[kLineItems<T>] = {};
+  for (int64_t begin = 0; begin < lines; begin += kSumBlock / kLineItems<T>) {
+    const int64_t end = std::min(begin + kSumBlock / kLineItems<T>, lines);
+    alignas(kLineBytes) T part[kLineItems<T>] = {};
     const auto add = [&](int64_t line) OPWRIGHT_CPU_TERM {
+      const int64_t first = line * kLineItems<T>;
+      __builtin_prefetch(x + n + std::max(first, fetched * kLineItems<T>));
 #pragma omp simd
-      for (int64_t i = 0; i < kItems<T>; ++i) {
-        part[i] += PowerOf<T, kLog>(x[line * kItems<T> + i], maximum, kept + line * kItems<T> + i);
+      for (int64_t i = 0; i < kLineItems<T>; ++i) {
+        part[i] += PowerOf<T, kLog>(x[first + i], maximum, kept + first + i);
       }
     };
     int64_t line = begin;
     for (; line < std::min(end, both); ++line) {
-      __builtin_prefetch(x + n + line * kItems<T>);
       add(line);
-      StoreLine<T, kLog, Store>(waiting, line);
+      waiting->StoreLine();
     }
     for (; line < end; ++line) add(line);
-    for (int64_t i = 0; i < kItems<T>; ++i) sum[i] += part[i];
+    for (int64_t i = 0; i < kLineItems<T>; ++i) sum[i] += part[i];
   }
-  T total = 0;
-  for (int64_t i = 0; i < kItems<T>; ++i) total += sum[i];
-  for (int64_t i = lines * kItems<T>; i < n; ++i) {
+  for (int64_t half = kLineItems<T> / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) sum[i] += sum[i + half];
+  }
+  T total = sum[0];
+  for (int64_t i = lines * kLineItems<T>; i < n; ++i) {
     total += PowerOf<T, kLog>(x[i], maximum, kept + i);
   }
   return total;
@@ -104,22 +102,22 @@ OPWRIGHT_CPU_INLINE T AddPowers(const T* x, int64_t n, T maximum, T* kept,
 template <typename T, bool kLog, typename Store>
 OPWRIGHT_CPU_INLINE void StreamRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                     T* totals, T* buffer) {
+  using Result = LineResult<T, kLog>;
+  using Row = StreamedRow<T, Store, Result>;
   T* kept = buffer;
   T* before = buffer + StreamSoftmaxBuffer<T>(n) / 2;
-  Waiting<T> waiting{before, out, 0, 0, 0};
+  Row waiting(out, 0, Result{x, T(0), T(0)});
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
-    const T maximum = MaxOf(x, n);
-    const T total = AddPowers<T, kLog, Store>(x, n, maximum, kept, waiting);
-    if (row > 0) {
-      StoreRest<T, kLog, Store>(waiting, n, std::min(waiting.whole, n / kItems<T>));
-    }
+    const T maximum = FindMaximum(x, n, &waiting);
+    const T total = AddPowers<T, kLog>(x, n, maximum, kept, &waiting);
+    waiting.Finish();
     if (maxima != nullptr) maxima[row] = maximum;
     if (totals != nullptr) totals[row] = total;
-    const int64_t head = std::min(BytesToLine(out) / static_cast<int64_t>(sizeof(T)), n);
-    waiting = {kept, out, kLog ? functors::Log(total) : T(1) / total, head, (n - head) / kItems<T>};
+    const T factor = kLog ? functors::Log(total) : T(1) / total;
+    waiting = Row(out, n, Result{kLog ? x : kept, maximum, factor});
     std::swap(kept, before);
   }
-  if (n_rows > 0) StoreRest<T, kLog, Store>(waiting, n, 0);
+  waiting.Finish();
 }
 
 template <typename T>
