@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,14 +24,37 @@ def own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+HAS_GPU = shutil.which("nvidia-smi") is not None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests for CUDA where there is no NVIDIA driver."""
-    if shutil.which("nvidia-smi"):
-        return
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     for item in items:
-        if item.get_closest_marker("cuda"):
+        if item.get_closest_marker("cuda") and not HAS_GPU:
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def gpu(request: pytest.FixtureRequest, own_cache_folder: Path) -> Iterator[Any]:
+    """Give a GPU: the machine's, or the emulated one with its driver."""
+    if HAS_GPU:
+        yield None
+        return
+    sys.path.insert(0, str(Path(__file__).parent))
+    from emulated_gpu import emulate
+
+    kernels = [item for item in request.session.items if item.get_closest_marker("cuda_kernels")]
+    # Kept between runs where there is a folder for it, since compiling takes most of the time.
+    folder = Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", own_cache_folder / "emulator"))
+    yield from emulate(folder, kernels)
+
+
+@pytest.fixture(autouse=True)
+def gpu_for_kernels(request: pytest.FixtureRequest) -> None:
+    """Give a GPU to the tests that run CUDA kernels."""
+    if request.node.get_closest_marker("cuda_kernels"):
+        request.getfixturevalue("gpu")
 
 
 @pytest.fixture

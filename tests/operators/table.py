@@ -48,7 +48,7 @@ def over_targets(cases: Callable[[], Iterator[tuple[Case, str]]]) -> Any:
     parameters = []
     for case, dtype in cases():
         for target in targets(case, dtype):
-            marks = [pytest.mark.cuda] if target.device == "cuda" else []
+            marks = [pytest.mark.cuda_kernels] if target.device == "cuda" else []
             name = f"{case}-{dtype}-{target}"
             parameters.append(pytest.param(case, dtype, target, id=name, marks=marks))
     return pytest.mark.parametrize(("case", "dtype", "target"), parameters)

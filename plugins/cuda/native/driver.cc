@@ -1,0 +1,113 @@
+#include "driver.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace opwright_cuda {
+
+namespace {
+
+// The cubins are for CUDA 13, whose drivers begin with 580.
+constexpr int kLeastVersion = 13000;
+
+std::string VersionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+Status LoadFunctions(void* library, const std::string& path, Driver* driver) {
+#define OPWRIGHT_CUDA_LOAD(name, symbol, parameters)                                       \
+  driver->name = reinterpret_cast<CUresult(*) parameters>(dlsym(library, symbol));         \
+  OPWRIGHT_ENFORCE(driver->name != nullptr, "CUDA: the driver ", path, " has no ", symbol, \
+                   "; install NVIDIA's driver 580 or newer");
+  OPWRIGHT_CUDA_DRIVER_FUNCTIONS(OPWRIGHT_CUDA_LOAD)
+#undef OPWRIGHT_CUDA_LOAD
+  return Status::Ok();
+}
+
+Status Load(Driver* driver) {
+  const char* given = std::getenv("OPWRIGHT_CUDA_DRIVER");
+  const std::string path = given != nullptr && given[0] != '\0' ? given : "libcuda.so.1";
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return Status::Error("CUDA: NVIDIA's driver is not installed here, got \"", dlerror(),
+                         "\"; install driver 580 or newer, or run on device=\"cpu\"");
+  }
+  OPWRIGHT_RETURN_IF_ERROR(LoadFunctions(library, path, driver));
+  int version = 0;
+  OPWRIGHT_RETURN_IF_ERROR(Check(*driver, driver->DriverGetVersion(&version), "its version"));
+  OPWRIGHT_ENFORCE(version >= kLeastVersion, "CUDA: the driver must serve CUDA ",
+                   VersionText(kLeastVersion), " or newer, got ", VersionText(version),
+                   "; update NVIDIA's driver to 580 or newer");
+  const CUresult ready = driver->Init(0);
+  if (ready == kNoDevice) return Status::Ok();  // CountDevices says 0
+  return Check(*driver, ready, "the driver's start");
+}
+
+struct Opened {
+  Driver driver;
+  Status status = Load(&driver);
+};
+
+const Opened& TheDriver() {
+  static const auto* opened = new Opened;  // threads may call it while statics are destroyed
+  return *opened;
+}
+
+const char* Advice(CUresult result) {
+  switch (result) {
+    case 209:
+    case 222:
+      return "; the kernel was compiled for another GPU or a newer driver: empty the cache folder";
+    case 700:
+    case 710:
+    case 714:
+    case 715:
+    case 716:
+    case 717:
+    case 718:
+    case 719:
+      return "; the GPU's context is lost and this process cannot use it any more: restart it, and "
+             "set OPWRIGHT_CUDA_BLOCKING=1 to learn which operator it was";
+    case 803:
+      return "; the driver's kernel module and its library differ: restart the machine";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Status OpenDriver(const Driver** driver) {
+  const Opened& opened = TheDriver();
+  *driver = &opened.driver;
+  return opened.status;
+}
+
+Status CountDevices(int* n) {
+  const Driver* driver = nullptr;
+  OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
+  *n = 0;
+  const CUresult result = driver->DeviceGetCount(n);
+  // A driver whose start found no device calls itself not initialised later.
+  return *n == 0 ? Status::Ok() : Check(*driver, result, "counting devices");
+}
+
+std::string ErrorText(const Driver& driver, CUresult result) {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  driver.GetErrorName(result, &name);
+  driver.GetErrorString(result, &text);
+  std::string full = name != nullptr ? name : "error " + std::to_string(result);
+  if (text != nullptr) full += std::string(" (") + text + ")";
+  return full + Advice(result);
+}
+
+Status Check(const Driver& driver, CUresult result, const char* what) {
+  if (result == kSuccess) return Status::Ok();
+  const std::string text =
+      std::string("CUDA: ") + what + " failed with " + ErrorText(driver, result);
+  return Status(result == kOutOfMemory ? OW_OUT_OF_MEMORY : OW_ERROR, text);
+}
+
+}  // namespace opwright_cuda

@@ -1,0 +1,26 @@
+// The one kernel of this library: it launches what Python wrote down in `prepare`.
+#ifndef OPWRIGHT_CUDA_LAUNCH_H_
+#define OPWRIGHT_CUDA_LAUNCH_H_
+
+#include <opwright/abi.h>
+
+namespace opwright_cuda {
+
+// "cuda.launch", a helper for opwright.kernel.DeviceCall. Its attributes:
+//
+//   name       STRING  what stands in error messages
+//   constants  STRING  the bytes of all kernel parameters, pointers not yet filled in
+//   fixups     INTS    (argument, byte offset, place) for each pointer: the address of that
+//                      argument's data, or of the workspace (-1), or of the fault record (-2), plus
+//                      the offset, is written to that place in `constants`
+//   actions    INTS    one after the other, each a code and its numbers:
+//                        0 launch:  kernel, grid x y z, block x y z, shared bytes, n, n places
+//                        1 fill:    place of the pointer, bytes, value of each byte
+//                        2 product: see blas.h
+//   workspace  INT     bytes
+//   estimate   INT     nanoseconds
+ow_kernel LaunchKernelTable();
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_LAUNCH_H_

@@ -1,0 +1,28 @@
+"""The CUDA kernels of opwright, and what others need to write more of them.
+
+A kernel is a class (or a `Kernel` made of a function) whose ``prepare`` says what is launched; the
+sources are compiled when they are first needed, and a plan that launches them runs without Python.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
+    from opwright_cuda.source import Source
+
+__all__ = ["Kernel", "LaunchPlan", "Pointer", "Source", "Struct"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import at first use: finding plugins imports this package."""
+    if name == "Source":
+        from opwright_cuda.source import Source
+
+        return Source
+    if name in __all__:
+        from opwright_cuda import launch
+
+        return getattr(launch, name)
+    raise AttributeError(f"module 'opwright_cuda' has no attribute {name!r}")

@@ -1,0 +1,176 @@
+// The functors of the element-wise operators: each takes and returns what its types compute in.
+// Their arithmetic is opwright/functors.h, the same for every device.
+#ifndef OPWRIGHT_CUDA_FUNCTIONS_H_
+#define OPWRIGHT_CUDA_FUNCTIONS_H_
+
+#include "kernel.h"
+
+namespace opwright_cuda {
+
+namespace functors = opwright::functors;
+
+// Whole numbers wrap around: as unsigned ones, where that is defined, and no narrower than 32 bits.
+template <typename T>
+struct WrappingTraits {
+  using Type = uint32_t;
+};
+template <>
+struct WrappingTraits<int64_t> {
+  using Type = uint64_t;
+};
+template <>
+struct WrappingTraits<uint64_t> {
+  using Type = uint64_t;
+};
+template <>
+struct WrappingTraits<float> {
+  using Type = float;
+};
+template <>
+struct WrappingTraits<double> {
+  using Type = double;
+};
+template <typename T>
+using Wrapping = typename WrappingTraits<T>::Type;
+
+#define OW_FUNCTION_1(name, expression)                     \
+  template <typename T>                                     \
+  struct name {                                             \
+    using W = Wrapping<T>;                                  \
+    OW_INLINE T operator()(T x) const { return expression; } \
+  }
+#define OW_FUNCTION_2(name, expression)                          \
+  template <typename T>                                          \
+  struct name {                                                  \
+    using W = Wrapping<T>;                                       \
+    OW_INLINE T operator()(T x, T y) const { return expression; } \
+  }
+#define OW_PREDICATE(name, expression)                              \
+  template <typename T>                                             \
+  struct name {                                                     \
+    OW_INLINE bool operator()(T x, T y) const { return expression; } \
+  }
+#define OW_WITH_ALPHA(name, parameters, expression)                  \
+  template <typename T>                                              \
+  struct name {                                                      \
+    T alpha;                                                         \
+    OW_INLINE T operator() parameters const { return expression; }   \
+  }
+
+template <typename T>
+OW_INLINE T AbsoluteOf(T x) {
+  if constexpr (IsFloat<T>::value) {
+    return fabs(x);
+  } else if constexpr (IsSigned<T>::value) {
+    return x < 0 ? static_cast<T>(Wrapping<T>(0) - static_cast<Wrapping<T>>(x)) : x;
+  } else {
+    return x;
+  }
+}
+template <typename T>
+OW_INLINE T NegativeOf(T x) {
+  if constexpr (IsFloat<T>::value) return -x;
+  return static_cast<T>(Wrapping<T>(0) - static_cast<Wrapping<T>>(x));
+}
+template <typename T>
+OW_INLINE T SignOf(T x) {
+  if constexpr (IsSigned<T>::value) return functors::Sign(x);
+  return static_cast<T>(x != T(0));
+}
+
+OW_FUNCTION_1(Identity, x);
+OW_FUNCTION_1(Abs, AbsoluteOf(x));
+OW_FUNCTION_1(Negative, NegativeOf(x));
+OW_FUNCTION_1(Sign, SignOf(x));
+OW_FUNCTION_1(Square, static_cast<T>(static_cast<W>(x) * static_cast<W>(x)));
+OW_FUNCTION_1(Exp, functors::Exp(x));
+OW_FUNCTION_1(Log, functors::Log(x));
+OW_FUNCTION_1(Sqrt, functors::Sqrt(x));
+OW_FUNCTION_1(Reciprocal, T(1) / x);
+OW_FUNCTION_1(Erf, functors::Erf(x));
+OW_FUNCTION_1(Relu, functors::Maximum(x, T(0)));
+OW_FUNCTION_1(Sigmoid, functors::Sigmoid(x));
+OW_FUNCTION_1(Tanh, functors::Tanh(x));
+OW_FUNCTION_1(Softplus, functors::Softplus(x));
+OW_FUNCTION_1(Silu, functors::Silu(x));
+OW_FUNCTION_1(Gelu, functors::Gelu(x));
+OW_FUNCTION_1(GeluTanh, functors::GeluTanh(x));
+
+OW_FUNCTION_2(AbsGrad, functors::Sign(x) * y);
+OW_FUNCTION_2(SquareGrad, x * y * T(2));
+OW_FUNCTION_2(SqrtGrad, functors::SqrtGrad(x, y));
+OW_FUNCTION_2(ReciprocalGrad, functors::ReciprocalGrad(x, y));
+OW_FUNCTION_2(ErfGrad, functors::ErfGrad(x, y));
+OW_FUNCTION_2(ReluGrad, functors::ReluGrad(x, y));
+OW_FUNCTION_2(SigmoidGrad, functors::SigmoidGrad(x, y));
+OW_FUNCTION_2(TanhGrad, functors::TanhGrad(x, y));
+OW_FUNCTION_2(SoftplusGrad, functors::SoftplusGrad(x, y));
+OW_FUNCTION_2(SiluGrad, functors::SiluGrad(x, y));
+OW_FUNCTION_2(GeluGrad, functors::GeluGrad(x, y));
+OW_FUNCTION_2(GeluTanhGrad, functors::GeluTanhGrad(x, y));
+
+OW_WITH_ALPHA(Elu, (T x), functors::Elu(x, alpha));
+OW_WITH_ALPHA(LeakyRelu, (T x), functors::LeakyRelu(x, alpha));
+OW_WITH_ALPHA(EluGrad, (T out, T out_grad), functors::EluGrad(out, out_grad, alpha));
+OW_WITH_ALPHA(LeakyReluGrad, (T out, T out_grad), functors::LeakyReluGrad(out, out_grad, alpha));
+
+template <typename T>
+struct Scale {
+  T scale;
+  T bias;
+  OW_INLINE T operator()(T x) const { return x * scale + bias; }
+};
+template <typename T>
+struct Clip {
+  T low;
+  T high;
+  OW_INLINE T operator()(T x) const {
+    const T above = x < low ? low : x;
+    return above > high ? high : above;
+  }
+};
+template <typename T>
+struct ClipGrad {
+  T low;
+  T high;
+  OW_INLINE T operator()(T x, T out_grad) const {
+    return functors::ClipGrad(x, out_grad, low, high);
+  }
+};
+
+OW_FUNCTION_2(Add, static_cast<T>(static_cast<W>(x) + static_cast<W>(y)));
+OW_FUNCTION_2(Subtract, static_cast<T>(static_cast<W>(x) - static_cast<W>(y)));
+OW_FUNCTION_2(Multiply, static_cast<T>(static_cast<W>(x) * static_cast<W>(y)));
+OW_FUNCTION_2(Divide, x / y);
+OW_FUNCTION_2(Maximum, functors::Maximum(x, y));
+OW_FUNCTION_2(Minimum, functors::Minimum(x, y));
+
+OW_PREDICATE(Equal, x == y);
+OW_PREDICATE(NotEqual, x != y);
+OW_PREDICATE(Less, x < y);
+OW_PREDICATE(LessEqual, x <= y);
+OW_PREDICATE(Greater, x > y);
+OW_PREDICATE(GreaterEqual, x >= y);
+// NaN is true, as it is in C.
+OW_PREDICATE(LogicalAnd, (x != T(0)) && (y != T(0)));
+OW_PREDICATE(LogicalOr, (x != T(0)) || (y != T(0)));
+OW_PREDICATE(LogicalXor, (x != T(0)) != (y != T(0)));
+template <typename T>
+struct LogicalNot {
+  OW_INLINE bool operator()(T x) const { return x == T(0); }
+};
+
+// Of elements of any type, of which only the size counts.
+template <typename T>
+struct Where {
+  OW_INLINE T operator()(bool condition, T x, T y) const { return condition ? x : y; }
+};
+
+#undef OW_FUNCTION_1
+#undef OW_FUNCTION_2
+#undef OW_PREDICATE
+#undef OW_WITH_ALPHA
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_FUNCTIONS_H_

@@ -1,0 +1,234 @@
+// What every kernel of opwright-cuda is written with. NVRTC compiles it for the GPU; with any other
+// compiler the emulator's shim.h stands for what CUDA has built in, so that the same text runs on
+// the CPU.
+//
+// Kernels never use what only one of the two has: shared memory is OW_SHARED, the 16-bit types are
+// ours, integers have the names of <cstdint>.
+#ifndef OPWRIGHT_CUDA_KERNEL_H_
+#define OPWRIGHT_CUDA_KERNEL_H_
+
+#if defined(__CUDACC_RTC__)
+
+using int8_t = signed char;
+using int16_t = short;
+using int32_t = int;
+using int64_t = long long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+
+// An array of `n` elements that the threads of a block share.
+#define OW_SHARED(type, name, n) __shared__ type name[n]
+// The memory that the launch asked for.
+#define OW_DYNAMIC_SHARED(type, name)                     \
+  extern __shared__ __align__(16) unsigned char ow_dynamic_shared[]; \
+  type* name = reinterpret_cast<type*>(ow_dynamic_shared)
+
+#else
+
+#include "shim.h"
+
+#endif
+
+#include "opwright/functors.h"
+
+#include "fault.h"
+
+#define OW_INLINE __device__ __forceinline__
+
+namespace opwright_cuda {
+
+// ---- Types of 16 bits: stored so, computed in float, rounded once when they are stored ----------
+
+struct Half {
+  uint16_t bits;
+};
+
+struct BFloat16 {
+  uint16_t bits;
+};
+
+#if defined(__CUDACC_RTC__)
+
+OW_INLINE float Widen(Half x) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+  return wide;
+}
+OW_INLINE Half HalfOf(float x) {
+  Half half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(x));
+  return half;
+}
+OW_INLINE Half HalfOf(double x) {
+  Half half;
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(half.bits) : "d"(x));
+  return half;
+}
+OW_INLINE float FloatOfBits(uint32_t bits) { return __uint_as_float(bits); }
+OW_INLINE uint32_t BitsOfFloat(float x) { return __float_as_uint(x); }
+
+#else
+
+OW_INLINE float FloatOfBits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+OW_INLINE uint32_t BitsOfFloat(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof(x));
+  return bits;
+}
+OW_INLINE float Widen(Half x) {
+  _Float16 half;
+  memcpy(&half, &x.bits, sizeof(half));
+  return static_cast<float>(half);
+}
+template <typename T>
+OW_INLINE Half HalfOf(T x) {
+  const _Float16 half = static_cast<_Float16>(x);
+  Half made;
+  memcpy(&made.bits, &half, sizeof(half));
+  return made;
+}
+
+#endif
+
+OW_INLINE float Widen(BFloat16 x) { return FloatOfBits(static_cast<uint32_t>(x.bits) << 16); }
+// To nearest, ties to even; a NaN stays one.
+OW_INLINE BFloat16 BFloat16Of(float x) {
+  const uint32_t bits = BitsOfFloat(x);
+  if (x != x) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
+  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+// Through a float whose last bit says that something was cut off, so that it is rounded once.
+OW_INLINE BFloat16 BFloat16Of(double x) {
+  const float nearest = static_cast<float>(x);
+  const double back = static_cast<double>(nearest);
+  if (back == x || x != x || nearest - nearest != 0.0f) return BFloat16Of(nearest);
+  uint32_t bits = BitsOfFloat(nearest);
+  const bool is_larger = (back > x) == (x > 0.0);  // in magnitude
+  if (is_larger) --bits;
+  return BFloat16Of(FloatOfBits(bits | 1u));
+}
+
+// What kernels of a type compute in, and how values come and go.
+template <typename T>
+struct ComputeTraits {
+  using Type = T;
+};
+template <>
+struct ComputeTraits<Half> {
+  using Type = float;
+};
+template <>
+struct ComputeTraits<BFloat16> {
+  using Type = float;
+};
+template <typename T>
+using Compute = typename ComputeTraits<T>::Type;
+
+template <typename T>
+OW_INLINE T Load(T x) {
+  return x;
+}
+OW_INLINE float Load(Half x) { return Widen(x); }
+OW_INLINE float Load(BFloat16 x) { return Widen(x); }
+
+template <typename T, typename From>
+struct Storer {
+  static OW_INLINE T Store(From x) { return static_cast<T>(x); }
+};
+template <typename From>
+struct Storer<Half, From> {
+  static OW_INLINE Half Store(From x) { return HalfOf(static_cast<float>(x)); }
+};
+template <>
+struct Storer<Half, double> {
+  static OW_INLINE Half Store(double x) { return HalfOf(x); }
+};
+template <typename From>
+struct Storer<BFloat16, From> {
+  static OW_INLINE BFloat16 Store(From x) { return BFloat16Of(static_cast<float>(x)); }
+};
+template <>
+struct Storer<BFloat16, double> {
+  static OW_INLINE BFloat16 Store(double x) { return BFloat16Of(x); }
+};
+
+template <typename T, typename From>
+OW_INLINE T Store(From x) {
+  return Storer<T, From>::Store(x);
+}
+
+// The value that is left of `x` when it has been stored as T: where fused kernels keep what
+// unfused ones would have written.
+template <typename T, typename From>
+OW_INLINE Compute<T> Rounded(From x) {
+  return Load(Store<T>(x));
+}
+
+// ---- Facts about types ---------------------------------------------------------------------------
+
+template <typename A, typename B>
+struct IsSame {
+  static constexpr bool value = false;
+};
+template <typename A>
+struct IsSame<A, A> {
+  static constexpr bool value = true;
+};
+template <typename T>
+struct IsFloat {
+  static constexpr bool value = IsSame<T, float>::value || IsSame<T, double>::value ||
+                                IsSame<T, Half>::value || IsSame<T, BFloat16>::value;
+};
+template <typename T>
+struct IsSigned {
+  static constexpr bool value = static_cast<T>(-1) < static_cast<T>(0);
+};
+
+// ---- Vectors, indices ----------------------------------------------------------------------------
+
+// `n` elements that are read and written in one go.
+template <typename T, int n>
+struct alignas(sizeof(T) * n) Vector {
+  T at[n];
+};
+
+OW_INLINE int64_t GlobalIndex() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+OW_INLINE int64_t GridThreads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+constexpr int kMaxRank = 8;
+
+// Division by a number that the host knows, for dividends below 2**31: Granlund and Montgomery's
+// multiplication. Made by opwright_cuda.indexing.
+struct Divider {
+  uint32_t divisor;
+  uint32_t multiplier;
+  uint32_t shift;
+};
+
+OW_INLINE uint32_t QuotientOf(uint32_t x, Divider by) {
+  const uint32_t high = static_cast<uint32_t>((static_cast<uint64_t>(x) * by.multiplier) >> 32);
+  return (high + x) >> by.shift;
+}
+
+// Says once that a value is wrong; what the kernel does with it afterwards is its own affair.
+OW_INLINE void Report(Fault* fault, int text, int64_t value) {
+  if (atomicCAS(&fault->is_set, 0, 1) != 0) return;
+  fault->text = text;
+  fault->value = value;
+  __threadfence_system();
+}
+
+}  // namespace opwright_cuda
+
+using opwright_cuda::BFloat16;
+using opwright_cuda::Half;
+
+#endif  // OPWRIGHT_CUDA_KERNEL_H_

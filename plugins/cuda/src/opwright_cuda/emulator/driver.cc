@@ -1,0 +1,425 @@
+// A driver whose GPU is the CPU: it exports what native/driver.h looks for. Device memory is host
+// memory; work on a stream is done when somebody waits for it, so that what forgets to wait shows.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+
+#define EMULATED extern "C" __attribute__((visibility("default"))) int
+
+namespace emulator {
+
+namespace {
+
+constexpr int kInvalidValue = 1;
+constexpr int kOutOfMemory = 2;
+constexpr int kNoDevice = 100;
+constexpr int kInvalidDevice = 101;
+constexpr int kInvalidImage = 200;
+constexpr int kNotFound = 500;
+constexpr int kLaunchFailed = 719;
+constexpr int kCaptureInvalidated = 901;
+
+struct Event {
+  Stream* stream = nullptr;
+  uint64_t place = 0;
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  std::set<Stream*> streams;
+  std::map<void*, size_t> allocations;
+  std::map<std::string, int64_t> counts;
+  std::string last_error;
+  int sticky = 0;  // once a kernel has failed, everything fails, as with a real context
+  int n_devices = 1;
+  size_t memory_bytes = size_t{1} << 34;
+  size_t used_bytes = 0;
+  Stream main;  // the default stream
+};
+
+State& The() {
+  static auto* state = new State;
+  return *state;
+}
+
+using Guard = std::lock_guard<std::recursive_mutex>;
+
+int Drain(Stream* stream) {
+  State& state = The();
+  while (!stream->work.empty() && state.sticky == 0) {
+    const Work work = std::move(stream->work.front());
+    stream->work.pop_front();
+    ++stream->done;
+    const std::string wrong = work();
+    if (wrong.empty()) continue;
+    state.last_error = wrong;
+    state.sticky = kLaunchFailed;
+  }
+  return state.sticky;
+}
+
+Stream* StreamOf(void* handle) {
+  return handle == nullptr ? &The().main : static_cast<Stream*>(handle);
+}
+
+}  // namespace
+
+int Enqueue(void* handle, Work work) {
+  State& state = The();
+  const Guard guard(state.mutex);
+  if (state.sticky != 0) return state.sticky;
+  Stream* stream = StreamOf(handle);
+  if (stream->is_capturing) {
+    stream->recorded.push_back(std::move(work));
+  } else {
+    stream->work.push_back(std::move(work));
+    ++stream->enqueued;
+  }
+  return 0;
+}
+
+void Count(const char* what, int64_t change) {
+  const Guard guard(The().mutex);
+  The().counts[what] += change;
+}
+
+}  // namespace emulator
+
+using namespace emulator;
+
+// ---- For tests: what has happened, and what shall fail -------------------------------------------
+
+extern "C" __attribute__((visibility("default"))) int64_t emulator_count(const char* what) {
+  const Guard guard(The().mutex);
+  return The().counts[what];
+}
+
+// "devices" and "memory_bytes".
+extern "C" __attribute__((visibility("default"))) void emulator_set(const char* what,
+                                                                    int64_t value) {
+  const Guard guard(The().mutex);
+  if (std::strcmp(what, "devices") == 0) The().n_devices = static_cast<int>(value);
+  if (std::strcmp(what, "memory_bytes") == 0) The().memory_bytes = static_cast<size_t>(value);
+  if (std::strcmp(what, "sticky") == 0) The().sticky = static_cast<int>(value);
+}
+
+// ---- Driver and device ---------------------------------------------------------------------------
+
+EMULATED cuInit(unsigned) { return The().n_devices == 0 ? kNoDevice : 0; }
+EMULATED cuDriverGetVersion(int* version) {
+  const char* text = std::getenv("OPWRIGHT_EMULATOR_VERSION");
+  *version = text != nullptr ? std::atoi(text) : 13000;
+  return 0;
+}
+EMULATED cuGetErrorName(int result, const char** name) {
+  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+                                                   {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                   {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
+                                                   {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+                                                   {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+                                                   {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+                                                   {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"}};
+  const auto found = names.find(result);
+  *name = found == names.end() ? nullptr : found->second;
+  return found == names.end() ? kInvalidValue : 0;
+}
+EMULATED cuGetErrorString(int result, const char** text) {
+  const Guard guard(The().mutex);
+  if (result == kLaunchFailed) {
+    *text = The().last_error.c_str();
+    return 0;
+  }
+  return cuGetErrorName(result, text);
+}
+EMULATED cuDeviceGetCount(int* n) {
+  *n = The().n_devices;
+  return 0;
+}
+EMULATED cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < The().n_devices ? 0 : kInvalidDevice;
+}
+EMULATED cuDeviceGetName(char* name, int n, int) {
+  std::snprintf(name, static_cast<size_t>(n), "emulated GPU");
+  return 0;
+}
+EMULATED cuDeviceGetAttribute(int* value, int attribute, int) {
+  static const std::map<int, int> values = {
+      {75, 9}, {76, 0}, {16, 4}, {115, 1}, {97, 232448}};
+  const auto found = values.find(attribute);
+  *value = found == values.end() ? 0 : found->second;
+  return 0;
+}
+EMULATED cuDevicePrimaryCtxRetain(void** context, int device) {
+  static char contexts[8];
+  *context = contexts + device;
+  return 0;
+}
+EMULATED cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+
+namespace {
+thread_local void* current_context = nullptr;
+}
+EMULATED cuCtxGetCurrent(void** context) {
+  *context = current_context;
+  return 0;
+}
+EMULATED cuCtxSetCurrent(void* context) {
+  current_context = context;
+  return 0;
+}
+
+// ---- Memory --------------------------------------------------------------------------------------
+
+EMULATED cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  State& state = The();
+  const Guard guard(state.mutex);
+  if (bytes == 0) return kInvalidValue;
+  if (bytes > state.memory_bytes - state.used_bytes) return kOutOfMemory;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 256, bytes) != 0) return kOutOfMemory;
+  std::memset(memory, 0xff, bytes);  // NaN: what is read before it is written shows
+  state.allocations[memory] = bytes;
+  state.used_bytes += bytes;
+  ++state.counts["allocations"];
+  *address = reinterpret_cast<uint64_t>(memory);
+  return 0;
+}
+EMULATED cuMemFree_v2(uint64_t address) {
+  State& state = The();
+  const Guard guard(state.mutex);
+  auto* memory = reinterpret_cast<void*>(address);
+  const auto found = state.allocations.find(memory);
+  if (found == state.allocations.end()) return kInvalidValue;
+  state.used_bytes -= found->second;
+  state.allocations.erase(found);
+  --state.counts["allocations"];
+  std::free(memory);
+  return 0;
+}
+EMULATED cuMemAllocAsync(uint64_t* address, size_t bytes, void*) {
+  return cuMemAlloc_v2(address, bytes);
+}
+EMULATED cuMemFreeAsync(uint64_t address, void* stream) {
+  return Enqueue(stream, [address] {
+    return cuMemFree_v2(address) == 0 ? std::string() : std::string("memory was freed twice");
+  });
+}
+EMULATED cuDeviceGetDefaultMemPool(void** pool, int) {
+  static char only;
+  *pool = &only;
+  return 0;
+}
+EMULATED cuMemPoolSetAttribute(void*, int, void*) { return 0; }
+EMULATED cuMemPoolTrimTo(void*, size_t) { return 0; }
+EMULATED cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  *total_bytes = The().memory_bytes;
+  *free_bytes = The().memory_bytes - The().used_bytes;
+  return 0;
+}
+EMULATED cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  *memory = std::calloc(1, bytes);
+  return *memory == nullptr ? kOutOfMemory : 0;
+}
+EMULATED cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return 0;
+}
+EMULATED cuMemHostGetDevicePointer_v2(uint64_t* address, void* memory, unsigned) {
+  *address = reinterpret_cast<uint64_t>(memory);
+  return 0;
+}
+
+namespace {
+int CopyLater(void* stream, void* destination, const void* source, size_t bytes) {
+  return Enqueue(stream, [=] {
+    std::memmove(destination, source, bytes);
+    return std::string();
+  });
+}
+}  // namespace
+
+EMULATED cuMemcpyHtoDAsync_v2(uint64_t destination, const void* source, size_t bytes,
+                              void* stream) {
+  // Pageable memory is read before the call returns; pinned memory lives until it was read.
+  std::vector<char> kept(static_cast<const char*>(source), static_cast<const char*>(source) + bytes);
+  return Enqueue(stream, [destination, kept = std::move(kept)] {
+    std::memcpy(reinterpret_cast<void*>(destination), kept.data(), kept.size());
+    return std::string();
+  });
+}
+EMULATED cuMemcpyDtoHAsync_v2(void* destination, uint64_t source, size_t bytes, void* stream) {
+  return CopyLater(stream, destination, reinterpret_cast<void*>(source), bytes);
+}
+EMULATED cuMemcpyDtoDAsync_v2(uint64_t destination, uint64_t source, size_t bytes, void* stream) {
+  return CopyLater(stream, reinterpret_cast<void*>(destination), reinterpret_cast<void*>(source),
+                   bytes);
+}
+EMULATED cuMemsetD8Async(uint64_t destination, unsigned char value, size_t bytes, void* stream) {
+  return Enqueue(stream, [=] {
+    std::memset(reinterpret_cast<void*>(destination), value, bytes);
+    return std::string();
+  });
+}
+
+// ---- Streams, events, graphs ---------------------------------------------------------------------
+
+EMULATED cuStreamCreate(void** stream, unsigned) {
+  *stream = new Stream;
+  Count("streams", 1);
+  return 0;
+}
+EMULATED cuStreamDestroy_v2(void* stream) {
+  const Guard guard(The().mutex);
+  Drain(StreamOf(stream));
+  Count("streams", -1);
+  delete static_cast<Stream*>(stream);
+  return 0;
+}
+EMULATED cuStreamSynchronize(void* stream) {
+  const Guard guard(The().mutex);
+  if (StreamOf(stream)->is_capturing) {
+    StreamOf(stream)->is_invalid = true;
+    return kCaptureInvalidated;
+  }
+  return Drain(StreamOf(stream));
+}
+EMULATED cuCtxSynchronize() {
+  const Guard guard(The().mutex);
+  return Drain(&The().main);
+}
+EMULATED cuEventCreate(void** event, unsigned) {
+  *event = new Event;
+  return 0;
+}
+EMULATED cuEventDestroy_v2(void* event) {
+  delete static_cast<Event*>(event);
+  return 0;
+}
+EMULATED cuEventRecord(void* event, void* stream) {
+  const Guard guard(The().mutex);
+  *static_cast<Event*>(event) = {StreamOf(stream), StreamOf(stream)->enqueued};
+  return 0;
+}
+EMULATED cuEventSynchronize(void* event) {
+  const Guard guard(The().mutex);
+  const Event& waited = *static_cast<Event*>(event);
+  if (waited.stream == nullptr || waited.stream->done >= waited.place) return 0;
+  return Drain(waited.stream);
+}
+EMULATED cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  return Enqueue(stream, [event] {
+    cuEventSynchronize(event);
+    return std::string();
+  });
+}
+EMULATED cuStreamBeginCapture_v2(void* stream, int) {
+  const Guard guard(The().mutex);
+  StreamOf(stream)->is_capturing = true;
+  return 0;
+}
+EMULATED cuStreamEndCapture(void* stream, void** graph) {
+  const Guard guard(The().mutex);
+  Stream* recorded = StreamOf(stream);
+  recorded->is_capturing = false;
+  auto* made = new std::vector<Work>(std::move(recorded->recorded));
+  recorded->recorded.clear();
+  *graph = nullptr;
+  if (recorded->is_invalid) {
+    recorded->is_invalid = false;
+    delete made;
+    return kCaptureInvalidated;
+  }
+  *graph = made;
+  return 0;
+}
+EMULATED cuGraphInstantiateWithFlags(void** made, void* graph, unsigned long long) {
+  *made = new std::vector<Work>(*static_cast<std::vector<Work>*>(graph));
+  Count("graphs", 1);
+  return 0;
+}
+EMULATED cuGraphLaunch(void* graph, void* stream) {
+  Count("replays", 1);
+  for (const Work& work : *static_cast<std::vector<Work>*>(graph)) {
+    if (const int result = Enqueue(stream, work); result != 0) return result;
+  }
+  return 0;
+}
+EMULATED cuGraphDestroy(void* graph) {
+  delete static_cast<std::vector<Work>*>(graph);
+  return 0;
+}
+EMULATED cuGraphExecDestroy(void* graph) {
+  delete static_cast<std::vector<Work>*>(graph);
+  Count("graphs", -1);
+  return 0;
+}
+
+// ---- Kernels -------------------------------------------------------------------------------------
+
+// The image is the path of a library, the name of a kernel that of its entry there.
+EMULATED cuLibraryLoadData(void** library, const void* image, int*, void**, unsigned, int*, void**,
+                           unsigned) {
+  *library = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
+  if (*library == nullptr) {
+    std::fprintf(stderr, "emulator: %s\n", dlerror());
+    return kInvalidImage;
+  }
+  const auto attach = reinterpret_cast<void (*)(const shim::RuntimeTable*)>(dlsym(*library, "ow_attach"));
+  if (attach == nullptr) return kInvalidImage;
+  attach(&shim::TheTable());
+  return 0;
+}
+EMULATED cuLibraryUnload(void* library) {
+  dlclose(library);
+  return 0;
+}
+EMULATED cuLibraryGetKernel(void** kernel, void* library, const char* name) {
+  *kernel = dlsym(library, name);
+  return *kernel == nullptr ? kNotFound : 0;
+}
+EMULATED cuKernelSetAttribute(int, int, void*, int) { return 0; }
+
+EMULATED cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        void* stream, void** params, void**) {
+  const auto* kernel = static_cast<const shim::KernelEntry*>(function);
+  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x * block_y * block_z == 0 ||
+      block_x * block_y * block_z > 1024 || grid_y > 65535 || grid_z > 65535) {
+    return kInvalidValue;
+  }
+  // The parameters are copied now, as the driver does.
+  std::vector<std::vector<uint64_t>> kept;
+  for (size_t i = 0; i < kernel->n_params; ++i) {
+    kept.emplace_back((kernel->sizes[i] + 7) / 8);
+    std::memcpy(kept.back().data(), params[i], kernel->sizes[i]);
+  }
+  const shim::LaunchShape shape{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  Count("launches", 1);
+  return Enqueue(stream, [kernel, shape, kept = std::move(kept)] {
+    std::vector<void*> pointers;
+    for (const auto& param : kept) {
+      pointers.push_back(const_cast<void*>(static_cast<const void*>(param.data())));
+    }
+    return std::string(shim::RunKernel(*kernel, shape, pointers.data()));
+  });
+}
+
+// The sizes of a kernel's parameters: what was packed for it must agree.
+extern "C" __attribute__((visibility("default"))) const shim::KernelEntry* emulator_kernel(
+    uint64_t handle) {
+  return reinterpret_cast<const shim::KernelEntry*>(handle);
+}

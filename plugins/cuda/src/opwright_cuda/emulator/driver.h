@@ -1,0 +1,32 @@
+// The emulated driver's streams, for the other emulated libraries.
+#ifndef OPWRIGHT_CUDA_EMULATOR_DRIVER_H_
+#define OPWRIGHT_CUDA_EMULATOR_DRIVER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime.h"
+
+namespace emulator {
+
+// One piece of work; empty where it went well, else what was wrong.
+using Work = std::function<std::string()>;
+
+struct Stream {
+  std::deque<Work> work;
+  std::vector<Work> recorded;
+  uint64_t enqueued = 0;
+  uint64_t done = 0;
+  bool is_capturing = false;
+  bool is_invalid = false;
+};
+
+int Enqueue(void* stream, Work work);
+void Count(const char* what, int64_t change);
+
+}  // namespace emulator
+
+#endif  // OPWRIGHT_CUDA_EMULATOR_DRIVER_H_

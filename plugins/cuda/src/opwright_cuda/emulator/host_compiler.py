@@ -1,0 +1,169 @@
+"""The host's C++ compiler in NVRTC's place, and the emulated driver in that of NVIDIA's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from opwright.errors import KernelError, OpwrightError
+from opwright_cuda import native
+from opwright_cuda.source import Source, digest_of
+from opwright_cuda.toolchain import Image, Toolchain, replace_toolchain
+
+HERE: Final = Path(__file__).parent
+FLAGS: Final = ("-std=c++17", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
+"""For kernels. Aliasing as in CUDA, where vectors are read through pointers of their own."""
+
+
+class HostCompiler:
+    """Compiles sources for the CPU, each set of instances once.
+
+    Parameters
+    ----------
+    folder : Path
+        For libraries; what is there already is used again.
+    flags : sequence of str
+        Such as ``-O1`` or ``-fsanitize=address,undefined``.
+    """
+
+    def __init__(self, folder: Path, flags: Sequence[str] = ("-O1",)) -> None:
+        compiler = shutil.which(os.environ.get("CXX", "c++"))
+        if compiler is None:
+            raise OpwrightError(
+                "opwright_cuda.emulator: a C++ compiler is needed, got none on "
+                "PATH; install g++ or set CXX"
+            )
+        self.compiler = compiler
+        self.folder = folder
+        self.flags = (*FLAGS, *flags)
+        self._ready: dict[tuple[str, str], tuple[Path, str]] = {}
+
+    @cached_property
+    def version(self) -> str:
+        """The compiler's own words and the flags."""
+        answer = subprocess.run([self.compiler, "--version"], capture_output=True, check=True)
+        return " ".join([answer.stdout.decode().splitlines()[0], *self.flags])
+
+    def build_driver(self) -> Path:
+        """Return the emulated driver, which is also the emulated cuBLASLt."""
+        files = sorted(HERE.glob("*.cc"))
+        texts = [file.read_text() for file in (*files, *sorted(HERE.glob("*.h")))]
+        target = self.folder / f"driver-{digest_of(self.version, *texts)[:16]}.so"
+        if not target.exists():
+            flags = [*self.flags, "-O2", "-fvisibility=hidden", f"-I{HERE}"]
+            self._run([*flags, *map(str, files), "-ldl", "-lpthread"], target, "the emulator")
+        return target
+
+    def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
+        """Return the image of these instances; see `opwright_cuda.toolchain.Compiler`."""
+        found = [self._ready.get((source.digest, expression)) for expression in expressions]
+        first = found[0]
+        if first is not None and all(e is not None and e[0] == first[0] for e in found):
+            names = tuple(entry[1] for entry in found if entry is not None)
+            return Image(os.fsencode(first[0]) + b"\0", names)
+        path, names = self.build(source, expressions)
+        return Image(os.fsencode(path) + b"\0", names)
+
+    def build(self, source: Source, expressions: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
+        """Compile instances into one library; return it and the names of their entries."""
+        digest = digest_of(self.version, _SHIM_DIGEST, source.digest, *expressions)[:24]
+        names = tuple(f"ow_entry_{i}" for i in range(len(expressions)))
+        target = self.folder / f"{source.name}-{digest}.so"
+        if not target.exists():
+            folder = self.folder / digest
+            write_headers(folder, source.headers)
+            entries = [
+                f'extern "C" __attribute__((visibility("default"))) const shim::KernelEntry {name} = '
+                f'shim::Entry<&{expression}>::Make("{_quoted(expression)}");'
+                for name, expression in zip(names, expressions, strict=True)
+            ]
+            file = folder / f"{source.name}.cc"
+            file.write_text(f'#line 1 "{source.name}"\n{source.text}\n' + "\n".join(entries) + "\n")
+            flags = [*self.flags, *_host_options(source), f"-I{folder}", f"-I{HERE}"]
+            self._run([*flags, str(file)], target, f"{source.name}: {', '.join(expressions)}")
+        for name, expression in zip(names, expressions, strict=True):
+            self._ready[source.digest, expression] = (target, name)
+        return target, names
+
+    def _run(self, arguments: Sequence[str], target: Path, what: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            made = Path(folder) / target.name
+            command = [self.compiler, *arguments, "-o", str(made)]
+            answer = subprocess.run(command, capture_output=True, check=False)
+            if answer.returncode != 0:
+                raise KernelError(
+                    f"{what}: the C++ compiler failed with {' '.join(command)}:\n"
+                    f"{answer.stderr.decode(errors='replace')}"
+                )
+            made.replace(target)
+
+
+_SHIM_DIGEST: Final = digest_of(*[(HERE / name).read_text() for name in ("shim.h", "runtime.h")])
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _host_options(source: Source) -> list[str]:
+    """Return what an option of NVRTC's is called by the host's compiler."""
+    return ["-ffp-contract=off"] if "-fmad=false" in source.options else []
+
+
+def write_headers(folder: Path, headers: Iterable[tuple[str, str]]) -> None:
+    """Write headers where an include finds them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in headers:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+class EmulatedDriver:
+    """The emulated driver of this process: what it has counted, and what shall fail."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+        self._library.emulator_count.restype = ctypes.c_int64
+
+    def count(self, what: str) -> int:
+        """``allocations, streams, graphs`` alive; ``launches, replays, products`` so far."""
+        counted: int = self._library.emulator_count(what.encode())
+        return counted
+
+    def set(self, what: str, value: int) -> None:
+        """Set ``devices``, ``memory_bytes`` or ``sticky``, the error of a lost context."""
+        self._library.emulator_set(what.encode(), ctypes.c_int64(value))
+
+
+def start(
+    folder: Path | None = None,
+    flags: Sequence[str] = ("-O1",),
+    environ: Mapping[str, str] | None = None,
+) -> EmulatedDriver:
+    """Let device "cuda" be the CPU in this process; before CUDA is first used.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where compiled kernels are kept; by default a temporary folder.
+    flags : sequence of str
+        Of the compiler.
+    environ : mapping, optional
+        More environment variables to be set, such as ``OPWRIGHT_EMULATOR_ORDER``.
+    """
+    os.environ.update(environ or {})
+    compiler = HostCompiler(folder or Path(tempfile.mkdtemp(prefix="opwright-emulator-")), flags)
+    driver = compiler.build_driver()
+    os.environ["OPWRIGHT_CUDA_DRIVER"] = str(driver)
+    native.set_blas_path(str(driver))
+    replace_toolchain(Toolchain(compiler))
+    return EmulatedDriver(driver)

@@ -1,0 +1,187 @@
+// Stands for what CUDA has built in, so that a kernel runs on the CPU: the threads of a block as
+// fibers (runtime.cc), block after block. Found out that way: what is read before it is written in
+// shared memory (it is NaN there), a barrier that not all threads reach, and with the compiler's
+// sanitizers what lies outside of an array, is misaligned or overflows. Not found out: anything
+// that depends on real parallelism between blocks, and time.
+#ifndef OPWRIGHT_CUDA_EMULATOR_SHIM_H_
+#define OPWRIGHT_CUDA_EMULATOR_SHIM_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "runtime.h"
+
+#define __global__ static
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __restrict__
+
+#define OW_INLINE_ inline __attribute__((always_inline))
+
+#define OW_SHARED(type, name, n)                                    \
+  static char name##_key;                                           \
+  type* const name = static_cast<type*>(                            \
+      shim::Runtime().shared(&name##_key, sizeof(type) * (n), alignof(type)))
+#define OW_DYNAMIC_SHARED(type, name) type* const name = static_cast<type*>(shim::Runtime().dynamic())
+
+namespace shim {
+
+// Set by whoever loads the library with the kernels.
+inline const RuntimeTable*& TheRuntime() {
+  static const RuntimeTable* table = nullptr;
+  return table;
+}
+inline const RuntimeTable& Runtime() { return *TheRuntime(); }
+
+// Every lane of `mask` gives a value and takes the one of lane `from`; the lane itself where that
+// one is not in its group.
+template <typename T>
+T Exchange(unsigned mask, T value, int from, int line) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>, "shuffles move up to 8 bytes");
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = Runtime().exchange(mask, bits, from, line);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+inline int Lane() { return Runtime().thread()->lane; }
+
+template <typename T>
+T ShuffleXor(unsigned mask, T value, int lanes, int width, int line) {
+  const int from = Lane() ^ lanes;
+  return Exchange(mask, value, from / width == Lane() / width ? from : Lane(), line);
+}
+template <typename T>
+T ShuffleDown(unsigned mask, T value, int lanes, int width, int line) {
+  const int from = Lane() + lanes;
+  return Exchange(mask, value, from / width == Lane() / width ? from : Lane(), line);
+}
+template <typename T>
+T ShuffleUp(unsigned mask, T value, int lanes, int width, int line) {
+  const int from = Lane() - lanes;
+  return Exchange(mask, value, from >= Lane() / width * width ? from : Lane(), line);
+}
+template <typename T>
+T Shuffle(unsigned mask, T value, int lane, int width, int line) {
+  return Exchange(mask, value, Lane() / width * width + (lane & (width - 1)), line);
+}
+inline unsigned Ballot(unsigned mask, bool vote, int line) {
+  return static_cast<unsigned>(Runtime().ballot(mask, vote, line));
+}
+
+// The parameters of a kernel as cuLaunchKernel takes them, and the call of one thread.
+template <auto kernel>
+struct Entry;
+template <typename... P, void (*kernel)(P...)>
+struct Entry<kernel> {
+  static constexpr size_t kSizes[sizeof...(P) + 1] = {sizeof(P)..., 0};
+  template <size_t... i>
+  static void CallWith(void* const* params, std::index_sequence<i...>) {
+    kernel(*static_cast<P*>(params[i])...);
+  }
+  static void Call(void* const* params) { CallWith(params, std::index_sequence_for<P...>()); }
+  static constexpr KernelEntry Make(const char* name) {
+    return KernelEntry{name, &Call, kSizes, sizeof...(P)};
+  }
+};
+
+}  // namespace shim
+
+extern "C" __attribute__((visibility("default"))) inline __attribute__((used)) void ow_attach(
+    const shim::RuntimeTable* table) {
+  shim::TheRuntime() = table;
+}
+
+#define threadIdx (shim::Runtime().thread()->thread)
+#define blockIdx (shim::Runtime().thread()->block)
+#define blockDim (shim::Runtime().thread()->block_dim)
+#define gridDim (shim::Runtime().thread()->grid_dim)
+constexpr int warpSize = 32;
+
+#define __syncthreads() shim::Runtime().barrier(__LINE__)
+#define __syncwarp(...) shim::Runtime().warp_barrier(0xffffffffu, __LINE__)
+#define OW_SHUFFLE_(function, mask, value, lane, width, ...) \
+  shim::function(mask, value, lane, width, __LINE__)
+#define __shfl_xor_sync(...) OW_SHUFFLE_(ShuffleXor, __VA_ARGS__, 32, 0)
+#define __shfl_down_sync(...) OW_SHUFFLE_(ShuffleDown, __VA_ARGS__, 32, 0)
+#define __shfl_up_sync(...) OW_SHUFFLE_(ShuffleUp, __VA_ARGS__, 32, 0)
+#define __shfl_sync(...) OW_SHUFFLE_(Shuffle, __VA_ARGS__, 32, 0)
+#define __ballot_sync(mask, vote) shim::Ballot(mask, vote, __LINE__)
+#define __any_sync(mask, vote) (shim::Ballot(mask, vote, __LINE__) != 0)
+#define __all_sync(mask, vote) (shim::Ballot(mask, !(vote), __LINE__) == 0)
+
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+inline void __threadfence_system() {}
+
+// Atomic also where the emulator runs a block's threads as threads.
+template <typename T>
+OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
+  T found = expected;
+  __atomic_compare_exchange(address, &found, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return found;
+}
+template <typename T>
+OW_INLINE_ T atomicAdd(T* address, std::common_type_t<T> value) {
+  T found;
+  __atomic_load(address, &found, __ATOMIC_RELAXED);
+  T sum = found + value;
+  while (!__atomic_compare_exchange(address, &found, &sum, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
+    sum = found + value;
+  }
+  return found;
+}
+template <typename T>
+OW_INLINE_ T atomicOr(T* address, std::common_type_t<T> value) {
+  return __atomic_fetch_or(address, value, __ATOMIC_RELAXED);
+}
+template <typename T>
+OW_INLINE_ T atomicExch(T* address, std::common_type_t<T> value) {
+  return __atomic_exchange_n(address, value, __ATOMIC_RELAXED);
+}
+template <typename T>
+OW_INLINE_ T atomicMax(T* address, std::common_type_t<T> value) {
+  T found = __atomic_load_n(address, __ATOMIC_RELAXED);
+  while (found < value && !__atomic_compare_exchange_n(address, &found, value, false,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return found;
+}
+
+template <typename T>
+OW_INLINE_ T __ldg(const T* address) {
+  return *address;
+}
+OW_INLINE_ uint32_t __umulhi(uint32_t x, uint32_t y) {
+  return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32);
+}
+OW_INLINE_ int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
+OW_INLINE_ int __ffs(int x) { return __builtin_ffs(x); }
+OW_INLINE_ int __popc(unsigned x) { return __builtin_popcount(x); }
+
+// What CUDA has in the global name space.
+using std::fabs;
+using std::isinf;
+using std::isnan;
+OW_INLINE_ float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+OW_INLINE_ double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+template <typename T>
+OW_INLINE_ T min(T x, T y) {
+  return y < x ? y : x;
+}
+template <typename T>
+OW_INLINE_ T max(T x, T y) {
+  return x < y ? y : x;
+}
+
+#undef OW_INLINE_
+
+#endif  // OPWRIGHT_CUDA_EMULATOR_SHIM_H_

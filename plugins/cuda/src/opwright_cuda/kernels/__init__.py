@@ -1,0 +1,1 @@
+"""The kernels by family: each module says what its operators launch."""

@@ -1,0 +1,256 @@
+"""Functions of elements: one output, inputs that broadcast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright.op import Meta
+from opwright_cuda.dtypes import BITS, CTYPES, ITEM_BYTES, compute_type
+from opwright_cuda.indexing import (
+    NARROW,
+    Layout,
+    broadcast_strides,
+    layout_struct,
+    merge,
+)
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
+from opwright_cuda.source import own_source
+
+THREADS: Final = 256
+"""In a block."""
+
+BLOCKS_PER_MULTIPROCESSOR: Final = 8
+"""More do not make loops over the whole grid faster."""
+
+VECTOR_BYTES: Final = 16
+"""Read or written by one thread at once."""
+
+
+class Operand(NamedTuple):
+    """One input: where it lies, its shape and its C++ type."""
+
+    pointer: Pointer
+    shape: tuple[int, ...]
+    ctype: str
+    is_aligned: bool = False
+
+
+def blocks_for(n_threads: int, plan: LaunchPlan) -> int:
+    """Return how many blocks a loop over the whole grid gets."""
+    most = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
+    return min(-(-n_threads // THREADS), most)
+
+
+def launch_elementwise(
+    plan: LaunchPlan,
+    function: str,
+    out: Operand,
+    inputs: Sequence[Operand],
+    parameters: Struct | None = None,
+) -> None:
+    """Add the launch of a functor over an output.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    function : str
+        The functor, a type of functions.h: ``"Sigmoid<float>"``.
+    out : Operand
+        What is written, compact.
+    inputs : sequence of Operand
+        What is read, compact, of shapes that broadcast to the output's.
+    parameters : Struct, optional
+        The functor's members.
+    """
+    n = math.prod(out.shape)
+    if n == 0:
+        return
+    strides = [broadcast_strides(operand.shape, out.shape) for operand in inputs]
+    layout = merge(out.shape, [broadcast_strides(out.shape, out.shape), *strides])
+    types = f"Inputs<{', '.join(operand.ctype for operand in inputs)}>"
+    pointers = Struct(*(operand.pointer for operand in inputs)) if inputs else Struct(None)
+    arguments = [out.pointer, pointers, np.int64(n), parameters or Struct()]
+    source = own_source("elementwise.cu")
+    if len(layout.dims) <= 1:
+        scalars = sum(1 << i for i, s in enumerate(layout.strides[1:]) if not any(s))
+        width = _width(out, inputs, n)
+        expression = f"elementwise_flat<{function}, {out.ctype}, {types}, {scalars}u, {width}>"
+        grid = blocks_for(-(-n // width), plan)
+        plan.launch(source, expression, grid, THREADS, arguments)
+        return
+    integer = "uint32_t" if n < NARROW else "int64_t"
+    expression = f"elementwise_strided<{function}, {out.ctype}, {types}, {integer}>"
+    arguments.append(layout_struct(Layout(layout.dims, layout.strides[1:])))
+    plan.launch(source, expression, blocks_for(n, plan), THREADS, arguments)
+
+
+def _width(out: Operand, inputs: Sequence[Operand], n: int) -> int:
+    """How many elements a thread takes at once: as many as fill a vector of the widest type."""
+    if not all(operand.is_aligned for operand in (out, *inputs)):
+        return 1
+    largest = max(_size_of(operand.ctype) for operand in (out, *inputs))
+    width = VECTOR_BYTES // largest
+    # Short arrays keep more threads busy one by one.
+    return width if n >= 4 * width * THREADS else 1
+
+
+def _size_of(ctype: str) -> int:
+    return next(ITEM_BYTES[dtype] for dtype, name in CTYPES.items() if name == ctype)
+
+
+def operand(pointer: Pointer, meta: Meta, ctype: str | None = None) -> Operand:
+    """Return a tensor as an operand."""
+    return Operand(pointer, meta.shape, ctype or CTYPES[meta.dtype])
+
+
+Parameters = Callable[[PrepareContext, str], Struct]
+
+
+def _constants(*names: str) -> Parameters:
+    """Float attributes as members of the type that the functor computes in."""
+
+    def make(ctx: PrepareContext, ctype: str) -> Struct:
+        kind: Any = np.float64 if ctype == "double" else np.float32
+        return Struct(*(kind(ctx.attrs[name]) for name in names))
+
+    return make
+
+
+_BOUNDS: Final = {ctype: np.dtype(dtype) for dtype, ctype in CTYPES.items() if "int" in dtype}
+
+
+def _clip_bounds(ctx: PrepareContext, ctype: str) -> Struct:
+    """Bounds in the dtype; whole numbers take the nearest one inside, or the end of their range."""
+    if ctype not in _BOUNDS:
+        return _constants("min", "max")(ctx, ctype)
+    info = np.iinfo(_BOUNDS[ctype])
+
+    def bound(value: float, rounded: Callable[[float], int]) -> Any:
+        if value <= info.min:
+            return _BOUNDS[ctype].type(info.min)
+        if value >= info.max:
+            return _BOUNDS[ctype].type(info.max)
+        return _BOUNDS[ctype].type(rounded(value))
+
+    return Struct(bound(ctx.attrs["min"], math.ceil), bound(ctx.attrs["max"], math.floor))
+
+
+class Function(NamedTuple):
+    """An operator as a functor.
+
+    Attributes
+    ----------
+    name : str
+        The template in functions.h.
+    slots : tuple of str
+        The inputs that it takes, in its order; by default all that are given.
+    parameters : callable, optional
+        Its members, from the attributes.
+    """
+
+    name: str
+    slots: tuple[str, ...] = ()
+    parameters: Parameters | None = None
+
+
+FUNCTIONS: Final = {
+    **{
+        op: Function(op.title().replace("_", ""))
+        for op in [
+            "abs",
+            "negative",
+            "sign",
+            "square",
+            "exp",
+            "log",
+            "sqrt",
+            "reciprocal",
+            "erf",
+            "relu",
+            "sigmoid",
+            "tanh",
+            "softplus",
+            "silu",
+            "add",
+            "subtract",
+            "multiply",
+            "divide",
+            "maximum",
+            "minimum",
+            "equal",
+            "not_equal",
+            "less",
+            "less_equal",
+            "greater",
+            "greater_equal",
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+            "logical_not",
+        ]
+    },
+    "assign": Function("Identity"),
+    "scale": Function("Scale", parameters=_constants("scale", "bias")),
+    "clip": Function("Clip", parameters=_clip_bounds),
+    "elu": Function("Elu", parameters=_constants("alpha")),
+    "leaky_relu": Function("LeakyRelu", parameters=_constants("alpha")),
+    **{
+        f"{op}_grad": Function(f"{op.title()}Grad", ("x", "out_grad"))
+        for op in ("abs", "square", "erf", "silu")
+    },
+    **{
+        f"{op}_grad": Function(f"{op.title()}Grad", ("out", "out_grad"))
+        for op in ("sqrt", "reciprocal", "relu", "sigmoid", "tanh", "softplus")
+    },
+    "clip_grad": Function("ClipGrad", ("x", "out_grad"), _constants("min", "max")),
+    "elu_grad": Function("EluGrad", ("out", "out_grad"), _constants("alpha")),
+    "leaky_relu_grad": Function("LeakyReluGrad", ("out", "out_grad"), _constants("alpha")),
+}
+"""The functor of each operator type; gelu's depends on an attribute."""
+
+
+def _function_of(ctx: PrepareContext) -> Function:
+    if ctx.op_type in FUNCTIONS:
+        return FUNCTIONS[ctx.op_type]
+    name = "GeluTanh" if ctx.attrs["approximate"] == "tanh" else "Gelu"
+    if ctx.op_type == "gelu":
+        return Function(name)
+    return Function(f"{name}Grad", ("x", "out_grad"))
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute a function of elements."""
+    function = _function_of(ctx)
+    slots = function.slots or tuple(ctx.inputs)
+    (out_slot, (out_meta, *_)), *_ = ctx.outputs.items()
+    inputs = [operand(plan.input(slot), ctx.inputs[slot][0]) for slot in slots]
+    ctype = compute_type(ctx.inputs[slots[0]][0].dtype)
+    parameters = function.parameters and function.parameters(ctx, ctype)
+    out = operand(plan.output(out_slot), out_meta)
+    launch_elementwise(plan, f"{function.name}<{ctype}>", out, inputs, parameters)
+
+
+ELEMENTWISE: Final = Kernel(_fill_in)
+"""Every operator of `FUNCTIONS`, and gelu with its gradient."""
+
+
+def _fill_in_where(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Choose between two inputs, whatever their elements are."""
+    meta = ctx.outputs["out"][0]
+    bits = BITS[ITEM_BYTES[meta.dtype]]
+    inputs = [
+        operand(plan.input("condition"), ctx.inputs["condition"][0]),
+        operand(plan.input("x"), ctx.inputs["x"][0], bits),
+        operand(plan.input("y"), ctx.inputs["y"][0], bits),
+    ]
+    out = operand(plan.output("out"), meta, bits)
+    launch_elementwise(plan, f"Where<{bits}>", out, inputs)
+
+
+WHERE: Final = Kernel(_fill_in_where)

@@ -1,0 +1,348 @@
+"""How a kernel says, in ``prepare``, what is to be launched in every run.
+
+>>> class Cosine:
+...     @staticmethod
+...     def prepare(ctx):
+...         rows, columns = ctx.inputs["x"][0].shape
+...         plan = LaunchPlan(ctx)
+...         arguments = [plan.input("x"), plan.output("out"), np.int64(columns)]
+...         plan.launch(SOURCE, "cosine<float>", rows, 256, arguments)
+...         return plan.finish()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opwright.errors import KernelError
+from opwright.kernel import DeviceCall, PrepareContext
+from opwright.op import Meta
+from opwright_cuda import native
+from opwright_cuda.dtypes import ITEM_BYTES
+from opwright_cuda.source import Source
+from opwright_cuda.toolchain import current_toolchain
+
+LAUNCH_NS: Final = 2_000
+"""What a launch takes at least, as an estimate."""
+
+_LAUNCH, _FILL, _PRODUCT = range(3)
+_WORKSPACE, _FAULT = -1, -2
+_WORKSPACE_ALIGNMENT: Final = 256
+MAX_GRID: Final = (2**31 - 1, 65_535, 65_535)
+"""The largest grid in each direction."""
+MAX_THREADS: Final = 1024
+"""The most threads in a block."""
+FREE_SHARED_BYTES: Final = 48 * 1024
+"""Shared memory that a block may have without asking."""
+
+
+class Pointer(NamedTuple):
+    """The address of an argument's data, or of the workspace, plus an offset in bytes."""
+
+    argument: int
+    offset: int
+
+    def __add__(self, n_bytes: int) -> Pointer:  # type: ignore[override]
+        """Return the address that many bytes further on."""
+        return Pointer(self.argument, self.offset + n_bytes)
+
+
+class Struct:
+    """A struct passed by value: its members in order, aligned as C aligns them.
+
+    Parameters
+    ----------
+    *members : Pointer, NumPy scalar, NumPy array or Struct
+        An array stands for an array member; None for a null pointer.
+    """
+
+    def __init__(self, *members: Argument) -> None:
+        self.members = members
+
+
+Argument: TypeAlias = "Pointer | np.generic | NDArray[Any] | Struct | None"
+
+
+class Grid(NamedTuple):
+    """Blocks in each direction."""
+
+    x: int
+    y: int = 1
+    z: int = 1
+
+
+class _Launch(NamedTuple):
+    source: Source
+    expression: str
+    grid: Grid
+    block: Grid
+    shared_bytes: int
+    places: list[int]
+
+
+class LaunchPlan:
+    """Collects what one operator launches.
+
+    Parameters
+    ----------
+    ctx : PrepareContext
+        As given to ``prepare``.
+
+    Attributes
+    ----------
+    gpu : GpuInfo
+        The GPU that it will run on.
+    """
+
+    def __init__(self, ctx: PrepareContext) -> None:
+        self._ctx = ctx
+        _, _, number = ctx.device.partition(":")
+        self._number = int(number or 0)
+        self.gpu = native.describe_gpu(self._number)
+        self._constants = bytearray()
+        self._fixups: list[int] = []
+        self._actions: list[_Launch | list[int]] = []
+        self._workspace_bytes = 0
+        slots = [*ctx.inputs.items(), *ctx.outputs.items()]
+        self._metas = [meta for _, metas in slots for meta in metas]
+        self._begin: dict[tuple[bool, str], int] = {}
+        flat = 0
+        for i, (slot, metas) in enumerate(slots):
+            self._begin[i < len(ctx.inputs), slot] = flat
+            flat += len(metas)
+
+    def input(self, slot: str, index: int = 0) -> Pointer:
+        """Return the address of an input's data, null where it has no elements."""
+        return self._argument(True, slot, index)
+
+    def output(self, slot: str, index: int = 0) -> Pointer:
+        """Return the address of an output's data, null where it has no elements."""
+        return self._argument(False, slot, index)
+
+    def optional_input(self, slot: str) -> Pointer | None:
+        """Return the address of an input's data, or None where the slot is absent."""
+        return self.input(slot) if self._ctx.inputs[slot] else None
+
+    def optional_output(self, slot: str) -> Pointer | None:
+        """Return the address of an output's data, or None where the slot is absent."""
+        return self.output(slot) if self._ctx.outputs[slot] else None
+
+    def _argument(self, is_input: bool, slot: str, index: int) -> Pointer:
+        metas = (self._ctx.inputs if is_input else self._ctx.outputs)[slot]
+        if index >= len(metas):
+            raise KernelError(
+                f"{self._ctx.op_type}: slot {slot!r} holds {len(metas)} variables, "
+                f"got index {index}; ask ctx.inputs and ctx.outputs before"
+            )
+        return Pointer(self._begin[is_input, slot] + index, 0)
+
+    def workspace(self, n_bytes: int) -> Pointer:
+        """Return scratch memory, aligned to 256 bytes; what it holds is not kept."""
+        begin = -(-self._workspace_bytes // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
+        self._workspace_bytes = begin + n_bytes
+        return Pointer(_WORKSPACE, begin)
+
+    def fault(self) -> Pointer:
+        """Return the address of the device's fault record, a ``Fault*``."""
+        return Pointer(_FAULT, 0)
+
+    def fault_text(self, text: str) -> np.int32:
+        """Return the number by which a kernel reports a fault.
+
+        Parameters
+        ----------
+        text : str
+            The error's text, ``{value}`` where the value stands that the kernel found.
+        """
+        return np.int32(native.register_fault(text))
+
+    def launch(
+        self,
+        source: Source,
+        expression: str,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        arguments: Sequence[Argument],
+        shared_bytes: int = 0,
+    ) -> None:
+        """Add the launch of one kernel.
+
+        Parameters
+        ----------
+        source : Source
+            Where the kernel is.
+        expression : str
+            The instance of the ``__global__`` function: ``"cosine<float>"``.
+        grid, block : int or sequence of int
+            Blocks, and threads in a block, in up to three directions. A grid without blocks
+            launches nothing.
+        arguments : sequence
+            The kernel's parameters, in its order and of its types: pointers, NumPy scalars,
+            structs.
+        shared_bytes : int
+            Dynamic shared memory of each block.
+
+        Raises
+        ------
+        KernelError
+            Where grid, block or shared memory are more than a GPU has.
+        """
+        blocks, threads = _grid(grid), _grid(block)
+        if min(blocks) == 0:
+            return
+        if any(n > most for n, most in zip(blocks, MAX_GRID, strict=True)) or not (
+            0 < threads.x * threads.y * threads.z <= MAX_THREADS
+        ):
+            raise KernelError(
+                f"{self._ctx.op_type}: {expression} must be launched with a grid of at most "
+                f"{MAX_GRID} and a block of at most {MAX_THREADS} threads, got {tuple(blocks)} and "
+                f"{tuple(threads)}; let each thread do more"
+            )
+        if shared_bytes > self.gpu.shared_bytes:
+            self._ctx.refuse(
+                f"{expression} needs {shared_bytes} bytes of shared memory, "
+                f"{self.gpu.name} has {self.gpu.shared_bytes}"
+            )
+        places = [self._add(argument) for argument in arguments]
+        self._actions.append(_Launch(source, expression, blocks, threads, shared_bytes, places))
+
+    def fill(self, pointer: Pointer, n_bytes: int, value: int = 0) -> None:
+        """Add the filling of memory with one byte."""
+        if n_bytes > 0:
+            self._actions.append([_FILL, self._add(pointer), n_bytes, value])
+
+    def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
+        """Add a matrix product; see `opwright_cuda.products`, which writes the numbers."""
+        places = [self._add(pointer) for pointer in pointers]
+        self._actions.append([_PRODUCT, *numbers, *places])
+
+    def finish(self, estimate_ns: int | None = None) -> DeviceCall:
+        """Compile the kernels and return what ``prepare`` returns.
+
+        Parameters
+        ----------
+        estimate_ns : int, optional
+            How long a run takes; by default what a launch takes, and what it takes to read and
+            write every argument.
+        """
+        handles = self._compile()
+        actions: list[int] = []
+        for action in self._actions:
+            if isinstance(action, _Launch):
+                handle = handles[action.source, action.expression]
+                if action.shared_bytes > FREE_SHARED_BYTES:
+                    native.allow_shared(handle, self._number, action.shared_bytes)
+                actions += [_LAUNCH, handle, *action.grid, *action.block, action.shared_bytes]
+                actions += [len(action.places), *action.places]
+            else:
+                actions += action
+        attrs: Mapping[str, Any] = {
+            "name": self._ctx.op_type,
+            "constants": bytes(self._constants),
+            "fixups": self._fixups,
+            "actions": actions,
+            "workspace": self._workspace_bytes,
+            "estimate": self._estimate() if estimate_ns is None else estimate_ns,
+        }
+        return DeviceCall("cuda.launch", attrs)
+
+    def _compile(self) -> dict[tuple[Source, str], int]:
+        """Compile all instances of one source together."""
+        wanted: dict[Source, list[str]] = {}
+        for action in self._actions:
+            if isinstance(action, _Launch):
+                expressions = wanted.setdefault(action.source, [])
+                if action.expression not in expressions:
+                    expressions.append(action.expression)
+        found = {}
+        for source, expressions in wanted.items():
+            handles = current_toolchain().find(source, expressions, self.gpu.arch)
+            for expression, handle in zip(expressions, handles, strict=True):
+                found[source, expression] = handle
+        return found
+
+    def _estimate(self) -> int:
+        n_bytes = sum(bytes_of(meta) for meta in self._metas)
+        return LAUNCH_NS * len(self._actions) + n_bytes // 2_000  # two terabytes a second
+
+    def _add(self, argument: Argument) -> int:
+        """Append one parameter to the constants; return its place."""
+        self._align(8)
+        place = len(self._constants)
+        self._append(argument)
+        return place
+
+    def _append(self, argument: Argument) -> None:
+        if isinstance(argument, Pointer) or argument is None:
+            self._align(8)
+            if argument is not None:
+                self._fixups += [argument.argument, argument.offset, len(self._constants)]
+            self._constants += bytes(8)
+        elif isinstance(argument, Struct):
+            alignment = _alignment(argument)
+            self._align(alignment)
+            for member in argument.members:
+                self._append(member)
+            self._align(alignment)
+            if not argument.members:
+                self._constants += bytes(1)  # as C++ has it
+        elif isinstance(argument, (np.generic, np.ndarray)):
+            self._align(argument.dtype.alignment)
+            self._constants += argument.tobytes()
+        else:
+            raise KernelError(
+                f"{self._ctx.op_type}: a kernel's parameter must be a Pointer, a NumPy scalar or "
+                f"array or a Struct, got {argument!r}; say its type: np.int64({argument!r})"
+            )
+
+    def _align(self, alignment: int) -> None:
+        self._constants += bytes(-len(self._constants) % alignment)
+
+
+def _alignment(argument: Argument) -> int:
+    if isinstance(argument, Struct):
+        return max((_alignment(member) for member in argument.members), default=1)
+    if isinstance(argument, (np.generic, np.ndarray)):
+        return argument.dtype.alignment
+    return 8
+
+
+def _grid(extent: int | Sequence[int]) -> Grid:
+    return Grid(extent) if isinstance(extent, int) else Grid(*extent)
+
+
+def bytes_of(meta: Meta) -> int:
+    """Return how many bytes a tensor has."""
+    return count_of(meta) * ITEM_BYTES[meta.dtype]
+
+
+def count_of(meta: Meta) -> int:
+    """Return how many elements a tensor has."""
+    n = 1
+    for dim in meta.shape:
+        n *= dim
+    return n
+
+
+class Kernel:
+    """A kernel written as a function of its plan: what hooks name, with ``prepare``.
+
+    Parameters
+    ----------
+    fill_in : callable
+        Called with the context and an empty `LaunchPlan`; it adds launches.
+    """
+
+    def __init__(self, fill_in: Callable[[PrepareContext, LaunchPlan], None]) -> None:
+        self._fill_in = fill_in
+        self.__doc__ = fill_in.__doc__
+
+    def prepare(self, ctx: PrepareContext) -> DeviceCall:
+        """Decide what is launched; see `opwright.kernel`."""
+        plan = LaunchPlan(ctx)
+        self._fill_in(ctx, plan)
+        return plan.finish()

@@ -1,0 +1,134 @@
+"""The launcher library, called from Python while plans are made: never while they run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import opwright_cuda
+from opwright.errors import DeviceNotFoundError, KernelError, PluginError
+
+LIBRARY: Final = "opwright_cuda/launcher.so"
+"""The library's path in the package, as hooks name it."""
+
+_MESSAGE_BYTES: Final = 2048
+
+
+class GpuInfo(NamedTuple):
+    """What is known of a GPU before anything is made on it.
+
+    Attributes
+    ----------
+    name : str
+        As NVIDIA calls it.
+    capability : (int, int)
+        Compute capability, major and minor.
+    multiprocessors : int
+        Their number.
+    shared_bytes : int
+        The most shared memory that one block may have.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_bytes: int
+
+    @property
+    def arch(self) -> str:
+        """The architecture that its kernels are compiled for: ``"sm_90"``."""
+        return f"sm_{self.capability[0]}{self.capability[1]}"
+
+
+class _Info(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_int32),
+        ("minor", ctypes.c_int32),
+        ("multiprocessors", ctypes.c_int32),
+        ("shared_bytes", ctypes.c_int32),
+        ("name", ctypes.c_char * 256),
+    )
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    # An editable install keeps compiled files in a folder of their own.
+    for folder in opwright_cuda.__path__:
+        path = Path(folder) / Path(LIBRARY).name
+        if path.exists():
+            return ctypes.CDLL(str(path))
+    raise PluginError(
+        f"opwright-cuda: {LIBRARY} must be among its files, got none there; "
+        "pip install --force-reinstall --no-deps opwright-cuda"
+    )
+
+
+def _call(error: type[Exception], function: str, *args: Any) -> None:
+    """Call a function that ends with a message buffer; raise what it says."""
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    status = getattr(_library(), function)(*args, message, ctypes.c_uint64(_MESSAGE_BYTES))
+    if status != 0:
+        raise error(message.value.decode(errors="replace"))
+
+
+def count_gpus() -> int:
+    """Return how many GPUs the driver shows.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        Where there is no driver, or it is too old.
+    """
+    n = ctypes.c_int32()
+    _call(DeviceNotFoundError, "opwright_cuda_count", ctypes.byref(n))
+    return n.value
+
+
+@cache
+def describe_gpu(number: int) -> GpuInfo:
+    """Return what is known of a GPU.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        Where there is no driver, or no GPU of this number.
+    """
+    info = _Info()
+    _call(DeviceNotFoundError, "opwright_cuda_describe", number, ctypes.byref(info))
+    capability = (info.major, info.minor)
+    name = info.name.decode(errors="replace")
+    return GpuInfo(name, capability, info.multiprocessors, info.shared_bytes)
+
+
+def load_kernels(image: bytes, names: Sequence[str]) -> list[int]:
+    """Load compiled code for as long as the process lives; return the handles of its kernels.
+
+    Raises
+    ------
+    KernelError
+        Where the driver does not take it.
+    """
+    handles = (ctypes.c_uint64 * len(names))()
+    texts = (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
+    n_names = ctypes.c_uint64(len(names))
+    _call(KernelError, "opwright_cuda_load", ctypes.c_char_p(image), texts, n_names, handles)
+    return list(handles)
+
+
+def allow_shared(kernel: int, number: int, n_bytes: int) -> None:
+    """Let blocks of a kernel have more shared memory than the 48 kB that all may have."""
+    _call(KernelError, "opwright_cuda_allow_shared", ctypes.c_uint64(kernel), number, n_bytes)
+
+
+def register_fault(text: str) -> int:
+    """Return the number by which kernels report a fault; ``{value}`` in `text` is what they found."""
+    number: int = _library().opwright_cuda_register_fault(text.encode())
+    return number
+
+
+def set_blas_path(path: str) -> None:
+    """Say where libcublasLt lies, before the first matrix product."""
+    _library().opwright_cuda_set_blas_path(path.encode())

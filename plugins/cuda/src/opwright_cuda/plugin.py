@@ -1,0 +1,95 @@
+"""The table of the CUDA kernels; it only names things.
+
+Kernels are prepared in Python, module by module of ``kernels``, and launched by the library: where
+there is no CuPy, no driver or no GPU, their use says what is missing, and nothing before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from opwright import plugin
+
+FLOAT: Final = ("float16", "bfloat16", "float32", "float64")
+WIDE: Final = ("float32", "float64")
+INT: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+NUMBER: Final = FLOAT + INT
+NUMBER_OR_BOOL: Final = (*NUMBER, "bool")
+INDEX: Final = ("int32", "int64")
+ANY: Final = ("*",)
+
+
+class Row(NamedTuple):
+    """Operators that one kernel serves.
+
+    Attributes
+    ----------
+    target : str
+        ``"module:ATTRIBUTE"`` below ``opwright_cuda.kernels``.
+    types : str
+        Operator types, separated by blanks.
+    dtypes : tuple of str
+        Dispatch dtypes.
+    reuse : str
+        Outputs that may lie where an input lies, such as ``"out=x out=y"``.
+    deterministic : bool
+        Two runs give the same bits.
+    """
+
+    target: str
+    types: str
+    dtypes: tuple[str, ...] = FLOAT
+    reuse: str = ""
+    deterministic: bool = True
+
+
+_ELEMENTWISE = "elementwise:ELEMENTWISE"
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(_ELEMENTWISE, "abs negative sign square clip relu", NUMBER, "out=x"),
+    Row(_ELEMENTWISE, "exp log sqrt reciprocal erf scale", FLOAT, "out=x"),
+    Row(_ELEMENTWISE, "sigmoid tanh softplus elu leaky_relu silu gelu", FLOAT, "out=x"),
+    Row(
+        _ELEMENTWISE,
+        "abs_grad erf_grad square_grad clip_grad silu_grad gelu_grad",
+        FLOAT,
+        "x_grad=x x_grad=out_grad",
+    ),
+    Row(
+        _ELEMENTWISE,
+        "sqrt_grad reciprocal_grad relu_grad leaky_relu_grad tanh_grad",
+        FLOAT,
+        "x_grad=out x_grad=out_grad",
+    ),
+    Row(_ELEMENTWISE, "softplus_grad elu_grad sigmoid_grad", FLOAT, "x_grad=out x_grad=out_grad"),
+    Row(_ELEMENTWISE, "add subtract multiply maximum minimum", NUMBER, "out=x out=y"),
+    Row(_ELEMENTWISE, "divide", FLOAT, "out=x out=y"),
+    Row(_ELEMENTWISE, "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
+    Row(_ELEMENTWISE, "logical_and logical_or logical_xor logical_not", NUMBER_OR_BOOL),
+    Row("elementwise:WHERE", "where", ANY),
+)
+
+
+@plugin.hookimpl
+def opwright_devices(registry: plugin.DeviceRegistrar) -> None:
+    """Name the device."""
+    registry.add("cuda", "opwright_cuda/launcher.so")
+
+
+@plugin.hookimpl
+def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
+    """Name every kernel."""
+    for row in ROWS:
+        pairs = (pair.partition("=") for pair in row.reuse.split())
+        reuse = [(output, source) for output, _, source in pairs]
+        for op_type in row.types.split():
+            registry.add(
+                op_type,
+                device="cuda",
+                dtypes="*" if row.dtypes == ANY else list(row.dtypes),
+                kernel=f"opwright_cuda.kernels.{row.target}",
+                library="native",
+                may_reuse=reuse,
+                capturable=True,
+                deterministic=row.deterministic,
+            )

@@ -1,0 +1,93 @@
+"""CUDA sources: a file, the headers that it may include, and what is to be made of its templates."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+
+import opwright
+
+
+@dataclass(frozen=True)
+class Source:
+    """One CUDA C++ file with everything that it includes, as text.
+
+    Attributes
+    ----------
+    name : str
+        File name, for error messages.
+    text : str
+        What is compiled.
+    headers : tuple of (str, str)
+        Name and text of each header that may be included. All of opwright's own are always there:
+        ``"kernel.h"``, ``"opwright/functors.h"`` and their kin.
+    options : tuple of str
+        More options for the compiler.
+    """
+
+    name: str
+    text: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    options: tuple[str, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of every character that can change what comes out."""
+        return digest_of(self.name, self.text, repr(self.headers), repr(self.options))
+
+    @classmethod
+    def of_package(cls, package: str, path: str, options: tuple[str, ...] = ()) -> Source:
+        """Return a file of an installed package.
+
+        Parameters
+        ----------
+        package : str
+            Import name.
+        path : str
+            The file below it, ``"cu/cosine.cu"``; headers beside it may be included by name.
+        options : tuple of str
+            More options for the compiler.
+        """
+        file = files(package).joinpath(path)
+        folder = files(package).joinpath(str(Path(path).parent))
+        beside = sorted(
+            (entry.name, entry.read_text())
+            for entry in folder.iterdir()
+            if entry.name.endswith((".h", ".cuh"))
+        )
+        return cls(file.name, file.read_text(), (*beside, *shared_headers()), options)
+
+    def with_snippet(self, snippet: str) -> Source:
+        """Return the same file with more text behind it, a functor that was generated."""
+        return Source(self.name, f"{self.text}\n{snippet}\n", self.headers, self.options)
+
+
+def digest_of(*texts: str) -> str:
+    """Return a hash of texts that no other texts have."""
+    joined = hashlib.sha256()
+    for text in texts:
+        data = text.encode()
+        joined.update(len(data).to_bytes(8, "little"))
+        joined.update(data)
+    return joined.hexdigest()
+
+
+@cache
+def shared_headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers that every source may include: this package's and opwright's functors."""
+    own = files("opwright_cuda").joinpath("cu")
+    found = [(e.name, e.read_text()) for e in own.iterdir() if e.name.endswith(".h")]
+    include = Path(opwright.get_include())
+    for path in (include / "opwright" / "functors.h", *(include / "opwright/functors").glob("*.h")):
+        found.append((path.relative_to(include).as_posix(), path.read_text()))
+    return tuple(sorted(found))
+
+
+@cache
+def own_source(name: str, options: tuple[str, ...] = ()) -> Source:
+    """Return one of this package's files: ``own_source("elementwise.cu")``."""
+    text = files("opwright_cuda").joinpath("cu", name).read_text()
+    return Source(name, text, shared_headers(), options)

@@ -1,0 +1,83 @@
+"""Runs the tests of CUDA kernels on the CPU, where there is no GPU.
+
+A compiler takes half a second to begin with a file, and an instance of a kernel a thirtieth: so all
+instances that the chosen tests will want are found out first, by running the tests with kernels
+that do nothing, and compiled together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import opwright as ow
+from opwright_cuda import native
+from opwright_cuda.emulator import EmulatedDriver, HostCompiler, start
+from opwright_cuda.source import Source
+from opwright_cuda.toolchain import Image, Toolchain, replace_toolchain
+
+INSTANCES_PER_FILE = 60
+"""More keep one compiler busy while the other has nothing left to do."""
+
+
+class Collector:
+    """Takes down what is to be compiled, and gives a kernel without parameters that does nothing."""
+
+    def __init__(self, compiler: HostCompiler) -> None:
+        self.wanted: dict[Source, set[str]] = {}
+        source = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}')
+        self._image = compiler.compile(source, ["nothing"], "")
+
+    version = "collector"
+
+    def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
+        self.wanted.setdefault(source, set()).update(expressions)
+        return Image(self._image.data, self._image.names * len(expressions))
+
+
+def collect(items: Sequence[pytest.Item], compiler: HostCompiler) -> dict[Source, set[str]]:
+    """Return the instances that tests will ask for."""
+    collector = Collector(compiler)
+    before = replace_toolchain(Toolchain(collector))
+    # What is prepared now must not be found again: a context of its own.
+    with ow.context_guard(ow.Context.discover()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for item in items:
+            assert isinstance(item, pytest.Function)
+            parameters = item.callspec.params if hasattr(item, "callspec") else {}
+            with contextlib.suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
+                item.obj(**parameters)
+    replace_toolchain(before)
+    return collector.wanted
+
+
+def compile_together(wanted: dict[Source, set[str]], compiler: HostCompiler) -> None:
+    """Compile instances in as few files as keep all processors busy."""
+    parts = []
+    for source, expressions in wanted.items():
+        listed = sorted(expressions)
+        n_parts = -(-len(listed) // INSTANCES_PER_FILE)
+        parts += [(source, listed[i::n_parts]) for i in range(n_parts)]
+    parts.sort(key=lambda part: -len(part[1]))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for built in [pool.submit(compiler.build, *part) for part in parts]:
+            # What does not compile fails again, and is shown, in the tests that need it.
+            with contextlib.suppress(Exception):
+                built.result()
+
+
+def emulate(folder: Path, items: Sequence[pytest.Item]) -> Iterator[EmulatedDriver]:
+    """Let "cuda" be the CPU, with the kernels of these tests compiled."""
+    driver = start(folder, ("-O1",))
+    compiler = HostCompiler(folder, ("-O1",))
+    wanted = collect(items, compiler)
+    compile_together(wanted, compiler)
+    replace_toolchain(Toolchain(compiler))
+    assert native.count_gpus() >= 1
+    yield driver
