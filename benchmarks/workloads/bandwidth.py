@@ -25,7 +25,8 @@ SIZE_BYTES = 4 * ROWS * WIDTH
 # What an operator reads and writes, in arrays of 64 MB.
 TRAFFIC = {
     "add": 3,
-    **dict.fromkeys(("relu", "exp", "log", "sigmoid", "tanh", "gelu", "softmax", "log_softmax"), 2),
+    **dict.fromkeys(("relu", "exp", "log", "sigmoid", "tanh", "silu", "gelu", "softplus"), 2),
+    **dict.fromkeys(("softmax", "log_softmax"), 2),
     **dict.fromkeys(("sum", "max"), 1),
 }
 SHARE = 0.9
@@ -98,7 +99,9 @@ def torch(operator: str) -> Timed:
         "log": (lambda: torch.log(x, out=out), out),
         "sigmoid": (lambda: torch.sigmoid(x, out=out), out),
         "tanh": (lambda: torch.tanh(x, out=out), out),
+        "silu": (lambda: torch.ops.aten.silu.out(x, out=out), out),
         "gelu": (lambda: torch.ops.aten.gelu.out(x, out=out), out),
+        "softplus": (lambda: torch.ops.aten.softplus.out(x, out=out), out),
         "softmax": (lambda: torch.softmax(x, dim=1, out=out), out),
         "log_softmax": (lambda: torch.log_softmax(x, dim=1, out=out), out),
         "sum": (lambda: torch.sum(x, dim=(0, 1), out=total), total),
