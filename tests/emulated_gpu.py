@@ -27,7 +27,7 @@ INSTANCES_PER_FILE = 60
 
 
 class Collector:
-    """Takes down what is to be compiled, and gives a kernel without parameters that does nothing."""
+    """Takes down what is to be compiled; gives a kernel that takes and does nothing."""
 
     def __init__(self, compiler: HostCompiler) -> None:
         self.wanted: dict[Source, set[str]] = {}

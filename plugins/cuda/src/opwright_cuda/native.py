@@ -124,7 +124,7 @@ def allow_shared(kernel: int, number: int, n_bytes: int) -> None:
 
 
 def register_fault(text: str) -> int:
-    """Return the number by which kernels report a fault; ``{value}`` in `text` is what they found."""
+    """Return the number by which kernels report a fault; ``{value}`` is what they found."""
     number: int = _library().opwright_cuda_register_fault(text.encode())
     return number
 

@@ -1,4 +1,4 @@
-"""CUDA sources: a file, the headers that it may include, and what is to be made of its templates."""
+"""CUDA sources: a file, the headers that it may include, what is made of its templates."""
 
 from __future__ import annotations
 

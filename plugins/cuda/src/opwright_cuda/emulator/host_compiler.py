@@ -80,8 +80,7 @@ class HostCompiler:
             folder = self.folder / digest
             write_headers(folder, source.headers)
             entries = [
-                f'extern "C" __attribute__((visibility("default"))) const shim::KernelEntry {name} = '
-                f'shim::Entry<&{expression}>::Make("{_quoted(expression)}");'
+                f'OW_ENTRY {name} = shim::Entry<&{expression}>::Make("{_quoted(expression)}");'
                 for name, expression in zip(names, expressions, strict=True)
             ]
             file = folder / f"{source.name}.cc"

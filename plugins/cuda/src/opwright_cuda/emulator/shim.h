@@ -94,6 +94,9 @@ struct Entry<kernel> {
 
 }  // namespace shim
 
+// Before the name of an entry that the driver finds.
+#define OW_ENTRY extern "C" __attribute__((visibility("default"))) const shim::KernelEntry
+
 extern "C" __attribute__((visibility("default"))) inline __attribute__((used)) void ow_attach(
     const shim::RuntimeTable* table) {
   shim::TheRuntime() = table;

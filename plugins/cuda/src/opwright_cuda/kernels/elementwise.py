@@ -32,12 +32,16 @@ VECTOR_BYTES: Final = 16
 
 
 class Operand(NamedTuple):
-    """One input: where it lies, its shape and its C++ type."""
+    """One tensor: where it lies, its shape and its C++ type.
+
+    A tensor of a plan begins at a multiple of the device's alignment; what begins within one, at
+    an offset, may not be ``is_aligned``.
+    """
 
     pointer: Pointer
     shape: tuple[int, ...]
     ctype: str
-    is_aligned: bool = False
+    is_aligned: bool = True
 
 
 def blocks_for(n_threads: int, plan: LaunchPlan) -> int:
@@ -162,38 +166,13 @@ class Function(NamedTuple):
 FUNCTIONS: Final = {
     **{
         op: Function(op.title().replace("_", ""))
-        for op in [
-            "abs",
-            "negative",
-            "sign",
-            "square",
-            "exp",
-            "log",
-            "sqrt",
-            "reciprocal",
-            "erf",
-            "relu",
-            "sigmoid",
-            "tanh",
-            "softplus",
-            "silu",
-            "add",
-            "subtract",
-            "multiply",
-            "divide",
-            "maximum",
-            "minimum",
-            "equal",
-            "not_equal",
-            "less",
-            "less_equal",
-            "greater",
-            "greater_equal",
-            "logical_and",
-            "logical_or",
-            "logical_xor",
-            "logical_not",
-        ]
+        for op in (
+            *("abs", "negative", "sign", "square", "exp", "log", "sqrt", "reciprocal", "erf"),
+            *("relu", "sigmoid", "tanh", "softplus", "silu"),
+            *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
+            *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+            *("logical_and", "logical_or", "logical_xor", "logical_not"),
+        )
     },
     "assign": Function("Identity"),
     "scale": Function("Scale", parameters=_constants("scale", "bias")),
