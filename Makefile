@@ -8,11 +8,17 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PACKAGES := core plugins/std plugins/cpu plugins/nn
+# Without what it depends on: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
+# them nor a GPU.
+CUDA := plugins/cuda
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
-NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native tests examples/plugins -type f \
-	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' \) 2>/dev/null)
+NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
+	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
+NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
+	$(CUDA)/src tests examples/plugins -type f \
+	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -42,21 +48,25 @@ $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(NATIVE) $(STAMPS)/builders
 	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
+$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(NATIVE_CUDA) $(STAMPS)/packages
+	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA)
+	@touch $@
+
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	@echo "installing the tools of requirements-dev.txt into $(VENV)"
 	@$(PIP) install -r requirements-dev.txt
 	@touch $@
 
-venv: $(STAMPS)/packages $(STAMPS)/tools  ## make .venv with the packages and all tools
+venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## make .venv with the packages and all tools
 
 demo: $(STAMPS)/packages  ## train on handwritten digits, save, load in a new process
 	@$(BIN)/python examples/train_digits.py
 
-test: $(STAMPS)/packages $(STAMPS)/tools  ## run all tests
+test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## run all tests
 	@$(BIN)/python -m pytest $(ARGS)
 
-lint: $(STAMPS)/packages $(STAMPS)/tools  ## check style, types, layers, length of files
+lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## check style, types, layers, length of files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -99,7 +109,7 @@ proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
 		--pyi_out=$(PROTO_OUT) proto/opwright/framework.proto
 
 wheels: $(STAMPS)/builders  ## build the wheels of all packages into dist/
-	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%)
+	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%) ./$(CUDA)
 	@ls dist
 
 clean:  ## remove what was built, but not .venv

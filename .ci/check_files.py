@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 MAX_LINES = 400
-CODE = {".py", ".pyi", ".c", ".cc", ".h", ".hpp", ".proto"}
+CODE = {".py", ".pyi", ".c", ".cc", ".cu", ".h", ".hpp", ".proto"}
 TEXT = CODE | {".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ""}
 
 # Written by others or by a generator: their length is not ours to choose.

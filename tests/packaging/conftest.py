@@ -95,5 +95,11 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
 
 @pytest.fixture(scope="session")
 def environment(wheels: list[Path], make_environment: Callable[..., Environment]) -> Environment:
-    """An environment with the wheels and what they require, nothing else."""
-    return make_environment("installed", *wheels)
+    """An environment with the wheels and what they require, nothing else.
+
+    Of CUDA there is nothing: neither what opwright-cuda requires, a gigabyte, nor a driver.
+    """
+    [cuda] = [wheel for wheel in wheels if wheel.name.startswith("opwright_cuda")]
+    made = make_environment("installed", *(wheel for wheel in wheels if wheel != cuda))
+    made.install("--no-deps", cuda)
+    return made

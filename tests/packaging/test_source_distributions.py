@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/nn"]
+PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/cuda", "plugins/nn"]
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +40,9 @@ def test_nothing_in_it_leads_out_of_it(unpack, sources, package):
     assert (root / "LICENSE").read_text() == (sources / "LICENSE").read_text()
 
 
-def test_the_cpu_plugin_carries_the_headers_of_the_core(unpack, sources):
-    root = unpack("plugins/cpu")
+@pytest.mark.parametrize("package", ["plugins/cpu", "plugins/cuda"])
+def test_a_compiled_plugin_carries_the_headers_of_the_core(unpack, sources, package):
+    root = unpack(package)
     headers = hashes(root / "include")
     assert "opwright/abi.h" in headers
     assert headers == hashes(sources / "core" / "include")

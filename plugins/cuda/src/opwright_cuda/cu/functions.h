@@ -33,28 +33,28 @@ struct WrappingTraits<double> {
 template <typename T>
 using Wrapping = typename WrappingTraits<T>::Type;
 
-#define OW_FUNCTION_1(name, expression)                     \
-  template <typename T>                                     \
-  struct name {                                             \
-    using W = Wrapping<T>;                                  \
+#define OW_FUNCTION_1(name, expression)                      \
+  template <typename T>                                      \
+  struct name {                                              \
+    using W = Wrapping<T>;                                   \
     OW_INLINE T operator()(T x) const { return expression; } \
   }
-#define OW_FUNCTION_2(name, expression)                          \
-  template <typename T>                                          \
-  struct name {                                                  \
-    using W = Wrapping<T>;                                       \
+#define OW_FUNCTION_2(name, expression)                           \
+  template <typename T>                                           \
+  struct name {                                                   \
+    using W = Wrapping<T>;                                        \
     OW_INLINE T operator()(T x, T y) const { return expression; } \
   }
-#define OW_PREDICATE(name, expression)                              \
-  template <typename T>                                             \
-  struct name {                                                     \
-    OW_INLINE bool operator()(T x, T y) const { return expression; } \
-  }
-#define OW_WITH_ALPHA(name, parameters, expression)                  \
+#define OW_PREDICATE(name, expression)                               \
   template <typename T>                                              \
   struct name {                                                      \
-    T alpha;                                                         \
-    OW_INLINE T operator() parameters const { return expression; }   \
+    OW_INLINE bool operator()(T x, T y) const { return expression; } \
+  }
+#define OW_WITH_ALPHA(name, parameters, expression)                \
+  template <typename T>                                            \
+  struct name {                                                    \
+    T alpha;                                                       \
+    OW_INLINE T operator() parameters const { return expression; } \
   }
 
 template <typename T>

@@ -21,7 +21,7 @@ using uint64_t = unsigned long long;
 // An array of `n` elements that the threads of a block share.
 #define OW_SHARED(type, name, n) __shared__ type name[n]
 // The memory that the launch asked for.
-#define OW_DYNAMIC_SHARED(type, name)                     \
+#define OW_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char ow_dynamic_shared[]; \
   type* name = reinterpret_cast<type*>(ow_dynamic_shared)
 
@@ -170,7 +170,8 @@ OW_INLINE Compute<T> Rounded(From x) {
   return Load(Store<T>(x));
 }
 
-// ---- Facts about types ---------------------------------------------------------------------------
+// ---- Facts about types
+// ---------------------------------------------------------------------------
 
 template <typename A, typename B>
 struct IsSame {
@@ -190,7 +191,8 @@ struct IsSigned {
   static constexpr bool value = static_cast<T>(-1) < static_cast<T>(0);
 };
 
-// ---- Vectors, indices ----------------------------------------------------------------------------
+// ---- Vectors, indices
+// ----------------------------------------------------------------------------
 
 // `n` elements that are read and written in one go.
 template <typename T, int n>

@@ -38,9 +38,7 @@ constexpr int kDouble = 1;
 constexpr int kHalf = 2;
 constexpr int kBFloat16 = 14;
 
-size_t SizeOf(int type) {
-  return type == kDouble ? 8 : type == kFloat ? 4 : 2;
-}
+size_t SizeOf(int type) { return type == kDouble ? 8 : type == kFloat ? 4 : 2; }
 
 double Read(const char* base, int64_t index, int type) {
   const char* at = base + index * static_cast<int64_t>(SizeOf(type));
@@ -92,17 +90,16 @@ struct Call {
   std::string Run() const {
     const int64_t m = static_cast<int64_t>(d.rows);
     const int64_t n = static_cast<int64_t>(d.columns);
-    const int64_t k =
-        static_cast<int64_t>(description.transpose_a != 0 ? a.rows : a.columns);
+    const int64_t k = static_cast<int64_t>(description.transpose_a != 0 ? a.rows : a.columns);
     for (int64_t batch = 0; batch < d.batch; ++batch) {
       for (int64_t column = 0; column < n; ++column) {
         for (int64_t row = 0; row < m; ++row) {
           double sum = 0.0;
           for (int64_t i = 0; i < k; ++i) {
-            const int64_t at_a = description.transpose_a != 0 ? i + row * a.leading
-                                                               : row + i * a.leading;
-            const int64_t at_b = description.transpose_b != 0 ? column + i * b.leading
-                                                               : i + column * b.leading;
+            const int64_t at_a =
+                description.transpose_a != 0 ? i + row * a.leading : row + i * a.leading;
+            const int64_t at_b =
+                description.transpose_b != 0 ? column + i * b.leading : i + column * b.leading;
             sum += Read(a_data, at_a + batch * a.stride, a.type) *
                    Read(b_data, at_b + batch * b.stride, b.type);
           }
@@ -196,9 +193,9 @@ EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void*
   const auto& right = *static_cast<Layout*>(b);
   const auto& out = *static_cast<Layout*>(d);
   *n = 0;
-  const bool is_known = left.type == right.type && left.type == out.type &&
-                        (left.type == kFloat || left.type == kDouble || left.type == kHalf ||
-                         left.type == kBFloat16);
+  const bool is_known =
+      left.type == right.type && left.type == out.type &&
+      (left.type == kFloat || left.type == kDouble || left.type == kHalf || left.type == kBFloat16);
   if (!is_known) return kNotSupported;
   const uint64_t k = wanted.transpose_a != 0 ? left.rows : left.columns;
   const bool fits = (wanted.transpose_a != 0 ? left.columns : left.rows) == out.rows &&

@@ -99,7 +99,8 @@ void Count(const char* what, int64_t change) {
 
 using namespace emulator;
 
-// ---- For tests: what has happened, and what shall fail -------------------------------------------
+// ---- For tests: what has happened, and what shall fail
+// -------------------------------------------
 
 extern "C" __attribute__((visibility("default"))) int64_t emulator_count(const char* what) {
   const Guard guard(The().mutex);
@@ -115,7 +116,8 @@ extern "C" __attribute__((visibility("default"))) void emulator_set(const char* 
   if (std::strcmp(what, "sticky") == 0) The().sticky = static_cast<int>(value);
 }
 
-// ---- Driver and device ---------------------------------------------------------------------------
+// ---- Driver and device
+// ---------------------------------------------------------------------------
 
 EMULATED cuInit(unsigned) { return The().n_devices == 0 ? kNoDevice : 0; }
 EMULATED cuDriverGetVersion(int* version) {
@@ -124,13 +126,11 @@ EMULATED cuDriverGetVersion(int* version) {
   return 0;
 }
 EMULATED cuGetErrorName(int result, const char** name) {
-  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
-                                                   {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-                                                   {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
-                                                   {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
-                                                   {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
-                                                   {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-                                                   {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"}};
+  static const std::map<int, const char*> names = {
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kNoDevice, "CUDA_ERROR_NO_DEVICE"},         {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+      {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+      {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"}};
   const auto found = names.find(result);
   *name = found == names.end() ? nullptr : found->second;
   return found == names.end() ? kInvalidValue : 0;
@@ -156,8 +156,7 @@ EMULATED cuDeviceGetName(char* name, int n, int) {
   return 0;
 }
 EMULATED cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> values = {
-      {75, 9}, {76, 0}, {16, 4}, {115, 1}, {97, 232448}};
+  static const std::map<int, int> values = {{75, 9}, {76, 0}, {16, 4}, {115, 1}, {97, 232448}};
   const auto found = values.find(attribute);
   *value = found == values.end() ? 0 : found->second;
   return 0;
@@ -181,7 +180,8 @@ EMULATED cuCtxSetCurrent(void* context) {
   return 0;
 }
 
-// ---- Memory --------------------------------------------------------------------------------------
+// ---- Memory
+// --------------------------------------------------------------------------------------
 
 EMULATED cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   State& state = The();
@@ -254,7 +254,8 @@ int CopyLater(void* stream, void* destination, const void* source, size_t bytes)
 EMULATED cuMemcpyHtoDAsync_v2(uint64_t destination, const void* source, size_t bytes,
                               void* stream) {
   // Pageable memory is read before the call returns; pinned memory lives until it was read.
-  std::vector<char> kept(static_cast<const char*>(source), static_cast<const char*>(source) + bytes);
+  std::vector<char> kept(static_cast<const char*>(source),
+                         static_cast<const char*>(source) + bytes);
   return Enqueue(stream, [destination, kept = std::move(kept)] {
     std::memcpy(reinterpret_cast<void*>(destination), kept.data(), kept.size());
     return std::string();
@@ -274,7 +275,8 @@ EMULATED cuMemsetD8Async(uint64_t destination, unsigned char value, size_t bytes
   });
 }
 
-// ---- Streams, events, graphs ---------------------------------------------------------------------
+// ---- Streams, events, graphs
+// ---------------------------------------------------------------------
 
 EMULATED cuStreamCreate(void** stream, unsigned) {
   *stream = new Stream;
@@ -367,7 +369,8 @@ EMULATED cuGraphExecDestroy(void* graph) {
   return 0;
 }
 
-// ---- Kernels -------------------------------------------------------------------------------------
+// ---- Kernels
+// -------------------------------------------------------------------------------------
 
 // The image is the path of a library, the name of a kernel that of its entry there.
 EMULATED cuLibraryLoadData(void** library, const void* image, int*, void**, unsigned, int*, void**,
@@ -377,7 +380,8 @@ EMULATED cuLibraryLoadData(void** library, const void* image, int*, void**, unsi
     std::fprintf(stderr, "emulator: %s\n", dlerror());
     return kInvalidImage;
   }
-  const auto attach = reinterpret_cast<void (*)(const shim::RuntimeTable*)>(dlsym(*library, "ow_attach"));
+  const auto attach =
+      reinterpret_cast<void (*)(const shim::RuntimeTable*)>(dlsym(*library, "ow_attach"));
   if (attach == nullptr) return kInvalidImage;
   attach(&shim::TheTable());
   return 0;

@@ -53,7 +53,8 @@ struct Shared {
   void* aligned;
 };
 
-// ---- Fibers --------------------------------------------------------------------------------------
+// ---- Fibers
+// --------------------------------------------------------------------------------------
 
 #if defined(__x86_64__)
 
@@ -85,7 +86,9 @@ struct Context {
   void* stack_pointer = nullptr;
 };
 
-void SwitchContext(Context* from, Context* to) { shim_switch(&from->stack_pointer, to->stack_pointer); }
+void SwitchContext(Context* from, Context* to) {
+  shim_switch(&from->stack_pointer, to->stack_pointer);
+}
 
 void MakeContext(Context* context, char* stack, void (*entry)()) {
   auto* top = reinterpret_cast<void**>(stack + kStackBytes - 64);
@@ -289,7 +292,8 @@ class Block {
     current_block = this;
     while (stacks().size() < static_cast<size_t>(n_)) stacks().push_back(NewStack());
     if (contexts().size() < static_cast<size_t>(n_)) contexts().resize(static_cast<size_t>(n_));
-    for (size_t i = 0; i < static_cast<size_t>(n_); ++i) MakeContext(&contexts()[i], stacks()[i], &Enter);
+    for (size_t i = 0; i < static_cast<size_t>(n_); ++i)
+      MakeContext(&contexts()[i], stacks()[i], &Enter);
     if (order_kind_ == Order::kRandom) std::shuffle(order_.begin(), order_.end(), random_);
     bool has_moved = true;
     while (has_moved && error_.empty()) {
@@ -427,7 +431,7 @@ void* Dynamic() { return current_block->Dynamic(); }
 }  // namespace
 
 const RuntimeTable& TheTable() {
-  static const RuntimeTable table = {ThisThread, Barrier, WarpBarrier, Exchange,
+  static const RuntimeTable table = {ThisThread, Barrier,     WarpBarrier, Exchange,
                                      Ballot,     SharedArray, Dynamic};
   return table;
 }

@@ -24,11 +24,12 @@
 
 #define OW_INLINE_ inline __attribute__((always_inline))
 
-#define OW_SHARED(type, name, n)                                    \
-  static char name##_key;                                           \
-  type* const name = static_cast<type*>(                            \
-      shim::Runtime().shared(&name##_key, sizeof(type) * (n), alignof(type)))
-#define OW_DYNAMIC_SHARED(type, name) type* const name = static_cast<type*>(shim::Runtime().dynamic())
+#define OW_SHARED(type, name, n) \
+  static char name##_key;        \
+  type* const name =             \
+      static_cast<type*>(shim::Runtime().shared(&name##_key, sizeof(type) * (n), alignof(type)))
+#define OW_DYNAMIC_SHARED(type, name) \
+  type* const name = static_cast<type*>(shim::Runtime().dynamic())
 
 namespace shim {
 
@@ -97,8 +98,8 @@ struct Entry<kernel> {
 // Before the name of an entry that the driver finds.
 #define OW_ENTRY extern "C" __attribute__((visibility("default"))) const shim::KernelEntry
 
-extern "C" __attribute__((visibility("default"))) inline __attribute__((used)) void ow_attach(
-    const shim::RuntimeTable* table) {
+extern "C" __attribute__((visibility("default"))) inline
+    __attribute__((used)) void ow_attach(const shim::RuntimeTable* table) {
   shim::TheRuntime() = table;
 }
 
