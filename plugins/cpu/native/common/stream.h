@@ -72,7 +72,13 @@ struct LineStore {
   }
 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
+// Clones cannot differ in their stores. A function that computes and stores is therefore written
+// as a template of the store, always inlined, and instantiated in three functions with these
+// attributes, among which ForThisProcessor chooses.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define OPWRIGHT_CPU_AVX2 __attribute__((target("arch=x86-64-v3")))
+#define OPWRIGHT_CPU_AVX512 __attribute__((target("arch=x86-64-v4")))
+
 struct HalfLineStore {
   __attribute__((target("avx"))) static inline void Store(const char* source, char* destination) {
     for (int64_t i = 0; i < kLineBytes; i += 32) {
@@ -88,17 +94,7 @@ struct WholeLineStore {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), _mm512_loadu_si512(source));
   }
 };
-#else
-using HalfLineStore = LineStore;
-using WholeLineStore = LineStore;
-#endif
 
-// Clones cannot differ in their stores. A function that computes and stores is therefore written
-// as a template of the store, always inlined, and instantiated in three functions with these
-// attributes, among which ForThisProcessor chooses.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define OPWRIGHT_CPU_AVX2 __attribute__((target("arch=x86-64-v3")))
-#define OPWRIGHT_CPU_AVX512 __attribute__((target("arch=x86-64-v4")))
 template <typename Function>
 Function ForThisProcessor(Function oldest, Function avx2, Function avx512) {
   __builtin_cpu_init();
@@ -108,6 +104,10 @@ Function ForThisProcessor(Function oldest, Function avx2, Function avx512) {
 #else
 #define OPWRIGHT_CPU_AVX2
 #define OPWRIGHT_CPU_AVX512
+
+using HalfLineStore = LineStore;
+using WholeLineStore = LineStore;
+
 template <typename Function>
 Function ForThisProcessor(Function oldest, Function, Function) {
   return oldest;
@@ -116,35 +116,24 @@ Function ForThisProcessor(Function oldest, Function, Function) {
 
 namespace detail {
 
-// Stores n bytes, whole lines, at the beginning of one.
-using LinesStore = void (*)(const char* source, char* destination, int64_t n);
+// Store n bytes, whole lines, at the beginning of one.
+template <typename Store>
+OPWRIGHT_CPU_INLINE void StoreLinesBy(const char* source, char* destination, int64_t n) {
+  for (int64_t i = 0; i < n; i += kLineBytes) Store::Store(source + i, destination + i);
+}
 
 inline void StoreLines(const char* source, char* destination, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLineBytes) LineStore::Store(source + i, destination + i);
+  StoreLinesBy<LineStore>(source, destination, n);
+}
+OPWRIGHT_CPU_AVX2 inline void StoreLinesAvx2(const char* source, char* destination, int64_t n) {
+  StoreLinesBy<HalfLineStore>(source, destination, n);
+}
+OPWRIGHT_CPU_AVX512 inline void StoreLinesAvx512(const char* source, char* destination, int64_t n) {
+  StoreLinesBy<WholeLineStore>(source, destination, n);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx"))) inline void StoreHalfLines(const char* source, char* destination,
-                                                          int64_t n) {
-  for (int64_t i = 0; i < n; i += kLineBytes) HalfLineStore::Store(source + i, destination + i);
-}
-
-__attribute__((target("avx512f"))) inline void StoreWholeLines(const char* source,
-                                                               char* destination, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLineBytes) WholeLineStore::Store(source + i, destination + i);
-}
-#endif
-
-inline LinesStore SelectLinesStore() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f")) return &StoreWholeLines;
-  if (__builtin_cpu_supports("avx")) return &StoreHalfLines;
-#endif
-  return &StoreLines;
-}
-
-inline const LinesStore store_lines = SelectLinesStore();
+inline const auto store_lines = ForThisProcessor<void (*)(const char*, char*, int64_t)>(
+    &StoreLines, &StoreLinesAvx2, &StoreLinesAvx512);
 
 }  // namespace detail
 
