@@ -15,11 +15,6 @@ constexpr unsigned kMapped = 2;       // host memory with an address on the devi
 constexpr unsigned kNonBlocking = 1;  // a stream apart from the default one
 constexpr int kReleaseThreshold = 4;  // an attribute of memory pools
 
-bool IsSet(const char* variable) {
-  const char* text = std::getenv(variable);
-  return text != nullptr && text[0] != '\0' && std::strcmp(text, "0") != 0;
-}
-
 std::mutex& TextsMutex() {
   static auto* mutex = new std::mutex;
   return *mutex;
@@ -32,6 +27,11 @@ std::vector<std::string>& Texts() {
 CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 }  // namespace
+
+bool IsSet(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && text[0] != '\0' && std::strcmp(text, "0") != 0;
+}
 
 int RegisterFault(const std::string& text) {
   const std::lock_guard<std::mutex> lock(TextsMutex());

@@ -83,6 +83,9 @@ class Current {
 // A text with "{value}" in it, for faults of one kind; the number stands for it in kernels.
 int RegisterFault(const std::string& text);
 
+// Whether an environment variable is neither absent, nor empty, nor 0.
+bool IsSet(const char* variable);
+
 // The table that the host reads.
 const ow_device& DeviceTable();
 

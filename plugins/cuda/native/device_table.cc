@@ -171,6 +171,7 @@ ow_device MakeTable() {
   table.name = "cuda";
   table.dlpack_code = kDlpackCuda;
   table.flags = OW_DEVICE_ADDRESSABLE;
+  if (IsSet("OPWRIGHT_CUDA_DEBUG_MEMORY")) table.flags |= OW_DEVICE_UNSHARED_MEMORY;
   table.alignment = 256;
   table.count = Count;
   table.open = Open;

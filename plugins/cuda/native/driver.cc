@@ -56,6 +56,8 @@ const Opened& TheDriver() {
 
 const char* Advice(CUresult result) {
   switch (result) {
+    case 3:
+      return "; a GPU does not survive fork(): start processes with multiprocessing's \"spawn\"";
     case 209:
     case 222:
       return "; the kernel was compiled for another GPU or a newer driver: empty the cache folder";
