@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from opwright.kernel import Refuse
 from opwright_cuda.launch import Struct
 
 MAX_RANK: Final = 8
@@ -70,8 +71,16 @@ def divider(divisor: int) -> Struct:
 
 
 def layout_struct(layout: Layout) -> Struct:
-    """Return ``Layout`` of elementwise.cu: the last dimension first, filled up with ones."""
+    """Return ``Layout`` of layout.h: the last dimension first, filled up with ones.
+
+    Raises
+    ------
+    Refuse
+        For more dimensions than it has.
+    """
     rank = len(layout.dims)
+    if rank > MAX_RANK:
+        raise Refuse(f"{rank} dimensions are left after merging, {MAX_RANK} are the most")
     rest = MAX_RANK - rank
     dims = np.array([*reversed(layout.dims), *[1] * rest], np.int64)
     strides = [np.array([*reversed(s), *[0] * rest], np.int64) for s in layout.strides]

@@ -66,7 +66,15 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(_ELEMENTWISE, "divide", FLOAT, "out=x out=y"),
     Row(_ELEMENTWISE, "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
     Row(_ELEMENTWISE, "logical_and logical_or logical_xor logical_not", NUMBER_OR_BOOL),
-    Row("elementwise:WHERE", "where", ANY),
+    Row("elementwise:WHERE", "where", ANY, "out=x out=y"),
+    Row("add_n:ADD_N", "add_n", NUMBER),
+    Row("power:POWER", "power", NUMBER, "out=x out=y"),
+    # Creation, copies, movement
+    Row("creation:FILL", "fill fill_like", ANY),
+    Row("cast:CAST", "cast cast_like", ANY),
+    Row("copy:COPY", "assign reshape reshape_like flatten squeeze unsqueeze", ANY, "out=x"),
+    Row("copy:EXPAND", "expand", ANY),
+    Row("copy:EXPAND", "expand_like", NUMBER),
 )
 
 

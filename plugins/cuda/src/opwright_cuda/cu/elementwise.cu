@@ -1,7 +1,10 @@
 // One loop for all functions of elements. What is computed is a functor: its call operator takes
 // the values of the inputs, in the type that theirs computes in, and returns that of the output.
+#include "conversions.h"
 #include "functions.h"
 #include "kernel.h"
+#include "layout.h"
+#include "powers.h"
 
 using namespace opwright_cuda;
 
@@ -43,9 +46,10 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
     values = static_cast<const Many*>(*inputs)[kIsScalar ? 0 : number];
     others.Read(inputs + 1, number);
   }
-  // One element of each input, at an offset of its own.
+  // The block that begins in each input at an offset of its own.
   OW_INLINE void ReadAt(const void* const* inputs, const int64_t* offsets) {
-    values.at[0] = static_cast<const T*>(*inputs)[*offsets];
+    using Many = Vector<T, kIsScalar ? 1 : width>;
+    values = *reinterpret_cast<const Many*>(static_cast<const T*>(*inputs) + *offsets);
     others.ReadAt(inputs + 1, offsets + 1);
   }
   template <typename Function, typename... Loaded>
@@ -76,38 +80,20 @@ __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t 
   }
 }
 
-// How inputs lie beside an output of `rank` dimensions, the last one first; strides in elements.
-template <int n>
-struct Layout {
-  int64_t dims[kMaxRank];
-  int64_t strides[n == 0 ? 1 : n][kMaxRank];
-  Divider dividers[kMaxRank];
-  int32_t rank;
-};
-
-// Inputs of any strides. `Int` is uint32_t where every product fits: dividing it is far cheaper.
-template <typename Function, typename Out, typename In, typename Int>
-__global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64_t n,
+// Inputs of any strides, read `width` elements at once: neighbours of the output lie side by side
+// in each input, or are one element of it (bit i of `scalars`). The layout counts blocks of `width`
+// elements, strides are in elements. `Int` as for Locate.
+template <typename Function, typename Out, typename In, typename Int, uint32_t scalars, int width>
+__global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64_t n_blocks,
                                     Function function, Layout<In::kCount> layout) {
-  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
-    int64_t offsets[In::kCount == 0 ? 1 : In::kCount] = {};
-    Int rest = static_cast<Int>(i);
-#pragma unroll
-    for (int d = 0; d < kMaxRank; ++d) {
-      if (d >= layout.rank) break;
-      Int quotient;
-      if constexpr (sizeof(Int) == 4) {
-        quotient = QuotientOf(rest, layout.dividers[d]);
-      } else {
-        quotient = rest / static_cast<Int>(layout.dims[d]);
-      }
-      const int64_t place = static_cast<int64_t>(rest - quotient * static_cast<Int>(layout.dims[d]));
-      rest = quotient;
-#pragma unroll
-      for (int k = 0; k < In::kCount; ++k) offsets[k] += place * layout.strides[k][d];
-    }
-    Block<In, 0, 1> block;
+  for (int64_t number = GlobalIndex(); number < n_blocks; number += GridThreads()) {
+    int64_t offsets[In::kCount == 0 ? 1 : In::kCount];
+    Locate<Int>(layout, number, offsets);
+    Block<In, scalars, width> block;
     block.ReadAt(inputs.at, offsets);
-    out[i] = Store<Out>(block.Apply(function, 0));
+    Vector<Out, width> result;
+#pragma unroll
+    for (int k = 0; k < width; ++k) result.at[k] = Store<Out>(block.Apply(function, k));
+    reinterpret_cast<Vector<Out, width>*>(out)[number] = result;
   }
 }

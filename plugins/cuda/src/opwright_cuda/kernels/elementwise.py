@@ -18,7 +18,7 @@ from opwright_cuda.indexing import (
     layout_struct,
     merge,
 )
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import own_source
 
 THREADS: Final = 256
@@ -79,19 +79,42 @@ def launch_elementwise(
     layout = merge(out.shape, [broadcast_strides(out.shape, out.shape), *strides])
     types = f"Inputs<{', '.join(operand.ctype for operand in inputs)}>"
     pointers = Struct(*(operand.pointer for operand in inputs)) if inputs else Struct(None)
-    arguments = [out.pointer, pointers, np.int64(n), parameters or Struct()]
+    functor = parameters or Struct()
     source = own_source("elementwise.cu")
+    width = _width(out, inputs, n)
     if len(layout.dims) <= 1:
         scalars = sum(1 << i for i, s in enumerate(layout.strides[1:]) if not any(s))
-        width = _width(out, inputs, n)
         expression = f"elementwise_flat<{function}, {out.ctype}, {types}, {scalars}u, {width}>"
-        grid = blocks_for(-(-n // width), plan)
-        plan.launch(source, expression, grid, THREADS, arguments)
+        flat: list[Argument] = [out.pointer, pointers, np.int64(n), functor]
+        plan.launch(source, expression, blocks_for(-(-n // width), plan), THREADS, flat)
         return
-    integer = "uint32_t" if n < NARROW else "int64_t"
-    expression = f"elementwise_strided<{function}, {out.ctype}, {types}, {integer}>"
-    arguments.append(layout_struct(Layout(layout.dims, layout.strides[1:])))
-    plan.launch(source, expression, blocks_for(n, plan), THREADS, arguments)
+    if not _in_blocks(layout, width):
+        width = 1
+    blocks, scalars = _blocked(Layout(layout.dims, layout.strides[1:]), width)
+    n_blocks = n // width
+    integer = "uint32_t" if n_blocks < NARROW else "int64_t"
+    template = f"{function}, {out.ctype}, {types}, {integer}, {scalars}u, {width}"
+    arguments: list[Argument] = [out.pointer, pointers, np.int64(n_blocks), functor]
+    arguments.append(layout_struct(blocks))
+    grid = blocks_for(n_blocks, plan)
+    plan.launch(source, f"elementwise_strided<{template}>", grid, THREADS, arguments)
+
+
+def _in_blocks(layout: Layout, width: int) -> bool:
+    """Whether blocks of the output are blocks of each input, or one element of it."""
+    return layout.dims[-1] % width == 0 and all(
+        s[-1] == 0 or (s[-1] == 1 and all(step % width == 0 for step in s[:-1]))
+        for s in layout.strides
+    )
+
+
+def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
+    """Return the layout that counts blocks, and which inputs are one element in each block."""
+    if width == 1:
+        return layout, 0
+    scalars = sum(1 << i for i, s in enumerate(layout.strides) if s[-1] == 0)
+    strides = tuple((*s[:-1], s[-1] * width) for s in layout.strides)
+    return Layout((*layout.dims[:-1], layout.dims[-1] // width), strides), scalars
 
 
 def _width(out: Operand, inputs: Sequence[Operand], n: int) -> int:
@@ -174,7 +197,6 @@ FUNCTIONS: Final = {
             *("logical_and", "logical_or", "logical_xor", "logical_not"),
         )
     },
-    "assign": Function("Identity"),
     "scale": Function("Scale", parameters=_constants("scale", "bias")),
     "clip": Function("Clip", parameters=_clip_bounds),
     "elu": Function("Elu", parameters=_constants("alpha")),

@@ -1,0 +1,49 @@
+// Where the elements of tensors of any strides lie. Made by opwright_cuda.indexing.
+#ifndef OPWRIGHT_CUDA_LAYOUT_H_
+#define OPWRIGHT_CUDA_LAYOUT_H_
+
+#include "kernel.h"
+
+namespace opwright_cuda {
+
+// Dimensions that are walked in row-major order, the last one first, and how `n` tensors lie in
+// them; strides in elements, 0 where a tensor is repeated.
+template <int n>
+struct Layout {
+  int64_t dims[kMaxRank];
+  int64_t strides[n == 0 ? 1 : n][kMaxRank];
+  Divider dividers[kMaxRank];
+  int32_t rank;
+};
+
+// The quotient of a division by one of the dimensions; dividing uint32_t is far cheaper.
+template <typename Int, int n>
+OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
+  if constexpr (sizeof(Int) == 4) {
+    return QuotientOf(x, layout.dividers[d]);
+  } else {
+    return x / static_cast<Int>(layout.dims[d]);
+  }
+}
+
+// The offsets of element `i` in each tensor. `Int` is uint32_t where the number of elements is
+// below 2**31.
+template <typename Int, int n>
+OW_INLINE void Locate(const Layout<n>& layout, int64_t i, int64_t* offsets) {
+#pragma unroll
+  for (int k = 0; k < n; ++k) offsets[k] = 0;
+  Int rest = static_cast<Int>(i);
+#pragma unroll
+  for (int d = 0; d < kMaxRank; ++d) {
+    if (d >= layout.rank) break;
+    const Int quotient = QuotientByDim<Int>(layout, d, rest);
+    const auto place = static_cast<int64_t>(rest - quotient * static_cast<Int>(layout.dims[d]));
+    rest = quotient;
+#pragma unroll
+    for (int k = 0; k < n; ++k) offsets[k] += place * layout.strides[k][d];
+  }
+}
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_LAYOUT_H_

@@ -1,0 +1,54 @@
+// Functors of powers and their gradients.
+#ifndef OPWRIGHT_CUDA_POWERS_H_
+#define OPWRIGHT_CUDA_POWERS_H_
+
+#include "kernel.h"
+
+namespace opwright_cuda {
+
+OW_INLINE float PowerOf(float x, float y) { return ::powf(x, y); }
+OW_INLINE double PowerOf(double x, double y) { return ::pow(x, y); }
+
+template <typename T>
+struct Power {
+  OW_INLINE T operator()(T x, T y) const { return PowerOf(x, y); }
+};
+
+// Whole numbers wrap around. One with an exponent below 0 is none.
+template <typename T>
+struct WholePower {
+  Fault* fault;
+  int32_t text;
+  OW_INLINE T operator()(T x, T y) const {
+    if (IsSigned<T>::value && y < T(0)) {
+      Report(fault, text, static_cast<int64_t>(y));
+      return T(0);
+    }
+    uint64_t power = 1;
+    auto factor = static_cast<uint64_t>(x);
+    for (auto left = static_cast<uint64_t>(y); left != 0; left >>= 1) {
+      if ((left & 1) != 0) power *= factor;
+      factor *= factor;
+    }
+    return static_cast<T>(power);
+  }
+};
+
+// y x**(y - 1), and 0 for the constant x**0 even where x is 0.
+template <typename T>
+struct PowerGradOfBase {
+  OW_INLINE T operator()(T x, T y, T out_grad) const {
+    return y == T(0) ? T(0) : y * PowerOf(x, y - T(1)) * out_grad;
+  }
+};
+// x**y ln(x), and 0 where x is 0, its limit for every y above 0.
+template <typename T>
+struct PowerGradOfExponent {
+  OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
+    return opwright::functors::Log(x == T(0) && y >= T(0) ? T(1) : x) * out * out_grad;
+  }
+};
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_POWERS_H_

@@ -1,0 +1,51 @@
+"""One value everywhere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from opwright.dtypes import dtype_to_numpy
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import BITS, FLOATS, ITEM_BYTES
+from opwright_cuda.kernels.elementwise import launch_elementwise, operand
+from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of
+
+
+def item_of(ctx: PrepareContext, dtype: str, value: float) -> Any:
+    """Return a value as the bits of an element: an unsigned whole number of the dtype's size.
+
+    Whole numbers are cut off towards zero, bool is whether the value is not 0.
+
+    Raises
+    ------
+    Refuse
+        Where the dtype has no such value.
+    """
+    if dtype == "bool":
+        value = float(value != 0)
+    elif dtype not in FLOATS:
+        info = np.iinfo(dtype)
+        if not math.isfinite(value) or not info.min <= math.trunc(value) <= info.max:
+            ctx.refuse(f"{dtype} has no {value}")
+        value = math.trunc(value)
+    with np.errstate(over="ignore"):
+        made = np.array(value).astype(dtype_to_numpy(dtype))
+    return made.view(f"u{ITEM_BYTES[dtype]}")[()]
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Write one value everywhere."""
+    meta = ctx.outputs["out"][0]
+    item = item_of(ctx, meta.dtype, ctx.attrs["value"])
+    if len(set(item.tobytes())) == 1:
+        plan.fill(plan.output("out"), bytes_of(meta), item.tobytes()[0])
+        return
+    bits = BITS[ITEM_BYTES[meta.dtype]]
+    out = operand(plan.output("out"), meta, bits)
+    launch_elementwise(plan, f"Constant<{bits}>", out, [], Struct(item))
+
+
+FILL: Final = Kernel(_fill_in)
