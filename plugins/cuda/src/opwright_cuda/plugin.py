@@ -34,6 +34,10 @@ class Row(NamedTuple):
         Outputs that may lie where an input lies, such as ``"out=x out=y"``.
     deterministic : bool
         Two runs give the same bits.
+    library : str
+        Whose implementation it is.
+    priority : int
+        The highest is tried first.
     """
 
     target: str
@@ -41,6 +45,8 @@ class Row(NamedTuple):
     dtypes: tuple[str, ...] = FLOAT
     reuse: str = ""
     deterministic: bool = True
+    library: str = "native"
+    priority: int = 50
 
 
 _ELEMENTWISE = "elementwise:ELEMENTWISE"
@@ -69,12 +75,27 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("elementwise:WHERE", "where", ANY, "out=x out=y"),
     Row("add_n:ADD_N", "add_n", NUMBER),
     Row("power:POWER", "power", NUMBER, "out=x out=y"),
+    # Reductions
+    Row("reduction:REDUCE", "sum max min", NUMBER),
+    Row("reduction:REDUCE", "mean"),
+    Row("reduction:SUM_LIKE", "sum_like", NUMBER),
+    Row("reduction:EXPAND", "sum_grad mean_grad"),
+    Row("reduction:EXTREMUM_GRAD", "max_grad min_grad"),
+    Row("reduction:POSITION", "argmax argmin", NUMBER_OR_BOOL),
     # Creation, copies, movement
     Row("creation:FILL", "fill fill_like", ANY),
     Row("cast:CAST", "cast cast_like", ANY),
     Row("copy:COPY", "assign reshape reshape_like flatten squeeze unsqueeze", ANY, "out=x"),
     Row("copy:EXPAND", "expand", ANY),
     Row("copy:EXPAND", "expand_like", NUMBER),
+    Row("optimizers:UPDATE", "sgd momentum adam adamw"),
+    Row("random:UNIFORM", "uniform"),
+    Row("random:NORMAL", "normal"),
+    Row("random:DROPOUT", "dropout", FLOAT, "out=x"),
+    Row("random:DROPOUT_GRAD", "dropout_grad", FLOAT, "x_grad=out_grad"),
+    # Products, convolution, pooling
+    Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),
+    Row("matmul:MATMUL", "matmul", NUMBER),
 )
 
 
@@ -96,7 +117,8 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 device="cuda",
                 dtypes="*" if row.dtypes == ANY else list(row.dtypes),
                 kernel=f"opwright_cuda.kernels.{row.target}",
-                library="native",
+                library=row.library,
+                priority=row.priority,
                 may_reuse=reuse,
                 capturable=True,
                 deterministic=row.deterministic,

@@ -160,6 +160,55 @@ struct LogicalNot {
   OW_INLINE bool operator()(T x) const { return x == T(0); }
 };
 
+// 0 where nothing is kept, whatever x is.
+template <typename T>
+struct KeepScaled {
+  T scale;
+  OW_INLINE T operator()(bool is_kept, T x) const { return is_kept ? x * scale : T(0); }
+};
+
+template <typename T>
+struct DivideBy {
+  T divisor;
+  OW_INLINE T operator()(T x) const { return x / divisor; }
+};
+// Elements that are equal to an extremum share its gradient; NaN is equal to nothing.
+template <typename T>
+struct ShareOfTies {
+  OW_INLINE T operator()(bool is_equal, uint32_t ties, T out_grad) const {
+    return T(is_equal) * (out_grad / T(ties == 0 ? 1 : ties));
+  }
+};
+
+// Of a score or guess x and its label.
+template <typename T>
+struct SquaredError {
+  OW_INLINE T operator()(T x, T label) const { return (x - label) * (x - label); }
+};
+template <typename T>
+struct SquaredErrorGrad {
+  T factor;  // 2 for x, -2 for the label
+  OW_INLINE T operator()(T x, T label, T out_grad) const { return (x - label) * out_grad * factor; }
+};
+// Nothing overflows, and small values are not lost.
+template <typename T>
+struct SigmoidLoss {
+  OW_INLINE T operator()(T x, T label) const {
+    const T tail = functors::Log1pUpTo1(functors::ExpNonPositive(-fabs(x)));
+    return tail + functors::Maximum(x, T(0)) - x * label;
+  }
+};
+template <typename T>
+struct SigmoidLossGrad {
+  OW_INLINE T operator()(T x, T label, T out_grad) const {
+    return (functors::Sigmoid(x) - label) * out_grad;
+  }
+};
+template <typename T>
+struct SigmoidLossLabelGrad {
+  OW_INLINE T operator()(T x, T out_grad) const { return -(x * out_grad); }
+};
+
 // Of elements of any type, of which only the size counts.
 template <typename T>
 struct Where {

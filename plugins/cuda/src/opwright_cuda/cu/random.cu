@@ -1,0 +1,98 @@
+// uniform, normal and dropout. Compiled without contraction: the specification rounds every
+// product. A thread makes a block of words at a time and the elements that are its own.
+#include "box_muller.h"
+#include "kernel.h"
+#include "philox.h"
+
+using namespace opwright_cuda;
+
+// Elements of one block of words: 16-bit types are drawn in float.
+template <typename T>
+constexpr int kDrawn = IsSame<T, double>::value ? 2 : 4;
+
+// Writes the elements of a block, of which the last may lie behind the end.
+template <typename T, typename Out>
+OW_INLINE void WriteBlock(const Out* values, T* out, int64_t block, int64_t n) {
+  constexpr int kMany = kDrawn<T>;
+  const int64_t first = block * kMany;
+  if (first + kMany <= n) {
+    Vector<T, kMany> stored;
+#pragma unroll
+    for (int k = 0; k < kMany; ++k) stored.at[k] = Store<T>(values[k]);
+    reinterpret_cast<Vector<T, kMany>*>(out)[block] = stored;
+  } else {
+    for (int k = 0; first + k < n; ++k) out[first + k] = Store<T>(values[k]);
+  }
+}
+
+struct UniformNumbers {
+  static OW_INLINE void Draw(const RandomBlock& block, float* numbers) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) numbers[k] = static_cast<float>(block.words[k] >> 8) * 0x1p-24f;
+  }
+  static OW_INLINE void Draw(const RandomBlock& block, double* numbers) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      numbers[k] = static_cast<double>(LongWord(block, k) >> 11) * 0x1p-53;
+    }
+  }
+};
+
+struct NormalNumbers {
+  static OW_INLINE void Draw(const RandomBlock& block, float* numbers) {
+    BoxMuller<float>(block.words[0], block.words[1], numbers);
+    BoxMuller<float>(block.words[2], block.words[3], numbers + 2);
+  }
+  static OW_INLINE void Draw(const RandomBlock& block, double* numbers) {
+    BoxMuller<double>(LongWord(block, 0), LongWord(block, 1), numbers);
+  }
+};
+
+// out = number * scale + shift
+template <typename Numbers, typename T>
+__global__ void draw(T* out, int64_t n, RandomKey key, Compute<T> scale, Compute<T> shift) {
+  constexpr int kMany = kDrawn<T>;
+  const uint32_t step = StepOf(key);
+  const int64_t n_blocks = (n + kMany - 1) / kMany;
+  for (int64_t block = GlobalIndex(); block < n_blocks; block += GridThreads()) {
+    Compute<T> numbers[kMany];
+    Numbers::Draw(Philox(key.seed, key.stream, step, static_cast<uint64_t>(block)), numbers);
+#pragma unroll
+    for (int k = 0; k < kMany; ++k) numbers[k] = numbers[k] * scale + shift;
+    WriteBlock(numbers, out, block, n);
+  }
+}
+
+// Keeps an element whose word is at least `threshold`, which is 2^32 where none is kept. A dropped
+// one is 0 whatever x is: infinity times 0 is not. `x` may be `out`.
+template <typename T>
+__global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key,
+                        uint64_t threshold, Compute<T> scale) {
+  const uint32_t step = StepOf(key);
+  const int64_t n_blocks = (n + 3) / 4;
+  for (int64_t number = GlobalIndex(); number < n_blocks; number += GridThreads()) {
+    const RandomBlock block = Philox(key.seed, key.stream, step, static_cast<uint64_t>(number));
+    const int64_t first = number * 4;
+    Vector<T, 4> values;
+    if (first + 4 <= n) {
+      values = reinterpret_cast<const Vector<T, 4>*>(x)[number];
+    } else {
+      for (int k = 0; k < 4; ++k) values.at[k] = x[first + k < n ? first + k : first];
+    }
+    Vector<bool, 4> kept;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      kept.at[k] = block.words[k] >= threshold;
+      values.at[k] = Store<T>(kept.at[k] ? Load(values.at[k]) * scale : Compute<T>(0));
+    }
+    if (first + 4 <= n) {
+      reinterpret_cast<Vector<T, 4>*>(out)[number] = values;
+      reinterpret_cast<Vector<bool, 4>*>(mask)[number] = kept;
+    } else {
+      for (int k = 0; first + k < n; ++k) {
+        out[first + k] = values.at[k];
+        mask[first + k] = kept.at[k];
+      }
+    }
+  }
+}

@@ -1,0 +1,110 @@
+"""Random tensors and dropout: the same bits as on every other device.
+
+A block of words belongs to elements, never to a thread, so that no grid changes a number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES, compute_type
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for, launch_elementwise, operand
+from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of, count_of
+from opwright_cuda.source import Source, own_source
+
+
+def _source() -> Source:
+    return own_source("random.cu", ("-fmad=false",))
+
+
+def _key(ctx: PrepareContext, plan: LaunchPlan) -> Struct:
+    """Return ``RandomKey`` of philox.h."""
+    seed = np.uint64(ctx.attrs["seed"] % 2**64)
+    return Struct(seed, plan.optional_input("step"), np.uint32(ctx.attrs["stream"] or 0))
+
+
+def _number(value: float, dtype: str) -> Any:
+    return np.float64(value) if compute_type(dtype) == "double" else np.float32(value)
+
+
+def _draw(ctx: PrepareContext, plan: LaunchPlan, numbers: str, scale: float, shift: float) -> None:
+    (meta,) = ctx.outputs["out"]
+    n = count_of(meta)
+    each = 2 if meta.dtype == "float64" else 4
+    arguments = [
+        plan.output("out"),
+        np.int64(n),
+        _key(ctx, plan),
+        _number(scale, meta.dtype),
+        _number(shift, meta.dtype),
+    ]
+    expression = f"draw<{numbers}, {CTYPES[meta.dtype]}>"
+    plan.launch(_source(), expression, blocks_for(-(-n // each), plan), THREADS, arguments)
+
+
+def _fill_in_uniform(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Draw evenly between two numbers."""
+    low, high = ctx.attrs["min"], ctx.attrs["max"]
+    _draw(ctx, plan, "UniformNumbers", high - low, low)
+
+
+def _fill_in_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Draw by Box and Muller's method."""
+    _draw(ctx, plan, "NormalNumbers", ctx.attrs["std"], ctx.attrs["mean"])
+
+
+UNIFORM: Final = Kernel(_fill_in_uniform)
+NORMAL: Final = Kernel(_fill_in_normal)
+
+
+def _keep_scale(ctx: PrepareContext) -> float:
+    probability: float = ctx.attrs["probability"]
+    return 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
+
+
+def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Drop elements in training, copy otherwise."""
+    (meta,) = ctx.inputs["x"]
+    n = count_of(meta)
+    if not ctx.attrs["training"]:
+        plan.fill(plan.output("mask"), bytes_of(ctx.outputs["mask"][0]), 1)
+        out = operand(plan.output("out"), ctx.outputs["out"][0])
+        function = f"Identity<{compute_type(meta.dtype)}>"
+        launch_elementwise(plan, function, out, [operand(plan.input("x"), meta)])
+        return
+    arguments = [
+        plan.input("x"),
+        plan.output("out"),
+        plan.output("mask"),
+        np.int64(n),
+        _key(ctx, plan),
+        np.uint64(math.floor(ctx.attrs["probability"] * 2**32)),
+        _number(_keep_scale(ctx), meta.dtype),
+    ]
+    expression = f"dropout<{CTYPES[meta.dtype]}>"
+    plan.launch(_source(), expression, blocks_for(-(-n // 4), plan), THREADS, arguments)
+
+
+def _fill_in_dropout_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Scale the gradients of what was kept; without a gradient there is none to hand back."""
+    (meta,) = ctx.outputs["x_grad"]
+    x_grad = operand(plan.output("x_grad"), meta)
+    if not ctx.inputs["out_grad"]:
+        plan.fill(x_grad.pointer, bytes_of(meta))
+        return
+    out_grad = operand(plan.input("out_grad"), ctx.inputs["out_grad"][0])
+    ctype = compute_type(meta.dtype)
+    if not ctx.attrs["training"]:
+        launch_elementwise(plan, f"Identity<{ctype}>", x_grad, [out_grad])
+        return
+    mask = operand(plan.input("mask"), ctx.inputs["mask"][0])
+    scale = Struct(_number(_keep_scale(ctx), meta.dtype))
+    launch_elementwise(plan, f"KeepScaled<{ctype}>", x_grad, [mask, out_grad], scale)
+
+
+DROPOUT: Final = Kernel(_fill_in_dropout)
+DROPOUT_GRAD: Final = Kernel(_fill_in_dropout_grad)
