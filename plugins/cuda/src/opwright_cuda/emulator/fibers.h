@@ -1,44 +1,26 @@
-// Stacks to switch between: what a fiber is.
+// Fibers: stacks that give the processor to each other by name.
 #ifndef OPWRIGHT_CUDA_EMULATOR_FIBERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_FIBERS_H_
 
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <vector>
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
 
+#include "sanitizers.h"
+
 namespace shim {
 
 constexpr size_t kStackBytes = 128 * 1024;
+constexpr size_t kGuardBytes = 4096;  // below a stack: who runs over its end is stopped
 
 #if defined(__x86_64__)
 
-// Saves what a call keeps, changes the stack, takes back what was saved there.
-extern "C" void shim_switch(void** from, void* to);
-asm(R"(
-.text
-.type shim_switch, @function
-shim_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size shim_switch, .-shim_switch
-)");
+extern "C" void shim_switch(void** from, void* to);  // fibers.cc
 
 struct Context {
   void* stack_pointer = nullptr;
@@ -74,11 +56,23 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 
 #endif
 
-inline char* NewStack() {
-  void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
-}
+// The stacks of one thread's fibers, kept from block to block.
+class Fibers {
+ public:
+  // Lets the first `n` fibers begin anew with `entry`; false where there is no memory for stacks.
+  bool Begin(size_t n, void (*entry)());
+  // Runs fiber `i` until it leaves.
+  void Resume(size_t i);
+  // Called by fiber `i`: as its first deed, to wait, and as its last deed.
+  void Arrived() { EndSwitch(nullptr, &main_stack_); }
+  void Leave(size_t i, bool for_good);
+
+ private:
+  std::vector<Context> contexts_;
+  std::vector<char*> stacks_;
+  Context main_;
+  Stack main_stack_;
+};
 
 }  // namespace shim
 

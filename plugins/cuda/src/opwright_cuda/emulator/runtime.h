@@ -43,6 +43,10 @@ struct LaunchShape {
 
 // Runs a kernel; empty where all went well, else what was wrong.
 const char* RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
+// The same for some blocks of a grid: [first, last) in the order of x, y, z. For sizes at which
+// running all of them takes too long.
+const char* RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
+                      uint64_t first, uint64_t last);
 const RuntimeTable& TheTable();
 
 }  // namespace shim

@@ -1,0 +1,315 @@
+#include "block.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "fibers.h"
+#include "sanitizers.h"
+
+namespace shim {
+
+namespace {
+
+constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN in every type
+
+Order TheOrder() {
+  const char* text = std::getenv("OPWRIGHT_EMULATOR_ORDER");
+  const std::string order = text == nullptr ? "ascending" : text;
+  if (order == "descending") return Order::kDescending;
+  if (order == "random") return Order::kRandom;
+  if (order == "threads") return Order::kThreads;
+  return Order::kAscending;
+}
+
+Fibers& TheFibers() {
+  static thread_local Fibers fibers;
+  return fibers;
+}
+
+bool Has(unsigned mask, int lane) { return ((mask >> lane) & 1u) != 0; }
+
+}  // namespace
+
+thread_local Block* Block::current = nullptr;
+thread_local const Thread* Block::current_thread = nullptr;
+
+Block::Block(const KernelEntry& kernel, const LaunchShape& shape, void* const* params)
+    : kernel_(kernel),
+      shape_(shape),
+      params_(params),
+      n_(static_cast<int>(shape.block.x * shape.block.y * shape.block.z)),
+      order_kind_(TheOrder()),
+      threads_(static_cast<size_t>(n_)),
+      lanes_(static_cast<size_t>(n_)) {
+  for (int i = 0; i < n_; ++i) order_.push_back(i);
+  if (order_kind_ == Order::kDescending) std::reverse(order_.begin(), order_.end());
+}
+
+const std::string& Block::Run(const Dim& block) {
+  error_.clear();
+  for (int i = 0; i < n_; ++i) {
+    const auto index = static_cast<unsigned>(i);
+    Thread& thread = threads_[index];
+    thread.block = block;
+    thread.block_dim = shape_.block;
+    thread.grid_dim = shape_.grid;
+    thread.thread = {index % shape_.block.x, index / shape_.block.x % shape_.block.y,
+                     index / (shape_.block.x * shape_.block.y)};
+    thread.index = i;
+    thread.lane = i % kWarp;
+    lanes_[index] = Lane{};
+  }
+  shared_.clear();
+  dynamic_.reset();
+  if (order_kind_ == Order::kThreads) {
+    RunThreads();
+  } else {
+    RunFibers();
+  }
+  return error_;
+}
+
+// ---- As called from a kernel
+// ---------------------------------------------------------------------
+
+void Block::Barrier(int line) {
+  Lane& me = lane(current_thread->index);
+  // Two tokens in turn: nobody comes to the next but one barrier before all have left this one.
+  char* token = tokens_ + me.turn++ % 2;
+  Release(token);
+  Meet(Wait::kBlock, 0, line);
+  Acquire(token);
+}
+
+void Block::WarpBarrier(unsigned mask, int line) {
+  Lane& me = lane(current_thread->index);
+  Release(me.tokens + ++me.turn % 2);
+  MeetWarp(mask, line);
+  Lane* warp = &lane(current_thread->index / kWarp * kWarp);
+  for (int k = 0; k < kWarp && order_kind_ == Order::kThreads; ++k) {
+    if (Has(me.mask, k)) Acquire(warp[k].tokens + (me.turns >> k) % 2);
+  }
+}
+
+uint64_t Block::Exchange(unsigned mask, uint64_t value, int from, int line) {
+  Lane& me = lane(current_thread->index);
+  {
+    const Unseen unseen;
+    me.value = value;
+    me.from = from;
+  }
+  MeetWarp(mask, line);
+  const Unseen unseen;
+  return me.taken;
+}
+
+uint64_t Block::Ballot(unsigned mask, bool vote, int line) {
+  Exchange(mask, vote ? 1 : 0, current_thread->lane, line);
+  const Unseen unseen;
+  return lane(current_thread->index).votes;
+}
+
+void* Block::SharedArray(const void* key, size_t bytes, size_t) {
+  const Unseen unseen;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Shared& shared : shared_) {
+    if (shared.key == key) return shared.memory.get();
+  }
+  shared_.push_back(NewShared(key, bytes));
+  return shared_.back().memory.get();
+}
+
+void* Block::Dynamic() {
+  const Unseen unseen;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!dynamic_) dynamic_ = std::make_unique<Shared>(NewShared(nullptr, shape_.shared_bytes));
+  return dynamic_->memory.get();
+}
+
+Block::Shared Block::NewShared(const void* key, size_t bytes) {
+  // Exactly so many bytes; operator new aligns to 16, which is the largest that is asked for.
+  Shared shared{key, std::unique_ptr<unsigned char[]>(new unsigned char[bytes])};
+  std::memset(shared.memory.get(), 0xff, bytes);  // NaN in every type
+  return shared;
+}
+
+// ---- Meeting
+// -------------------------------------------------------------------------------------
+
+void Block::MeetWarp(unsigned mask, int line) {
+  const Thread& me = *current_thread;
+  const int n = std::min(kWarp, n_ - me.index / kWarp * kWarp);
+  const unsigned there = n == kWarp ? ~0u : (1u << n) - 1;
+  Meet(Wait::kWarp, mask & there, line);
+}
+
+void Block::Meet(Wait wait, unsigned mask, int line) {
+  Lane& me = lane(current_thread->index);
+  if (order_kind_ == Order::kThreads) {
+    WaitInThread(&me, wait, mask, line);
+    return;
+  }
+  me.mask = mask;
+  me.line = line;
+  me.wait = wait;
+  TheFibers().Leave(static_cast<size_t>(current_thread->index), false);
+}
+
+// Lets go on who waits for nothing more; false where nobody does.
+bool Block::Open() {
+  bool has_opened = false;
+  for (int first = 0; first < n_; first += kWarp) has_opened = OpenWarp(first) || has_opened;
+  const bool all = std::all_of(lanes_.begin(), lanes_.end(), [this](const Lane& lane) {
+    return lane.wait == Wait::kBlock && lane.line == lanes_[0].line;
+  });
+  if (!all) return has_opened;
+  for (Lane& lane : lanes_) lane.wait = Wait::kNothing;
+  return true;
+}
+
+bool Block::OpenWarp(int first) {
+  const int n = std::min(kWarp, n_ - first);
+  bool has_opened = false;
+  for (int i = 0; i < n; ++i) {
+    const Lane& leader = lane(first + i);
+    // A lane that its own mask leaves out meets nobody.
+    if (leader.wait != Wait::kWarp || !Has(leader.mask, i)) continue;
+    bool is_whole = true;
+    for (int k = 0; k < n && is_whole; ++k) {
+      const Lane& other = lane(first + k);
+      is_whole = !Has(leader.mask, k) || (other.wait == Wait::kWarp && other.line == leader.line &&
+                                          other.mask == leader.mask);
+    }
+    if (!is_whole) continue;
+    OpenGroup(first, n, leader.mask);
+    has_opened = true;
+  }
+  return has_opened;
+}
+
+void Block::OpenGroup(int first, int n, unsigned mask) {
+  uint64_t votes = 0;
+  unsigned turns = 0;
+  for (int k = 0; k < n; ++k) {
+    if (!Has(mask, k)) continue;
+    votes |= (lane(first + k).value & 1) << k;
+    turns |= (lane(first + k).turn & 1) << k;
+  }
+  for (int k = 0; k < n; ++k) {
+    if (!Has(mask, k)) continue;
+    Lane& me = lane(first + k);
+    const bool is_there = me.from >= 0 && me.from < n && Has(mask, me.from);
+    me.taken = is_there ? lane(first + me.from).value : kUndefined;
+    me.votes = votes;
+    me.turns = turns;
+    me.wait = Wait::kNothing;
+  }
+}
+
+// Nobody can go on: either all are done, or some wait for what never comes.
+void Block::ReportStuck() {
+  int n_done = 0;
+  const Lane* waiting = nullptr;
+  int n_with_it = 0;
+  for (const Lane& lane : lanes_) {
+    if (lane.wait == Wait::kDone) {
+      ++n_done;
+    } else if (waiting == nullptr) {
+      waiting = &lane;
+    }
+  }
+  if (waiting == nullptr) return;
+  for (const Lane& lane : lanes_) {
+    n_with_it += lane.wait == waiting->wait && lane.line == waiting->line ? 1 : 0;
+  }
+  char text[256];
+  std::snprintf(text, sizeof(text),
+                "%d of %d threads wait at line %d (%s), %d wait elsewhere, %d have left", n_with_it,
+                n_, waiting->line,
+                waiting->wait == Wait::kBlock ? "__syncthreads" : "a warp's exchange",
+                n_ - n_with_it - n_done, n_done);
+  error_ = text;
+}
+
+// ---- As fibers
+// -----------------------------------------------------------------------------------
+
+void Block::Enter() {
+  TheFibers().Arrived();
+  current->kernel_.call(current->params_);
+  const int index = current_thread->index;
+  current->lane(index).wait = Wait::kDone;
+  TheFibers().Leave(static_cast<size_t>(index), true);
+}
+
+void Block::RunFibers() {
+  current = this;
+  if (!TheFibers().Begin(static_cast<size_t>(n_), &Enter)) {
+    error_ = "there is no memory for the stacks of its threads";
+    return;
+  }
+  bool has_moved = true;
+  while (has_moved) {
+    has_moved = false;
+    if (order_kind_ == Order::kRandom) std::shuffle(order_.begin(), order_.end(), random_);
+    for (const int i : order_) {
+      if (lane(i).wait != Wait::kNothing) continue;
+      current_thread = &threads_[static_cast<size_t>(i)];
+      TheFibers().Resume(static_cast<size_t>(i));
+      has_moved = true;
+    }
+    if (Open()) has_moved = true;
+  }
+  ReportStuck();
+}
+
+// ---- As threads
+// ----------------------------------------------------------------------------------
+
+void Block::RunThreads() {
+  std::vector<std::thread> running;
+  for (int i = 0; i < n_; ++i) running.emplace_back([this, i] { RunThread(i); });
+  for (std::thread& thread : running) thread.join();
+}
+
+void Block::RunThread(int index) {
+  current = this;
+  current_thread = &threads_[static_cast<size_t>(index)];
+  try {
+    kernel_.call(params_);
+  } catch (const GivenUp&) {
+    return;
+  }
+  const Unseen unseen;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lane(index).wait = Wait::kDone;
+  if (!NobodyRuns()) return;
+  ReportStuck();
+  opened_.notify_all();
+}
+
+bool Block::NobodyRuns() const {
+  return std::none_of(lanes_.begin(), lanes_.end(),
+                      [](const Lane& lane) { return lane.wait == Wait::kNothing; });
+}
+
+void Block::WaitInThread(Lane* me, Wait wait, unsigned mask, int line) {
+  const Unseen unseen;
+  std::unique_lock<std::mutex> lock(mutex_);
+  me->mask = mask;
+  me->line = line;
+  me->wait = wait;
+  if (Open()) {
+    opened_.notify_all();
+  } else if (NobodyRuns()) {
+    ReportStuck();
+    opened_.notify_all();
+  }
+  opened_.wait(lock, [this, me] { return me->wait == Wait::kNothing || !error_.empty(); });
+  if (me->wait != Wait::kNothing) throw GivenUp{};
+}
+
+}  // namespace shim

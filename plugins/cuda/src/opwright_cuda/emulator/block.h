@@ -1,0 +1,102 @@
+// One block of a kernel at a time: its threads, what they wait for, what they share.
+#ifndef OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
+#define OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime.h"
+
+namespace shim {
+
+constexpr int kWarp = 32;
+
+enum class Order { kAscending, kDescending, kRandom, kThreads };
+
+enum class Wait { kNothing, kBlock, kWarp, kDone };
+
+// What one thread waits for, and what it gives and takes in an exchange of its warp.
+struct Lane {
+  Wait wait = Wait::kNothing;
+  int line = 0;
+  unsigned mask = 0;
+  uint64_t value = 0;
+  int from = 0;
+  uint64_t taken = 0;  // the value of lane `from`
+  uint64_t votes = 0;  // the lowest bit of the values of all, by lane
+  // For ThreadSanitizer: turns of the two tokens of a lane, and what they were for all in its mask.
+  unsigned turn = 0;
+  unsigned turns = 0;
+  char tokens[2] = {0, 0};
+};
+
+class Block {
+ public:
+  Block(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
+
+  // Runs one block; returns what was wrong.
+  const std::string& Run(const Dim& block);
+
+  // As called from a kernel.
+  void Barrier(int line);
+  void WarpBarrier(unsigned mask, int line);
+  uint64_t Exchange(unsigned mask, uint64_t value, int from, int line);
+  uint64_t Ballot(unsigned mask, bool vote, int line);
+  void* SharedArray(const void* key, size_t bytes, size_t alignment);
+  void* Dynamic();
+
+  // The block and the thread that run in this thread of the process.
+  static thread_local Block* current;
+  static thread_local const Thread* current_thread;
+
+ private:
+  struct Shared {
+    const void* key;
+    std::unique_ptr<unsigned char[]> memory;  // its own allocation, so that overruns are seen
+  };
+  struct GivenUp {};  // thrown through a kernel whose threads can never go on
+
+  static Shared NewShared(const void* key, size_t bytes);
+  static void Enter();
+
+  Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
+  void Meet(Wait wait, unsigned mask, int line);
+  void MeetWarp(unsigned mask, int line);
+  void RunFibers();
+  void RunThreads();
+  void RunThread(int index);
+  void WaitInThread(Lane* me, Wait wait, unsigned mask, int line);
+  bool NobodyRuns() const;
+  bool Open();
+  bool OpenWarp(int first);
+  void OpenGroup(int first, int n, unsigned mask);
+  void ReportStuck();
+
+  const KernelEntry& kernel_;
+  const LaunchShape& shape_;
+  void* const* params_;
+  const int n_;
+  const Order order_kind_;
+  std::vector<Thread> threads_;
+  std::vector<Lane> lanes_;
+  std::vector<int> order_;
+  std::minstd_rand random_{1};
+  std::deque<Shared> shared_;
+  std::unique_ptr<Shared> dynamic_;
+  std::string error_;
+  // Where threads are threads.
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  char tokens_[2] = {0, 0};
+};
+
+}  // namespace shim
+
+#endif  // OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
