@@ -1,0 +1,115 @@
+// Sums, extrema and positions along lines.
+#include "functions.h"
+#include "lines.h"
+
+using namespace opwright_cuda;
+
+// What is reduced: a functor as in reduce.h that also makes a value of an element (`Of`) and an
+// output of the value (`Finish`).
+template <typename Acc>
+struct Total : SumOf<Acc> {
+  using Value = Acc;
+  Acc count;  // what the sum is divided by, for the mean
+  template <typename In>
+  OW_INLINE Acc Of(In x, int64_t) const {
+    return static_cast<Acc>(x);
+  }
+  template <typename Out>
+  OW_INLINE Out Finish(Acc total) const {
+    if constexpr (IsFloat<Acc>::value) total = total / count;
+    return Store<Out>(total);
+  }
+};
+
+template <typename Base, typename Acc>
+struct Extremum : Base {
+  using Value = Acc;
+  OW_INLINE Acc Of(Acc x, int64_t) const { return x; }
+  template <typename Out>
+  OW_INLINE Out Finish(Acc value) const {
+    return Store<Out>(value);
+  }
+};
+template <typename Acc>
+struct Greatest : Extremum<MaxOf<Acc>, Acc> {};
+template <typename Acc>
+struct Least : Extremum<MinOf<Acc>, Acc> {};
+
+template <typename Acc, bool is_largest>
+struct Position : BestOf<Acc, is_largest> {
+  using Value = Indexed<Acc>;
+  OW_INLINE Value Of(Acc x, int64_t i) const { return {x, i}; }
+  OW_INLINE Value Of(Value found, int64_t) const { return found; }
+  template <typename Out>
+  OW_INLINE Out Finish(Value found) const {
+    if constexpr (IsSame<Out, Value>::value) {
+      return found;
+    } else {
+      return static_cast<Out>(found.index);
+    }
+  }
+};
+
+// Several values at once, so that one need not wait for the other.
+constexpr int kWays = 4;
+
+template <typename In>
+constexpr int kVectorWidth = sizeof(In) >= 16 ? 1 : 16 / static_cast<int>(sizeof(In));
+
+// Elements side by side, as vectors between where these begin and end.
+template <typename Team, typename Function, typename In>
+OW_INLINE void ReduceRow(const Team& team, const In* x, Function function,
+                         typename Function::Value* values) {
+  constexpr int kWidth = kVectorWidth<In>;
+  const In* row = x + team.At(team.begin);
+  const int64_t n = team.end - team.begin;
+  const int misplaced = static_cast<int>(reinterpret_cast<uint64_t>(row) / sizeof(In) % kWidth);
+  const int64_t head = min(n, static_cast<int64_t>((kWidth - misplaced) % kWidth));
+  const int64_t n_vectors = (n - head) / kWidth;
+  const auto take = [&](int64_t i) {
+    values[0] = function(values[0], function.Of(Load(row[i]), team.begin + i));
+  };
+  for (int64_t i = team.thread; i < head; i += team.size) take(i);
+  const auto* vectors = reinterpret_cast<const Vector<In, kWidth>*>(row + head);
+#pragma unroll 4
+  for (int64_t i = team.thread; i < n_vectors; i += team.size) {
+    const Vector<In, kWidth> vector = vectors[i];
+    const int64_t place = team.begin + head + i * kWidth;
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+      values[k % kWays] = function(values[k % kWays], function.Of(Load(vector.at[k]), place + k));
+    }
+  }
+  for (int64_t i = head + n_vectors * kWidth + team.thread; i < n; i += team.size) take(i);
+}
+
+template <typename Team, typename Function, typename In>
+OW_INLINE void ReduceColumn(const Team& team, const In* x, Function function,
+                            typename Function::Value* values) {
+  const auto take = [&](int k, int64_t i) {
+    values[k] = function(values[k], function.Of(Load(x[team.At(i)]), i));
+  };
+  int64_t i = team.begin + team.thread;
+  for (; i + (kWays - 1) * team.size < team.end; i += kWays * team.size) {
+#pragma unroll
+    for (int k = 0; k < kWays; ++k) take(k, i + k * team.size);
+  }
+  for (; i < team.end; i += team.size) take(0, i);
+}
+
+template <typename Team, typename Function, typename In, typename Out>
+__global__ void reduce_lines(Out* out, const In* x, Function function, Lines lines, int32_t width) {
+  const Team team(lines, width);
+  typename Function::Value values[kWays];
+#pragma unroll
+  for (int k = 0; k < kWays; ++k) values[k] = Function::Identity();
+  if constexpr (Team::kIsRow) {
+    ReduceRow(team, x, function, values);
+  } else {
+    ReduceColumn(team, x, function, values);
+  }
+#pragma unroll
+  for (int k = 1; k < kWays; ++k) values[0] = function(values[0], values[k]);
+  const auto value = team.Reduce(values[0], function);
+  if (team.IsFirst()) out[team.slot] = function.template Finish<Out>(value);
+}

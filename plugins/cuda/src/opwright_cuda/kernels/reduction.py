@@ -1,0 +1,248 @@
+"""Reductions over axes and their gradients.
+
+Sums are the same in every run: lines are cut by their shape alone, and what belongs to the parts is
+added up by a second launch. Several groups of axes are reduced one after the other, the last one
+first, in the type that the first launch computes in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES, compute_type
+from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
+from opwright_cuda.kernels.lines import Lines, lines_along, partials, team_to_reduce
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.source import own_source
+
+
+class Reducer(NamedTuple):
+    """A functor of reduction.cu.
+
+    Attributes
+    ----------
+    ctype : str
+        The functor.
+    value : str
+        The type of what it reduces.
+    value_bytes : int
+        The size of that.
+    count : np.generic or None
+        Its member: what a sum is divided by.
+    """
+
+    ctype: str
+    value: str
+    value_bytes: int
+    count: np.generic | None = None
+
+    def members(self, is_last: bool) -> Struct:
+        """Return the functor by value; only the last launch divides."""
+        if self.count is None:
+            return Struct()
+        return Struct(self.count if is_last else type(self.count)(1))
+
+
+_ACCUMULATORS: Final[dict[str, type[Any]]] = {
+    "float16": np.float32,
+    "bfloat16": np.float32,
+    "float32": np.float32,
+    "float64": np.float64,
+    "int64": np.uint64,
+    "uint64": np.uint64,
+}
+
+
+def total_of(dtype: str, count: int = 1) -> Reducer:
+    """Return the sum of elements of a dtype, divided by `count`; whole numbers wrap around."""
+    kind = _ACCUMULATORS.get(dtype, np.uint32)
+    value = CTYPES[np.dtype(kind).name]
+    return Reducer(f"Total<{value}>", value, np.dtype(kind).itemsize, kind(count))
+
+
+def extremum_of(dtype: str, name: str) -> Reducer:
+    """Return ``Greatest`` or ``Least``."""
+    value = compute_type(dtype)
+    return Reducer(f"{name}<{value}>", value, 8)
+
+
+def launch_lines(
+    plan: LaunchPlan, reducer: Reducer, x: Operand, lines: Lines, out: Operand, is_last: bool = True
+) -> None:
+    """Add the reduction of every line to one element of `out`, in one launch or two."""
+    source = own_source("reduction.cu")
+    team = team_to_reduce(lines)
+
+    def add(read: Pointer, ctype: str, made: Pointer, made_ctype: str, final: bool) -> None:
+        expression = f"reduce_lines<{team.ctype}, {reducer.ctype}, {ctype}, {made_ctype}>"
+        team.launch(plan, source, expression, [made, read, reducer.members(final)])
+
+    if team.parts == 1:
+        add(x.pointer, x.ctype, out.pointer, out.ctype, is_last)
+        return
+    found = partials(plan, team, reducer.value_bytes)
+    add(x.pointer, x.ctype, found, reducer.value, False)
+    team = team_to_reduce(Lines(lines.outer, team.parts, lines.inner))
+    add(found, reducer.value, out.pointer, out.ctype, is_last)
+
+
+def launch_reduction(
+    plan: LaunchPlan, reducer: Reducer, x: Operand, axes: Sequence[int], out: Operand
+) -> None:
+    """Add the reduction of a tensor over axes.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    reducer : Reducer
+        What is done.
+    x : Operand
+        What is read, compact.
+    axes : sequence of int
+        Counted from the front.
+    out : Operand
+        What is written, compact; of its shape only the number of elements counts.
+    """
+    if math.prod(out.shape) == 0:
+        return
+    marked = [(axis in axes, dim) for axis, dim in enumerate(x.shape) if dim != 1]
+    groups = [
+        (is_reduced, math.prod(dim for _, dim in group))
+        for is_reduced, group in groupby(marked, key=lambda pair: pair[0])
+    ]
+    if not any(is_reduced for is_reduced, _ in groups):
+        groups.append((True, 1))
+    while True:
+        at = max(i for i, (is_reduced, _) in enumerate(groups) if is_reduced)
+        lines = lines_along([dim for _, dim in groups], at)
+        del groups[at]
+        is_last = not any(is_reduced for is_reduced, _ in groups)
+        if is_last:
+            launch_lines(plan, reducer, x, lines, out)
+            return
+        scratch = plan.workspace(lines.count * reducer.value_bytes)
+        made = Operand(scratch, (lines.count,), reducer.value)
+        launch_lines(plan, reducer, x, lines, made, is_last=False)
+        x = made
+
+
+def _axes(ctx: PrepareContext, rank: int) -> list[int]:
+    axes = ctx.attrs["axis"]
+    return sorted({axis % rank for axis in axes}) if axes else list(range(rank))
+
+
+def _fill_in_reduce(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Reduce over axes: sum, mean, max, min."""
+    x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
+    if ctx.op_type in {"max", "min"}:
+        reducer = extremum_of(x.dtype, "Greatest" if ctx.op_type == "max" else "Least")
+    else:
+        is_mean = ctx.op_type == "mean"
+        reducer = total_of(
+            x.dtype, math.prod(x.shape) // max(math.prod(out.shape), 1) if is_mean else 1
+        )
+    axes = _axes(ctx, len(x.shape))
+    launch_reduction(
+        plan, reducer, operand(plan.input("x"), x), axes, operand(plan.output("out"), out)
+    )
+
+
+REDUCE: Final = Kernel(_fill_in_reduce)
+
+
+def _fill_in_sum_like(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Sum over the axes along which an array of the shape of like would be repeated."""
+    x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
+    added = len(x.shape) - len(out.shape)
+    stretched = [i for i, dim in enumerate(out.shape, added) if dim == 1 != x.shape[i]]
+    read, made = operand(plan.input("x"), x), operand(plan.output("out"), out)
+    if not added and not stretched:
+        launch_elementwise(plan, f"Identity<{compute_type(x.dtype)}>", made, [read])
+        return
+    launch_reduction(plan, total_of(x.dtype), read, [*range(added), *stretched], made)
+
+
+SUM_LIKE: Final = Kernel(_fill_in_sum_like)
+
+
+def _fill_in_position(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Find where the first largest or smallest element is."""
+    x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
+    if math.prod(out.shape) == 0:
+        return
+    value = compute_type(x.dtype)
+    is_largest = "true" if ctx.op_type == "argmax" else "false"
+    reducer = Reducer(f"Position<{value}, {is_largest}>", f"Indexed<{value}>", 16)
+    lines = lines_along(x.shape, ctx.attrs["axis"])
+    launch_lines(
+        plan, reducer, operand(plan.input("x"), x), lines, operand(plan.output("out"), out)
+    )
+
+
+POSITION: Final = Kernel(_fill_in_position)
+
+
+def _spread(ctx: PrepareContext, shape: tuple[int, ...], at: Operand) -> Operand:
+    """Return what has been reduced as an operand that broadcasts against `shape`."""
+    axes = _axes(ctx, len(shape))
+    return at._replace(shape=tuple(1 if i in axes else dim for i, dim in enumerate(shape)))
+
+
+def _fill_in_expand(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Give every element the gradient of its sum, or its part of that of its mean."""
+    if not ctx.outputs["x_grad"]:
+        return
+    x_grad = ctx.outputs["x_grad"][0]
+    made = operand(plan.output("x_grad"), x_grad)
+    if not ctx.inputs["out_grad"]:
+        plan.fill(made.pointer, bytes_of(x_grad))
+        return
+    out_grad = ctx.inputs["out_grad"][0]
+    ctype = compute_type(x_grad.dtype)
+    read = _spread(ctx, x_grad.shape, operand(plan.input("out_grad"), out_grad))
+    if ctx.op_type == "sum_grad":
+        launch_elementwise(plan, f"Identity<{ctype}>", made, [read])
+        return
+    count = math.prod(x_grad.shape) // max(math.prod(out_grad.shape), 1)
+    members = Struct(scalar(ctype, count))
+    launch_elementwise(plan, f"DivideBy<{ctype}>", made, [read], members)
+
+
+EXPAND: Final = Kernel(_fill_in_expand)
+
+
+def _fill_in_extremum_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Share the gradient between the elements that are equal to the extremum."""
+    if not ctx.outputs["x_grad"]:
+        return
+    x_grad = ctx.outputs["x_grad"][0]
+    made = operand(plan.output("x_grad"), x_grad)
+    if not ctx.inputs["out_grad"]:
+        plan.fill(made.pointer, bytes_of(x_grad))
+        return
+    meta, out_meta = ctx.inputs["x"][0], ctx.inputs["out"][0]
+    n, n_out = math.prod(meta.shape), math.prod(out_meta.shape)
+    ctype = compute_type(meta.dtype)
+    x = operand(plan.input("x"), meta)
+    out = _spread(ctx, meta.shape, operand(plan.input("out"), out_meta))
+    grad = _spread(ctx, meta.shape, operand(plan.input("out_grad"), out_meta))
+    is_equal = Operand(plan.workspace(n), meta.shape, "bool")
+    ties = Operand(plan.workspace(4 * n_out), out.shape, "uint32_t")
+    launch_elementwise(plan, f"Equal<{ctype}>", is_equal, [x, out])
+    launch_reduction(plan, total_of("bool"), is_equal, _axes(ctx, len(meta.shape)), ties)
+    launch_elementwise(plan, f"ShareOfTies<{ctype}>", made, [is_equal, ties, grad])
+
+
+EXTREMUM_GRAD: Final = Kernel(_fill_in_extremum_grad)
+
+
+def scalar(ctype: str, value: float) -> np.generic:
+    """Return a number of the type that floats are computed in."""
+    return np.float64(value) if ctype == "double" else np.float32(value)
