@@ -1,0 +1,81 @@
+"""Updates on a GPU give what they give on the CPU, in tables of one parameter and of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.dtypes import dtype_to_numpy
+
+pytestmark = pytest.mark.cuda_kernels
+
+KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "sgd": ((), {"weight_decay": 0.1}),
+    "momentum": (("velocity",), {"mu": 0.9, "nesterov": True}),
+    "adam": (("moment1", "moment2"), {}),
+    "adamw": (("moment1", "moment2"), {"weight_decay": 0.2}),
+}
+POWERS = {"beta1_power": 0.9**3, "beta2_power": 0.999**3}
+SHAPES = ((), (1,), (0, 4), (7,), (513,), (33, 130))
+
+
+def update(
+    device: str,
+    kind: str,
+    shapes: tuple[tuple[int, ...], ...],
+    dtype: str,
+    passes: Any,
+    steps: int = 2,
+    drawn: str = "float64",
+) -> dict[str, Any]:
+    """Return parameters, states and powers after updates of tensors of these shapes."""
+    states, attrs = KINDS[kind]
+    rng = np.random.default_rng(7)
+    block, scope = ow.Program().global_block(), ow.Scope()
+
+    def persistable(name: str, value: Any, dtype: str) -> str:
+        block.create_var(name, np.shape(value), dtype, persistable=True)
+        numbers = np.asarray(value).astype(dtype_to_numpy(drawn))
+        scope.var(name).set(numbers.astype(dtype_to_numpy(dtype)))
+        return name
+
+    rate = persistable("rate", [0.1], "float32")
+    names = []
+    for i, shape in enumerate(shapes):
+        slots = {"param": persistable(f"param{i}", rng.standard_normal(shape), dtype)}
+        slots["grad"] = persistable(f"grad{i}", rng.standard_normal(shape), dtype)
+        for slot in states:
+            slots[slot] = persistable(f"{slot}{i}", rng.uniform(0, 1, shape), dtype)
+        if kind.startswith("adam"):
+            wide = ("float32", "float64")[i % 2]
+            for slot, power in POWERS.items():
+                slots[slot] = persistable(f"{slot}{i}", [power], wide)
+        outputs = {f"{slot}_out": name for slot, name in slots.items() if slot != "grad"}
+        block.append_op(kind, {**slots, "learning_rate": rate}, outputs, attrs)
+        names += outputs.values()
+    step = ow.Network(block).compile(feed=[], fetch=[], device=device, scope=scope, passes=passes)
+    for _ in range(steps):
+        step()
+    return {name: scope.var(name).numpy() for name in names}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_has_the_bits_that_it_has_on_the_cpu(kind: str, dtype: str) -> None:
+    on_gpu, on_cpu = (update(d, kind, SHAPES, dtype, []) for d in ("cuda", "cpu"))
+    for name, value in on_cpu.items():
+        np.testing.assert_array_equal(on_gpu[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_of_16_bits_is_one_of_32_rounded_once(kind: str, dtype: str) -> None:
+    shapes = ((1,), (1031,))
+    got, wide = (
+        update("cuda", kind, shapes, d, [], steps=1, drawn=dtype) for d in (dtype, "float32")
+    )
+    for name, value in wide.items():
+        np.testing.assert_array_equal(got[name], value.astype(got[name].dtype), err_msg=name)
