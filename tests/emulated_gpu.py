@@ -20,31 +20,30 @@ import opwright as ow
 from opwright_cuda import native
 from opwright_cuda.emulator import EmulatedDriver, HostCompiler, start
 from opwright_cuda.source import Source
-from opwright_cuda.toolchain import Image, Toolchain, replace_toolchain
+from opwright_cuda.toolchain import LoadedKernel, Toolchain, replace_toolchain
 
 INSTANCES_PER_FILE = 60
 """More keep one compiler busy while the other has nothing left to do."""
 
 
-class Collector:
+class Collector(Toolchain):
     """Takes down what is to be compiled; gives a kernel that takes and does nothing."""
 
     def __init__(self, compiler: HostCompiler) -> None:
+        super().__init__(compiler)
         self.wanted: dict[Source, set[str]] = {}
-        source = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}')
-        self._image = compiler.compile(source, ["nothing"], "")
+        self.nothing = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}')
 
-    version = "collector"
-
-    def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
+    def find(self, source: Source, expressions: Sequence[str], arch: str) -> list[LoadedKernel]:
         self.wanted.setdefault(source, set()).update(expressions)
-        return Image(self._image.data, self._image.names * len(expressions))
+        (kernel,) = super().find(self.nothing, ["nothing"], arch)
+        return [LoadedKernel(kernel.handle, None)] * len(expressions)
 
 
 def collect(items: Sequence[pytest.Item], compiler: HostCompiler) -> dict[Source, set[str]]:
     """Return the instances that tests will ask for."""
     collector = Collector(compiler)
-    before = replace_toolchain(Toolchain(collector))
+    before = replace_toolchain(collector)
     # What is prepared now must not be found again: a context of its own.
     with ow.context_guard(ow.Context.discover()), warnings.catch_warnings():
         warnings.simplefilter("ignore")

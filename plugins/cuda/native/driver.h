@@ -26,6 +26,7 @@ using CUkernel = struct CUkern_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
 
 constexpr CUresult kSuccess = 0;
+constexpr CUresult kInvalidValue = 1;
 constexpr CUresult kOutOfMemory = 2;
 constexpr CUresult kNoDevice = 100;
 
@@ -36,7 +37,7 @@ constexpr int kMemoryPoolsSupported = 115;
 constexpr int kMaxSharedBytes = 97;
 constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
 
-// Name in Driver, symbol of the library, parameters. Every symbol is in drivers for CUDA 12.0.
+// Name in Driver, symbol of the library, parameters. Every symbol is in drivers for CUDA 12.4.
 #define OPWRIGHT_CUDA_DRIVER_FUNCTIONS(X)                                                         \
   X(Init, "cuInit", (unsigned))                                                                   \
   X(DriverGetVersion, "cuDriverGetVersion", (int*))                                               \
@@ -85,6 +86,7 @@ constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
   X(LibraryUnload, "cuLibraryUnload", (CUlibrary))                                                \
   X(LibraryGetKernel, "cuLibraryGetKernel", (CUkernel*, CUlibrary, const char*))                  \
   X(KernelSetAttribute, "cuKernelSetAttribute", (int, int, CUkernel, CUdevice))                   \
+  X(KernelGetParamInfo, "cuKernelGetParamInfo", (CUkernel, size_t, size_t*, size_t*))             \
   X(LaunchKernel, "cuLaunchKernel",                                                               \
     (CUkernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,    \
      void**, void**))

@@ -110,6 +110,28 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_load(const void* image, const char* c
   });
 }
 
+// The sizes in bytes of a kernel's parameters; `n` is the room for them, then their number.
+OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint64_t* sizes,
+                                                           uint64_t* n, char* message,
+                                                           uint64_t message_bytes) {
+  using namespace opwright_cuda;
+  return opwright::detail::AtBorder(message, message_bytes, [&]() -> Status {
+    const Driver* driver = nullptr;
+    OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
+    const uint64_t room = *n;
+    for (*n = 0; *n < room; ++*n) {
+      size_t offset = 0;
+      size_t size = 0;
+      const CUresult result =
+          driver->KernelGetParamInfo(reinterpret_cast<CUkernel>(kernel), *n, &offset, &size);
+      if (result == kInvalidValue) break;  // there are no more
+      OPWRIGHT_RETURN_IF_ERROR(Check(*driver, result, "asking for a kernel's parameters"));
+      sizes[*n] = size;
+    }
+    return Status::Ok();
+  });
+}
+
 // Lets blocks of a kernel have more than 48 kB of shared memory.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t ordinal,
                                                         int32_t bytes, char* message,

@@ -24,7 +24,7 @@ from opwright.op import Meta
 from opwright_cuda import native
 from opwright_cuda.dtypes import ITEM_BYTES
 from opwright_cuda.source import Source
-from opwright_cuda.toolchain import current_toolchain
+from opwright_cuda.toolchain import LoadedKernel, current_toolchain
 
 LAUNCH_NS: Final = 2_000
 """What a launch takes at least, as an estimate."""
@@ -82,6 +82,7 @@ class _Launch(NamedTuple):
     block: Grid
     shared_bytes: int
     places: list[int]
+    sizes: tuple[int, ...]
 
 
 class LaunchPlan:
@@ -207,17 +208,20 @@ class LaunchPlan:
                 f"{expression} needs {shared_bytes} bytes of shared memory, "
                 f"{self.gpu.name} has {self.gpu.shared_bytes}"
             )
-        places = [self._add(argument) for argument in arguments]
-        self._actions.append(_Launch(source, expression, blocks, threads, shared_bytes, places))
+        packed = [self._pack(argument) for argument in arguments]
+        places, sizes = [place for place, _ in packed], tuple(size for _, size in packed)
+        self._actions.append(
+            _Launch(source, expression, blocks, threads, shared_bytes, places, sizes)
+        )
 
     def fill(self, pointer: Pointer, n_bytes: int, value: int = 0) -> None:
         """Add the filling of memory with one byte."""
         if n_bytes > 0:
-            self._actions.append([_FILL, self._add(pointer), n_bytes, value])
+            self._actions.append([_FILL, self._pack(pointer)[0], n_bytes, value])
 
     def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
         """Add a matrix product; see `opwright_cuda.products`, which writes the numbers."""
-        places = [self._add(pointer) for pointer in pointers]
+        places = [self._pack(pointer)[0] for pointer in pointers]
         self._actions.append([_PRODUCT, *numbers, *places])
 
     def finish(self, estimate_ns: int | None = None) -> DeviceCall:
@@ -229,11 +233,13 @@ class LaunchPlan:
             How long a run takes; by default what a launch takes, and what it takes to read and
             write every argument.
         """
-        handles = self._compile()
+        kernels = self._compile()
         actions: list[int] = []
         for action in self._actions:
             if isinstance(action, _Launch):
-                handle = handles[action.source, action.expression]
+                handle, sizes = kernels[action.source, action.expression]
+                if sizes is not None:
+                    self._check_sizes(action, sizes)
                 if action.shared_bytes > FREE_SHARED_BYTES:
                     native.allow_shared(handle, self._number, action.shared_bytes)
                 actions += [_LAUNCH, handle, *action.grid, *action.block, action.shared_bytes]
@@ -250,7 +256,16 @@ class LaunchPlan:
         }
         return DeviceCall("cuda.launch", attrs)
 
-    def _compile(self) -> dict[tuple[Source, str], int]:
+    def _check_sizes(self, action: _Launch, sizes: tuple[int, ...]) -> None:
+        """Check that what was packed is what the kernel reads: it would read on regardless."""
+        if action.sizes != sizes:
+            raise KernelError(
+                f"{self._ctx.op_type}: the parameters of {action.expression} in "
+                f"{action.source.name} have {sizes} bytes, got arguments of {action.sizes}; "
+                "give each in the kernel's order and of its type"
+            )
+
+    def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
         """Compile all instances of one source together."""
         wanted: dict[Source, list[str]] = {}
         for action in self._actions:
@@ -260,21 +275,21 @@ class LaunchPlan:
                     expressions.append(action.expression)
         found = {}
         for source, expressions in wanted.items():
-            handles = current_toolchain().find(source, expressions, self.gpu.arch)
-            for expression, handle in zip(expressions, handles, strict=True):
-                found[source, expression] = handle
+            kernels = current_toolchain().find(source, expressions, self.gpu.arch)
+            for expression, kernel in zip(expressions, kernels, strict=True):
+                found[source, expression] = kernel
         return found
 
     def _estimate(self) -> int:
         n_bytes = sum(bytes_of(meta) for meta in self._metas)
         return LAUNCH_NS * len(self._actions) + n_bytes // 2_000  # two terabytes a second
 
-    def _add(self, argument: Argument) -> int:
-        """Append one parameter to the constants; return its place."""
+    def _pack(self, argument: Argument) -> tuple[int, int]:
+        """Append one parameter to the constants; return its place and its bytes."""
         self._align(8)
         place = len(self._constants)
         self._append(argument)
-        return place
+        return place, len(self._constants) - place
 
     def _append(self, argument: Argument) -> None:
         if isinstance(argument, Pointer) or argument is None:

@@ -14,6 +14,9 @@ from opwright.errors import DeviceNotFoundError, KernelError, PluginError
 LIBRARY: Final = "opwright_cuda/launcher.so"
 """The library's path in the package, as hooks name it."""
 
+MAX_PARAMETERS: Final = 512
+"""Of one kernel: as many pointers as fill the 4 kB that a launch may pass."""
+
 _MESSAGE_BYTES: Final = 2048
 
 
@@ -118,6 +121,21 @@ def load_kernels(image: bytes, names: Sequence[str]) -> list[int]:
     return list(handles)
 
 
+def parameter_sizes(kernel: int) -> tuple[int, ...]:
+    """Return the size in bytes of each parameter of a kernel.
+
+    Raises
+    ------
+    KernelError
+        Where the driver does not know the kernel.
+    """
+    sizes = (ctypes.c_uint64 * MAX_PARAMETERS)()
+    n = ctypes.c_uint64(MAX_PARAMETERS)
+    arguments = (ctypes.c_uint64(kernel), sizes, ctypes.byref(n))
+    _call(KernelError, "opwright_cuda_parameter_sizes", *arguments)
+    return tuple(sizes[: n.value])
+
+
 def allow_shared(kernel: int, number: int, n_bytes: int) -> None:
     """Let blocks of a kernel have more shared memory than the 48 kB that all may have."""
     _call(KernelError, "opwright_cuda_allow_shared", ctypes.c_uint64(kernel), number, n_bytes)
@@ -129,6 +147,16 @@ def register_fault(text: str) -> int:
     return number
 
 
+_blas_path: str | None = None
+
+
 def set_blas_path(path: str) -> None:
     """Say where libcublasLt lies, before the first matrix product."""
+    global _blas_path  # noqa: PLW0603 - the library keeps it for the process, too
     _library().opwright_cuda_set_blas_path(path.encode())
+    _blas_path = path
+
+
+def has_blas_path() -> bool:
+    """Tell whether somebody has said where libcublasLt lies."""
+    return _blas_path is not None

@@ -26,6 +26,21 @@ class Image(NamedTuple):
     names: tuple[str, ...]
 
 
+class LoadedKernel(NamedTuple):
+    """A kernel that can be launched.
+
+    Attributes
+    ----------
+    handle : int
+        The driver's.
+    sizes : tuple of int
+        Bytes of each parameter; None where nobody knows them.
+    """
+
+    handle: int
+    sizes: tuple[int, ...] | None
+
+
 class Compiler(Protocol):
     """What makes images: NVRTC, or the host's compiler in the tests."""
 
@@ -49,21 +64,21 @@ class Toolchain:
     def __init__(self, compiler: Compiler, images: ImageCache | None = None) -> None:
         self._compiler = compiler
         self._images = images
-        self._handles: dict[tuple[str, str, str], int] = {}
+        self._kernels: dict[tuple[str, str, str], LoadedKernel] = {}
         self._lock = threading.Lock()
 
-    def find(self, source: Source, expressions: Sequence[str], arch: str) -> list[int]:
-        """Return the handle of each kernel; those that are new are compiled together."""
+    def find(self, source: Source, expressions: Sequence[str], arch: str) -> list[LoadedKernel]:
+        """Return each kernel; those that are new are compiled together."""
         keys = [(source.digest, expression, arch) for expression in expressions]
         with self._lock:
-            missing = sorted({key[1] for key in keys if key not in self._handles})
+            missing = sorted({key[1] for key in keys if key not in self._kernels})
             if missing:
                 image = self._make(source, missing, arch)
-                for expression, handle in zip(
-                    missing, native.load_kernels(image.data, image.names), strict=True
-                ):
-                    self._handles[source.digest, expression, arch] = handle
-            return [self._handles[key] for key in keys]
+                handles = native.load_kernels(image.data, image.names)
+                for expression, handle in zip(missing, handles, strict=True):
+                    loaded = LoadedKernel(handle, native.parameter_sizes(handle))
+                    self._kernels[source.digest, expression, arch] = loaded
+            return [self._kernels[key] for key in keys]
 
     def _make(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
         if self._images is None:

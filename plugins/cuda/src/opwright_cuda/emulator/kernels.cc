@@ -73,8 +73,22 @@ EMULATED cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsign
   });
 }
 
-// The sizes of a kernel's parameters: what was packed for it must agree.
-extern "C" __attribute__((visibility("default"))) const shim::KernelEntry* emulator_kernel(
-    uint64_t handle) {
-  return reinterpret_cast<const shim::KernelEntry*>(handle);
+EMULATED cuKernelGetParamInfo(void* function, size_t index, size_t* offset, size_t* size) {
+  const auto* kernel = static_cast<const shim::KernelEntry*>(function);
+  if (index >= kernel->n_params) return kInvalidValue;
+  *offset = 0;  // where a GPU would have it is of no use here
+  *size = kernel->sizes[index];
+  return 0;
+}
+
+// Runs the blocks [first, last) of a launch now, and returns what was wrong, for tests of sizes
+// that no test can run to the end.
+extern "C" __attribute__((visibility("default"))) const char* emulator_run(
+    const shim::KernelEntry* kernel, const shim::LaunchShape* shape, void* const* params,
+    uint64_t first, uint64_t last) {
+  return shim::RunBlocks(*kernel, *shape, params, first, last);
+}
+
+extern "C" __attribute__((visibility("default"))) const shim::RuntimeTable* emulator_runtime() {
+  return &shim::TheTable();
 }
