@@ -217,14 +217,17 @@ def _prepare(
 
 def _prepare_call(
     call: DeviceCall, op: LoweredOp, device: str, context: Context
-) -> _runtime.Prepared:
+) -> _runtime.Prepared | Refuse:
     """Make that kernel of the device's library ready which a Python kernel asks for."""
     opened = get_device(device, context)  # first: what it lacks says more than what follows
     helper = find_helper(device, call.kernel, context)
     metas = signature_of(op)
-    return helper.prepare_call(
-        op.definition.proto, (metas.inputs, metas.outputs), call.attrs, opened
-    )
+    try:
+        return helper.prepare_call(
+            op.definition.proto, (metas.inputs, metas.outputs), call.attrs, opened
+        )
+    except _runtime.RefusedError as refusal:
+        return Refuse(str(refusal) or "gave no reason")
 
 
 def _prepare_native(
