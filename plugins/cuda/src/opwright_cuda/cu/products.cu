@@ -1,0 +1,64 @@
+// Products of matrices that cuBLASLt does not know: of whole numbers, which wrap around, and of
+// stacks and alignments that it refuses.
+#include "functions.h"
+#include "tiles.h"
+
+using namespace opwright_cuda;
+
+// What a product of these elements is added up in.
+template <typename T>
+using SumOfProducts = Wrapping<Compute<T>>;
+
+// Rows, columns and stacks of one operand; strides in elements.
+struct Strides {
+  int64_t row;
+  int64_t column;
+  int64_t stack[kMaxRank];
+};
+
+// out[s, i, j] = sum over k of x[s, i, k] * y[s, k, j]; `dims` are the dimensions of the stacks,
+// the last one first.
+struct Product {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  Strides x;
+  Strides y;
+  uint32_t dims[kMaxRank];
+  int32_t rank;
+};
+
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads)
+    multiply(T* out, const T* x, const T* y, Product product) {
+  using Value = SumOfProducts<T>;
+  // What the grid's numbers count fits 32 bits, which are divided much faster.
+  const auto column_tiles = static_cast<uint32_t>((product.n + kTile - 1) / kTile);
+  const uint32_t tiles = static_cast<uint32_t>((product.m + kTile - 1) / kTile) * column_tiles;
+  const uint32_t tile = blockIdx.x % tiles;
+  const int64_t stack = blockIdx.x / tiles;
+  auto rest = static_cast<uint32_t>(stack);
+  for (int d = 0; d < product.rank; ++d) {
+    const int64_t place = rest % product.dims[d];
+    rest /= product.dims[d];
+    x += place * product.x.stack[d];
+    y += place * product.y.stack[d];
+  }
+  const int64_t first_row = int64_t(tile / column_tiles) * kTile;
+  const int64_t first_column = int64_t(tile % column_tiles) * kTile;
+  const MatrixSource<T, Value> left{x, product.x.row, product.x.column, product.x.column == 1,
+                                    product.m};
+  const MatrixSource<T, Value> right{y, product.y.column, product.y.row, product.y.row == 1,
+                                     product.n};
+  TileSums<Value> sums(false);
+  MultiplyTiles(left, right, first_row, first_column, 0, product.k, &sums);
+  for (int i = 0; i < kPerThread; ++i) {
+    const int64_t row = first_row + sums.row + i;
+    if (row >= product.m) break;
+    for (int j = 0; j < kPerThread; ++j) {
+      const int64_t column = first_column + sums.column + j;
+      if (column >= product.n) break;
+      out[(stack * product.m + row) * product.n + column] = Store<T>(sums.at[i][j]);
+    }
+  }
+}

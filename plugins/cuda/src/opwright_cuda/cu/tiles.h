@@ -1,0 +1,185 @@
+// Products of matrices by tiles: 256 threads add up 64 x 64 sums, 16 steps of the inner dimension at
+// a time, 4 x 4 sums each. What is multiplied need not lie anywhere as a matrix: a source says where
+// row i and step k of its matrix are found, as two places that are added.
+//
+//   struct Source {
+//     using Value = ...;                       // what it is added up in
+//     bool goes_along_steps;                   // whether neighbouring steps, not rows, are
+//                                              // neighbours in memory
+//     int64_t n_rows;
+//     OW_INLINE Place Row(int64_t row) const;   // below n_rows
+//     OW_INLINE Place Step(int64_t step) const;
+//     OW_INLINE Value At(Place row, Place step) const;  // 0 where one of them is nowhere
+//   };
+#ifndef OPWRIGHT_CUDA_TILES_H_
+#define OPWRIGHT_CUDA_TILES_H_
+
+#include "kernel.h"
+
+namespace opwright_cuda {
+
+constexpr int kTile = 64;    // rows, and columns
+constexpr int kSteps = 16;   // of the inner dimension in shared memory
+constexpr int kPerThread = 4;  // rows, and columns
+constexpr int kTileThreads = 256;
+// Four more than a row: fewer threads meet in a bank, and vectors of 16 bytes stay aligned.
+constexpr int kPitch = kTile + 4;
+
+// An offset in elements, and a position in an image for sources that have borders.
+struct Place {
+  int64_t offset;
+  int32_t h;
+  int32_t w;
+};
+
+// Outside of every image, also when another place is added.
+OW_INLINE Place Nowhere() { return {0, -(1 << 30), -(1 << 30)}; }
+OW_INLINE Place Sum(Place a, Place b) { return {a.offset + b.offset, a.h + b.h, a.w + b.w}; }
+
+// A matrix with strides, in elements.
+template <typename T, typename Sum>
+struct MatrixSource {
+  using Value = Sum;
+  const T* data;
+  int64_t row_stride;
+  int64_t step_stride;
+  bool goes_along_steps;
+  int64_t n_rows;
+
+  OW_INLINE Place Row(int64_t row) const { return {row * row_stride, 0, 0}; }
+  OW_INLINE Place Step(int64_t step) const { return {step * step_stride, 0, 0}; }
+  OW_INLINE Value At(Place row, Place step) const {
+    const bool is_there = row.h + step.h >= 0;
+    return is_there ? static_cast<Value>(Load(data[row.offset + step.offset])) : Value(0);
+  }
+};
+
+// Brings one side of a tile into shared memory, through registers.
+template <typename Source>
+class TileLoader {
+ public:
+  using Value = typename Source::Value;
+
+  OW_INLINE TileLoader(const Source& source, int64_t first_row) : source_(source) {
+    const int thread = static_cast<int>(threadIdx.x);
+    row_ = source.goes_along_steps ? thread / kSteps : thread % kTile;
+    step_ = source.goes_along_steps ? thread % kSteps : thread / kTile;
+    row_distance_ = source.goes_along_steps ? kTileThreads / kSteps : 0;
+    step_distance_ = source.goes_along_steps ? 0 : kTileThreads / kTile;
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const int64_t row = first_row + row_ + i * row_distance_;
+      places_[i] = row < source.n_rows ? source.Row(row) : Nowhere();
+    }
+  }
+
+  OW_INLINE void Fetch(int64_t begin, int64_t end) {
+    if (source_.goes_along_steps) {
+      const Place step = StepAt(begin + step_, end);
+#pragma unroll
+      for (int i = 0; i < kPerThread; ++i) values_[i] = source_.At(places_[i], step);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPerThread; ++i) {
+        values_[i] = source_.At(places_[0], StepAt(begin + step_ + i * step_distance_, end));
+      }
+    }
+  }
+
+  OW_INLINE void Put(Value* tile) const {
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      tile[(step_ + i * step_distance_) * kPitch + row_ + i * row_distance_] = values_[i];
+    }
+  }
+
+ private:
+  OW_INLINE Place StepAt(int64_t step, int64_t end) const {
+    return step < end ? source_.Step(step) : Nowhere();
+  }
+
+  const Source& source_;
+  int row_;
+  int step_;
+  int row_distance_;
+  int step_distance_;
+  Place places_[kPerThread];
+  Value values_[kPerThread];
+};
+
+// The sums of one thread: those of rows 4 * row, ... and columns 4 * column, ... of the tile.
+template <typename Value>
+struct TileSums {
+  int row;
+  int column;
+  Value at[kPerThread][kPerThread];
+
+  // Neighbouring threads have neighbouring rows, or columns: as they are stored.
+  OW_INLINE explicit TileSums(bool goes_along_rows) {
+    const int fast = static_cast<int>(threadIdx.x) % (kTile / kPerThread);
+    const int slow = static_cast<int>(threadIdx.x) / (kTile / kPerThread);
+    row = (goes_along_rows ? fast : slow) * kPerThread;
+    column = (goes_along_rows ? slow : fast) * kPerThread;
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+#pragma unroll
+      for (int j = 0; j < kPerThread; ++j) at[i][j] = Value(0);
+    }
+  }
+
+  OW_INLINE void Add(const Value* left, const Value* right) {
+    constexpr int kWidth = 16 / sizeof(Value) < kPerThread ? 16 / sizeof(Value) : kPerThread;
+    using Part = Vector<Value, kWidth>;
+#pragma unroll 4
+    for (int step = 0; step < kSteps; ++step) {
+      Part rows[kPerThread / kWidth];
+      Part columns[kPerThread / kWidth];
+#pragma unroll
+      for (int i = 0; i < kPerThread / kWidth; ++i) {
+        rows[i] = reinterpret_cast<const Part*>(left + step * kPitch + row)[i];
+        columns[i] = reinterpret_cast<const Part*>(right + step * kPitch + column)[i];
+      }
+#pragma unroll
+      for (int i = 0; i < kPerThread; ++i) {
+#pragma unroll
+        for (int j = 0; j < kPerThread; ++j) {
+          at[i][j] += rows[i / kWidth].at[i % kWidth] * columns[j / kWidth].at[j % kWidth];
+        }
+      }
+    }
+  }
+};
+
+// Adds the steps from `begin` to `end` of the tile whose first row and column are given. All
+// threads of the block arrive.
+template <typename Left, typename Right>
+OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, int64_t column,
+                             int64_t begin, int64_t end, TileSums<typename Left::Value>* sums) {
+  using Value = typename Left::Value;
+  using Aligned = Vector<uint32_t, 4>;
+  constexpr int kSize = kSteps * kPitch;
+  // While one half is multiplied, the other one is filled.
+  OW_SHARED(Aligned, left_memory, 2 * kSize * sizeof(Value) / sizeof(Aligned));
+  OW_SHARED(Aligned, right_memory, 2 * kSize * sizeof(Value) / sizeof(Aligned));
+  auto* const left_tiles = reinterpret_cast<Value*>(left_memory);
+  auto* const right_tiles = reinterpret_cast<Value*>(right_memory);
+  TileLoader<Left> left_loader(left, row);
+  TileLoader<Right> right_loader(right, column);
+  int half = 0;
+  for (int64_t step = begin;; step += kSteps) {
+    if (step < end) {
+      left_loader.Fetch(step, end);
+      right_loader.Fetch(step, end);
+    }
+    if (step > begin) sums->Add(left_tiles + (1 - half) * kSize, right_tiles + (1 - half) * kSize);
+    if (step >= end) break;
+    left_loader.Put(left_tiles + half * kSize);
+    right_loader.Put(right_tiles + half * kSize);
+    half = 1 - half;
+    __syncthreads();
+  }
+}
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_TILES_H_

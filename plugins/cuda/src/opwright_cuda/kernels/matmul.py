@@ -1,0 +1,56 @@
+"""Matrix products by NumPy's rules: by cuBLASLt, or by our own kernel where it has none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.indexing import MAX_RANK
+from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.products import (
+    Operands,
+    Product,
+    add_own_product,
+    add_product,
+    describe_product,
+    find_refusal,
+)
+
+
+def _describe(ctx: PrepareContext) -> Product:
+    x, y = ctx.inputs["x"][0], ctx.inputs["y"][0]
+    turned = ctx.attrs["transpose_x"], ctx.attrs["transpose_y"]
+    return describe_product(x.shape, y.shape, *turned, x.dtype)
+
+
+def _operands(plan: LaunchPlan) -> Operands:
+    return Operands(plan.input("x"), plan.input("y"), plan.output("out"))
+
+
+def _fill_in_blas(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Multiply floats."""
+    product = _describe(ctx)
+    reason = find_refusal(product)
+    if reason is not None:
+        ctx.refuse(reason)
+    if product.is_empty:
+        return
+    if product.k == 0:
+        plan.fill(plan.output("out"), bytes_of(ctx.outputs["out"][0]))
+        return
+    add_product(plan, product, _operands(plan))
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Multiply numbers."""
+    product = _describe(ctx)
+    if len(product.stacks.dims) > MAX_RANK:
+        ctx.refuse(f"the stacks broadcast in more than {MAX_RANK} dimensions")
+    add_own_product(plan, product, _operands(plan))
+
+
+BLAS_MATMUL: Final = Kernel(_fill_in_blas)
+"""By cuBLASLt."""
+
+MATMUL: Final = Kernel(_fill_in)
+"""By our own kernel."""
