@@ -96,6 +96,7 @@ ROWS: Final[tuple[Row, ...]] = (
     # Products, convolution, pooling
     Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),
     Row("matmul:MATMUL", "matmul", NUMBER),
+    Row("fc:FC", "fc", FLOAT, library="cublaslt", priority=60),
 )
 
 
