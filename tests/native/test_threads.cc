@@ -192,10 +192,12 @@ struct Lock {
   static void Acquire(opwright::RunState*) { CHECK_EQ(Held().exchange(1), 0); }
   static int32_t Poll(opwright::RunState*) { return OW_OK; }
   static int32_t Start(opwright::RunState*, opwright::Instance*) { return OW_OK; }
+  static int32_t ForgetError(opwright::RunState*, char*, uint64_t) { return OW_OK; }
 };
 
 void LongSpansReleaseOnce() {
-  constexpr opwright::RunHooks hooks = {Lock::Release, Lock::Acquire, Lock::Poll, Lock::Start};
+  constexpr opwright::RunHooks hooks = {Lock::Release, Lock::Acquire, Lock::Poll, Lock::Start,
+                                        Lock::ForgetError};
   Maker body("body");
   const uint32_t c = body.Outside(Role::kCaptured, "c");
   for (int i = 0; i < 3; ++i) body.Kernel("add", {c, c}, {c}, 900'000);

@@ -36,6 +36,12 @@ void BindDevice(py::module_& module) {
       .def_property_readonly("alignment", &Device::alignment)
       .def_property_readonly("is_host", &Device::is_host)
       .def("synchronize", [](Device& self) { self.Synchronize(); })
+      .def("set_arrays",
+           [](Device& self, const py::object& arrays) { self.set_arrays(HoldObject(arrays)); })
+      .def_property_readonly("has_arrays",
+                             [](const Device& self) { return self.arrays() != nullptr; })
+      .def("holds", [](const std::shared_ptr<Device>& self,
+                       const py::object& array) { return IsOnDevice(array, self); })
       .def("__repr__", [](const Device& self) { return "Device('" + self.name() + "')"; });
   module.def("host_device", [] { return HostDevice(); }, "Return the one host device.");
   module.def("make_python_device", &MakePythonDevice, py::arg("obj"),
@@ -49,6 +55,12 @@ void BindDevice(py::module_& module) {
                 TensorFromNumpy(array, device ? device : HostDevice(), "Tensor.from_numpy")};
           },
           py::arg("array"), py::arg("device") = py::none())
+      .def_static(
+          "from_dlpack",
+          [](const py::object& array, const std::shared_ptr<Device>& device, const char* who) {
+            return TensorHandle{FromDlpack(array, device, who)};
+          },
+          py::arg("array"), py::arg("device").none(false), py::arg("who") = "Tensor.from_dlpack")
       .def_property_readonly(
           "shape", [](const TensorHandle& self) { return ShapeTuple(self.tensor->shape); })
       .def_property_readonly("dtype",

@@ -67,6 +67,13 @@ py::tuple Devices(const Library& self) {
   return names;
 }
 
+py::tuple DlpackCodes(const Library& self) {
+  const ow_plugin& plugin = self.plugin();
+  py::tuple codes(plugin.n_devices);
+  for (uint64_t i = 0; i < plugin.n_devices; ++i) codes[i] = DeviceAt(plugin, i).dlpack_code;
+  return codes;
+}
+
 std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_t index,
                                    int32_t device_id) {
   const ow_plugin& plugin = self->plugin();
@@ -124,6 +131,7 @@ void BindLibrary(py::module_& module) {
       .def_property_readonly("ops", &Ops)
       .def_property_readonly("kernels", &Kernels)
       .def_property_readonly("devices", &Devices)
+      .def_property_readonly("dlpack_codes", &DlpackCodes)
       .def("open_device", &OpenDevice, py::arg("index"), py::arg("device_id") = 0)
       .def("infer", &Infer, py::arg("op_index"), py::arg("inputs"), py::arg("attrs"),
            py::arg("output_counts"));

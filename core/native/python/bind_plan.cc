@@ -112,6 +112,7 @@ void BindPlan(py::module_& module) {
           },
           py::arg("role"), py::arg("name"), py::kw_only(), py::arg("create") = false)
       .def("copy", &PlanBuilder::AddCopy, py::arg("src"), py::arg("dst"), py::arg("op_index") = -1)
+      .def("feeds_read", &PlanBuilder::AddFeedsRead)
       .def("sync", &PlanBuilder::AddSync, py::arg("device") = py::none())
       .def(
           "call",

@@ -45,7 +45,8 @@ std::shared_ptr<Prepared> PreparePython(
     const py::object& function, std::vector<uint32_t> positional,
     const std::vector<std::pair<std::string, uint32_t>>& keywords,
     const std::optional<py::dict>& constants, const py::object& duplicable, bool bind,
-    const std::optional<std::map<uint32_t, py::object>>& packs, int32_t n_threads) {
+    const std::optional<std::map<uint32_t, py::object>>& packs, int32_t n_threads, bool capturable,
+    const std::string& op_type) {
   auto kernel = std::make_unique<PythonKernel>();
   kernel->function = function;
   kernel->positional = std::move(positional);
@@ -71,6 +72,8 @@ std::shared_ptr<Prepared> PreparePython(
   kernel->bind = bind;
   auto prepared = MakePythonPrepared(std::move(kernel));
   prepared->n_threads = n_threads;
+  prepared->capturable = capturable;
+  if (!op_type.empty()) prepared->op_type = op_type;
   return prepared;
 }
 
@@ -92,8 +95,8 @@ void BindPrepared(py::module_& module) {
   module.def("prepare_python", &PreparePython, py::arg("function"), py::arg("positional"),
              py::arg("keywords") = py::tuple(), py::arg("constants") = py::none(), py::kw_only(),
              py::arg("duplicable") = py::tuple(), py::arg("bind") = false,
-             py::arg("packs") = py::none(), py::arg("n_threads") = 1,
-             "Make a Python kernel ready.");
+             py::arg("packs") = py::none(), py::arg("n_threads") = 1, py::arg("capturable") = false,
+             py::arg("op_type") = "", "Make a Python kernel ready.");
   module.def("prepare_native", &PrepareFromAddress, py::arg("kernel_address"), py::arg("attrs"),
              py::arg("inputs"), py::arg("outputs"), py::arg("n_threads") = 1, py::kw_only(),
              py::arg("arg_flags") = py::none(), py::arg("device") = py::none(),

@@ -16,10 +16,47 @@ std::shared_ptr<const Tensor> GetTensor(const ScopeVariable& variable) {
   return tensor;
 }
 
+// An array on the device where the variable shall live: copied there, in place where that fits.
+void SetWithin(ScopeVariable* self, const Tensor& source) {
+  const std::shared_ptr<Device>& device = source.device();
+  const std::shared_ptr<const Tensor> current = self->tensor();
+  const bool fits = current && current->device() == device &&
+                    current->HasMeta(source.dtype, source.shape.data(), source.ndim());
+  const auto target = fits ? current : MakeTensor(device, source.dtype, source.shape, self->name());
+  device->CopyWithin(target->data(), source.data(), source.bytes());
+  if (source.storage->is_foreign()) {
+    const py::gil_scoped_release release;
+    device->Synchronize();  // its owner may use the memory otherwise from now on
+  }
+  if (fits) {
+    self->Touch();
+  } else {
+    self->Replace(target);
+  }
+}
+
+// NumPy says nothing of use about another library's array that lies elsewhere. Ours go over the
+// host.
+void CheckReachable(const ScopeVariable& self, const py::object& array, const Device& device) {
+  if (PyArray_Check(array.ptr()) || !py::hasattr(array, "__dlpack_device__")) return;
+  if (py::isinstance<TensorHandle>(array) || py::isinstance<ScopeVariable>(array)) return;
+  const auto place = array.attr("__dlpack_device__")().cast<std::pair<int, int>>();
+  if (place.first == kDLCPU || place.first == kDLCUDAHost) return;
+  Throw(ErrorKind::kFeed, self.name(), ": set takes arrays on the host or on ", device.name(),
+        ", where the variable lives, got ", Py_TYPE(array.ptr())->tp_name,
+        " on DLPack device type ", place.first, ", number ", place.second,
+        "; copy it to the host, or give its device to set");
+}
+
 // Writes in place where the meta allows it: plans that are bound to the tensor stay bound.
 void Set(ScopeVariable* self, const py::object& array_like, std::shared_ptr<Device> device) {
   const std::shared_ptr<const Tensor> current = self->tensor();
   if (!device) device = current ? current->device() : HostDevice();
+  if (IsOnDevice(array_like, device)) {
+    SetWithin(self, *FromDlpack(array_like, device, self->name().c_str()));
+    return;
+  }
+  CheckReachable(*self, array_like, *device);
   const py::object ready = ReadyArray(array_like);
   PyArrayObject* array = AsArray(ready.ptr());
   const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());

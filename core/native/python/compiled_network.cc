@@ -7,6 +7,7 @@
 #include "python/feeds.h"
 #include "python/handles.h"
 #include "python/run_frame.h"
+#include "runtime/status.h"
 
 #include <structmember.h>  // needs Python.h before it
 
@@ -25,6 +26,7 @@ struct Entry {
 
 struct Network {
   std::shared_ptr<Scope> scope;
+  std::shared_ptr<Device> device;                     // null for the host
   std::vector<std::shared_ptr<const Entry>> entries;  // most recent first
   uint64_t n_clears = 0;
 };
@@ -63,14 +65,14 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, PyObject* name
 
 std::shared_ptr<const Entry> FindEntry(Network* network, PyObject* const* feeds, size_t n_feeds) {
   for (size_t i = 0; i < n_feeds; ++i) {
-    if (!IsReady(feeds[i])) return nullptr;
+    if (!IsReady(feeds[i]) && FeedTensor(feeds[i]) == nullptr) return nullptr;
   }
   auto& entries = network->entries;
   for (size_t e = 0; e < entries.size(); ++e) {
     const Entry& entry = *entries[e];
     bool matches = true;
     for (size_t i = 0; matches && i < n_feeds; ++i) {
-      matches = entry.metas[i].Matches(AsArray(feeds[i]));
+      matches = entry.metas[i].MatchesFeed(feeds[i]);
     }
     if (!matches) continue;
     const auto begin = entries.begin();
@@ -110,11 +112,11 @@ std::shared_ptr<const Entry> Resolve(NetworkObject* self, const py::dict& named,
     CheckFeed(*entry->plan, i, (*arrays)[static_cast<size_t>(at)].ptr());
   }
   for (const py::object& array : *arrays) {
-    if (!IsReady(array.ptr())) {
+    if (!IsReady(array.ptr()) && FeedTensor(array.ptr()) == nullptr) {
       Throw(ErrorKind::kFeed, "resolve: arrays must be ready as they are, got ",
             py::repr(py::type::of(array)).cast<std::string>());
     }
-    entry->metas.emplace_back(AsArray(array.ptr()));
+    entry->metas.push_back(FeedMeta::Of(array.ptr()));
   }
   if (self->network->n_clears != n_clears) return entry;  // cleared meanwhile: for this call only
   auto& entries = self->network->entries;
@@ -123,12 +125,31 @@ std::shared_ptr<const Entry> Resolve(NetworkObject* self, const py::dict& named,
   for (const auto& other : entries) {
     bool same = true;
     for (size_t i = 0; same && i < arrays->size(); ++i) {
-      same = other->metas[i].Matches(AsArray((*arrays)[i].ptr()));
+      same = other->metas[i].MatchesFeed((*arrays)[i].ptr());
     }
     if (!same && kept.size() < kMaxPlans) kept.push_back(other);
   }
   entries.swap(kept);  // the others are freed at the end, when the list is whole again
   return entry;
+}
+
+// Takes over feeds that lie on the network's device. What cannot be is left as it is: the slow way
+// says why.
+std::vector<py::object> AdoptFeeds(const Network& network, PyObject** feeds, size_t n_feeds) {
+  std::vector<py::object> adopted;
+  for (size_t i = 0; network.device && i < n_feeds; ++i) {
+    if (PyArray_CheckExact(feeds[i])) continue;
+    try {
+      if (!IsOnDevice(feeds[i], network.device)) continue;
+      adopted.push_back(py::cast(TensorHandle{FromDlpack(feeds[i], network.device, "feed")}));
+      feeds[i] = adopted.back().ptr();
+    } catch (py::error_already_set&) {
+      break;
+    } catch (const Error&) {
+      break;
+    }
+  }
+  return adopted;
 }
 
 PyObject* CallSlowly(NetworkObject* self, PyObject* const* args, PyObject* names) {
@@ -160,6 +181,7 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
     std::vector<PyObject*> many(n_feeds > kFew ? n_feeds : 0);
     PyObject** feeds = n_feeds > kFew ? many.data() : few;
     if (OrderFeeds(self, args, names, feeds)) {
+      const auto adopted = AdoptFeeds(*self->network, feeds, n_feeds);
       const auto entry = FindEntry(self->network, feeds, n_feeds);
       if (entry) {
         BindProblem problem;
@@ -176,17 +198,20 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
 }
 
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* keywords[] = {"scope", "feed_names", "resolve", nullptr};
+  static const char* keywords[] = {"scope", "feed_names", "resolve", "device", nullptr};
   PyObject* scope = nullptr;
   PyObject* feed_names = nullptr;
   PyObject* resolve = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO", const_cast<char**>(keywords), &scope,
-                                   &feed_names, &resolve)) {
+  PyObject* device = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|O", const_cast<char**>(keywords), &scope,
+                                   &feed_names, &resolve, &device)) {
     return nullptr;
   }
   try {
     auto network = std::make_unique<Network>();
     network->scope = py::handle(scope).cast<std::shared_ptr<Scope>>();
+    auto given = py::handle(device).cast<std::shared_ptr<Device>>();
+    if (given && !given->is_host()) network->device = std::move(given);
     py::list names;
     for (const py::handle name : py::reinterpret_borrow<py::iterable>(feed_names)) {
       PyObject* interned = py::str(name).release().ptr();

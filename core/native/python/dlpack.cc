@@ -5,6 +5,7 @@
 #include "dlpack/dlpack.h"
 #include "python/errors.h"
 #include "python/handles.h"
+#include "runtime/status.h"
 
 namespace opwright {
 
@@ -50,6 +51,83 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
+// The producer lets our stream wait for what it does with the array.
+py::object AskForCapsule(const py::handle& array, const Device& device) {
+  py::dict options;
+  if (device.stream() != nullptr) {
+    options["stream"] = reinterpret_cast<uintptr_t>(device.stream());
+  }
+  const py::object export_array = array.attr("__dlpack__");
+  options["max_version"] = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  try {
+    return export_array(**options);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+  }
+  options.attr("pop")("max_version");  // older than DLPack 1.0
+  return export_array(**options);
+}
+
+bool IsCompact(const DLTensor& tensor) {
+  if (tensor.strides == nullptr || IsEmpty(tensor.shape, tensor.ndim)) return true;
+  int64_t stride = 1;
+  for (int32_t i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
+    stride *= tensor.shape[i];
+  }
+  return true;
+}
+
+// What the producer lent; given back with the GIL held.
+template <typename Managed>
+std::shared_ptr<void> HoldManaged(Managed* managed) {
+  return {managed, [](Managed* held) {
+            if (held->deleter == nullptr || !Py_IsInitialized()) return;
+            const py::gil_scoped_acquire gil;
+            const py::error_scope scope;
+            held->deleter(held);
+          }};
+}
+
+template <typename Managed>
+std::shared_ptr<const Tensor> Import(const py::object& capsule,
+                                     const std::shared_ptr<Device>& device, const char* who) {
+  constexpr bool versioned = std::is_same_v<Managed, DLManagedTensorVersioned>;
+  const char* name = versioned ? "dltensor_versioned" : "dltensor";
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
+  const char* used = versioned ? "used_dltensor_versioned" : "used_dltensor";
+  if (PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
+  std::shared_ptr<void> owner = HoldManaged(managed);
+  if constexpr (versioned) {
+    if (managed->version.major != DLPACK_MAJOR_VERSION) {
+      Throw(ErrorKind::kFeed, who, ": DLPack ", DLPACK_MAJOR_VERSION, " is spoken here, got ",
+            managed->version.major, "; update one of the two libraries");
+    }
+  }
+  const DLTensor& given = managed->dl_tensor;
+  const DLDevice own = device->dl_device();
+  if (given.device.device_type != own.device_type || given.device.device_id != own.device_id) {
+    Throw(ErrorKind::kFeed, who, ": must lie on ", device->name(), ", got DLPack device type ",
+          static_cast<int>(given.device.device_type), ", number ", given.device.device_id);
+  }
+  Shape shape(given.shape, given.shape + given.ndim);
+  if (!IsCompact(given) || (given.byte_offset != 0 && !device->addressable())) {
+    Throw(ErrorKind::kFeed, who, ": an array on a device must be contiguous, got one of shape ",
+          ShapeText(shape), " with other strides; make it contiguous, as by copy()");
+  }
+  DtypeFromCode(DtypeToCode(given.dtype));  // throws for a dtype that we do not know
+  const int64_t numel = CheckedNumel(who, shape.data(), given.ndim, ItemSize(given.dtype));
+  const auto bytes = static_cast<uint64_t>(numel * ItemSize(given.dtype));
+  void* data = bytes == 0 ? nullptr : static_cast<char*>(given.data) + given.byte_offset;
+  auto tensor = std::make_shared<Tensor>();
+  tensor->dtype = given.dtype;
+  tensor->strides.resize(shape.size());
+  FillRowMajorStrides(shape.data(), given.ndim, tensor->strides.data());
+  tensor->shape = std::move(shape);
+  tensor->storage = std::make_shared<Storage>(device, data, bytes, std::move(owner));
+  return tensor;
+}
+
 }  // namespace
 
 py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& max_version,
@@ -67,6 +145,34 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
       !max_version.is_none() && max_version.cast<std::pair<int, int>>().first >= 1;
   return versioned ? MakeCapsule<DLManagedTensorVersioned>(exported)
                    : MakeCapsule<DLManagedTensor>(exported);
+}
+
+bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device) {
+  if (device->is_host() || PyArray_Check(array.ptr())) return false;
+  if (py::isinstance<TensorHandle>(array)) {
+    return array.cast<TensorHandle&>().tensor->device() == device;
+  }
+  if (!py::hasattr(array, "__dlpack_device__")) return false;
+  const auto place = array.attr("__dlpack_device__")().cast<std::pair<int, int>>();
+  const DLDevice own = device->dl_device();
+  return place.first == static_cast<int>(own.device_type) && place.second == own.device_id;
+}
+
+std::shared_ptr<const Tensor> FromDlpack(const py::handle& array,
+                                         const std::shared_ptr<Device>& device, const char* who) {
+  if (py::isinstance<TensorHandle>(array)) {
+    const auto& tensor = array.cast<TensorHandle&>().tensor;
+    if (tensor->device() == device) return tensor;
+  }
+  const py::object capsule = AskForCapsule(array, *device);
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    return Import<DLManagedTensorVersioned>(capsule, device, who);
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    return Import<DLManagedTensor>(capsule, device, who);
+  }
+  Throw(ErrorKind::kFeed, who, ": __dlpack__ must return a fresh capsule, got another ",
+        Py_TYPE(capsule.ptr())->tp_name);
 }
 
 py::tuple DlpackDevice(const Tensor& tensor) {

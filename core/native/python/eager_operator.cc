@@ -21,10 +21,10 @@ struct OperatorObject {
 OperatorObject* Self(PyObject* object) { return reinterpret_cast<OperatorObject*>(object); }
 
 PyObject* RunArrays(const OperatorObject* self, const std::shared_ptr<const Plan>& plan,
-                    PyObject* const* arrays) {
+                    PyObject* const* arrays, bool fetch_device) {
   // A single operator has no variables, hence no scope.
   static const std::shared_ptr<Scope> no_scope;
-  return RunPlanOrRaise({plan, no_scope, arrays, nullptr, self->form, false});
+  return RunPlanOrRaise({plan, no_scope, arrays, nullptr, self->form, fetch_device});
 }
 
 PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -34,7 +34,7 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
     EagerInputs inputs;
     if (ReadInputs(self->signature, args, n_args, &inputs)) {
       const auto entry = self->table->Find(self->signature, args, n_args, inputs);
-      if (entry) return RunArrays(self, entry->plan, inputs.arrays.data());
+      if (entry) return RunArrays(self, entry->plan, inputs.arrays.data(), false);
     }
   }
   if (self->slow == nullptr) {
@@ -101,10 +101,12 @@ PyObject* Insert(PyObject* object, PyObject* const* args, Py_ssize_t n) {
 }
 
 PyObject* Run(PyObject* object, PyObject* const* args, Py_ssize_t n) {
-  if (n != 2) {
-    PyErr_SetString(PyExc_TypeError, "run takes a plan and a sequence of arrays");
+  if (n != 2 && n != 3) {
+    PyErr_SetString(PyExc_TypeError, "run takes a plan, a sequence of arrays and fetch_device");
     return nullptr;
   }
+  const int fetch_device = n == 3 ? PyObject_IsTrue(args[2]) : 0;
+  if (fetch_device < 0) return nullptr;
   try {
     const auto plan = py::handle(args[0]).cast<PlanHandle&>().plan;
     CheckRunnable(*plan);
@@ -116,7 +118,7 @@ PyObject* Run(PyObject* object, PyObject* const* args, Py_ssize_t n) {
     for (size_t i = 0; i < arrays.size(); ++i) {
       CheckFeed(*plan, i, PyTuple_GET_ITEM(arrays.ptr(), static_cast<Py_ssize_t>(i)));
     }
-    return RunArrays(Self(object), plan, &PyTuple_GET_ITEM(arrays.ptr(), 0));
+    return RunArrays(Self(object), plan, &PyTuple_GET_ITEM(arrays.ptr(), 0), fetch_device != 0);
   } catch (...) {
     return SetPythonError();
   }

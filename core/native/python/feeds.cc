@@ -1,22 +1,40 @@
 #include "python/feeds.h"
 
+#include "python/handles.h"
 #include "runtime/status.h"
 
 namespace opwright {
 
-void CheckFeed(const Plan& plan, size_t i, PyObject* array) {
+const Tensor* FeedTensor(PyObject* feed) {
+  if (PyArray_CheckExact(feed) || !py::isinstance<TensorHandle>(feed)) return nullptr;
+  return py::handle(feed).cast<TensorHandle&>().tensor.get();
+}
+
+void CheckFeed(const Plan& plan, size_t i, PyObject* feed) {
   const External& external = plan.externals[plan.feeds[i]];
   const Value& value = plan.values[external.values[0]];
   const int64_t* dims = plan.dims.data() + value.dims_begin;
-  if (!IsReady(array)) {
+  const Device& device = *plan.devices[value.device].device;
+  const Tensor* tensor = FeedTensor(feed);
+  DLDataType dtype{};
+  const int64_t* given_dims = nullptr;
+  int ndim = 0;
+  if (tensor != nullptr && tensor->device().get() == &device) {
+    dtype = tensor->dtype;
+    given_dims = tensor->shape.data();
+    ndim = tensor->ndim();
+  } else if (tensor == nullptr && device.is_host() && IsReady(feed)) {
+    dtype = DtypeOf(PyArray_DESCR(AsArray(feed)), external.name.c_str());
+    given_dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(AsArray(feed)));
+    ndim = PyArray_NDIM(AsArray(feed));
+  } else if (device.is_host()) {
     Throw(ErrorKind::kFeed, external.name,
           ": a feed is a C-contiguous, aligned ndarray of native byte order, got another ",
-          Py_TYPE(array)->tp_name);
+          Py_TYPE(feed)->tp_name);
+  } else {
+    Throw(ErrorKind::kFeed, external.name, ": plan '", plan.name, "' was made for a Tensor on ",
+          device.name(), ", got ", Py_TYPE(feed)->tp_name);
   }
-  PyArrayObject* given = AsArray(array);
-  const DLDataType dtype = DtypeOf(PyArray_DESCR(given), external.name.c_str());
-  const auto* given_dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(given));
-  const int ndim = PyArray_NDIM(given);
   bool fits = SameDtype(dtype, value.dtype) && ndim == value.ndim;
   for (int d = 0; fits && d < ndim; ++d) fits = given_dims[d] == dims[d];
   if (!fits) {

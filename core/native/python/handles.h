@@ -27,6 +27,13 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
                     const py::object& dl_device, const py::object& copy);
 py::tuple DlpackDevice(const Tensor& tensor);
 
+// Whether an array that is no ndarray lies on a device other than the host, as it says itself.
+bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
+// Such an array as a tensor that keeps it, ordered behind what its library does with it; throws
+// kFeed, beginning with `who`, where it is not contiguous.
+std::shared_ptr<const Tensor> FromDlpack(const py::handle& array,
+                                         const std::shared_ptr<Device>& device, const char* who);
+
 // Each adds its classes to the module.
 void BindDevice(py::module_& module);
 void BindScope(py::module_& module);

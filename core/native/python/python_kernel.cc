@@ -4,6 +4,7 @@
 
 #include "python/errors.h"
 #include "python/resizer.h"
+#include "python/stream_scope.h"
 #include "python/views.h"
 #include "runtime/host.h"
 #include "runtime/instance.h"
@@ -20,7 +21,8 @@ class Binding {
       : kernel_(kernel),
         call_(call),
         handle_(*static_cast<const StepHandle*>(call.run_handle)),
-        instance_(handle_.instance) {}
+        instance_(handle_.instance),
+        device_(*instance_->plan().devices[handle_.step->device].device) {}
   ~Binding();
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
@@ -33,6 +35,7 @@ class Binding {
   bool FillSlot(uint32_t slot, PyObject** home);
   bool FillArg(uint32_t arg, PyObject** home);
   PyObject* Call() noexcept;
+  PyObject* CallOnStream() noexcept;
   PyObject* CallBound() noexcept;
   bool CheckResult(PyObject* result) const noexcept;
   bool Renew() noexcept;
@@ -44,6 +47,7 @@ class Binding {
   const ow_call& call_;
   const StepHandle& handle_;
   Instance* instance_;
+  const Device& device_;
   std::vector<PyObject*> arguments_;  // owned; the first is the room that vectorcall may use
   std::vector<PyObject*> lists_;      // tuples of duplicable slots, borrowed from arguments_
   std::vector<View> views_;
@@ -142,6 +146,14 @@ PyObject* Binding::Call() noexcept {
                              n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
 }
 
+PyObject* Binding::CallOnStream() noexcept {
+  StreamScope scope;
+  if (!scope.Enter(device_, call_.stream)) return nullptr;
+  PyObject* result = kernel_.bind ? CallBound() : Call();
+  if (!scope.Leave()) Py_CLEAR(result);
+  return result;
+}
+
 // The bound object keeps the arrays, so they own their memory, and it is bound again when one of
 // them has moved: the memory of a kept array cannot be given to another one meanwhile, hence equal
 // addresses mean the same memory.
@@ -212,7 +224,7 @@ bool Binding::Renew() noexcept {
 
 int32_t Binding::Run() noexcept {
   if (!resizers_.empty()) SetResizers(&call_);
-  PyObject* result = kernel_.bind ? CallBound() : Call();
+  PyObject* result = CallOnStream();
   if (!resizers_.empty()) SetResizers(nullptr);
   const bool good = result != nullptr && CheckResult(result);
   Py_XDECREF(result);
@@ -244,8 +256,12 @@ int32_t Binding::Pack(uint32_t arg) noexcept {
   view.read_only = true;
   if (!MakeView(instance_, &view, true)) return OW_ERROR;
   PyObject* made = nullptr;
-  for (const auto& [packed, function] : kernel_.packs) {
-    if (packed == arg) made = PyObject_CallOneArg(function.ptr(), source);
+  StreamScope scope;
+  if (scope.Enter(device_, call_.stream)) {
+    for (const auto& [packed, function] : kernel_.packs) {
+      if (packed == arg) made = PyObject_CallOneArg(function.ptr(), source);
+    }
+    if (!scope.Leave()) Py_CLEAR(made);
   }
   Py_DECREF(source);
   if (made == nullptr) return OW_ERROR;

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "python/errors.h"
+#include "python/feeds.h"
 #include "python/handles.h"
+#include "runtime/host.h"
 
 namespace opwright {
 
@@ -124,7 +126,26 @@ int32_t Start(RunState* state, Instance* instance) {
   return OW_OK;
 }
 
-constexpr RunHooks kHooks = {Release, Acquire, Poll, Start};
+std::string TextOf(PyObject* error) {
+  PyObject* text = PyObject_Str(error);
+  const char* chars = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
+  std::string result = chars == nullptr ? Py_TYPE(error)->tp_name : chars;
+  Py_XDECREF(text);
+  PyErr_Clear();
+  return result;
+}
+
+int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
+  if (state->released > 0 || PyErr_Occurred() == nullptr) return OW_OK;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return OW_ERROR;  // Ctrl-C
+  PyObject* error = TakeError();
+  const std::string text = Concat(Py_TYPE(error)->tp_name, ": ", TextOf(error));
+  Py_DECREF(error);
+  WriteMessage(message, message_bytes, text.c_str());
+  return OW_OK;
+}
+
+constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
 
 // A fetched value that no kernel wrote into an array of its own; throws.
 PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
@@ -137,6 +158,9 @@ PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
     auto copy = MakeTensor(device, tensor.dtype, Shape(tensor.shape, tensor.shape + tensor.ndim),
                            plan.name);
     device->CopyWithin(copy->data(), tensor.data, bytes);
+    const bool is_feed = info.kind == ValueKind::kExternal &&
+                         plan.externals[static_cast<size_t>(info.index)].role == Role::kFeed;
+    if (is_feed) device->Synchronize();  // its owner may use the memory otherwise from now on
     return py::cast(TensorHandle{std::move(copy)}).release().ptr();
   }
   PyObject* array = NewArray(tensor.dtype, tensor.ndim, tensor.shape);
@@ -179,15 +203,6 @@ PyObject* Collect(Results* results, RunState* state, const RunRequest& request) 
     }
   }
   return made;
-}
-
-std::string TextOf(PyObject* error) {
-  PyObject* text = PyObject_Str(error);
-  const char* chars = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
-  std::string result = chars == nullptr ? Py_TYPE(error)->tp_name : chars;
-  Py_XDECREF(text);
-  PyErr_Clear();
-  return result;
 }
 
 // Sets the error that `describe` makes for a failed operator, by one of its methods.
@@ -239,6 +254,41 @@ void RaiseFailure(const RunState& state) {
   RaiseDescribed(describe, "fail", state.failed_op, ErrorKind::kKernel, state.message.c_str());
 }
 
+// Lends the feeds to the instance; tells whether one is device memory of somebody else, who may
+// use it otherwise once the call has ended.
+bool SetFeeds(const RunRequest& request, Instance* instance) {
+  const Plan& plan = *request.plan;
+  bool foreign = false;
+  for (size_t i = 0; i < plan.feeds.size(); ++i) {
+    PyObject* feed = request.feeds[request.order == nullptr ? i : request.order[i]];
+    const Tensor* tensor = plan.has_device_feeds ? FeedTensor(feed) : nullptr;
+    if (tensor == nullptr) {
+      instance->SetExternal(plan.feeds[i], PyArray_DATA(AsArray(feed)), feed);
+    } else {
+      instance->SetExternal(plan.feeds[i], tensor->data(), feed);
+      foreign = foreign || tensor->storage->is_foreign();
+    }
+  }
+  return foreign;
+}
+
+// Until enqueued work has read them. False with an error set.
+bool WaitForFeeds(Instance* instance) {
+  char text[512] = {0};
+  const ow_error error{text, sizeof(text)};
+  int32_t status = OW_OK;
+  {
+    const py::gil_scoped_release release;
+    status = instance->WaitForFeeds(&error);
+  }
+  if (status == OW_OK) return true;
+  const std::string message = Concat("plan '", instance->plan().name,
+                                     "': waiting until the feeds were read failed with status ",
+                                     status, text[0] ? ": " : "", text);
+  RaiseKind(ErrorKind::kKernel, message.c_str());
+  return false;
+}
+
 PyObject* Run(const RunRequest& request, BindProblem* problem) {
   const Plan& plan = *request.plan;
   Frame frame{Results(plan.fetches.size())};
@@ -251,10 +301,7 @@ PyObject* Run(const RunRequest& request, BindProblem* problem) {
   if (!instance->IsBound(request.scope.get()) && !instance->Bind(request.scope, problem)) {
     return nullptr;
   }
-  for (size_t i = 0; i < plan.feeds.size(); ++i) {
-    PyObject* feed = request.feeds[request.order == nullptr ? i : request.order[i]];
-    instance->SetExternal(plan.feeds[i], PyArray_DATA(AsArray(feed)), feed);
-  }
+  const bool foreign = SetFeeds(request, instance);
   state.last = instance;
   int32_t status = Start(&state, instance);
   if (status != OW_OK) return nullptr;
@@ -262,8 +309,14 @@ PyObject* Run(const RunRequest& request, BindProblem* problem) {
   if (state.released > 0) Acquire(&state);
   if (__builtin_expect(status != OW_OK, 0)) {
     RaiseFailure(state);
+    if (foreign) {
+      const py::error_scope keep;
+      WaitForFeeds(instance);
+      PyErr_Clear();
+    }
     return nullptr;
   }
+  if (foreign && !WaitForFeeds(instance)) return nullptr;
   return Collect(&frame.results, &state, request);
 }
 

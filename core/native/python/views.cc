@@ -1,13 +1,21 @@
 #include "python/views.h"
 
 #include "python/python_device.h"
+#include "python/stream_scope.h"
 
 namespace opwright {
 
 namespace {
 
-// What the device's own `view` makes of a handle.
-PyObject* DeviceView(PyObject* device, const View& view) noexcept {
+// What the `view` of a device in Python, or of the arrays of a compiled one, makes of a handle.
+PyObject* DeviceView(const Device& device, const View& view) noexcept {
+  PyObject* object = PythonDeviceObject(device);
+  PyObject* arrays = DeviceArrays(device);
+  if (object == nullptr && arrays == nullptr) {
+    PyErr_Format(PyExc_TypeError, "device %s has no arrays for kernels in Python",
+                 device.name().c_str());
+    return nullptr;
+  }
   const DLTensor& tensor = *view.tensor;
   PyObject* shape = PyTuple_New(tensor.ndim);
   if (shape == nullptr) return nullptr;
@@ -19,8 +27,12 @@ PyObject* DeviceView(PyObject* device, const View& view) noexcept {
     }
     PyTuple_SET_ITEM(shape, i, dim);
   }
-  PyObject* made = PyObject_CallMethod(device, "view", "NOs", PyLong_FromVoidPtr(tensor.data),
-                                       shape, DtypeName(tensor.dtype));
+  PyObject* pointer = PyLong_FromVoidPtr(tensor.data);
+  const char* dtype = DtypeName(tensor.dtype);
+  PyObject* made = object != nullptr
+                       ? PyObject_CallMethod(object, "view", "NOs", pointer, shape, dtype)
+                       : PyObject_CallMethod(arrays, "view", "NOsi", pointer, shape, dtype,
+                                             tensor.device.device_id);
   Py_DECREF(shape);
   return made;
 }
@@ -30,12 +42,11 @@ PyObject* DeviceView(PyObject* device, const View& view) noexcept {
 bool MakeView(Instance* instance, View* view, bool keep) noexcept {
   const Plan& plan = instance->plan();
   const Device& device = *plan.devices[plan.values[view->value].device].device;
-  PyObject* object = PythonDeviceObject(device);
   void* data = view->tensor->data;
   PyObject* made = nullptr;
-  view->is_numpy = object == nullptr || data == nullptr;
+  view->is_numpy = device.is_host() || data == nullptr;
   if (!view->is_numpy) {
-    made = DeviceView(object, *view);
+    made = DeviceView(device, *view);
   } else {
     // Where there is nothing, nothing can be written either.
     const bool nothing = data == nullptr && Numel(*view->tensor) != 0;

@@ -21,7 +21,7 @@ struct View {
   uint32_t value = 0;
   bool read_only = false;
   bool moves = false;    // its memory may be another in each run
-  bool is_numpy = true;  // false: made by the device's own `view`
+  bool is_numpy = true;  // false: made by the `view` of its device
 };
 
 // Makes the array for where the tensor is now and puts it into the view's home, whose former

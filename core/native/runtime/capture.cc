@@ -17,17 +17,25 @@ bool IsFromOutside(const Plan& plan, uint32_t value) {
          plan.externals[static_cast<size_t>(info.index)].role != Role::kPersistable;
 }
 
+// A copy of a feed that lies on the plan's device; made anew in each run, as that of a host feed.
+bool IsFeedCopy(const Plan& plan, const CopyDetail& copy) {
+  const Value& source = plan.values[copy.source];
+  return source.kind == ValueKind::kExternal &&
+         plan.externals[static_cast<size_t>(source.index)].role == Role::kFeed;
+}
+
 bool IsInside(const Plan& plan, const PlanStep& step) {
   if (step.kind == StepKind::kKernel) return step.device == 0;
   if (step.kind != StepKind::kCopy) return false;
   const auto& copy = static_cast<const CopyDetail&>(*step.detail);
+  if (IsFeedCopy(plan, copy)) return false;
   return plan.values[copy.source].device == 0 && plan.values[copy.destination].device == 0;
 }
 
 // Why a kernel cannot be part of a graph; empty where it can.
 std::string RefuseKernel(const Plan& plan, const PlanStep& step) {
-  const ow_kernel& kernel = step.prepared->kernel();
-  const std::string who = Concat(kernel.op_type, "[", kernel.device, "]: ");
+  const std::string& device = plan.devices[step.device].device->name();
+  const std::string who = Concat(step.prepared->op_type, "[", device, "]: ");
   if (step.device != 0) {
     return Concat(who, "an operator on the host stands between those of ",
                   plan.devices[0].device->name());
@@ -49,6 +57,7 @@ std::string RefuseStep(const Plan& plan, const PlanStep& step) {
       return "";
     case StepKind::kCopy: {
       const auto& copy = static_cast<const CopyDetail&>(*step.detail);
+      if (IsFeedCopy(plan, copy)) return "a feed is copied between operators";
       if (!IsInside(plan, step)) return "a copy from or to the host stands between operators";
       const bool outside =
           IsFromOutside(plan, copy.source) || IsFromOutside(plan, copy.destination);

@@ -39,7 +39,7 @@ Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_al
         "counting the devices");
   if (id < 0 || id >= n) {
     Throw(ErrorKind::kKernel, name_, ": the number of a device must be in [0, ", n, "), got ", id,
-          n == 0 ? "; there is none on this machine" : "");
+          n == 0 ? "; there is none on this machine" : "; take one of those that are there");
   }
   Check(Call(error, [&] { return table_->open(table_, id, &state_, error); }), buffer, name_,
         "opening the device");
@@ -126,6 +126,12 @@ int32_t Device::Synchronize(void* stream, const ow_error* error) noexcept {
 Storage::Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what)
     : device_(std::move(device)), handle_(device_->Allocate(bytes, what)), bytes_(bytes) {}
 
-Storage::~Storage() { device_->Free(handle_); }
+Storage::Storage(std::shared_ptr<Device> device, void* handle, uint64_t bytes,
+                 std::shared_ptr<void> owner)
+    : device_(std::move(device)), handle_(handle), bytes_(bytes), owner_(std::move(owner)) {}
+
+Storage::~Storage() {
+  if (!owner_) device_->Free(handle_);
+}
 
 }  // namespace opwright

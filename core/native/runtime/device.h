@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "opwright/abi.h"
 
@@ -37,6 +38,10 @@ class Device {
   // The one on which all plans and copies are ordered; NULL on devices without streams.
   void* stream() const { return stream_; }
 
+  // What the binding gives to its own kernels here; set before the first of them is bound.
+  void set_arrays(std::shared_ptr<void> arrays) { arrays_ = std::move(arrays); }
+  void* arrays() const { return arrays_.get(); }
+
   // Throws kOutOfMemory, naming `what` the memory is for.
   void* Allocate(uint64_t bytes, const std::string& what);
   void Free(void* handle) noexcept;
@@ -60,15 +65,18 @@ class Device {
   void* stream_ = nullptr;
   std::string name_;
   std::shared_ptr<void> keep_alive_;
+  std::shared_ptr<void> arrays_;
 };
 
 // The host: memory aligned to 64 bytes, for vector loads and whole cache lines.
 const std::shared_ptr<Device>& HostDevice();
 
-// One allocation, freed with its last owner.
+// One allocation, freed with its last owner; or memory of somebody else, whom it keeps.
 class Storage {
  public:
   Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);
+  Storage(std::shared_ptr<Device> device, void* handle, uint64_t bytes,
+          std::shared_ptr<void> owner);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -76,11 +84,14 @@ class Storage {
   void* handle() const { return handle_; }  // NULL for 0 bytes
   uint64_t bytes() const { return bytes_; }
   const std::shared_ptr<Device>& device() const { return device_; }
+  // Then the owner must wait until enqueued work no longer reads it.
+  bool is_foreign() const { return owner_ != nullptr; }
 
  private:
   std::shared_ptr<Device> device_;
   void* handle_ = nullptr;
   uint64_t bytes_;
+  std::shared_ptr<void> owner_;
 };
 
 }  // namespace opwright

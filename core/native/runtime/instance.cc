@@ -172,6 +172,11 @@ int32_t Instance::Pack() noexcept {
   return OW_OK;
 }
 
+int32_t Instance::MarkFeedsRead() noexcept {
+  const ow_error error = this->error();
+  return feeds_read_->Record(&error);
+}
+
 void Instance::TouchWritten() noexcept {
   for (const uint32_t external : plan_.writes) externals_[external].variable->Touch();
 }
@@ -211,6 +216,7 @@ int32_t Instance::Run(RunState* state) noexcept {
   state_ = state;
   message_[0] = '\0';
   for (DynamicSlot& slot : dynamic_) slot.is_set = false;
+  if (feeds_read_) feeds_read_->Forget();
   if (!packs_.empty()) {
     const int32_t status = Pack();
     if (status != OW_OK) return status;

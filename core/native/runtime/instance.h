@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/event.h"
 #include "runtime/plan.h"
 #include "runtime/run.h"
 #include "runtime/status.h"
@@ -79,6 +80,10 @@ class Instance {
   Storage* staging(int64_t i) { return staging_[static_cast<size_t>(i)].get(); }
   // Shape and memory for a dynamic value; throws.
   void Resize(uint32_t value, int32_t ndim, const int64_t* shape);
+  // For plans with feeds on the device: notes the place behind which they are not read; and waits
+  // for it, or for everything where the run did not come so far. The latter is for after a run.
+  int32_t MarkFeedsRead() noexcept;
+  int32_t WaitForFeeds(const ow_error* error) noexcept { return feeds_read_->Wait(error); }
   bool WasResized(uint32_t value) const { return dynamic(value).is_set; }
   // Makes a child instance, or the next of a chain, see values of this one.
   void BindCaptured(Instance* other,
@@ -149,7 +154,8 @@ class Instance {
   std::vector<std::shared_ptr<Storage>> staging_;
   size_t n_bound_ = 0;            // steps whose kernel was bound
   std::unique_ptr<Graph> graph_;  // of plan_.graph, for the memory that is bound now
-  bool has_run_ = false;          // kernels may load and allocate in their first run
+  std::unique_ptr<Event> feeds_read_;
+  bool has_run_ = false;  // kernels may load and allocate in their first run
   std::shared_ptr<Scope> scope_;
   uint64_t bound_version_ = 0;
   RunState* state_ = nullptr;

@@ -33,6 +33,7 @@ void Instance::AllocateMemory() {
     }
     streams_.push_back(wanted.device->stream());
   }
+  if (plan_.has_device_feeds) feeds_read_ = std::make_unique<Event>(plan_.devices[0].device);
   for (const uint32_t value : plan_.staging) {
     const Value& info = plan_.values[value];
     staging_.push_back(

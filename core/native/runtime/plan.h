@@ -47,7 +47,18 @@ struct DeviceMemory {
   std::vector<uint64_t> buffers;
 };
 
-enum class StepKind { kKernel, kCopy, kSync, kPoll, kRelease, kAcquire, kChild, kContinue, kCheck };
+enum class StepKind {
+  kKernel,
+  kCopy,
+  kSync,
+  kPoll,
+  kRelease,
+  kAcquire,
+  kChild,
+  kContinue,
+  kCheck,
+  kFeedsRead
+};
 
 // What a structural step needs beside its frame; the frame's `prepared` points to it.
 struct StepDetail {
@@ -181,6 +192,7 @@ class Plan {
   bool has_continuation = false;
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables
+  bool has_device_feeds = false;   // and a step behind which they are not read
   StepRange graph;                 // empty where its device cannot record the plan
   std::shared_ptr<void> describe;  // the binding's own
 

@@ -209,6 +209,13 @@ void PlanBuilder::AddSync(const std::shared_ptr<Device>& device) {
   AddStep(StepKind::kSync, RunSync, -1, std::move(detail)).needs_gil = needs_gil;
 }
 
+void PlanBuilder::AddFeedsRead() {
+  if (plan().has_device_feeds) Fail("the feeds are read once, got a second step that says so");
+  const bool needs_gil = plan().devices[0].device->needs_gil();
+  AddStep(StepKind::kFeedsRead, RunFeedsRead, -1, nullptr).needs_gil = needs_gil;
+  plan().has_device_feeds = true;
+}
+
 void PlanBuilder::AddFetch(uint32_t value) {
   CheckedValue(value, "a fetch");
   plan().fetches.push_back(value);

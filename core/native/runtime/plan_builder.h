@@ -53,6 +53,8 @@ class PlanBuilder {
 
   void AddKernel(KernelRequest request);
   void AddCopy(uint32_t source, uint32_t destination, int32_t op_index);
+  // Behind it no feed on the plan's device is read.
+  void AddFeedsRead();
   void AddSync(const std::shared_ptr<Device>& device);
   void AddCall(const std::shared_ptr<const Plan>& child, Bindings bindings, int32_t op_index);
   void AddBranch(uint32_t condition, std::pair<std::shared_ptr<const Plan>, Bindings> first,
@@ -94,6 +96,9 @@ class PlanBuilder {
 
 // Puts in the steps that release the GIL around long native spans and look for Ctrl-C.
 std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps);
+// The same for a plan, whose graph it finds. A graph with Python steps has no spans inside: what is
+// replayed in its place could not keep count of the GIL.
+void InsertSpans(Plan* plan);
 
 }  // namespace opwright
 

@@ -188,8 +188,13 @@ void PlanBuilder::CheckExternals() const {
     } else {
       const Value& first = plan().values[external.values[0]];
       const Device& device = *plan().devices[first.device].device;
-      const bool from_caller = external.role == Role::kFeed || external.role == Role::kFetch;
-      if (from_caller && !device.is_host()) broken = "feeds and fetch buffers lie on the host";
+      if (!device.is_host() && external.role == Role::kFetch) {
+        broken = "fetch buffers lie on the host";
+      }
+      if (!device.is_host() && external.role == Role::kFeed) {
+        if (first.device != 0) broken = "feeds lie on the host or the plan's own device";
+        if (!plan().has_device_feeds) broken = "behind feeds on a device a step says they are read";
+      }
       if (!first.compact) broken = "the first value of an external is compact";
       for (const uint32_t value : external.values) {
         const Value& other = plan().values[value];
@@ -241,10 +246,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
   if (plan.has_continuation && !plan.fetches.empty()) {
     Fail("fetches belong to the last plan of a chain, got some before a continuation");
   }
-  plan.steps = InsertSpans(std::move(plan.steps));
-  std::string refusal;
-  plan.graph = FindCapturable(plan, &refusal);
-  if (plan.graph.empty()) plan.RefuseCapture(refusal.c_str());
+  InsertSpans(&plan);
   plan.describe = std::move(describe);
   std::shared_ptr<const Plan> built = std::move(plan_);
   plan_ = nullptr;

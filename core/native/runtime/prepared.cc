@@ -38,10 +38,9 @@ void TakePacks(const ow_prepare& frame, const ow_kernel& kernel, const FlatArgs&
 }  // namespace
 
 Prepared::Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<void> keep_alive)
-    : kernel_(kernel),
-      state_(state),
-      keep_alive_(std::move(keep_alive)),
-      fork_count_(ForkCount()) {}
+    : kernel_(kernel), state_(state), keep_alive_(std::move(keep_alive)), fork_count_(ForkCount()) {
+  op_type = kernel->op_type;
+}
 
 bool Prepared::is_orphan() const { return n_threads > 1 && fork_count_ != ForkCount(); }
 

@@ -46,6 +46,7 @@ class Prepared {
   uint64_t estimate_ns = 0;
   int32_t n_threads = 1;
   bool capturable = false;
+  std::string op_type;  // for messages: a Python kernel's table names none
   std::vector<ow_pack> packs;
 
  private:

@@ -45,6 +45,11 @@ int32_t Instance::RunGraph(const StepRange& range) noexcept {
       plan_.CountGraph();
     } else {
       message_[sizeof(message_) - 1] = '\0';
+      const RunHooks* hooks = state_->hooks;
+      if (hooks != nullptr) {
+        const int32_t status = hooks->forget_error(state_, message_, sizeof(message_));
+        if (status != OW_OK) return Fail(nullptr, status);
+      }
       plan_.RefuseCapture(message_);
       message_[0] = '\0';
     }

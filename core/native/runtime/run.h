@@ -34,6 +34,9 @@ struct RunHooks {
   void (*acquire)(RunState* state);
   int32_t (*poll)(RunState* state);                       // not OW_OK: stop, the caller knows why
   int32_t (*start)(RunState* state, Instance* instance);  // before the next plan of a chain
+  // After a recording that failed: turns the error that is set, if any, into a message. Not OW_OK
+  // where it must not be passed over; it stays then.
+  int32_t (*forget_error)(RunState* state, char* message, uint64_t message_bytes);
 };
 
 struct RunState {
@@ -66,6 +69,7 @@ int32_t RunCall(const ow_call* call);
 int32_t RunBranch(const ow_call* call);
 int32_t RunLoop(const ow_call* call);
 int32_t RunContinue(const ow_call* call);
+int32_t RunFeedsRead(const ow_call* call);
 
 }  // namespace opwright
 

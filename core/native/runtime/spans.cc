@@ -1,4 +1,10 @@
 // Where a plan lets go of the GIL, and where it looks for Ctrl-C.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "runtime/plan_builder.h"
 #include "runtime/run.h"
 
@@ -46,6 +52,34 @@ std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps) {
     if (release) result.push_back(Structural(StepKind::kAcquire, RunAcquire));
   }
   return result;
+}
+
+void InsertSpans(Plan* plan) {
+  std::string refusal;
+  auto& steps = plan->steps;
+  const StepRange graph = FindCapturable(*plan, &refusal);
+  const auto at = [&steps](size_t i) { return steps.begin() + static_cast<std::ptrdiff_t>(i); };
+  const bool runs_python = std::any_of(at(graph.begin), at(graph.end),
+                                       [](const PlanStep& step) { return step.needs_gil; });
+  if (!runs_python) {
+    steps = InsertSpans(std::move(steps));
+    plan->graph = FindCapturable(*plan, &refusal);
+  } else {
+    const auto move = [&at](size_t begin, size_t end) {
+      return std::vector<PlanStep>(std::make_move_iterator(at(begin)),
+                                   std::make_move_iterator(at(end)));
+    };
+    std::vector<PlanStep> result = InsertSpans(move(0, graph.begin));
+    plan->graph = {result.size(), result.size() + graph.end - graph.begin};
+    std::vector<PlanStep> inside = move(graph.begin, graph.end);
+    std::vector<PlanStep> behind = InsertSpans(move(graph.end, steps.size()));
+    result.insert(result.end(), std::make_move_iterator(inside.begin()),
+                  std::make_move_iterator(inside.end()));
+    result.insert(result.end(), std::make_move_iterator(behind.begin()),
+                  std::make_move_iterator(behind.end()));
+    steps = std::move(result);
+  }
+  if (plan->graph.empty()) plan->RefuseCapture(refusal.c_str());
 }
 
 }  // namespace opwright

@@ -208,6 +208,8 @@ int32_t RunCheck(const ow_call* call) {
   return OW_OK;
 }
 
+int32_t RunFeedsRead(const ow_call* call) { return InstanceOf(call).MarkFeedsRead(); }
+
 int32_t RunCall(const ow_call* call) {
   return RunChild(&InstanceOf(call), DetailOf<CallDetail>(call).child);
 }

@@ -62,6 +62,12 @@ class Device:
     def is_host(self) -> bool:
         """The host device, whose memory NumPy reads directly."""
     def synchronize(self) -> None: ...
+    @property
+    def has_arrays(self) -> bool: ...
+    def set_arrays(self, arrays: object) -> None:
+        """Give what makes arrays for Python kernels, an `opwright.devices.DeviceArrays`; once."""
+    def holds(self, array: object) -> bool:
+        """Tell whether an array says that it lies here; False for the host and for ndarrays."""
 
 def host_device() -> Device:
     """Return the one host device, named "cpu"."""
@@ -90,6 +96,13 @@ class Tensor(_Exchange):
     @staticmethod
     def from_numpy(array: ArrayLike, device: Device | None = None) -> Tensor:
         """Copy an array to a device (None: the host)."""
+    @staticmethod
+    def from_dlpack(array: object, device: Device, who: str = "Tensor.from_dlpack") -> Tensor:
+        """Return an array that lies on this device as a tensor, without a copy.
+
+        The tensor keeps the array; the array's library lets our stream wait for what it does with
+        it. FeedError, beginning with `who`, where it is not contiguous or lies elsewhere.
+        """
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -124,7 +137,9 @@ class ScopeVariable(_Exchange):
 
         With the same shape, dtype and device it is written in place; otherwise the tensor is
         replaced and the scope's `structure_version` rises. `device` None: where it lives now, the
-        host for an empty one.
+        host for an empty one. An array of another library that lies on that device is copied
+        within it; a Tensor or a variable goes over the host from anywhere else, and another
+        library's array is a FeedError then.
         """
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return a copy on the host; VariableNotFoundError when not set."""
@@ -214,6 +229,10 @@ class PlanBuilder:
         """Add a copy of equal size, within a device or between two. A copy to the host waits until
         the data is there.
         """
+    def feeds_read(self) -> None:
+        """Add the step behind which no feed on the plan's device is read; needed where there is
+        one.
+        """
     def sync(self, device: Device | None = None) -> None:
         """Wait for a device."""
     def call(self, plan: Plan, bindings: _Bindings, op_index: int = -1) -> None: ...
@@ -299,8 +318,9 @@ class CompiledNetwork:
 
     `resolve(feeds)` gets the keyword arguments as they were given and returns the plan and, in the
     order of `feed_names`, arrays that are ready as they are: exact ndarrays, C-contiguous, aligned,
-    of native byte order. It is called when no known plan fits the feeds or the scope, and must
-    raise when the names are wrong. Up to 8 plans are kept.
+    of native byte order; or Tensors on `device`, for a plan that was made for such. It is called
+    when no known plan fits the feeds or the scope, and must raise when the names are wrong. Up to 8
+    plans are kept. The call ends when the memory of another library has been read.
     """
 
     fetch_device: bool
@@ -309,7 +329,8 @@ class CompiledNetwork:
         self,
         scope: Scope,
         feed_names: Sequence[str],
-        resolve: Callable[[dict[str, Any]], tuple[Plan, Sequence[np.ndarray[Any, Any]]]],
+        resolve: Callable[[dict[str, Any]], tuple[Plan, Sequence[Any]]],
+        device: Device | None = None,
     ) -> None: ...
     def __call__(self, **feeds: Any) -> list[Any]: ...
     def clear(self) -> None:
@@ -368,8 +389,10 @@ class EagerOperator:
         most 256 are kept. Attributes other than None, bool, int, float, str and tuples or lists of
         them are not remembered.
         """
-    def run(self, plan: Plan, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-        """Run a plan on arrays that are ready as they are, one for each FEED external."""
+    def run(self, plan: Plan, arrays: Sequence[Any], fetch_device: bool = False, /) -> Any:
+        """Run a plan on arrays that are ready as they are, or Tensors on its device, one for each
+        FEED external. With `fetch_device` Tensors are returned.
+        """
     def clear(self) -> None: ...
     @property
     def n_plans(self) -> int: ...

@@ -38,7 +38,7 @@ class Prepared:
     def needs_gil(self) -> bool: ...
     @property
     def capturable(self) -> bool:
-        """What prepare said; True where the kernel did not veto (Python kernels: False)."""
+        """What prepare said; True where the kernel did not veto (Python kernels: as given)."""
     @property
     def n_threads(self) -> int:
         """The count that it was made for."""
@@ -58,6 +58,8 @@ def prepare_python(
     bind: bool = False,
     packs: Mapping[int, Callable[[Any], object]] | None = None,
     n_threads: int = 1,
+    capturable: bool = False,
+    op_type: str = "",
 ) -> Prepared:
     """Make a Python kernel ready.
 
@@ -71,7 +73,8 @@ def prepare_python(
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; what it returns is then called without
     arguments in each run. `packs` maps a flat argument index to a function of the array: the kernel
-    gets its result in the array's place. `n_threads` is the count that it was made for.
+    gets its result in the array's place. `n_threads` is the count that it was made for, `op_type`
+    what messages call it.
     """
 
 @final
@@ -111,6 +114,9 @@ class Library:
     @property
     def devices(self) -> tuple[str, ...]:
         """Names of the devices."""
+    @property
+    def dlpack_codes(self) -> tuple[int, ...]:
+        """DLPack's DLDeviceType of each of the devices."""
     def open_device(self, index: int, device_id: int = 0) -> Device:
         """Open one of the devices; each call makes a `Device` of its own.
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opwright import _runtime
+from opwright.devices import HOST_CODES
 from opwright.dtypes import dtype_from_numpy
 from opwright.errors import DeviceNotFoundError, DtypeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-_HOST_CODES = (1, 3)  # DLPack's kDLCPU and kDLCUDAHost
 
 
 def is_array(value: object) -> bool:
@@ -61,7 +60,7 @@ def _from_python(value: Any, dtype: np.dtype[Any] | None, who: str) -> NDArray[A
 
 def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
     code, _ = value.__dlpack_device__()
-    if int(code) not in _HOST_CODES:
+    if int(code) not in HOST_CODES:
         raise DeviceNotFoundError(
             f"{who}: no installed plugin runs operators on arrays of DLPack device type "
             f"{int(code)}, got {type(value).__name__}; copy it to the host"
@@ -70,11 +69,14 @@ def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
 
 
 def from_numpy_like(result: Any, like: Any) -> Any:
-    """Return results as the kind of array that ``like`` is; None stands for NumPy."""
+    """Return results, arrays or tensors, as the kind of array that ``like`` is; None: NumPy."""
     if like is None:
         return result
     if isinstance(result, tuple):
         return tuple(from_numpy_like(item, like) for item in result)
+    if isinstance(like, _runtime.Tensor):
+        is_tensor = isinstance(result, _runtime.Tensor)
+        return result if is_tensor else _runtime.Tensor.from_numpy(result)
     return _namespace(like).from_dlpack(result)
 
 

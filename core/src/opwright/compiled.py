@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright import _runtime
 from opwright.bindings import scope_metas
 from opwright.devices import get_device
-from opwright.feeds import FeedSpec, check_feed_names, meta_of, ready_array
+from opwright.feeds import FeedSpec, check_feed_names, meta_of, ready_feed
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
 from opwright.plan_cache import PlanCache
 from opwright.threads import get_num_threads
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class CompiledSource:
@@ -54,11 +51,11 @@ class CompiledSource:
         self._scope = scope
         self._cache = cache
         self._lowered = lowered
-        self._device = get_device(template.device, template.context)
+        self._device = get_device(template.device_name, template.context)
         self._key = (
             generation,
             tuple(template.fetches),
-            template.device,
+            template.device_name,
             template.fallback,
             template.passes,
             template.fetch_device,
@@ -66,13 +63,15 @@ class CompiledSource:
 
     def callable(self) -> _runtime.CompiledNetwork:
         """Return the callable that users get."""
-        compiled = _runtime.CompiledNetwork(self._scope, self._names, self.resolve)
+        compiled = _runtime.CompiledNetwork(self._scope, self._names, self.resolve, self._device)
         compiled.fetch_device = self._template.fetch_device
         self._template.context.watch(compiled)
         return compiled
 
-    def resolve(self, feeds: dict[str, Any]) -> tuple[_runtime.Plan, tuple[NDArray[Any], ...]]:
+    def resolve(self, feeds: dict[str, Any]) -> tuple[_runtime.Plan, tuple[Any, ...]]:
         """Return the plan for these feeds and the scope as it is, and the feeds made ready.
+
+        Those that lie on the network's device are `Tensor` objects.
 
         Raises
         ------
@@ -80,24 +79,35 @@ class CompiledSource:
             For a missing, unknown or misshapen feed.
         """
         check_feed_names(feeds, self._names)
-        arrays = tuple([ready_array(feeds[spec.name], spec) for spec in self._feeds])
-        given = {name: meta_of(array) for name, array in zip(self._names, arrays, strict=True)}
-        plan = self._plan(given)
+        device, context = self._device, self._template.context
+        arrays = [ready_feed(feeds[spec.name], spec, device, context) for spec in self._feeds]
+        named = dict(zip(self._names, arrays, strict=True))
+        given = {name: meta_of(array) for name, array in named.items()}
+        plan = self._plan(
+            given, frozenset(n for n, a in named.items() if isinstance(a, _runtime.Tensor))
+        )
         self._lowered(plan)
-        return plan.plan, arrays
+        return plan.plan, tuple(arrays)
 
-    def _plan(self, given: dict[str, Meta]) -> LoweredPlan:
+    def _plan(self, given: dict[str, Meta], device_feeds: frozenset[str]) -> LoweredPlan:
         template = self._template
         metas = scope_metas(self._scope, sorted(template.lasting), self._device)
         n_threads = get_num_threads()
         key = (
             self._key,
             tuple(given.values()),
+            device_feeds,
             tuple(metas.items()),
             template.context.plan_key(n_threads),
         )
         plan = self._cache.find(key)
         if plan is None:
-            request = replace(template, given=given, persistables=metas, n_threads=n_threads)
+            request = replace(
+                template,
+                given=given,
+                device_feeds=device_feeds,
+                persistables=metas,
+                n_threads=n_threads,
+            )
             plan = self._cache.add(key, lower(request))
         return plan

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from opwright import _runtime
-from opwright.errors import PluginError
-from opwright.registry import HOST_DEVICE, DeviceEntry
+from opwright.errors import DeviceNotFoundError, PluginError
+from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
 
 if TYPE_CHECKING:
     from opwright.context import Context
@@ -53,6 +54,28 @@ class PythonDevice(Protocol):
         """
 
 
+class DeviceArrays(Protocol):
+    """What Python kernels on a device in a compiled library need; named by ``arrays=`` in a hook.
+
+    All methods are called with the GIL held. Pointers are ints, numbers those of the device.
+    """
+
+    def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:
+        """Return the device's kind of array over memory that opwright owns, compact row-major.
+
+        It is made once where the address stays from run to run, and given to each run. Never
+        called for a tensor without elements or of which only the shape is read: the kernel gets a
+        NumPy dummy.
+        """
+
+    def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:
+        """Return a context manager within which the library enqueues on this stream.
+
+        Asked for in each call of a kernel, and left when the kernel returns: work that goes on
+        belongs to the stream. The stream may be one that is being recorded.
+        """
+
+
 _MEMBERS: Final = (
     "name",
     "dlpack_code",
@@ -63,28 +86,37 @@ _MEMBERS: Final = (
     "synchronize",
     "view",
 )
-# One runtime device for each entry: two devices are the same only if they are one object.
-_made: WeakKeyDictionary[DeviceEntry, _runtime.Device] = WeakKeyDictionary()
+HOST_CODES: Final = (1, 3)
+"""DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
+# One runtime device for each entry and number: two are the same only if they are one object.
+_made: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:
-    """Return the runtime's device of this name.
+    """Return the runtime's device of this name, opened at its first use.
+
+    Parameters
+    ----------
+    name : str
+        Device type, and the number behind a colon where it is not 0: ``"cuda"``, ``"cuda:1"``.
 
     Raises
     ------
     DeviceNotFoundError
-        Where no plugin brings it.
+        Where no plugin brings it, or the number is none.
     PluginError
         Where what the plugin named is no device, or its library cannot be used.
     KernelError
-        Where the device cannot be opened.
+        Where the device cannot be opened, or there are not so many.
     """
-    if name == HOST_DEVICE:
+    kind, number = split_device(name)
+    if kind == HOST_DEVICE:
         return _runtime.host_device()
-    entry = context.devices.get(name)
-    device = _made.get(entry)
+    entry = context.devices.get(kind)
+    opened = _made.setdefault(entry, {})
+    device = opened.get(number)
     if device is None:
-        device = _made.setdefault(entry, _make(entry, context))
+        device = opened.setdefault(number, _make(entry, number, context))
     return device
 
 
@@ -105,10 +137,59 @@ def find_helper(name: str, kernel: str, context: Context) -> NativeKernel:
     return cast("NativeDevice", entry.load(context.ops.libraries)).find_helper(kernel)
 
 
-def _make(entry: DeviceEntry, context: Context) -> _runtime.Device:
+def find_lack_of_arrays(name: str, context: Context) -> str | None:
+    """Give a device the arrays of its Python kernels; return why it has none, None where it does.
+
+    Raises
+    ------
+    PluginError
+        Where what the plugin named cannot be imported, or lacks a method.
+    """
+    device = get_device(name, context)
+    if device.has_arrays:
+        return None
+    entry = context.devices.get(split_device(name)[0])
+    if not entry.is_native:
+        return None  # it makes them itself
+    arrays = entry.load_arrays()
+    if arrays is None:
+        return (
+            f"device {entry.name} of {entry.package.label} gives no arrays to kernels in Python; "
+            "its hook must name them: registry.add(..., arrays=)"
+        )
+    device.set_arrays(arrays)
+    return None
+
+
+def find_device_name(code: int, number: int, context: Context) -> str | None:
+    """Return the name of the device that DLPack calls (code, number), None where nobody brings it.
+
+    The libraries and modules of the registered devices are opened; no device is.
+    """
+    if code in HOST_CODES:
+        return HOST_DEVICE
+    for kind in context.devices.names():
+        entry = context.devices.find(kind)
+        if entry is None:
+            continue
+        try:
+            loaded = entry.load(context.ops.libraries)
+        except PluginError:  # told where the device is asked for by name
+            continue
+        if getattr(loaded, "dlpack_code", None) == code:
+            return join_device(kind, number)
+    return None
+
+
+def _make(entry: DeviceEntry, number: int, context: Context) -> _runtime.Device:
     loaded = entry.load(context.ops.libraries)
     if entry.is_native:
-        return cast("NativeDevice", loaded).open()
+        return cast("NativeDevice", loaded).open(number)
+    if number:
+        raise DeviceNotFoundError(
+            f"{entry.name}:{number}: a device written in Python is one, got number {number}; "
+            f"write {entry.name!r}"
+        )
     return _runtime.make_python_device(_checked(loaded, entry))
 
 

@@ -15,11 +15,14 @@ import numpy as np
 from opwright import _runtime
 from opwright.array_kinds import from_numpy_like, is_array, to_numpy
 from opwright.definition import OpDefinition
+from opwright.dtypes import dtype_to_numpy
+from opwright.eager_device import DeviceCalls
 from opwright.errors import AttributeValueError, SlotError
 from opwright.feeds import meta_of
-from opwright.lowering import LowerRequest, lower
+from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
 from opwright.program import Operator, Variable
+from opwright.registry import HOST_DEVICE, split_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,11 +51,18 @@ class EagerSource:
             1 if self.returns_one else 2,
         )
 
+        self._on_devices = DeviceCalls(
+            self._proto,
+            context,
+            self._lower,
+            lambda plan, arrays: self.eager.run(plan, arrays, True),
+        )
         context.watch(self)
 
     def clear(self) -> None:
         """Forget the plans; the next call chooses kernels anew."""
         self.eager.clear()
+        self._on_devices.clear()
 
     @property
     def returns_one(self) -> bool:
@@ -147,9 +157,12 @@ class EagerSource:
 
     def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
         """Lower the operator for these arrays, remember the plan and run it."""
+        device = self._on_devices.find_device(given)
+        if device is not None:
+            return self._on_devices.call(device, given, attrs, self._expected_dtype)
         arrays, like = self._arrays(given)
         flat = [array for slot in arrays for array in slot]
-        plan = self._lower(arrays, attrs)
+        plan = self._lower(arrays, attrs).plan
         ready = [
             (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
             for slot, slot_arrays in zip(self._proto.inputs, arrays, strict=True)
@@ -179,17 +192,26 @@ class EagerSource:
             for item in items:
                 if tied and isinstance(item, (np.ndarray, np.generic)):
                     return item.dtype
+                if tied and isinstance(item, _runtime.Tensor):
+                    return dtype_to_numpy(item.dtype)
         return None
 
-    def _lower(self, arrays: list[list[NDArray[Any]]], attrs: dict[str, Any]) -> _runtime.Plan:
+    def _lower(
+        self, arrays: list[list[Any]], attrs: dict[str, Any], device: str = HOST_DEVICE
+    ) -> LoweredPlan:
+        """Lower the operator for arrays, and tensors on the device, of these metas."""
         proto = self._proto
         inputs: dict[str, tuple[str, ...]] = {}
         metas: dict[str, Meta] = {}
+        there: list[str] = []
         for slot, items in zip(proto.inputs, arrays, strict=True):
             names = [
                 slot.name if not slot.duplicable else f"{slot.name}.{i}" for i in range(len(items))
             ]
             metas.update(zip(names, map(meta_of, items), strict=True))
+            if device != HOST_DEVICE:
+                pairs = zip(names, items, strict=True)
+                there += [name for name, item in pairs if isinstance(item, _runtime.Tensor)]
             if names:
                 inputs[slot.name] = tuple(names)
         slot_metas = tuple(
@@ -198,8 +220,19 @@ class EagerSource:
         outputs, fetches = self._outputs(inputs, self._definition.output_counts(slot_metas, attrs))
         self._definition.check_slots(inputs, outputs)
         op = Operator.make(None, self._definition, inputs, outputs, attrs)
-        request = LowerRequest([op], self._context, given=metas, fetches=fetches)
-        return lower(request).plan
+        kind, number = split_device(device)
+        request = LowerRequest(
+            [op],
+            self._context,
+            given=metas,
+            fetches=fetches,
+            device=kind,
+            device_number=number,
+            fetch_device=kind != HOST_DEVICE,
+            device_feeds=frozenset(there),
+            copies_feeds=False,  # a call alone is no graph
+        )
+        return lower(request)
 
     def _outputs(
         self, inputs: dict[str, tuple[str, ...]], counts: Sequence[int]

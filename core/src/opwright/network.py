@@ -17,7 +17,7 @@ from opwright.lowering import LoweredPlan, LowerRequest, Placement, lower
 from opwright.names import hint
 from opwright.plan_cache import PlanCache
 from opwright.program import Block, Operator, Variable, default_scope
-from opwright.registry import HOST_DEVICE
+from opwright.registry import HOST_DEVICE, split_device
 from opwright.threads import get_num_threads
 
 
@@ -95,7 +95,8 @@ class Network:
         first, last : int, optional
             Indices as `add_op` returned them.
         device : str
-            Device type to run on. Variables read are moved there.
+            Device to run on: its type, and its number behind a colon where it is not 0, as in
+            ``"cuda:1"``. Variables read are moved there.
         fallback : str, optional
             ``"cpu"`` lets operators without a kernel for the device run on the host.
 
@@ -109,11 +110,12 @@ class Network:
         scope = default_scope() if scope is None else scope
         begin, end = self._range(first, last)
         ops = tuple(self.ops[begin:end])
+        kind, number = split_device(device)
         context = current_context()
         metas = scope_metas(scope, names_read_first(ops), get_device(device, context))
         n_threads = get_num_threads()
         key = (
-            ("run", self.generation, begin, end, device, fallback),
+            ("run", self.generation, begin, end, kind, number, fallback),
             tuple(metas.items()),
             context.plan_key(n_threads),
         )
@@ -123,7 +125,8 @@ class Network:
                 ops,
                 context,
                 persistables=metas,
-                device=device,
+                device=kind,
+                device_number=number,
                 fallback=fallback,
                 keep_all=True,
                 program=self._program,
@@ -149,11 +152,14 @@ class Network:
         Parameters
         ----------
         feed : sequence of Variable or str
-            Names of the keyword arguments. An array is borrowed, read-only, for the call.
+            Names of the keyword arguments. An array is borrowed, read-only, for the call; one on
+            `device`, of whatever library with ``__dlpack__``, is read there without a trip over
+            the host.
         fetch : sequence of Variable or str
             What is returned, in order: fresh NumPy arrays that belong to the caller.
         device : str
-            Device type to run on.
+            Device to run on: its type, and its number behind a colon where it is not 0, as in
+            ``"cuda:1"``.
         scope : Scope, optional
             Holds the persistable variables; default: the default scope.
         passes : sequence of str, optional
@@ -168,8 +174,11 @@ class Network:
         ------
         FeedError
             If a feed or fetch names no variable. Shapes are checked when the callable is called.
+        DeviceNotFoundError, KernelError
+            If no plugin brings the device, or there is none of this number.
         """
         scope = default_scope() if scope is None else scope
+        kind, number = split_device(device)
         feeds = [self._spec(item) for item in _listed(feed, "feed")]
         fetches = tuple(self._check_fetch(item) for item in _listed(fetch, "fetch"))
         ops = tuple(self.ops)
@@ -179,7 +188,8 @@ class Network:
             current_context(),
             lasting=lasting_names(self._block, ops, fetches) - fed,
             fetches=fetches,
-            device=device,
+            device=kind,
+            device_number=number,
             fallback=fallback,
             passes=None if passes is None else tuple(_listed(passes, "passes")),
             fetch_device=fetch_device,

@@ -161,7 +161,8 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         may_reuse : list of (str, str)
             Pairs (output slot, input slot): the output may lie where that input lies.
         capturable : bool
-            May be recorded in a device graph.
+            May be recorded in a device graph: the kernel only enqueues work on the current stream,
+            and what it computes on the host need not be done again in later runs.
         deterministic : bool
             Gives equal bits for equal inputs.
         strided : bool
@@ -190,11 +191,22 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
 class DeviceRegistrar(_Registrar[DeviceRegistration]):
     """What ``opwright_devices`` is given."""
 
-    def add(self, name: str, target: str) -> None:
+    def add(self, name: str, target: str, *, arrays: str | None = None) -> None:
         """Add one device.
 
-        `target` is ``"module:attribute"`` of the device object, or the path of a library in the
-        package, ``"opwright_acme/libacme.so"``, that has a device of this name.
+        Parameters
+        ----------
+        name : str
+            Device type.
+        target : str
+            ``"module:attribute"`` of the device object, an `opwright.devices.PythonDevice`, or the
+            path of a library in the package, ``"opwright_acme/libacme.so"``, that has a device of
+            this name.
+        arrays : str, optional
+            Only for a device in a library: ``"module:attribute"`` of an
+            `opwright.devices.DeviceArrays`, which makes the arrays that kernels written in Python
+            get there. It is imported when the first such kernel is chosen; without it such
+            kernels are refused.
 
         Raises
         ------
@@ -202,7 +214,7 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
             For a malformed name or target, or a name added twice.
         """
         self._check_open(name)
-        registration = make.make_device(name, target)
+        registration = make.make_device(name, target, arrays)
         if any(other.name == name for other in self.additions):
             self._fail_twice(name)
         self.additions.append(registration)

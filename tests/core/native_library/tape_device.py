@@ -6,6 +6,7 @@ import ctypes
 from pathlib import Path
 
 import numpy as np
+import tape_arrays
 
 import opwright as ow
 
@@ -31,14 +32,15 @@ class Tape:
     """What the library tells of itself, and which of its functions shall fail."""
 
     def __init__(self, library: Path) -> None:
-        self._library = ctypes.CDLL(str(library))
+        self._library = tape_arrays.connect(library)
         self._library.tape_count.restype = ctypes.c_int64
 
     def count(self, what: str) -> int:
         """``streams, allocations, graphs``: alive; ``replays, launches, captured``: so far.
 
-        Also ``odd addresses``, arguments of kernels off the device's alignment, and ``largest``,
-        the bytes of the largest allocation.
+        Also ``odd addresses``, arguments of kernels off the device's alignment, ``foreign
+        addresses``, those of another device, ``largest``, the bytes of the largest allocation,
+        ``events`` that are alive, and ``event waits``.
         """
         counted: int = self._library.tape_count(what.encode())
         assert counted >= 0, what
@@ -47,6 +49,19 @@ class Tape:
     def fail(self, where: str) -> None:
         """Let a function fail, or throw with " throws" behind its name; none for ""."""
         self._library.tape_fail(where.encode())
+
+
+PYTHON_KERNEL = """
+    registry.add("relu", device="tape", dtypes=["float32"], kernel="tape_arrays:relu",
+                 capturable={capturable})
+"""
+
+
+def table_with_python(capturable: bool = True, arrays: str = "tape_arrays:ARRAYS") -> str:
+    """Return the hooks of the tape with a kernel for relu in Python; `arrays` "" for none."""
+    table = TABLE + PYTHON_KERNEL.format(capturable=capturable)
+    given = f', arrays="{arrays}"' if arrays else ""
+    return table.replace('"tape", LIBRARY', f'"tape", LIBRARY{given}')
 
 
 def make_network(*types: str) -> tuple[ow.Network, str]:

@@ -108,6 +108,16 @@ def test_fetches_can_stay_on_the_device(device):
     np.testing.assert_allclose(tensor.numpy(), 2 * X)
 
 
+def test_a_fetched_tensor_is_fed_again_without_passing_the_host(device):
+    network, last = _network("add")
+    call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fetch_device=True)
+    (once,) = call(x=X)
+    before = device.copied_bytes
+    (twice,) = call(x=once)
+    assert device.copied_bytes == before + 2 * X.nbytes  # into the plan, and out into a tensor
+    np.testing.assert_allclose(twice.numpy(), 4 * X)
+
+
 def test_buffers_are_given_back(device):
     network, last = _network("add", "multiply")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope())

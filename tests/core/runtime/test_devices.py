@@ -253,7 +253,12 @@ def test_memory_must_be_of_the_devices_kind():
         builder.build(None)
     make = PlanMaker("p", rt.make_python_device(Handles()))
     make.feed("x")
-    with pytest.raises(ProgramError, match="feeds and fetch buffers lie on the host"):
+    with pytest.raises(ProgramError, match="behind feeds on a device a step says they are read"):
+        make.build()
+    make = PlanMaker("p", rt.make_python_device(Handles()))
+    external = make.builder.external(rt.FETCH, "out")
+    make.builder.fetch(make.builder.value(F32, (4,), rt.EXTERNAL, external))
+    with pytest.raises(ProgramError, match="fetch buffers lie on the host, got 'out'"):
         make.build()
 
 

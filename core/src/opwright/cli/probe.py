@@ -82,8 +82,9 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
             if entry.package == record.package and _is_known(op_type, registries):
                 _try(entry.load, record.package, problems)
     for device in record.devices:
-        load = registries.devices.get(device.name).load
-        _try(lambda load=load: load(registries.ops.libraries), record.package, problems)
+        found = registries.devices.get(device.name)
+        _try(lambda found=found: found.load(registries.ops.libraries), record.package, problems)
+        _try(found.load_arrays, record.package, problems)
     for item in record.passes:
         _try(registries.passes.get(item.name).load, record.package, problems)
     _write(report, CHECK, key_of(record.source), problems)

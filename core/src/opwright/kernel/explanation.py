@@ -9,7 +9,7 @@ from opwright.context import Context, current_context
 from opwright.definition import OpDefinition
 from opwright.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
-from opwright.registry import ANY, KernelEntry
+from opwright.registry import ANY, KernelEntry, split_device
 from opwright.registry.registrations import key_text
 from opwright.tables import align
 
@@ -146,7 +146,7 @@ def explain(
     op_type : str
         Operator type.
     device : str
-        Device type.
+        Device type; a number behind it, as in ``"cuda:1"``, changes nothing.
     dtype : str, numpy.dtype or type, optional
         Dtype that selects the kernel; by default any.
     context : Context, optional
@@ -170,6 +170,7 @@ def explain(
         For an unknown dtype.
     """
     context = context or current_context()
+    device, _ = split_device(device)
     name = None if dtype is None else canonical_dtype(dtype)
     definition = context.ops.get(op_type)
     known = {*context.devices.names(), *context.kernels.devices_of(op_type)}

@@ -57,6 +57,8 @@ class PrepareContext:
         Every attribute, None where absent.
     device : str
         Device type.
+    device_number : int
+        Which of the devices of that type.
     n_threads : int
         How many threads the kernel may use.
     workspace_bytes : int
@@ -68,6 +70,7 @@ class PrepareContext:
     __slots__ = (
         "attrs",
         "device",
+        "device_number",
         "inputs",
         "n_threads",
         "op_type",
@@ -84,12 +87,14 @@ class PrepareContext:
         attrs: Mapping[str, Any],
         device: str = "cpu",
         n_threads: int = 1,
+        device_number: int = 0,
     ) -> None:
         self.op_type = op_type
         self.inputs = {slot: list(metas) for slot, metas in inputs.items()}
         self.outputs = {slot: list(metas) for slot, metas in outputs.items()}
         self.attrs = dict(attrs)
         self.device = device
+        self.device_number = device_number
         self.n_threads = n_threads
         self.workspace_bytes = 0
         self.packs: dict[str, Callable[[Any], object]] = {}

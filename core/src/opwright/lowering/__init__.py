@@ -40,7 +40,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
         run_passes(graph, request, ("canonicalize", "fuse", "layout"))
         select_kernels(graph, request)
         run_passes(graph, request, ("memory",))
-        device = get_device(request.device, request.context)
+        device = get_device(request.device_name, request.context)
         plan = assemble(graph, request, plan_memory(graph, device))
         _forget_writers(built)
         return plan

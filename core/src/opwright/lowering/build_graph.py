@@ -171,9 +171,10 @@ class GraphBuilder:
         return op.inputs[slot]
 
     def _give(self, name: str, meta: Meta) -> None:
-        value = external_value(self.request.given_external(name, meta))
+        external = self.request.given_external(name, meta)
+        value = external_value(external)
         self.graph.feeds[name] = value
-        if value.buffer.device is not None:
+        if self.request.copies_given(external):
             moved = new_value(name, meta)
             self.graph.ops.append(copy_op(value, moved, self.request.first_index))
             value = moved

@@ -15,7 +15,7 @@ class Placement:
     Attributes
     ----------
     device : str
-        Device type of the plan.
+        Device of the plan: its type, and its number where that is not 0.
     operators : int
         Operators that run, after passes.
     python_steps : int

@@ -67,8 +67,8 @@ class _Assembler:
         self._request = request
         self._layout = layout
         self._host = get_device(HOST, request.context)
-        self._device = get_device(graph.device, request.context)
-        self._builder = _runtime.PlanBuilder(self._device, graph.device)
+        self._device = get_device(request.device_name, request.context)
+        self._builder = _runtime.PlanBuilder(self._device, request.device_name)
         self._offsets: dict[str | None, list[int]] = {}
         self._given: dict[str, int] = {}
         self._lasting: dict[str, None] = {}
@@ -79,15 +79,20 @@ class _Assembler:
         if self._request.given_role is Role.FEED or self._request.fetch_role is None:
             for value in graph.feeds.values():  # all of them, in order, whether read or not
                 self._value(value)
+        end_of_feeds = self._end_of_feeds()
         for position, op in enumerate(graph.ops):
+            if position == end_of_feeds:
+                builder.feeds_read()
             self._step(op, position)
+        if end_of_feeds == len(graph.ops):
+            builder.feeds_read()
         fetches = [self._value(value) for value in graph.fetches]
         if self._request.fetch_role is Role.FETCH:
             for fetch in fetches:
                 builder.fetch(fetch)
         self._continue()
         builder.writes(tuple(self._lasting))
-        plan = builder.build(StepErrors(graph.ops, graph.device))
+        plan = builder.build(StepErrors(graph.ops, self._request.device_name))
         lowered = LoweredPlan(plan, self._placement())
         lowered.given_externals = self._given
         lowered.fetch_values = tuple(fetches)
@@ -95,6 +100,18 @@ class _Assembler:
         lowered.fetch_externals = tuple(e.index for e in externals if e is not None)
         lowered.fetch_metas = tuple(value.meta for value in graph.fetches)
         return lowered
+
+    def _end_of_feeds(self) -> int:
+        """Position behind the last operator that reads a feed on the device; -1: there is none."""
+        request = self._request
+        if request.given_role is not Role.FEED or not request.device_feeds:
+            return -1
+        end = 0
+        for position, op in enumerate(self._graph.ops):
+            reads = [value.buffer.root().external for value in op.data_reads()]
+            if any(map(request.reads_device_feed, reads)):
+                end = position + 1
+        return end
 
     def _lay_out(self) -> None:
         for name, sizes in self._layout.slots.items():
@@ -231,7 +248,8 @@ class _Assembler:
     def _placement(self) -> Placement:
         graph = self._graph
         kernels: Counter[KernelEntry] = Counter()
-        placement = Placement(graph.device, n_threads=graph.n_threads, prepare_s=graph.prepare_s)
+        device = self._request.device_name
+        placement = Placement(device, n_threads=graph.n_threads, prepare_s=graph.prepare_s)
         for op in graph.ops:
             if op.is_copy:
                 placement.copies += 1

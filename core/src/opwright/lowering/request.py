@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from opwright.lowering.graph import HOST, External, Role
 from opwright.meta import Meta
+from opwright.registry import join_device
 from opwright.threads import get_num_threads
 
 if TYPE_CHECKING:
@@ -42,13 +43,20 @@ class LowerRequest:
         FETCH for a network, CAPTURED for a branch, which writes into the outer plan; None for the
         body of a loop, whose results stay its own until the next turn has read them.
     device : str
-        Device type the plan runs on.
+        Device type the plan runs on: kernels and passes go by it.
+    device_number : int
+        Which of the devices of that type.
     fallback : str or None
         "cpu" allows an operator without a kernel to run on the host.
     passes : tuple of str or None
         Names of the passes to run, or of those to leave out, as ``"-name"``; None runs all.
     fetch_device : bool
         Fetches stay on the device instead of being copied to the host.
+    device_feeds : frozenset[str]
+        Feeds that lie on the plan's device; the others come from the host.
+    copies_feeds : bool
+        Feeds on the device are copied into the plan's memory first, so that what follows can be
+        recorded as a graph once; otherwise kernels read them where they lie.
     keep_all : bool
         Every written variable stays in the scope (``Network.run``).
     program : Program or None
@@ -70,9 +78,12 @@ class LowerRequest:
     given_role: Role = Role.FEED
     fetch_role: Role | None = Role.FETCH
     device: str = "cpu"
+    device_number: int = 0
     fallback: str | None = None
     passes: tuple[str, ...] | None = None
     fetch_device: bool = False
+    device_feeds: frozenset[str] = frozenset()
+    copies_feeds: bool = True
     keep_all: bool = False
     program: Program | None = None
     first_index: int = 0
@@ -100,13 +111,29 @@ class LowerRequest:
         )
 
     def given_external(self, name: str, meta: Meta) -> External:
-        """The memory of a given value: feeds come from the host, captured values are at hand."""
-        device = self._host if self.given_role is Role.FEED else None
-        return External(self.given_role, name, meta, device)
+        """The memory of a given value: captured values are at hand, feeds where they came from."""
+        from_host = self.given_role is Role.FEED and name not in self.device_feeds
+        return External(self.given_role, name, meta, self._host if from_host else None)
+
+    def copies_given(self, external: External) -> bool:
+        """Whether a given value is copied into the plan's memory before anything else is done."""
+        if external.device is not None:
+            return True
+        return self.reads_device_feed(external) and self.copies_feeds
+
+    def reads_device_feed(self, external: External | None) -> bool:
+        """Whether that memory is a feed on the plan's device."""
+        is_feed = external is not None and external.role is Role.FEED
+        return is_feed and external is not None and external.name in self.device_feeds
 
     def fetch_external(self, role: Role, name: str, meta: Meta) -> External:
         """The memory that a fetched value is wanted in: on the host, or where a body writes."""
         return External(role, name, meta, self._host if role is Role.FETCH else None)
+
+    @property
+    def device_name(self) -> str:
+        """Type and number of the device, as users write and read it: ``"cuda:1"``."""
+        return join_device(self.device, self.device_number)
 
     @property
     def keeps_fetches(self) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
-from opwright.devices import find_helper, get_device
+from opwright.devices import find_helper, find_lack_of_arrays, get_device
 from opwright.errors import KernelError, OpwrightError
 from opwright.kernel import DeviceCall, PrepareContext, Refuse
 from opwright.lowering.estimate import is_short
@@ -33,7 +33,6 @@ from opwright.lowering.signature import Choice, Signature
 from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
-    from opwright.context import Context
     from opwright.kernel import KernelEntry
     from opwright.lowering.request import LowerRequest
 
@@ -158,7 +157,10 @@ def _choose(
         if entry.takes_prepare:
             depends = True
             metas = (signature.inputs, signature.outputs)
-            key = (*key, *metas, device, packable, request.n_threads)
+            # What belongs to one device may be in it, such as a module that was loaded there.
+            key = (*key, *metas, _opened(device, request), packable, request.n_threads)
+        elif device != HOST:
+            key = (*key, _opened(device, request))
         prepared = context.prepared.get(key)
         if prepared is None:
             begin = time.perf_counter()
@@ -175,6 +177,11 @@ def _choose(
     return None, depends
 
 
+def _opened(device: str, request: LowerRequest) -> _runtime.Device | None:
+    """The runtime's device of an operator; None for the host."""
+    return None if device == HOST else get_device(request.device_name, request.context)
+
+
 def _prepare(
     entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
 ) -> _runtime.Prepared | Refuse:
@@ -184,19 +191,31 @@ def _prepare(
     slots = (*proto.inputs, *proto.outputs)
     duplicable = [i for i, slot in enumerate(slots) if slot.duplicable]
     layout = entry.layout
-    if layout is not None:
+    lacking = None if device == HOST else find_lack_of_arrays(request.device_name, request.context)
+    if layout is not None and lacking is None:
         constants = {name: attrs[name] for name in layout.attributes}
         return _runtime.prepare_python(
-            entry.load(), layout.positional, layout.keywords, constants, duplicable=duplicable
+            entry.load(),
+            layout.positional,
+            layout.keywords,
+            constants,
+            duplicable=duplicable,
+            capturable=entry.capturable,
+            op_type=op.type,
         )
+    if layout is not None:
+        return Refuse(lacking or "")
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
-    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, request.n_threads)
+    number = 0 if device == HOST else request.device_number
+    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, request.n_threads, number)
     try:
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):
-            return _prepare_call(ready, op, device, request.context)
+            return _prepare_call(ready, op, device, request)
+        if lacking is not None:
+            ctx.refuse(lacking)
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
     except Refuse as refusal:
@@ -212,15 +231,17 @@ def _prepare(
         bind=binds,
         packs=packs,
         n_threads=request.n_threads,
+        capturable=entry.capturable,
+        op_type=op.type,
     )
 
 
 def _prepare_call(
-    call: DeviceCall, op: LoweredOp, device: str, context: Context
+    call: DeviceCall, op: LoweredOp, device: str, request: LowerRequest
 ) -> _runtime.Prepared | Refuse:
     """Make that kernel of the device's library ready which a Python kernel asks for."""
-    opened = get_device(device, context)  # first: what it lacks says more than what follows
-    helper = find_helper(device, call.kernel, context)
+    opened = get_device(request.device_name, request.context)  # first: its lack says more
+    helper = find_helper(device, call.kernel, request.context)
     metas = signature_of(op)
     try:
         return helper.prepare_call(
@@ -242,7 +263,7 @@ def _prepare_native(
             op.attrs,
             packable=packable,
             n_threads=request.n_threads,
-            device=None if device == HOST else get_device(device, request.context),
+            device=_opened(device, request),
         )
     except _runtime.RefusedError as refusal:
         return Refuse(str(refusal) or "gave no reason")

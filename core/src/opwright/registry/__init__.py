@@ -1,6 +1,12 @@
 """The registries of a Context: what operators, kernels, devices and passes there are, and whose."""
 
-from opwright.registry.devices import HOST_DEVICE, DeviceEntry, DeviceRegistry
+from opwright.registry.devices import (
+    HOST_DEVICE,
+    DeviceEntry,
+    DeviceRegistry,
+    join_device,
+    split_device,
+)
 from opwright.registry.kernel_entry import KernelEntry, KernelKey
 from opwright.registry.kernels import KernelRegistry
 from opwright.registry.operators import OpRegistry
@@ -37,6 +43,8 @@ __all__ = [
     "PassRegistration",
     "ANY",
     "HOST_DEVICE",
+    "join_device",
+    "split_device",
     "PHASES",
     "STD_DISTRIBUTION",
 ]

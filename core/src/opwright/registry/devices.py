@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from opwright.errors import DeviceNotFoundError, RegistrationError
+from opwright.errors import DeviceNotFoundError, PluginError, RegistrationError
 from opwright.names import hint
 from opwright.registry import rules
 from opwright.registry.advice import advise_device
@@ -19,6 +19,37 @@ HOST_DEVICE: Final = "cpu"
 """Ordinary memory, which core itself brings: no plugin may register it."""
 
 
+def split_device(name: str) -> tuple[str, int]:
+    """Return type and number of a device: ``"cuda:1"`` is ("cuda", 1), ``"cuda"`` ("cuda", 0).
+
+    Whether there is such a device is not asked.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        For a number that is no int of at least 0, and for one of the host, of which there is one.
+    """
+    kind, colon, text = name.partition(":")
+    if not colon:
+        return kind, 0
+    if not (text.isascii() and text.isdecimal()):
+        raise DeviceNotFoundError(
+            f"{name}: the number of a device must be an int of at least 0, got {text!r}; "
+            f"write {kind!r} or '{kind}:1'"
+        )
+    number = int(text)
+    if kind == HOST_DEVICE and number:
+        raise DeviceNotFoundError(
+            f"{name}: there is one host, got number {number}; write {HOST_DEVICE!r}"
+        )
+    return kind, number
+
+
+def join_device(kind: str, number: int) -> str:
+    """Return the name of a device: ``"cuda"``, or ``"cuda:1"`` for any but the first."""
+    return f"{kind}:{number}" if number else kind
+
+
 class DeviceEntry:
     """One registered device.
 
@@ -28,15 +59,18 @@ class DeviceEntry:
         Device type: ``"cuda"``.
     target : str or object
         ``"module:attribute"``, the path of a library in the package, or the object itself.
+    arrays : str, object or None
+        What makes arrays for Python kernels on a device in a library, or where it is.
     package : Package
         Who brought it.
     """
 
-    __slots__ = ("__weakref__", "_loaded", "name", "package", "target")
+    __slots__ = ("__weakref__", "_loaded", "arrays", "name", "package", "target")
 
-    def __init__(self, name: str, target: object, package: Package) -> None:
+    def __init__(self, name: str, target: object, package: Package, arrays: object = None) -> None:
         self.name = name
         self.target = target
+        self.arrays = arrays
         self.package = package
         self._loaded: object = None
 
@@ -66,6 +100,24 @@ class DeviceEntry:
             self._loaded = loaded
         return self._loaded
 
+    def load_arrays(self) -> object:
+        """Return what makes arrays for Python kernels, imported once; None where nothing does.
+
+        Raises
+        ------
+        PluginError
+            Where it cannot be imported, or lacks a method.
+        """
+        if isinstance(self.arrays, str):
+            self.arrays = load_target(self.arrays, self.name, self.package)
+        for method in ("view", "stream"):
+            if self.arrays is not None and not hasattr(self.arrays, method):
+                raise PluginError(
+                    f"{self.name}: arrays must have view and stream, got {self.arrays!r} without "
+                    f"{method!r} from {self.package.label}; add it"
+                )
+        return self.arrays
+
 
 class DeviceRegistry:
     """Device types by name, beside the host, which is always there.
@@ -86,11 +138,12 @@ class DeviceRegistry:
         self._report = report or PluginReport()
         self._entries: dict[str, DeviceEntry] = {}
 
-    def add(self, name: str, target: object, package: Package) -> None:
+    def add(self, name: str, target: object, package: Package, arrays: object = None) -> None:
         """Add one device.
 
         `target` is ``"module:attribute"``, the path of a library in the package, or the device
-        object itself.
+        object itself; `arrays` the object or ``"module:attribute"`` of it, see
+        `opwright.plugin.DeviceRegistrar.add`.
 
         Raises
         ------
@@ -100,20 +153,21 @@ class DeviceRegistry:
         rules.check_name(name, "device")
         if isinstance(target, str):
             rules.check_target(target, name, libraries=True)
+        rules.check_arrays(arrays, name, target)
         owner = self.find_clash(name)
         if owner is not None:
             raise RegistrationError(
                 f"{name}: device is registered twice, by {owner.label} and {package.label}; "
                 "uninstall one of them"
             )
-        self._enter(name, target, package)
+        self._enter(name, target, package, arrays)
 
     def enter(self, registration: DeviceRegistration, package: Package) -> None:
         """Add a registration that has been checked already."""
-        self._enter(registration.name, registration.target, package)
+        self._enter(registration.name, registration.target, package, registration.arrays or None)
 
-    def _enter(self, name: str, target: object, package: Package) -> None:
-        self._entries[name] = DeviceEntry(name, target, package)
+    def _enter(self, name: str, target: object, package: Package, arrays: object) -> None:
+        self._entries[name] = DeviceEntry(name, target, package, arrays)
         self.generation += 1
 
     def find_clash(self, name: str) -> Package | None:

@@ -52,6 +52,11 @@ class NativeDevice(NamedTuple):
     position: int
     helpers: Mapping[str, NativeKernel]
 
+    @property
+    def dlpack_code(self) -> int:
+        """DLPack's DLDeviceType."""
+        return self.library.dlpack_codes[self.position]
+
     def find_helper(self, name: str) -> NativeKernel:
         """Return a kernel of the same library that serves other kernels of the device.
 
@@ -68,15 +73,15 @@ class NativeDevice(NamedTuple):
             )
         return found
 
-    def open(self) -> _runtime.Device:
-        """Return the runtime's device, a new one at each call.
+    def open(self, number: int) -> _runtime.Device:
+        """Return the runtime's device of this number, a new one at each call.
 
         Raises
         ------
         KernelError
-            Where it cannot be opened, with its reason.
+            Where it cannot be opened, with its reason, or where there are fewer.
         """
-        return self.library.open_device(self.position)
+        return self.library.open_device(self.position, number)
 
 
 class NativeLibrary:

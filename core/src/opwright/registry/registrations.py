@@ -45,10 +45,11 @@ class KernelRegistration(NamedTuple):
 
 
 class DeviceRegistration(NamedTuple):
-    """One line of ``opwright_devices``."""
+    """One line of ``opwright_devices``; `arrays` is empty where nothing was given."""
 
     name: str
     target: str
+    arrays: str = ""
 
 
 class PassRegistration(NamedTuple):
@@ -110,11 +111,12 @@ def make_kernel(
     return KernelRegistration(op_type, device, names, library, target, priority, pairs, *options)
 
 
-def make_device(name: str, target: object) -> DeviceRegistration:
+def make_device(name: str, target: object, arrays: object = None) -> DeviceRegistration:
     """Check and return one device."""
     rules.check_name(name, "device")
     rules.check_target(target, name, libraries=True)
-    return DeviceRegistration(name, str(target))
+    rules.check_arrays(arrays, name, target)
+    return DeviceRegistration(name, str(target), "" if arrays is None else str(arrays))
 
 
 def make_pass(name: str, phase: str, target: object, device: str) -> PassRegistration:

@@ -76,6 +76,19 @@ def check_target(target: object, who: str, *, libraries: bool = False) -> None:
     )
 
 
+def check_arrays(arrays: object, who: str, target: object) -> None:
+    """Raise unless a device of this target may have these arrays; None stands for none."""
+    if arrays is None:
+        return
+    if not is_library(target):
+        raise RegistrationError(
+            f"{who}: arrays belong to a device in a compiled library, got them beside {target!r}; "
+            "give the device object a view method"
+        )
+    if isinstance(arrays, str):
+        check_target(arrays, who)
+
+
 def check_library_says(who: str, **given: bool) -> None:
     """Raise where a hook says of a compiled kernel what its library says; the words are names."""
     for word, is_given in given.items():

@@ -1,0 +1,192 @@
+"""Arrays on the tape that another library owns: they speak DLPack, and lie where NumPy cannot see.
+
+Their memory is gone, filled with NaN, as soon as the last of them is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CODES = {"float32": (2, 32), "float64": (2, 64), "int64": (0, 64), "bool": (6, 8)}
+EXT_DEVICE = 12
+
+_library: Any = None
+_python = ctypes.pythonapi
+_python.PyCapsule_New.restype = ctypes.py_object
+_python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_python.PyCapsule_GetPointer.restype = ctypes.c_void_p
+_python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Managed(ctypes.Structure):
+    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+
+
+def connect(path: Path) -> Any:
+    """Open the library of the tape, the very one that opwright opens."""
+    global _library  # noqa: PLW0603
+    _library = ctypes.CDLL(str(path))
+    for name in ("tape_allocate", "tape_host_side"):
+        getattr(_library, name).restype = ctypes.c_void_p
+    return _library
+
+
+class _Memory:
+    def __init__(self, number: int, size: int) -> None:
+        self.size = size
+        self.pointer: int = _library.tape_allocate(number, ctypes.c_uint64(size))
+
+    def __del__(self) -> None:
+        _library.tape_free(ctypes.c_void_p(self.pointer), ctypes.c_uint64(self.size))
+
+
+class TapeArray:
+    """An array of the other library; ``exports`` are the options of each call of __dlpack__."""
+
+    def __init__(self, array: Any, number: int = 0) -> None:
+        array = np.asarray(array)
+        self.number = number
+        self.shape, self.dtype = array.shape, array.dtype.name
+        self.strides: tuple[int, ...] | None = None
+        self.owner: Any = _Memory(number, array.nbytes)
+        self.pointer: int = self.owner.pointer
+        self.exports: list[dict[str, Any]] = []
+        self.lent: dict[int, Any] = {}
+        if array.size:
+            self._host()[...] = array
+
+    @classmethod
+    def over(cls, pointer: int, shape: tuple[int, ...], dtype: str, number: int) -> TapeArray:
+        made = cls.__new__(cls)
+        made.pointer, made.shape, made.dtype, made.number = pointer, shape, dtype, number
+        made.owner = made.strides = None
+        made.exports, made.lent = [], {}
+        return made
+
+    def _host(self) -> Any:
+        address = _library.tape_host_side(ctypes.c_void_p(self.pointer))
+        size = int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+        memory = (ctypes.c_uint8 * size).from_address(address)
+        return np.frombuffer(memory, self.dtype).reshape(self.shape)
+
+    def numpy(self) -> Any:
+        """What is there now."""
+        return self._host().copy()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return EXT_DEVICE, self.number
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+        self.exports.append({"stream": stream, "max_version": max_version})
+        return self._capsule()
+
+    def _capsule(self) -> Any:
+        managed = Managed()
+        n = len(self.shape)
+        code, bits = CODES[self.dtype]
+        shape = (ctypes.c_int64 * n)(*self.shape)
+        managed.tensor = DLTensor(
+            *(self.pointer, EXT_DEVICE, self.number, n, code, bits, 1), shape, None, 0
+        )
+        strides = None
+        if self.strides is not None:
+            strides = (ctypes.c_int64 * n)(*self.strides)
+            managed.tensor.strides = strides
+        key = next(_keys)
+        managed.deleter = _Deleter(lambda _: _lent.pop(key, None) and None)
+        _lent[key] = (managed, shape, strides, self)
+        return _python.PyCapsule_New(ctypes.addressof(managed), b"dltensor", None)
+
+
+class OldArray(TapeArray):
+    """As before DLPack 1.0: __dlpack__ knows no version."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
+        self.exports.append({"stream": stream})
+        return self._capsule()
+
+
+_keys = itertools.count()
+_lent: dict[int, Any] = {}
+
+
+def n_lent() -> int:
+    """How many exports have not been given back."""
+    return len(_lent)
+
+
+def from_dlpack(source: Any) -> TapeArray:
+    """Take over what speaks DLPack, as the libraries of arrays do."""
+    code, number = source.__dlpack_device__()
+    assert code == EXT_DEVICE
+    capsule = source.__dlpack__(max_version=None)
+    managed = Managed.from_address(_python.PyCapsule_GetPointer(capsule, b"dltensor"))
+    tensor = managed.tensor
+    names = {codes: name for name, codes in CODES.items()}
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    made = TapeArray.over(tensor.data, shape, names[tensor.code, tensor.bits], number)
+    made.owner = capsule
+    return made
+
+
+class _Arrays:
+    """What Python kernels on the tape need; ``stream_now`` is the stream they run on."""
+
+    stream_now: tuple[int, int] | None = None
+
+    def __init__(self) -> None:
+        self.views: list[TapeArray] = []
+        self.left_with: list[Any] = []
+
+    def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int) -> TapeArray:
+        self.views.append(TapeArray.over(pointer, shape, dtype, number))
+        return self.views[-1]
+
+    @contextmanager
+    def stream(self, pointer: int, number: int) -> Iterator[None]:
+        before, self.stream_now = self.stream_now, (pointer, number)
+        try:
+            yield
+        except Exception as error:
+            self.left_with.append(error)
+            raise
+        finally:
+            self.stream_now = before
+
+
+ARRAYS = _Arrays()
+
+
+def relu(x: TapeArray, out: TapeArray) -> None:
+    """Enqueue max(x, 0) on the current stream."""
+    assert ARRAYS.stream_now is not None
+    pointer, number = ARRAYS.stream_now
+    assert (x.number, out.number) == (number, number)
+    size = int(np.prod(x.shape))
+    places = (ctypes.c_void_p(place) for place in (pointer, x.pointer, out.pointer))
+    _library.tape_relu(*places, ctypes.c_int64(size))

@@ -1,0 +1,242 @@
+"""Arrays of another library on the plan's own device are fed without a trip over the host."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+import tape_arrays
+from tape_arrays import OldArray, TapeArray
+from tape_device import TABLE, Tape, X, make_network
+
+import opwright as ow
+from opwright.errors import FeedError, KernelError, OpwrightError
+
+
+def _compiled(*types, device="tape", **options):
+    network, last = make_network(*types)
+    call = network.compile(["x"], [last], device=device, scope=ow.Scope(), **options)
+    return network, call
+
+
+@pytest.mark.parametrize("kind", [TapeArray, OldArray])
+def test_an_array_on_the_device_is_read_there_ordered_behind_its_library(tape, kind):
+    _, call = _compiled("add", "multiply")
+    for factor in (1, 2, 3):
+        x = kind(factor * X)
+        np.testing.assert_array_equal(call(x=x)[0], 2 * factor**2 * X * X)
+        assert x.exports[-1]["stream"] not in (None, 0)
+        assert ("max_version" in x.exports[-1]) == (kind is TapeArray)
+    assert tape.count("foreign addresses") == 0
+
+
+def test_nothing_of_such_a_feed_passes_the_host(tape):
+    network, call = _compiled("add", fetch_device=True)
+    (out,) = call(x=TapeArray(X))
+    assert network.placement().copies == 1
+    tape.fail("copy of the host")
+    (again,) = call(x=TapeArray(2 * X))
+    tape.fail("")
+    np.testing.assert_array_equal(out.numpy(), 2 * X)
+    np.testing.assert_array_equal(again.numpy(), 4 * X)
+
+
+def test_the_plan_is_recorded_once_whatever_the_addresses_of_its_feeds(tape):
+    network, call = _compiled("add", "multiply", "add")
+    arrays = [TapeArray(turn * X) for turn in range(1, 6)]
+    for turn, x in enumerate(arrays, start=1):
+        np.testing.assert_array_equal(call(x=x)[0], 2 * turn**2 * X * X + turn * X)
+    assert len({x.pointer for x in arrays}) == len(arrays)
+    assert (tape.count("graphs"), tape.count("captured"), tape.count("replays")) == (1, 3, 4)
+    assert network.placement().graph_refusal == ""
+
+
+def test_an_array_may_go_as_soon_as_the_call_has_returned(tape):
+    _, call = _compiled("add", "multiply", fetch_device=True)
+    kept = [call(x=TapeArray(turn * X))[0] for turn in range(1, 5)]
+    assert tape_arrays.n_lent() == 0
+    for turn, out in enumerate(kept, start=1):
+        np.testing.assert_array_equal(out.numpy(), 2 * turn**2 * X * X)
+    assert tape.count("event waits") == 4
+
+
+def test_the_host_waits_for_the_copies_of_the_feeds_and_not_for_the_rest(tape):
+    scope = ow.Scope()
+    scope.var("w").set(0 * X)
+    network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
+    call = network.compile(["x"], [], device="tape", scope=scope)
+    x = TapeArray(X)
+    for _ in range(3):
+        call(x=x)
+    assert tape.count("pending") > 0
+    np.testing.assert_array_equal(scope.find_var("w").numpy(), 3 * X)
+
+
+def test_feeds_on_the_device_and_on_the_host_may_be_mixed(tape):
+    network = ow.Network([ow.Operator("add", x="x", y="y", out="out")])
+    call = network.compile(["x", "y"], ["out"], device="tape", scope=ow.Scope())
+    for turn in (1, 2, 3):
+        for x in (X, TapeArray(X)):
+            for y in (turn * X, TapeArray(turn * X)):
+                np.testing.assert_array_equal(call(x=x, y=y)[0], (turn + 1) * X)
+    assert call.n_plans == 4
+    assert tape.count("graphs") == 4
+
+
+def test_a_fetched_tensor_can_be_fed_again(tape):
+    _, call = _compiled("add", fetch_device=True)
+    out = X
+    for _ in range(4):
+        (out,) = call(x=out)
+    np.testing.assert_array_equal(out.numpy(), 16 * X)
+    assert tape.count("event waits") == 0
+
+
+def test_an_array_on_another_device_is_refused_naming_both(tape):
+    _, call = _compiled("add", device="tape:1")
+    call(x=TapeArray(X, 1))
+    for _ in range(2):
+        text = "feed 'x': .* must lie on the host or on tape:1, .* got TapeArray on tape; copy"
+        with pytest.raises(FeedError, match=text):
+            call(x=TapeArray(X))
+    _, call = _compiled("add", device="cpu")
+    text = "must lie on the host or on cpu, .* got TapeArray on tape:1; copy it, or compile for"
+    with pytest.raises(FeedError, match=text):
+        call(x=TapeArray(X, 1))
+    assert tape_arrays.n_lent() == 0
+
+
+def test_shape_and_dtype_are_checked_as_of_any_feed(tape):
+    program = ow.Program()
+    block = program.global_block()
+    x = block.create_var("x", shape=(-1, 2), dtype="float32")
+    out = ow.ops.add(x, x)
+    call = ow.Network(block).compile([x], [out], device="tape", scope=ow.Scope())
+    np.testing.assert_array_equal(call(x=TapeArray(np.ones((3, 2), np.float32)))[0], 2)
+    with pytest.raises(FeedError, match=r"feed 'x': shape must be \(\?, 2\), got \(3,\)"):
+        call(x=TapeArray(X))
+    with pytest.raises(FeedError, match="feed 'x': dtype must be float32, got float64"):
+        call(x=TapeArray(np.ones((3, 2))))
+
+
+def test_a_strided_array_is_refused_with_the_way_out(tape):
+    _, call = _compiled("add")
+    x = TapeArray(np.ones((2, 3), np.float32))
+    x.strides = (1, 2)
+    text = r"feed 'x': an array on a device must be contiguous, .* make it contiguous"
+    with pytest.raises(FeedError, match=text):
+        call(x=x)
+    assert tape_arrays.n_lent() == 0
+    x.strides = (3, 1)
+    np.testing.assert_array_equal(call(x=x)[0], 2)
+
+
+def test_what_the_other_library_raises_is_told(tape):
+    class Torn(TapeArray):
+        def __dlpack__(self, **options):
+            raise BufferError("no export today")
+
+    _, call = _compiled("add")
+    with pytest.raises(FeedError, match=r"feed 'x': .* got Torn \(no export today\)"):
+        call(x=Torn(X))
+
+
+def test_a_run_that_fails_has_done_with_its_feeds_as_well(tape):
+    _, call = _compiled("add", "negative")
+    call(x=TapeArray(X))
+    for fault in ("launch", "copy", "event_record", "event_synchronize"):
+        tape.fail(fault)
+        with pytest.raises(OpwrightError, match="the tape is"):
+            call(x=TapeArray(2 * X))
+        tape.fail("")
+        gc.collect()
+        assert tape_arrays.n_lent() == 0
+        np.testing.assert_array_equal(call(x=TapeArray(X))[0], -2 * X)
+
+
+def test_an_event_that_cannot_be_made_fails_the_call(tape):
+    _, call = _compiled("add")
+    tape.fail("event_create")
+    with pytest.raises(KernelError, match="tape: making an event failed .*torn in event_create"):
+        call(x=TapeArray(X))
+
+
+def test_events_are_given_back(tape):
+    network, call = _compiled("add")
+    call(x=TapeArray(X))
+    assert tape.count("events") == 1
+    del network, call
+    gc.collect()
+    assert tape.count("events") == 0
+
+
+def test_two_threads_feed_arrays_of_the_device(tape):
+    _, call = _compiled("add", "multiply")
+    wrong = []
+
+    def work(first):
+        for turn in range(first, first + 60):
+            if not np.array_equal(call(x=TapeArray(turn * X))[0], 2 * turn**2 * X * X):
+                wrong.append(turn)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (1, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_without_streams_and_events_the_host_waits_for_everything(acme, compiler):
+    fault = (
+        "-DFAULT=device.stream_create = nullptr; device.stream_destroy = nullptr;"
+        "device.stream_synchronize = nullptr; device.event_create = nullptr;"
+        "device.event_destroy = nullptr; device.event_record = nullptr;"
+        "device.event_wait = nullptr; device.event_synchronize = nullptr;"
+        "device.begin_capture = nullptr; device.end_capture = nullptr;"
+        "device.replay = nullptr; device.graph_destroy = nullptr"
+    )
+    acme.use(compiler.build("tape.cc", fault), TABLE)
+    Tape(acme.site / "opwright_acme" / "libacme.so")
+    _, call = _compiled("add", "multiply")
+    for turn in (1, 2):
+        x = TapeArray(turn * X)
+        np.testing.assert_array_equal(call(x=x)[0], 2 * turn**2 * X * X)
+        assert x.exports[-1] == {"stream": None, "max_version": (1, 3)}
+
+
+def test_a_tensor_is_exported_when_the_work_on_it_is_done(tape):
+    _, call = _compiled("add", fetch_device=True)
+    (out,) = call(x=X)
+    there = tape_arrays.from_dlpack(out)
+    np.testing.assert_array_equal(there.numpy(), 2 * X)
+
+
+def test_a_variable_is_set_from_an_array_on_its_device(tape):
+    scope = ow.Scope()
+    scope.var("w").set(X)
+    network = ow.Network([ow.Operator("add", x="w", y="w", out="out")])
+    call = network.compile([], ["out"], device="tape", scope=scope)
+    call()
+    version = scope.structure_version
+    tape.fail("copy of the host")
+    scope.var("w").set(TapeArray(5 * X))
+    tape.fail("")
+    assert scope.structure_version == version
+    np.testing.assert_array_equal(call()[0], 10 * X)
+    scope.var("w").set(TapeArray(np.ones(5, np.float32)))
+    assert (scope.var("w").device, scope.var("w").shape) == ("tape", (5,))
+    np.testing.assert_array_equal(call()[0], 2)
+
+
+def test_a_variable_refuses_arrays_of_other_devices_and_takes_tensors_over_the_host(tape):
+    _, call = _compiled("add", device="tape:1", fetch_device=True)
+    (tensor,) = call(x=X)
+    scope = ow.Scope()
+    scope.var("w").set(tensor)
+    np.testing.assert_array_equal(scope.var("w").numpy(), 2 * X)
+    text = "w: set takes arrays on the host or on cpu, .* got TapeArray on DLPack device type 12"
+    with pytest.raises(FeedError, match=text):
+        scope.var("w").set(TapeArray(X, 1))

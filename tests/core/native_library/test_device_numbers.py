@@ -1,0 +1,116 @@
+"""Several devices of one type: "tape:1" is another than "tape"."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tape_device import X, make_network
+
+import opwright as ow
+from opwright.errors import DeviceNotFoundError, KernelError
+
+
+def test_a_plan_runs_on_the_device_of_its_number(tape):
+    network, last = make_network("add", "multiply")
+    for name in ("tape:1", "tape", "tape:1"):
+        call = network.compile(["x"], [last], device=name, scope=ow.Scope())
+        for x in (X, 2 * X, 3 * X):
+            np.testing.assert_array_equal(call(x=x)[0], 2 * x * x)
+        assert network.placement().device == name
+        assert network.placement().kernels == {"tape/acme": 2}
+    assert tape.count("foreign addresses") == 0
+    assert tape.count("streams") == 2
+
+
+def test_number_0_is_the_device_without_a_number(tape):
+    network, last = make_network("add")
+    call = network.compile(["x"], [last], device="tape:0", scope=ow.Scope(), fetch_device=True)
+    (tensor,) = call(x=X)
+    assert (tensor.device, tensor.__dlpack_device__()) == ("tape", (12, 0))
+    assert network.placement().device == "tape"
+
+
+def test_fetches_say_on_which_device_they_are(tape):
+    network, last = make_network("add")
+    call = network.compile(["x"], [last], device="tape:1", scope=ow.Scope(), fetch_device=True)
+    (tensor,) = call(x=X)
+    assert (tensor.device, tensor.__dlpack_device__()) == ("tape:1", (12, 1))
+    np.testing.assert_array_equal(tensor.numpy(), 2 * X)
+
+
+def test_variables_move_to_the_device_that_runs_them(tape):
+    scope = ow.Scope()
+    scope.var("w").set(X)
+    network = ow.Network([ow.Operator("add", x="w", y="w", out="w")])
+    for turn, name in enumerate(("tape", "tape:1", "tape:1", "tape"), start=1):
+        network.run(scope, device=name)
+        assert scope.find_var("w").device == name
+        np.testing.assert_array_equal(scope.find_var("w").numpy(), 2**turn * X)
+    assert tape.count("foreign addresses") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        ("tape:x", DeviceNotFoundError, "tape:x: .* an int of at least 0, got 'x'; write 'tape'"),
+        ("tape:-1", DeviceNotFoundError, "tape:-1: .* an int of at least 0, got '-1'"),
+        ("tape:", DeviceNotFoundError, "tape:: .* an int of at least 0, got ''"),
+        ("cpu:1", DeviceNotFoundError, "cpu:1: there is one host, got number 1; write 'cpu'"),
+        ("tape:2", KernelError, r"tape:2: .* must be in \[0, 2\), got 2; take one of those"),
+        ("tap:1", DeviceNotFoundError, "tap: no device of this name .* did you mean 'tape'"),
+    ],
+)
+def test_a_number_that_is_none_is_refused_with_the_way_out(tape, name, error, text):
+    network, last = make_network("add")
+    with pytest.raises(error, match=text):
+        network.compile(["x"], [last], device=name, scope=ow.Scope())
+    with pytest.raises(error, match=text):
+        network.run(ow.Scope(), device=name)
+
+
+def test_a_device_written_in_python_is_one(tape):
+    class Flat:
+        name, dlpack_code, addressable = "flat", 13, True
+        allocate = free = copy = synchronize = view = lambda *args: None
+
+    from opwright.context import current_context
+    from opwright.registry import Package
+
+    current_context().devices.add("flat", Flat(), Package("flat", "opwright-flat", "1.0"))
+    network, last = make_network("add")
+    with pytest.raises(DeviceNotFoundError, match="flat:1: a device written in Python is one"):
+        network.compile(["x"], [last], device="flat:1", scope=ow.Scope())
+
+
+def test_what_is_prepared_for_one_device_is_not_run_on_another(tape):
+    class Prepared:
+        made: list[str] = []  # noqa: RUF012
+
+        @classmethod
+        def prepare(cls, ctx):
+            cls.made.append((ctx.device, ctx.device_number))
+            ctx.refuse("only looks")
+
+    from opwright.context import current_context
+    from opwright.registry import Package
+
+    current_context().kernels.add(
+        "add", device="tape", dtypes=["float32"], kernel=Prepared, library="probe",
+        package=Package("probe", "opwright-probe", "1.0"), priority=60,
+    )  # fmt: skip
+    network, last = make_network("add")
+    for name in ("tape", "tape:1", "tape"):
+        network.compile(["x"], [last], device=name, scope=ow.Scope())(x=X)
+    assert Prepared.made == [("tape", 0), ("tape", 1)]
+
+
+def test_explain_takes_the_name_of_a_device_with_its_number(tape):
+    assert str(ow.explain("add", "tape:1", "float32")) == str(ow.explain("add", "tape", "float32"))
+
+
+def test_an_error_of_a_run_names_the_device(tape):
+    network, last = make_network("add")
+    call = network.compile(["x"], [last], device="tape:1", scope=ow.Scope())
+    tape.fail("launch")
+    with pytest.raises(KernelError, match=r"add\[tape:1\]: operator 0 failed"):
+        call(x=X)
