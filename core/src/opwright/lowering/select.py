@@ -182,6 +182,11 @@ def _opened(device: str, request: LowerRequest) -> _runtime.Device | None:
     return None if device == HOST else get_device(request.device_name, request.context)
 
 
+def _lack_of_arrays(device: str, request: LowerRequest) -> str | None:
+    """Why Python kernels of an operator's device would get no arrays; None where they do."""
+    return None if device == HOST else find_lack_of_arrays(request.device_name, request.context)
+
+
 def _prepare(
     entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
 ) -> _runtime.Prepared | Refuse:
@@ -191,8 +196,10 @@ def _prepare(
     slots = (*proto.inputs, *proto.outputs)
     duplicable = [i for i, slot in enumerate(slots) if slot.duplicable]
     layout = entry.layout
-    lacking = None if device == HOST else find_lack_of_arrays(request.device_name, request.context)
-    if layout is not None and lacking is None:
+    if layout is not None:
+        lacking = _lack_of_arrays(device, request)
+        if lacking is not None:
+            return Refuse(lacking)
         constants = {name: attrs[name] for name in layout.attributes}
         return _runtime.prepare_python(
             entry.load(),
@@ -203,8 +210,6 @@ def _prepare(
             capturable=entry.capturable,
             op_type=op.type,
         )
-    if layout is not None:
-        return Refuse(lacking or "")
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
@@ -214,8 +219,9 @@ def _prepare(
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):
             return _prepare_call(ready, op, device, request)
+        lacking = _lack_of_arrays(device, request)
         if lacking is not None:
-            ctx.refuse(lacking)
+            return Refuse(lacking)
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
     except Refuse as refusal:
