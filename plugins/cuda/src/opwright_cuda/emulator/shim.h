@@ -73,7 +73,10 @@ template <typename T>
 T Shuffle(unsigned mask, T value, int lane, int width, int line) {
   return Exchange(mask, value, Lane() / width * width + (lane & (width - 1)), line);
 }
-inline void SyncWarp(int line, unsigned mask = 0xffffffffu) { Runtime().warp_barrier(mask, line); }
+struct SyncWarp {
+  int line;
+  void operator()(unsigned mask = 0xffffffffu) const { Runtime().warp_barrier(mask, line); }
+};
 inline unsigned Ballot(unsigned mask, bool vote, int line) {
   return static_cast<unsigned>(Runtime().ballot(mask, vote, line));
 }
@@ -111,7 +114,7 @@ extern "C" __attribute__((visibility("default"))) inline
 constexpr int warpSize = 32;
 
 #define __syncthreads() shim::Runtime().barrier(__LINE__)
-#define __syncwarp(...) shim::SyncWarp(__LINE__, ##__VA_ARGS__)
+#define __syncwarp(...) shim::SyncWarp{__LINE__}(__VA_ARGS__)
 #define OW_SHUFFLE_(function, mask, value, lane, width, ...) \
   shim::function(mask, value, lane, width, __LINE__)
 #define __shfl_xor_sync(...) OW_SHUFFLE_(ShuffleXor, __VA_ARGS__, 32, 0)
