@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from opwright import _runtime
-from opwright.devices import HOST_CODES
 from opwright.dtypes import dtype_from_numpy
 from opwright.errors import DeviceNotFoundError, DtypeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+HOST_CODES: Final = (1, 3)
+"""DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 
 
 def is_array(value: object) -> bool:

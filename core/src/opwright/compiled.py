@@ -11,8 +11,9 @@ from typing import Any
 
 from opwright import _runtime
 from opwright.bindings import scope_metas
+from opwright.device_feeds import ready_feed
 from opwright.devices import get_device
-from opwright.feeds import FeedSpec, check_feed_names, meta_of, ready_feed
+from opwright.feeds import FeedSpec, check_feed_names, meta_of
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
 from opwright.plan_cache import PlanCache

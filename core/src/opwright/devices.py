@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from opwright import _runtime
+from opwright.array_kinds import HOST_CODES
 from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
 
@@ -86,8 +87,6 @@ _MEMBERS: Final = (
     "synchronize",
     "view",
 )
-HOST_CODES: Final = (1, 3)
-"""DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 # One runtime device for each entry and number: two are the same only if they are one object.
 _made: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from opwright import _runtime
-from opwright.array_kinds import from_numpy_like, is_array
-from opwright.devices import HOST_CODES, find_device_name, get_device
+from opwright.array_kinds import HOST_CODES, from_numpy_like, is_array
+from opwright.device_feeds import place_text
+from opwright.devices import find_device_name, get_device
 from opwright.errors import DeviceNotFoundError, SlotError
-from opwright.feeds import meta_of, place_text
+from opwright.feeds import meta_of
 from opwright.lowering.signature import attrs_key
 from opwright.plan_cache import PlanCache
 

@@ -1,8 +1,7 @@
 """What users hand to a compiled network: feeds checked against their variables, made ready to read.
 
 A ready array is C-contiguous, in native byte order and aligned to its item; such an array is
-borrowed for the call, any other is copied. An array of another library on the network's own device
-is borrowed there, as a tensor.
+borrowed for the call, any other is copied.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from opwright import _runtime
-from opwright.devices import HOST_CODES, find_device_name
 from opwright.dtypes import dtype_from_numpy, dtype_to_numpy
-from opwright.errors import FeedError, OpwrightError
+from opwright.errors import FeedError
 from opwright.meta import Meta
 from opwright.names import hint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from opwright.context import Context
 
 
 class FeedSpec(NamedTuple):
@@ -63,11 +59,12 @@ def ready_array(value: object, spec: FeedSpec) -> NDArray[Any]:
     """
     array = _as_array(value, spec)
     meta = meta_of(array)
-    _check_meta(meta, spec)
+    check_meta(meta, spec)
     return np.require(array, dtype_to_numpy(meta.dtype), ["C", "A"])
 
 
-def _check_meta(meta: Meta, spec: FeedSpec) -> None:
+def check_meta(meta: Meta, spec: FeedSpec) -> None:
+    """Raise FeedError unless a feed of this meta fits its variable."""
     if spec.dtype is not None and meta.dtype != spec.dtype:
         raise FeedError(
             f"feed {spec.name!r}: dtype must be {spec.dtype}, got {meta.dtype}; "
@@ -80,59 +77,11 @@ def _check_meta(meta: Meta, spec: FeedSpec) -> None:
         )
 
 
-def ready_feed(
-    value: object, spec: FeedSpec, device: _runtime.Device, context: Context
-) -> NDArray[Any] | _runtime.Tensor:
-    """Return the feed as a plan on `device` can read it: a ready array, or a tensor there.
-
-    An array that lies on the device is taken as it is, without a trip over the host.
-
-    Raises
-    ------
-    FeedError
-        If dtype or shape do not fit the variable, or the array lies on another device.
-    """
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
-        return ready_array(value, spec)
-    if not device.holds(value):
-        _check_on_host(value, spec, device, context)
-        return ready_array(value, spec)
-    who = f"feed {spec.name!r}"
-    try:
-        tensor = _runtime.Tensor.from_dlpack(value, device, who)
-    except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        if isinstance(error, OpwrightError):
-            raise
-        raise FeedError(
-            f"{who}: must be an array that can be read on {device.name}, got "
-            f"{type(value).__name__} ({error}); pass one with __dlpack__"
-        ) from error
-    _check_meta(meta_of(tensor), spec)
-    return tensor
-
-
 def meta_of(array: NDArray[Any] | _runtime.Tensor) -> Meta:
     """The meta of an array."""
     if isinstance(array, _runtime.Tensor):
         return Meta(array.shape, array.dtype)
     return Meta(array.shape, dtype_from_numpy(array.dtype))
-
-
-def _check_on_host(value: Any, spec: FeedSpec, device: _runtime.Device, context: Context) -> None:
-    code, number = map(int, value.__dlpack_device__())
-    if code in HOST_CODES:
-        return
-    there = place_text(code, number, context)
-    raise FeedError(
-        f"feed {spec.name!r}: an array must lie on the host or on {device.name}, where the "
-        f"network runs, got {type(value).__name__} on {there}; copy it, or compile for its device"
-    )
-
-
-def place_text(code: int, number: int, context: Context) -> str:
-    """A device of DLPack as messages show it: by its name where somebody brings it."""
-    name = find_device_name(code, number, context)
-    return name or f"DLPack device type {code}, number {number}"
 
 
 def _as_array(value: object, spec: FeedSpec) -> NDArray[Any]:

@@ -1,0 +1,66 @@
+"""Feeds that lie on a device: taken there as tensors, or refused with the name of the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opwright import _runtime
+from opwright.array_kinds import HOST_CODES
+from opwright.devices import find_device_name
+from opwright.errors import FeedError, OpwrightError
+from opwright.feeds import FeedSpec, check_meta, meta_of, ready_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from opwright.context import Context
+
+
+def ready_feed(
+    value: object, spec: FeedSpec, device: _runtime.Device, context: Context
+) -> NDArray[Any] | _runtime.Tensor:
+    """Return the feed as a plan on `device` can read it: a ready array, or a tensor there.
+
+    An array that lies on the device is taken as it is, without a trip over the host.
+
+    Raises
+    ------
+    FeedError
+        If dtype or shape do not fit the variable, or the array lies on another device.
+    """
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return ready_array(value, spec)
+    if not device.holds(value):
+        _check_on_host(value, spec, device, context)
+        return ready_array(value, spec)
+    who = f"feed {spec.name!r}"
+    try:
+        tensor = _runtime.Tensor.from_dlpack(value, device, who)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        if isinstance(error, OpwrightError):
+            raise
+        raise FeedError(
+            f"{who}: must be an array that can be read on {device.name}, got "
+            f"{type(value).__name__} ({error}); pass one with __dlpack__"
+        ) from error
+    check_meta(meta_of(tensor), spec)
+    return tensor
+
+
+def _check_on_host(value: Any, spec: FeedSpec, device: _runtime.Device, context: Context) -> None:
+    code, number = map(int, value.__dlpack_device__())
+    if code in HOST_CODES:
+        return
+    there = place_text(code, number, context)
+    raise FeedError(
+        f"feed {spec.name!r}: an array must lie on the host or on {device.name}, where the "
+        f"network runs, got {type(value).__name__} on {there}; copy it, or compile for its device"
+    )
+
+
+def place_text(code: int, number: int, context: Context) -> str:
+    """A device of DLPack as messages show it: by its name where somebody brings it."""
+    name = find_device_name(code, number, context)
+    return name or f"DLPack device type {code}, number {number}"
