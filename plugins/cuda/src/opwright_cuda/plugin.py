@@ -82,6 +82,23 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("reduction:EXPAND", "sum_grad mean_grad"),
     Row("reduction:EXTREMUM_GRAD", "max_grad min_grad"),
     Row("reduction:POSITION", "argmax argmin", NUMBER_OR_BOOL),
+    # Losses
+    Row("softmax:SOFTMAX", "softmax log_softmax", FLOAT, "out=x"),
+    Row(
+        "softmax:SOFTMAX_GRAD",
+        "softmax_grad log_softmax_grad",
+        FLOAT,
+        "x_grad=out x_grad=out_grad",
+    ),
+    Row("losses:SOFTMAX_LOSS", "softmax_with_cross_entropy", FLOAT, "softmax=logits"),
+    Row(
+        "losses:SOFTMAX_LOSS_GRAD", "softmax_with_cross_entropy_grad", FLOAT, "logits_grad=softmax"
+    ),
+    Row("losses:CROSS_ENTROPY", "cross_entropy"),
+    Row("losses:CROSS_ENTROPY_GRAD", "cross_entropy_grad"),
+    Row("losses:ELEMENTS", "mse sigmoid_cross_entropy_with_logits", FLOAT, "out=x out=label"),
+    Row("losses:ELEMENTS_GRAD", "mse_grad sigmoid_cross_entropy_with_logits_grad"),
+    Row("losses:ACCURACY", "accuracy"),
     # Creation, copies, movement
     Row("creation:FILL", "fill fill_like", ANY),
     Row("cast:CAST", "cast cast_like", ANY),
@@ -97,6 +114,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),
     Row("matmul:MATMUL", "matmul", NUMBER),
     Row("fc:FC", "fc", FLOAT, library="cublaslt", priority=60),
+    Row("convolution:CONV2D", "conv2d"),
+    Row("convolution:CONV2D_GRAD", "conv2d_grad"),
 )
 
 

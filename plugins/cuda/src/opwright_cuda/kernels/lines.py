@@ -127,16 +127,24 @@ def split(team: Team, least: int) -> Team:
     return team._replace(grid=team.grid * parts, parts=parts, chunk=chunk)
 
 
-def team_to_reduce(lines: Lines) -> Team:
-    """Return the teams that read every line once."""
+def team_to_read(lines: Lines, may_split: bool = False) -> Team:
+    """Return the teams that read every line once.
+
+    Parameters
+    ----------
+    lines : Lines
+        What they work on.
+    may_split : bool
+        Whether several teams may share a line.
+    """
     if lines.inner > 1:
         team = tiles_of(lines)
-        return split(team, 8 * THREADS // team.width)
+        return split(team, 8 * THREADS // team.width) if may_split else team
     length = lines.length
     if length <= 256 or (length <= 1024 and lines.outer >= 2048):
         return lanes_of(lines, min(WARP, power_of_two(quotient_up(length, 4))))
     team = Team("BlockTeam", lines, THREADS, lines.outer, THREADS)
-    return split(team, 8192)
+    return split(team, 8192) if may_split else team
 
 
 def team_to_keep(lines: Lines, kept: str, kept_bytes: int) -> Team:

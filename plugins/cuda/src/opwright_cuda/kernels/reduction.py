@@ -17,7 +17,7 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, compute_type
 from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
-from opwright_cuda.kernels.lines import Lines, lines_along, partials, team_to_reduce
+from opwright_cuda.kernels.lines import Lines, lines_along, partials, team_to_read
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, bytes_of
 from opwright_cuda.source import own_source
 
@@ -77,7 +77,7 @@ def launch_lines(
 ) -> None:
     """Add the reduction of every line to one element of `out`, in one launch or two."""
     source = own_source("reduction.cu")
-    team = team_to_reduce(lines)
+    team = team_to_read(lines, may_split=True)
 
     def add(read: Pointer, ctype: str, made: Pointer, made_ctype: str, final: bool) -> None:
         expression = f"reduce_lines<{team.ctype}, {reducer.ctype}, {ctype}, {made_ctype}>"
@@ -88,7 +88,7 @@ def launch_lines(
         return
     found = partials(plan, team, reducer.value_bytes)
     add(x.pointer, x.ctype, found, reducer.value, False)
-    team = team_to_reduce(Lines(lines.outer, team.parts, lines.inner))
+    team = team_to_read(Lines(lines.outer, team.parts, lines.inner))
     add(found, reducer.value, out.pointer, out.ctype, is_last)
 
 

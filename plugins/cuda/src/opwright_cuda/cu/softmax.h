@@ -1,0 +1,80 @@
+// The sum of the powers of e along a line, each divided by the largest: nothing overflows.
+#ifndef OPWRIGHT_CUDA_SOFTMAX_H_
+#define OPWRIGHT_CUDA_SOFTMAX_H_
+
+#include "functions.h"
+#include "lines.h"
+
+namespace opwright_cuda {
+
+// The largest element so far, and the sum of e**(x - top). NaN and infinity make the sum NaN.
+template <typename T>
+struct Powers {
+  T top;
+  T total;
+
+  // Where all are minus infinity, nothing counts: later ones may be larger.
+  static OW_INLINE T PowerOf(T x, T top) {
+    return top == Lowest<T>() ? T(0) : functors::Exp(x - top);
+  }
+  OW_INLINE void Add(T x) {
+    if (x <= top) {
+      total += PowerOf(x, top);
+      return;
+    }
+    const T now = functors::Maximum(top, x);
+    total = total * PowerOf(top, now) + PowerOf(x, now);
+    top = now;
+  }
+};
+template <typename T>
+struct PowersOf {
+  static OW_INLINE Powers<T> Identity() { return {Lowest<T>(), T(0)}; }
+  OW_INLINE Powers<T> operator()(Powers<T> x, Powers<T> y) const {
+    const T top = functors::Maximum(x.top, y.top);
+    return {top,
+            x.total * Powers<T>::PowerOf(x.top, top) + y.total * Powers<T>::PowerOf(y.top, top)};
+  }
+};
+
+// Reads a line once. Where it is kept, x - top is left of each element, or e**(x - top).
+template <bool keeps_powers, typename Line, typename T>
+OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
+  using C = Compute<T>;
+  if constexpr (Line::kKeeps) {
+    C top = Lowest<C>();
+    line.ForEach([&](int64_t i, C& kept) {
+      kept = Load(x[line.At(i)]);
+      top = functors::Maximum(top, kept);
+    });
+    top = line.Reduce(top, MaxOf<C>());
+    C total = C(0);
+    line.ForEach([&](int64_t, C& kept) {
+      kept -= top;
+      const C power = functors::Exp(kept);
+      total += power;
+      if (keeps_powers) kept = power;
+    });
+    return {top, line.Reduce(total, SumOf<C>())};
+  } else {
+    Powers<C> powers = PowersOf<C>::Identity();
+    line.ForEach([&](int64_t i, C&) { powers.Add(Load(x[line.At(i)])); });
+    return line.Reduce(powers, PowersOf<C>());
+  }
+}
+
+// What ReadPowers has left, or the same made again.
+template <typename Line, typename T>
+OW_INLINE Compute<T> ShiftedAt(const Line& line, const T* x, int64_t i, Compute<T> kept,
+                               Compute<T> top) {
+  return Line::kKeeps ? kept : Load(x[line.At(i)]) - top;
+}
+template <typename Line, typename T>
+OW_INLINE Compute<T> PowerAt(const Line& line, const T* x, int64_t i, Compute<T> kept,
+                             Compute<T> top) {
+  return Line::kKeeps ? kept : functors::Exp(Load(x[line.At(i)]) - top);
+}
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_SOFTMAX_H_

@@ -1,0 +1,205 @@
+"""Losses and accuracy. A label out of range is a fault; its row counts as one without a label."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright.op import Meta
+from opwright_cuda.dtypes import CTYPES, compute_type
+from opwright_cuda.kernels.elementwise import (
+    THREADS,
+    blocks_for,
+    launch_elementwise,
+    operand,
+)
+from opwright_cuda.kernels.lines import Lines, Team, lines_along, team_to_read
+from opwright_cuda.kernels.reduction import scalar
+from opwright_cuda.kernels.softmax import team_to_keep_elements, team_to_keep_pairs
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of
+from opwright_cuda.source import own_source
+
+
+def _labels(
+    ctx: PrepareContext, plan: LaunchPlan, n_classes: int, ignored: int | None = None
+) -> Struct:
+    """Return ``Labels`` of losses.cu."""
+    text = plan.fault_text(f"{ctx.op_type}: label must be in [0, {n_classes}), got {{value}}")
+    return Struct(
+        plan.input("label"),
+        plan.fault(),
+        np.int64(n_classes),
+        np.int64(ignored or 0),
+        np.int32(ctx.inputs["label"][0].dtype == "int64"),
+        np.int32(ignored is not None),
+        text,
+    )
+
+
+def _streamed(lines: Lines, dtype: str, is_reduced: bool = False) -> Team:
+    """Return teams that go over their line once, or over parts of it where they add up nothing."""
+    team = team_to_read(lines, may_split=not is_reduced)
+    return team._replace(ctype=f"StreamedLine<{compute_type(dtype)}, {team.ctype}>")
+
+
+def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> bool:
+    """Write zeros to all outputs where there is no gradient; tell whether it was so."""
+    if ctx.inputs["out_grad"]:
+        return False
+    for slot, metas in ctx.outputs.items():
+        if metas:
+            plan.fill(plan.output(slot), bytes_of(metas[0]))
+    return True
+
+
+def _launch(
+    plan: LaunchPlan, team: Team, kernel: str, meta: Meta, arguments: list[Argument]
+) -> None:
+    expression = f"{kernel}<{team.ctype}, {CTYPES[meta.dtype]}>"
+    team.launch(plan, own_source("losses.cu"), expression, arguments)
+
+
+def _fill_in_softmax_loss(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the loss of scores, and their softmax."""
+    x = ctx.inputs["logits"][0]
+    lines = lines_along(x.shape, ctx.attrs["axis"])
+    team = team_to_keep_elements(lines, x.dtype)
+    outputs = [plan.output("out"), plan.optional_output("softmax"), plan.input("logits")]
+    if ctx.attrs["soft_label"]:
+        arguments: list[Argument] = [*outputs, plan.input("label")]
+        _launch(plan, team, "soft_loss_lines", x, arguments)
+        return
+    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    _launch(plan, team, "class_loss_lines", x, [*outputs, labels])
+
+
+SOFTMAX_LOSS: Final = Kernel(_fill_in_softmax_loss)
+
+
+def _fill_in_softmax_loss_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradient of scores from their softmax."""
+    if not ctx.outputs["logits_grad"] or _fill_zeros(ctx, plan):
+        return
+    meta = ctx.inputs["softmax"][0]
+    if math.prod(meta.shape) == 0:
+        return
+    lines = lines_along(meta.shape, ctx.attrs["axis"])
+    made, softmax = plan.output("logits_grad"), plan.input("softmax")
+    if ctx.attrs["soft_label"]:
+        team = team_to_keep_pairs(lines, meta.dtype)
+        expression = f"soft_label_grad_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
+        arguments: list[Argument] = [made, softmax, plan.input("label"), plan.input("out_grad")]
+        team.launch(plan, own_source("softmax.cu"), expression, arguments)
+        return
+    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    team = _streamed(lines, meta.dtype)
+    arguments = [made, softmax, labels, plan.input("out_grad")]
+    _launch(plan, team, "class_loss_grad_lines", meta, arguments)
+
+
+SOFTMAX_LOSS_GRAD: Final = Kernel(_fill_in_softmax_loss_grad)
+
+
+def _fill_in_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the loss of probabilities."""
+    x = ctx.inputs["x"][0]
+    lines = lines_along(x.shape, -1)
+    epsilon = scalar(compute_type(x.dtype), ctx.attrs["epsilon"])
+    out, read = plan.output("out"), plan.input("x")
+    if ctx.attrs["soft_label"]:
+        team = _streamed(lines, x.dtype, is_reduced=True)
+        arguments: list[Argument] = [out, read, plan.input("label"), epsilon]
+        _launch(plan, team, "cross_entropy_soft_lines", x, arguments)
+        return
+    labels = _labels(ctx, plan, lines.length)
+    expression = f"cross_entropy_ids<{CTYPES[x.dtype]}>"
+    arguments = [out, read, labels, np.int64(lines.outer), epsilon]
+    grid = blocks_for(lines.outer, plan)
+    plan.launch(own_source("losses.cu"), expression, grid, THREADS, arguments)
+
+
+CROSS_ENTROPY: Final = Kernel(_fill_in_cross_entropy)
+
+
+def _fill_in_cross_entropy_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of probabilities and of distributions."""
+    x = ctx.inputs["x"][0]
+    wanted = [slot for slot in ("x_grad", "label_grad") if ctx.outputs[slot]]
+    if not wanted or _fill_zeros(ctx, plan) or math.prod(x.shape) == 0:
+        return
+    lines = lines_along(x.shape, -1)
+    team = _streamed(lines, x.dtype)
+    epsilon = scalar(compute_type(x.dtype), ctx.attrs["epsilon"])
+    x_grad, read = plan.optional_output("x_grad"), plan.input("x")
+    out_grad = plan.input("out_grad")
+    if ctx.attrs["soft_label"]:
+        label_grad, label = plan.optional_output("label_grad"), plan.input("label")
+        arguments: list[Argument] = [x_grad, label_grad, read, label, out_grad, epsilon]
+        _launch(plan, team, "cross_entropy_soft_grad_lines", x, arguments)
+        return
+    labels = _labels(ctx, plan, lines.length)
+    arguments = [x_grad, read, labels, out_grad, epsilon]
+    _launch(plan, team, "cross_entropy_ids_grad_lines", x, arguments)
+
+
+CROSS_ENTROPY_GRAD: Final = Kernel(_fill_in_cross_entropy_grad)
+
+
+def _fill_in_accuracy(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Count the rows whose label is among the best classes."""
+    x = ctx.inputs["x"][0]
+    lines = lines_along(x.shape, 1)
+    is_right = plan.workspace(max(lines.outer, 1))
+    labels = _labels(ctx, plan, lines.length)
+    team = _streamed(lines, x.dtype, is_reduced=True)
+    arguments: list[Argument] = [is_right, plan.input("x"), labels, np.int64(ctx.attrs["k"])]
+    _launch(plan, team, "is_right_lines", x, arguments)
+    made = [plan.output(slot) for slot in ("accuracy", "correct", "total")]
+    arguments = [*made, is_right, np.int64(lines.outer)]
+    plan.launch(own_source("losses.cu"), "count_right<float>", 1, THREADS, arguments)
+
+
+ACCURACY: Final = Kernel(_fill_in_accuracy)
+
+
+_LOSSES: Final = {"mse": "SquaredError", "sigmoid_cross_entropy_with_logits": "SigmoidLoss"}
+
+
+def _fill_in_elements(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the loss of every element."""
+    x, label, out = ctx.inputs["x"][0], ctx.inputs["label"][0], ctx.outputs["out"][0]
+    inputs = [operand(plan.input("x"), x), operand(plan.input("label"), label)]
+    functor = f"{_LOSSES[ctx.op_type]}<{compute_type(x.dtype)}>"
+    launch_elementwise(plan, functor, operand(plan.output("out"), out), inputs)
+
+
+ELEMENTS: Final = Kernel(_fill_in_elements)
+
+
+def _fill_in_elements_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of x and of the label."""
+    if _fill_zeros(ctx, plan):
+        return
+    meta = ctx.inputs["x"][0]
+    ctype = compute_type(meta.dtype)
+    x, label, grad = (
+        operand(plan.input(slot), ctx.inputs[slot][0]) for slot in ("x", "label", "out_grad")
+    )
+    for slot, factor in (("x_grad", 2.0), ("label_grad", -2.0)):
+        if not ctx.outputs[slot]:
+            continue
+        out = operand(plan.output(slot), ctx.outputs[slot][0])
+        if ctx.op_type == "mse_grad":
+            members = Struct(scalar(ctype, factor))
+            functor = f"SquaredErrorGrad<{ctype}>"
+            launch_elementwise(plan, functor, out, [x, label, grad], members)
+        elif slot == "x_grad":
+            launch_elementwise(plan, f"SigmoidLossGrad<{ctype}>", out, [x, label, grad])
+        else:
+            launch_elementwise(plan, f"SigmoidLossLabelGrad<{ctype}>", out, [x, grad])
+
+
+ELEMENTS_GRAD: Final = Kernel(_fill_in_elements_grad)

@@ -1,0 +1,60 @@
+"""softmax and log_softmax along an axis, and their gradients.
+
+A row is read once and kept in the registers of a warp or in the memory of a block; one that is too
+long for it, and lines that lie side by side, are read twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_type
+from opwright_cuda.kernels.lines import Lines, Team, lines_along, team_to_keep
+from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.source import own_source
+
+
+def team_to_keep_elements(lines: Lines, dtype: str) -> Team:
+    """Return the teams that keep the elements of their lines."""
+    ctype = compute_type(dtype)
+    return team_to_keep(lines, ctype, max(ITEM_BYTES[dtype], 4))
+
+
+def team_to_keep_pairs(lines: Lines, dtype: str) -> Team:
+    """Return the teams that keep the elements of two arrays."""
+    ctype = compute_type(dtype)
+    return team_to_keep(lines, f"Pair<{ctype}>", 2 * max(ITEM_BYTES[dtype], 4))
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute softmax or log_softmax."""
+    x = ctx.inputs["x"][0]
+    if math.prod(x.shape) == 0:
+        return
+    team = team_to_keep_elements(lines_along(x.shape, ctx.attrs["axis"]), x.dtype)
+    expression = f"{ctx.op_type}_lines<{team.ctype}, {CTYPES[x.dtype]}>"
+    team.launch(plan, own_source("softmax.cu"), expression, [plan.output("out"), plan.input("x")])
+
+
+SOFTMAX: Final = Kernel(_fill_in)
+
+
+def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradient from out and its gradient."""
+    if not ctx.outputs["x_grad"]:
+        return
+    meta = ctx.outputs["x_grad"][0]
+    if not ctx.inputs["out_grad"]:
+        plan.fill(plan.output("x_grad"), bytes_of(meta))
+        return
+    if math.prod(meta.shape) == 0:
+        return
+    team = team_to_keep_pairs(lines_along(meta.shape, ctx.attrs["axis"]), meta.dtype)
+    expression = f"{ctx.op_type}_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
+    arguments = [plan.output("x_grad"), plan.input("out"), plan.input("out_grad")]
+    team.launch(plan, own_source("softmax.cu"), expression, [*arguments])
+
+
+SOFTMAX_GRAD: Final = Kernel(_fill_in_grad)
