@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from opwright.lowering.edit import Edit
 from opwright.lowering.graph import Buffer, External, Graph, LoweredOp, Role, Value
+from opwright.lowering.slots import input_of, make_if_served, output_of, writer_of
 from opwright.lowering.uses import Uses
 from opwright.meta import Meta
 
@@ -40,4 +41,8 @@ __all__ = [
     "Buffer",
     "External",
     "Role",
+    "input_of",
+    "output_of",
+    "writer_of",
+    "make_if_served",
 ]

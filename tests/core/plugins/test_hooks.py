@@ -135,19 +135,20 @@ def test_devices_by_name():
     assert devices.generation == 1
 
 
-def test_passes_run_phase_by_phase_in_the_order_of_registration():
+def test_passes_run_phase_by_phase_those_of_the_device_first_in_the_order_of_registration():
     passes = PassRegistry()
     for name, phase, device in (
         ("late", "memory", "*"),
+        ("fourth", "fuse", "*"),
         ("second", "fuse", "cpu"),
         ("first", "canonicalize", "*"),
         ("third", "fuse", "cuda"),
-        ("fourth", "fuse", "*"),
+        ("fifth", "fuse", "*"),
     ):
         passes.add(name, phase=phase, function=print, package=ACME, device=device)
-    assert passes.names() == ("first", "second", "third", "fourth", "late")
+    assert passes.names() == ("first", "second", "third", "fourth", "fifth", "late")
     chosen = passes.of_phases(("canonicalize", "fuse"), "cpu")
-    assert [entry.name for entry in chosen] == ["first", "second", "fourth"]
+    assert [entry.name for entry in chosen] == ["first", "second", "fourth", "fifth"]
     assert chosen[0].load() is print
     with pytest.raises(RegistrationError, match=r"frist: no pass .*; did you mean 'first'\?"):
         passes.get("frist")

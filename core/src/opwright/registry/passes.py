@@ -152,11 +152,13 @@ class PassRegistry:
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.
 
-        Within a phase that is the order of the plugins, opwright's own first and then by
-        distribution, and within a plugin the order of its registrations.
+        Within a phase those for this device come first, since they know more, and those for any
+        device take what is left. Beyond that it is the order of the plugins, opwright's own first
+        and then by distribution, and within a plugin the order of its registrations.
         """
         entries = (entry for phase in phases for entry in self._in_phase(phase))
         return tuple(entry for entry in entries if entry.device in (device, ANY))
 
     def _in_phase(self, phase: str) -> list[PassEntry]:
-        return [entry for entry in self._entries.values() if entry.phase == phase]
+        entries = [entry for entry in self._entries.values() if entry.phase == phase]
+        return sorted(entries, key=lambda entry: entry.device == ANY)  # stable

@@ -89,13 +89,9 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
 
 PASSES: tuple[tuple[str, str], ...] = (
-    ("fuse", "fuse_fc"),
-    ("fuse", "fuse_softmax_cross_entropy"),
     ("fuse", "fuse_fc_sgd"),
     ("fuse", "fuse_fc_input_grad"),
-    ("fuse", "fuse_optimizers"),
     ("fuse", "fuse_conv"),
-    ("fuse", "fuse_elementwise"),  # last: it takes what the others leave
     ("layout", "nhwc"),
     ("layout", "fuse_conv_pool_grad"),  # where images lie channels last
 )

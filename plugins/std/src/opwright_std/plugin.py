@@ -165,6 +165,16 @@ def _attribute(op_type: str) -> str:
     return f"{op_type}_" if hasattr(builtins, op_type) else op_type
 
 
+PASSES: tuple[tuple[str, str, str], ...] = (
+    ("simplify", "canonicalize", "remove_identities shrink_activation_grad"),
+    ("fc", "fuse", "fuse_fc"),
+    ("softmax_cross_entropy", "fuse", "fuse_softmax_cross_entropy"),
+    ("optimizers", "fuse", "fuse_optimizers"),
+    ("elementwise", "fuse", "fuse_elementwise"),  # last: it takes what the others leave
+)
+"""Module below ``passes``, phase and names, in the order in which they run on any device."""
+
+
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
     """Name the definition of every standard operator."""
@@ -200,5 +210,6 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes that know what standard operators mean."""
-    for name in ("remove_identities", "shrink_activation_grad"):
-        registry.add(name, phase="canonicalize", function=f"opwright_std.passes:{name}")
+    for module, phase, names in PASSES:
+        for name in names.split():
+            registry.add(name, phase=phase, function=f"opwright_std.passes.{module}:{name}")

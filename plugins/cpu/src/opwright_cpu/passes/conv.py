@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opwright.rewriting import Graph, LoweredOp, Value
-
-from .slots import input_of, make_if_served, output_of
+from opwright.rewriting import Graph, LoweredOp, Value, input_of, make_if_served, output_of
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 SHARED = ("strides", "paddings", "dilations", "groups", "data_format")

@@ -7,10 +7,9 @@ with what nobody reads; where something else reads it, it stays.
 
 from __future__ import annotations
 
-from opwright.rewriting import Graph, LoweredOp
+from opwright.rewriting import Graph, LoweredOp, input_of, make_if_served, output_of, writer_of
 
 from .conv import SHARED
-from .slots import input_of, make_if_served, output_of, writer_of
 
 GRADIENTS = ("x_grad", "weight_grad", "bias_grad")
 

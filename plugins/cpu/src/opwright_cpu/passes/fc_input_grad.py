@@ -6,9 +6,15 @@ gradient of that layer's bias are made while the rows are in the cache.
 
 from __future__ import annotations
 
-from opwright.rewriting import Graph, LoweredOp, Value
-
-from .slots import input_of, make_if_served, output_of, writer_of
+from opwright.rewriting import (
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    output_of,
+    writer_of,
+)
 
 DERIVATIVES = {"relu_grad": "relu", "sigmoid_grad": "sigmoid", "tanh_grad": "tanh"}
 

@@ -1,4 +1,4 @@
-"""Passes over standard operators: what does nothing for the shapes at hand is left out, and what
+"""What does nothing for the shapes at hand is left out, and what
 can be done to fewer elements is.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from opwright.rewriting import Graph, LoweredOp, Value
+from opwright.rewriting import Graph, LoweredOp, input_of
 
 
 def remove_identities(graph: Graph) -> None:
@@ -92,13 +92,13 @@ def shrink_activation_grad(graph: Graph) -> None:
         return
     edit = graph.edit()
     for derivative in derivatives:
-        activated, grad = _input(derivative, "out"), _input(derivative, "out_grad")
+        activated, grad = input_of(derivative, "out"), input_of(derivative, "out_grad")
         scatter = None if grad is None else grad.op
         if scatter is None or scatter.type != "max_pool2d_grad" or activated is None:
             continue
-        index, pooled_grad = _input(scatter, "index"), _input(scatter, "out_grad")
+        index, pooled_grad = input_of(scatter, "index"), input_of(scatter, "out_grad")
         pool = None if index is None else index.op
-        if pool is None or pool.type != "max_pool2d" or _input(pool, "x") is not activated:
+        if pool is None or pool.type != "max_pool2d" or input_of(pool, "x") is not activated:
             continue
         if index is None or pooled_grad is None:
             continue
@@ -120,8 +120,3 @@ def _overlaps(pool: LoweredOp) -> bool:
     kernel = pool.attrs["kernel"]
     strides = pool.attrs["strides"] or kernel
     return any(stride < size for size, stride in zip(kernel, strides, strict=True))
-
-
-def _input(op: LoweredOp, slot: str) -> Value | None:
-    values = op.inputs[op.definition.input_index[slot]]
-    return values[0] if values else None

@@ -7,13 +7,11 @@ dtype, and nobody outside the tree reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opwright.op import OpDefinition
-from opwright.rewriting import Graph, LoweredOp, Uses, Value
-
-from .slots import make_if_served
+from opwright.rewriting import Graph, LoweredOp, Uses, Value, make_if_served
 
 # Inputs and functions of one step; the kernel has room for as many.
 MAX_INPUTS = 16
@@ -76,7 +74,6 @@ def _kinds() -> dict[str, Kind]:
 
 
 KINDS = _kinds()
-_FLOATS = ("float32", "float64")
 
 
 Places = tuple[list[int], int]
@@ -87,9 +84,12 @@ Steps = dict[LoweredOp, tuple[list[Value], Value]]
 
 
 def fuse_elementwise(graph: Graph) -> None:
-    """Make ``cpu.elementwise_chain`` of every tree of two and more element-wise operators."""
-    left = _steps(graph)
-    if len(left) < 2 or graph.definition("cpu.elementwise_chain") is None:
+    """Make ``<device>.elementwise_chain`` of every tree of two and more element-wise operators."""
+    chain = graph.definition(f"{graph.device}.elementwise_chain")
+    if chain is None:
+        return
+    left = _steps(graph, chain.proto.inputs[0].dtypes)
+    if len(left) < 2:
         return
     edit = graph.edit()
     uses = graph.uses()
@@ -104,8 +104,8 @@ def fuse_elementwise(graph: Graph) -> None:
     edit.apply()
 
 
-def _steps(graph: Graph) -> Steps:
-    """Return the element-wise operators that have all the inputs and the output of their kind."""
+def _steps(graph: Graph, dtypes: Sequence[str]) -> Steps:
+    """Return the operators of these dtypes that have all inputs and the output of their kind."""
     found: Steps = {}
     places: dict[OpDefinition, Places | None] = {}
     for op in graph.of_type(*KINDS):
@@ -119,8 +119,11 @@ def _steps(graph: Graph) -> Steps:
         inputs: list[Value] = []
         for place in read:
             inputs += op.inputs[place]
-        if len(inputs) == len(read) and op.outputs[written]:
-            found[op] = inputs, op.outputs[written][0]
+        if len(inputs) != len(read) or not op.outputs[written]:
+            continue
+        out = op.outputs[written][0]
+        if out.meta.dtype in dtypes:
+            found[op] = inputs, out
     return found
 
 
@@ -136,8 +139,6 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
     """Return the operators that may be applied together with the last one, in their order."""
     reads, out = left[last]
     meta = out.meta
-    if meta.dtype not in _FLOATS:
-        return [last]
     tree = {last}
     inputs = set(reads)
     waiting = list(reads)
@@ -187,4 +188,5 @@ def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None
     }
     written = {"out": results[-1:]}
     given = {"x": inputs}
-    return make_if_served(graph, "cpu.elementwise_chain", given, written, attrs, tree[-1])
+    chain = f"{graph.device}.elementwise_chain"
+    return make_if_served(graph, chain, given, written, attrs, tree[-1])

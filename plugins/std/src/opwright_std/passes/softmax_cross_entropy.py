@@ -9,15 +9,27 @@ from __future__ import annotations
 
 import math
 
-from opwright.rewriting import Graph, LoweredOp, Value
-
-from .slots import input_of, make_if_served, output_of, writer_of
+from opwright.rewriting import (
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    output_of,
+    writer_of,
+)
 
 
 def fuse_softmax_cross_entropy(graph: Graph) -> None:
-    """Make ``cpu.softmax_cross_entropy`` of class ids, the losses and their gradients."""
+    """Make ``<device>.softmax_cross_entropy`` of class ids, the losses and their gradients."""
+    if graph.definition(_fused(graph)) is None:
+        return
     _fuse_from_scores(graph)
     _fuse_from_probabilities(graph)
+
+
+def _fused(graph: Graph) -> str:
+    return f"{graph.device}.softmax_cross_entropy"
 
 
 def constant_of(value: Value | None) -> float | None:
@@ -144,4 +156,4 @@ def _make(
         return None
     inputs = {"logits": logits, "label": label}
     given = {**attrs, "source": source.type}
-    return make_if_served(graph, "cpu.softmax_cross_entropy", inputs, outputs, given, source)
+    return make_if_served(graph, _fused(graph), inputs, outputs, given, source)

@@ -6,9 +6,15 @@ that made them.
 
 from __future__ import annotations
 
-from opwright.rewriting import Graph, LoweredOp, Value
-
-from .slots import input_of, make_if_served, output_of, writer_of
+from opwright.rewriting import (
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    output_of,
+    writer_of,
+)
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "softmax")
 

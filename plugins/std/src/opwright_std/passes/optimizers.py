@@ -1,26 +1,27 @@
 """``fuse_optimizers``: all updates of one kind become one step.
 
-A model has dozens of small parameters. Updated one after the other each costs a step of its own,
-and none is worth a second thread; together they are dealt out among the threads once.
+A model has dozens of small parameters. Updated one after the other each costs a step of its own, or
+a launch, and none is worth a second thread; together they are dealt out once. The device's package
+brings ``<device>.multi_<type>``: the slots of the optimizer, all with lists but for the learning
+rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value
-
-from .slots import make_if_served
+from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value, make_if_served
 
 TYPES = ("sgd", "momentum", "adam", "adamw")
 _SHARED = "learning_rate"
 
 
 def fuse_optimizers(graph: Graph) -> None:
-    """Make one ``cpu.multi_<type>`` of updates that share attributes and the learning rate."""
+    """Make one ``<device>.multi_<type>`` of updates that share attributes and the learning rate."""
+    served = [t for t in TYPES if graph.definition(f"{graph.device}.multi_{t}") is not None]
     edit = graph.edit()
     groups: dict[Hashable, list[LoweredOp]] = {}
-    for op in graph.of_type(*TYPES):
+    for op in graph.of_type(*served):
         groups.setdefault(_kind(op), []).append(op)
     for updates in groups.values():
         together = _movable(updates, graph.uses())
@@ -66,7 +67,9 @@ def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp | None:
         for proto, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
             outputs.setdefault(proto.name, []).extend(values)
     last = updates[-1]
-    return make_if_served(graph, f"cpu.multi_{last.type}", inputs, outputs, last.attrs, last)
+    return make_if_served(
+        graph, f"{graph.device}.multi_{last.type}", inputs, outputs, last.attrs, last
+    )
 
 
 def _inputs(op: LoweredOp) -> dict[str, tuple[Value, ...]]:
