@@ -1,0 +1,134 @@
+"""Says on what the tests ran: hardware, driver, versions. Prints text, then JSON in the last line.
+
+Each fact stands alone: what cannot be found out is shown with the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+QUERY = (
+    "name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit,"
+    "temperature.gpu,mig.mode.current"
+)
+DISTRIBUTIONS = (
+    "cupy-cuda13x", "cuda-bindings", "cuda-pathfinder", "nvidia-cuda-nvrtc", "nvidia-cublas",
+    "nvidia-cudnn-cu13", "nvidia-cudnn-frontend", "torch", "triton", "numpy", "protobuf", "pluggy",
+    "pybind11", "scikit-build-core", "safetensors", "ml_dtypes", "pytest", "opwright",
+    "opwright-std", "opwright-nn", "opwright-cuda", "opwright-cpu",
+)  # fmt: skip
+
+
+def first_line(*command: str) -> str:
+    """Return the last line that a program prints."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip().splitlines()[-1]
+
+
+def query_gpu() -> dict[str, str]:
+    """Return what nvidia-smi knows."""
+    answer = first_line("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader", "-i", "0")
+    return dict(zip(QUERY.split(","), map(str.strip, answer.split(",")), strict=True))
+
+
+def describe_gpu() -> dict[str, Any]:
+    """Return what opwright-cuda sees."""
+    from opwright_cuda import native
+
+    info = native.describe_gpu(0)
+    return {**info._asdict(), "arch": info.arch, "gpus": native.count_gpus()}
+
+
+def find_cublaslt() -> int:
+    """Return the version of cuBLASLt that CUDA's own loader finds."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    path = load_nvidia_dynamic_lib("cublasLt").abs_path
+    library = ctypes.CDLL(path)
+    library.cublasLtGetVersion.restype = ctypes.c_size_t
+    return int(library.cublasLtGetVersion())
+
+
+def find_nvrtc() -> str:
+    """Return the version of the compiler that opwright-cuda uses."""
+    from opwright_cuda.nvrtc import Nvrtc
+
+    return Nvrtc().version
+
+
+def find_l2() -> int:
+    """Return the bytes of the second cache."""
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceProperties(0)["l2CacheSize"])
+
+
+def find_torch() -> dict[str, Any]:
+    """Return what PyTorch was built for."""
+    import torch
+
+    return {
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "sees a GPU": torch.cuda.is_available(),
+    }
+
+
+def find_commit() -> str:
+    """Return the commit, or where the copy has none what the caller says."""
+    given = os.environ.get("OPWRIGHT_COMMIT", "")
+    if given:
+        return given
+    root = Path(__file__).parents[3]
+    return first_line("git", "-C", str(root), "rev-parse", "HEAD")
+
+
+def find_versions() -> dict[str, str]:
+    """Return the versions of what is installed."""
+    found = {}
+    for name in DISTRIBUTIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+FACTS: dict[str, Callable[[], Any]] = {
+    "nvidia-smi": query_gpu,
+    "gpu": describe_gpu,
+    "l2 bytes": find_l2,
+    "nvcc": lambda: first_line("nvcc", "--version"),
+    "nvrtc": find_nvrtc,
+    "cublasLt": find_cublaslt,
+    "torch": find_torch,
+    "versions": find_versions,
+    "python": lambda: f"{platform.python_version()} at {sys.executable}",
+    "system": platform.platform,
+    "cpus": os.cpu_count,
+    "commit": find_commit,
+}
+
+
+def main() -> None:
+    """Print every fact."""
+    found: dict[str, Any] = {}
+    for name, find in FACTS.items():
+        try:
+            found[name] = find()
+        except Exception as error:  # noqa: BLE001 - whatever a bare machine lacks
+            found[name] = f"unknown: {type(error).__name__}: {error}".splitlines()[0]
+        print(f"{name:12}{found[name]}")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

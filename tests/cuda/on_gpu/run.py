@@ -1,0 +1,399 @@
+"""Everything that a GPU alone can show, in one command without a registry: ``make test-cuda``.
+
+``run.py`` runs all sections, ``run.py confirm operators`` those named. Each is processes of its
+own, which are started again behind a test that killed them, and has ended when the time is up.
+Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` at the end.
+
+Where there is no GPU, the sections run in the emulator, and what needs a GPU is skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import install
+
+HERE = Path(__file__).parent
+TABLE = "tests/operators"
+KERNELS = "tests/cuda"
+MAX_STARTS = 12
+"""Processes of one part: each crash costs one."""
+
+
+class Section(NamedTuple):
+    """Tests that belong together.
+
+    Attributes
+    ----------
+    name, title : str
+        For the command line, and for people.
+    pytest : tuple of str
+        What pytest is told.
+    is_parted : bool
+        Whether it is run in several processes at once.
+    environ : tuple of pairs
+        More environment variables.
+    command : tuple of str
+        A program in front of the interpreter.
+    """
+
+    name: str
+    title: str
+    pytest: tuple[str, ...]
+    is_parted: bool = False
+    environ: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] = ()
+
+
+SECTIONS = (
+    Section(
+        "confirm",
+        "what was only believed of GPUs",
+        (f"{KERNELS}/on_gpu/test_confirmation.py", f"{KERNELS}/on_gpu/test_arrays.py"),
+    ),
+    Section(
+        "operators",
+        "the operator table",
+        (TABLE, f"--ignore={TABLE}/test_gradients.py"),
+        is_parted=True,
+    ),
+    Section("gradients", "gradients", (f"{TABLE}/test_gradients.py",), is_parted=True),
+    Section(
+        "models",
+        "models and graph replay",
+        (f"{KERNELS}/on_gpu/test_training.py", f"{KERNELS}/test_models.py"),
+    ),
+    Section(
+        "kernels",
+        "kernels beyond the table",
+        (KERNELS, f"--ignore={KERNELS}/on_gpu", f"--ignore={KERNELS}/test_models.py"),
+        is_parted=True,
+    ),
+    Section(
+        "sanitizer",
+        "compute-sanitizer memcheck, one case an operator",
+        (f"{TABLE}/test_reference.py", f"{TABLE}/test_gradients.py"),
+        is_parted=True,
+        environ=(("OPWRIGHT_CUDA_DEBUG_MEMORY", "1"), ("OPWRIGHT_ONE_PER_OPERATOR", "1")),
+        command=(
+            "compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9",
+            "--launch-timeout", "0",
+        ),
+    ),
+)  # fmt: skip
+
+
+@dataclass
+class Report:
+    """What came of a section.
+
+    Attributes
+    ----------
+    name, title : str
+        Of the section.
+    counts : Counter
+        Tests that passed, failed, were skipped, crashed, or were not reached.
+    seconds : float
+        From begin to end.
+    problems : list of (str, str)
+        Tests that failed or crashed, with what they said.
+    skipped : Counter
+        Reasons for skipping.
+    figures : dict
+        What tests measured.
+    notes : list of str
+        What else went wrong.
+    """
+
+    name: str
+    title: str
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    figures: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all tests were reached and none failed."""
+        bad = sum(self.counts[kind] for kind in ("failed", "crashed", "not reached"))
+        return not bad and not self.notes
+
+
+class Runner:
+    """Runs sections until the time is up.
+
+    Parameters
+    ----------
+    env : dict
+        Of the processes.
+    results : Path
+        Folder of the results.
+    deadline : float
+        In `time.monotonic`.
+    n_parts : int
+        Processes of a section that may be parted.
+    more : list of str
+        More arguments of pytest.
+    """
+
+    def __init__(
+        self, env: dict[str, str], results: Path, deadline: float, n_parts: int, more: list[str]
+    ) -> None:
+        self.env = {**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        self.env["PYTHONPATH"] = os.pathsep.join(filter(None, [env["PYTHONPATH"], str(HERE)]))
+        if not has_gpu(self.env):
+            self.env.setdefault("OPWRIGHT_EMULATOR_DIR", str(install.BUILD / "emulator"))
+            n_parts = 1
+        self.results, self.deadline, self.n_parts, self.more = results, deadline, n_parts, more
+
+    def run(self, section: Section) -> Report:
+        """Run one section."""
+        report = Report(section.name, section.title)
+        began = time.monotonic()
+        if section.command and shutil.which(section.command[0], path=self.env["PATH"]) is None:
+            report.notes.append(f"{section.command[0]} is not installed")
+            return report
+        n_parts = self.n_parts if section.is_parted else 1
+        with ThreadPoolExecutor(n_parts) as pool:
+            parts = [pool.submit(self._run_part, section, i, n_parts) for i in range(n_parts)]
+            for part in parts:
+                file, notes = part.result()
+                collect(file, report)
+                report.notes += notes
+        report.seconds = time.monotonic() - began
+        return report
+
+    def _run_part(self, section: Section, index: int, n_parts: int) -> tuple[Path, list[str]]:
+        """Run a part, again behind each crash; return the file of its results and what failed."""
+        file = self.results / f"{section.name}-{index}.jsonl"
+        file.unlink(missing_ok=True)
+        log = self.results / f"{section.name}-{index}.log"
+        notes: list[str] = []
+        env = {**self.env, **dict(section.environ)}
+        env |= {"OPWRIGHT_RESULTS": str(file), "OPWRIGHT_SHARD": f"{index}/{n_parts}"}
+        env["OPWRIGHT_RESULTS_TEXT"] = str(self.results / "results.txt")
+        with log.open("wb") as output:
+            for start in range(MAX_STARTS):
+                n_before = len(read_progress(file)[0])
+                status = self._run_process(self._command(section, index), env, output)
+                if status is None:
+                    notes.append("the time was up")
+                    break
+                begun, collected = read_progress(file)
+                if section.command and status == 9:
+                    notes.append(f"{section.command[0]} found errors: see {log.name}")
+                if collected and len(begun) >= len(collected):
+                    break
+                if len(begun) == n_before:
+                    last = log.read_text(errors="replace").strip().splitlines()[-3:]
+                    notes.append(f"pytest ended with status {status}: {' / '.join(last)}")
+                    break
+                if start + 1 == MAX_STARTS:
+                    notes.append(f"{MAX_STARTS} processes have crashed")
+        return file, list(dict.fromkeys(notes))
+
+    def _command(self, section: Section, index: int) -> list[str]:
+        command = [*section.command, sys.executable, "-m", "pytest", *section.pytest]
+        command += ["-m", "cuda or cuda_kernels", "-q", "-W", "default", "--tb=short"]
+        command += ["-p", "no:cacheprovider", "-p", "results_stream", "--no-header"]
+        command += ["--continue-on-collection-errors"]
+        command += [f"--basetemp={install.BUILD / 'tmp' / f'{section.name}-{index}'}"]
+        if install.is_met(install.Need("pytest-timeout", "2.3")):
+            command += ["-p", "pytest_timeout", "--timeout=120", "--timeout-method=thread"]
+        else:
+            command += ["-o", "addopts=-ra --strict-markers --import-mode=importlib"]
+        return command + self.more
+
+    def _run_process(self, command: list[str], env: dict[str, str], output: Any) -> int | None:
+        """Run a process; return its status, None where it was ended because the time is up."""
+        left = self.deadline - time.monotonic()
+        if left < 1:
+            return None
+        process = subprocess.Popen(
+            command, cwd=install.ROOT, env=env, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            return process.wait(left)
+        except subprocess.TimeoutExpired:
+            for how in (signal.SIGTERM, signal.SIGKILL):
+                os.killpg(process.pid, how)
+                try:
+                    process.wait(3)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+            return None
+
+
+def has_gpu(env: dict[str, str]) -> bool:
+    """Return whether there is a driver, as the tests ask."""
+    return shutil.which("nvidia-smi", path=env["PATH"]) is not None
+
+
+def read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """Give what a part wrote; the last line of one that was killed may be cut off."""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            continue
+
+
+def read_progress(file: Path) -> tuple[set[str], set[str]]:
+    """Return the tests of a part that have begun, and all of them."""
+    begun: set[str] = set()
+    collected: set[str] = set()
+    for line in read_lines(file):
+        collected |= set(line.get("collected", ()))
+        begun |= {line["start"]} if "start" in line else set()
+    return begun, collected
+
+
+def collect(file: Path, report: Report) -> None:
+    """Add what a part wrote to a report."""
+    begun, collected = read_progress(file)
+    outcomes: dict[str, str] = {}
+    for line in read_lines(file):
+        if "test" not in line:
+            continue
+        test, outcome = line["test"], line["outcome"]
+        if outcomes.get(test) != "failed":
+            outcomes[test] = outcome
+        report.figures |= line["figures"]
+        if outcome == "failed":
+            report.problems.append((test, line["text"]))
+        elif outcome == "skipped":
+            report.skipped[line["text"]] += 1
+    report.counts.update(outcomes.values())
+    crashed = sorted(begun - outcomes.keys())
+    report.problems += [(test, "the process ended, or was ended, in this test") for test in crashed]
+    report.counts["crashed"] += len(crashed)
+    report.counts["not reached"] += len(collected - begun)
+
+
+KINDS = ("passed", "failed", "crashed", "not reached", "skipped")
+
+
+def show(report: Report) -> str:
+    """Return what is printed of a section when it has ended."""
+    counted = ", ".join(f"{report.counts[kind]} {kind}" for kind in KINDS if report.counts[kind])
+    lines = [f"== {report.name}: {report.title}: {counted or 'nothing'} in {report.seconds:.0f} s"]
+    lines += [f"  NOTE {note}" for note in report.notes]
+    lines += [f"  skipped {n}: {reason}" for reason, n in report.skipped.most_common(4)]
+    lines += [f"  {name}: {value}" for name, value in report.figures.items()]
+    for test, text in report.problems[:12]:
+        said = [line for line in text.splitlines() if line.startswith("E ")] or text.splitlines()
+        lines.append(f"  FAILED {test}\n      {' '.join(said[:3])[:400]}")
+    if len(report.problems) > 12:
+        lines.append(f"  and {len(report.problems) - 12} more: see results.txt")
+    return "\n".join(lines)
+
+
+def show_table(reports: list[Report]) -> str:
+    """Return the table of all sections."""
+    lines = [f"{'section':11}" + "".join(f"{kind:>13}" for kind in KINDS) + f"{'seconds':>10}"]
+    for report in reports:
+        counted = "".join(f"{report.counts[kind]:13}" for kind in KINDS)
+        verdict = "good" if report.is_good else "BAD"
+        lines.append(f"{report.name:11}{counted}{report.seconds:10.0f}  {verdict}")
+    return "\n".join(lines)
+
+
+def summarize(reports: list[Report], machine: dict[str, Any], digest: str) -> dict[str, Any]:
+    """Return everything for programs."""
+    sections = [
+        {
+            "name": report.name,
+            "counts": dict(report.counts),
+            "seconds": round(report.seconds, 1),
+            "notes": report.notes,
+            "figures": report.figures,
+            "problems": [
+                {"test": test, "text": "\n".join(text.splitlines()[-12:])}
+                for test, text in report.problems
+            ],
+        }
+        for report in reports
+    ]
+    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"date": date, "sources": digest, "machine": machine, "sections": sections}
+
+
+def describe_machine(env: dict[str, str]) -> dict[str, Any]:
+    """Show on what this runs, and return it."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "machine.py")],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    *lines, last = done.stdout.strip().splitlines() or [""]
+    print("\n".join(lines), flush=True)
+    try:
+        found: dict[str, Any] = json.loads(last)
+    except json.JSONDecodeError:
+        print(last, flush=True)
+        return {"unknown": done.stdout[-2000:]}
+    return found
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = [section.name for section in SECTIONS]
+    parser.add_argument("sections", nargs="*", help=f"of {', '.join(names)}; all by default")
+    parser.add_argument("--minutes", type=float, default=9.0, help="in all; default 9")
+    parser.add_argument("--parts", type=int, default=max(1, min(8, (os.cpu_count() or 1) // 2)))
+    parser.add_argument("--no-cpu", action="store_true", help="do not build opwright-cpu")
+    parser.add_argument("--no-install", action="store_true", help="use what is installed")
+    parser.add_argument("--results", type=Path, default=install.BUILD, help="folder for results")
+    parser.add_argument("--pytest", action="append", default=[], help="one more argument of pytest")
+    args = parser.parse_args()
+    for name in args.sections:
+        if name not in names:
+            parser.error(f"no section is called {name!r}; there are {', '.join(names)}")
+    return args
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    args = parse_arguments()
+    deadline = time.monotonic() + 60 * args.minutes
+    results: Path = args.results.absolute()
+    results.mkdir(parents=True, exist_ok=True)
+    env = install.environment(False) if args.no_install else install.install(not args.no_cpu)
+    machine = describe_machine(env)
+    runner = Runner(env, results, deadline, args.parts, args.pytest)
+    reports: list[Report] = []
+    (results / "results.txt").write_text("")
+    # The processes of the tests write there, too.
+    with (results / "results.txt").open("a", encoding="utf-8") as file:
+        for section in SECTIONS:
+            if args.sections and section.name not in args.sections:
+                continue
+            report = runner.run(section)
+            reports.append(report)
+            print(show(report), flush=True)
+            print(show(report), file=file, flush=True)
+            summary = summarize(reports, machine, install.fingerprint(not args.no_cpu))
+            (results / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+        table = show_table(reports)
+        print(table, file=file)
+    print(f"\n{table}\nresults: {results}/results.txt, summary.json", flush=True)
+    return int(not all(report.is_good for report in reports))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
