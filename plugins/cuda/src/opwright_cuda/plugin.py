@@ -75,6 +75,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("elementwise:WHERE", "where", ANY, "out=x out=y"),
     Row("add_n:ADD_N", "add_n", NUMBER),
     Row("power:POWER", "power", NUMBER, "out=x out=y"),
+    Row("power:POWER_GRAD", "power_grad"),
     # Reductions
     Row("reduction:REDUCE", "sum max min", NUMBER),
     Row("reduction:REDUCE", "mean"),
@@ -105,6 +106,19 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("copy:COPY", "assign reshape reshape_like flatten squeeze unsqueeze", ANY, "out=x"),
     Row("copy:EXPAND", "expand", ANY),
     Row("copy:EXPAND", "expand_like", NUMBER),
+    Row("transpose:TRANSPOSE", "transpose", ANY),
+    Row("concat:CONCAT", "concat", ANY),
+    Row("concat:CONCAT_GRAD", "concat_grad", ANY),
+    Row("concat:SPLIT", "split", ANY),
+    Row("slice:SLICE", "slice", ANY),
+    Row("slice:SLICE_GRAD", "slice_grad", ANY),
+    Row("pad:PAD", "pad", ANY),
+    Row("pad:PAD_GRAD", "pad_grad"),
+    Row("one_hot:ONE_HOT", "one_hot", INDEX),
+    Row("gather:GATHER", "gather embedding", ANY),
+    Row("gather:GATHER_GRAD", "gather_grad embedding_grad"),
+    Row("top_k:TOP_K", "top_k", NUMBER),
+    Row("top_k:TOP_K_GRAD", "top_k_grad"),
     Row("optimizers:UPDATE", "sgd momentum adam adamw"),
     Row("random:UNIFORM", "uniform"),
     Row("random:NORMAL", "normal"),
@@ -117,6 +131,12 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("convolution:CONV2D", "conv2d"),
     Row("convolution:CONV2D_GRAD", "conv2d_grad"),
 )
+
+NOT_THERE: Final = {
+    "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
+    "recorded as a graph, has made the output before it runs",
+}
+"""Standard operators without a CUDA kernel, and why."""
 
 
 @plugin.hookimpl

@@ -1,0 +1,348 @@
+// Convolution as products of matrices that are never written down (implicit GEMM): where a row and
+// a step of one are found in an image is computed as tiles.h loads it, 0 outside of the image.
+//
+//   out:         rows are windows, columns are filters, steps are taps
+//   x_grad:      rows are pixels of x, columns are channels, steps are taps of filters
+//   weight_grad: rows are filters, columns are taps, steps are windows, in parts of fixed size
+//
+// A tap is one element of a filter: a channel of the group, a row and a column of the kernel.
+#include "tiles.h"
+
+using namespace opwright_cuda;
+
+// Strides of images, in elements.
+struct ImageStrides {
+  int64_t image;
+  int64_t channel;
+  int64_t h;
+  int64_t w;
+};
+
+// Takes a number apart into three digits, the first one unbounded.
+struct Digits {
+  Divider middle;
+  Divider inner;
+};
+
+struct Convolution {
+  ImageStrides x;
+  ImageStrides out;
+  int64_t n_windows;
+  int64_t n_pixels;
+  int32_t channels;  // of a group
+  int32_t filters;   // of a group
+  int32_t kernel_h;
+  int32_t kernel_w;
+  int32_t height;  // of x
+  int32_t width;
+  int32_t out_height;
+  int32_t out_width;
+  int32_t stride_h;
+  int32_t stride_w;
+  int32_t top;
+  int32_t left;
+  int32_t dilation_h;
+  int32_t dilation_w;
+  int32_t is_channels_last;
+  Digits windows;        // image, row, column
+  Digits pixels;         // image, row, column
+  Digits channel_taps;   // channel, row, column; row, column, channel where channels are last
+  Digits filter_taps;    // the same with filters in place of channels
+  Divider by_stride_h;
+  Divider by_stride_w;
+};
+
+struct Triple {
+  int32_t first;
+  int32_t middle;
+  int32_t last;
+};
+
+OW_INLINE Triple TakeApart(int64_t number, Digits digits) {
+  const auto whole = static_cast<uint32_t>(number);
+  const uint32_t upper = QuotientOf(whole, digits.inner);
+  const uint32_t first = QuotientOf(upper, digits.middle);
+  return {static_cast<int32_t>(first),
+          static_cast<int32_t>(upper - first * digits.middle.divisor),
+          static_cast<int32_t>(whole - upper * digits.inner.divisor)};
+}
+
+struct Tap {
+  int32_t channel;  // or filter
+  int32_t h;
+  int32_t w;
+};
+
+OW_INLINE Tap TapAt(int64_t number, Digits digits, const Convolution& c) {
+  const Triple t = TakeApart(number, digits);
+  if (c.is_channels_last) return {t.last, t.first, t.middle};
+  return {t.first, t.middle, t.last};
+}
+
+// Where a window lies in `out`.
+OW_INLINE int64_t OffsetOfWindow(int64_t window, const Convolution& c) {
+  const Triple at = TakeApart(window, c.windows);
+  return at.first * c.out.image + at.middle * c.out.h + at.last * c.out.w;
+}
+
+// Of a filter's tap in the weight, whose layout is [filters, channels, rows, columns].
+OW_INLINE int64_t OffsetInWeight(int64_t filter, int64_t channel, Tap tap, const Convolution& c) {
+  return ((filter * c.channels + channel) * c.kernel_h + tap.h) * c.kernel_w + tap.w;
+}
+
+// What windows cover of x.
+template <typename T>
+struct Covered {
+  using Value = Compute<T>;
+  const T* x;
+  const Convolution& c;
+
+  OW_INLINE Place OfWindow(int64_t window) const {
+    const Triple at = TakeApart(window, c.windows);
+    return Make(at.first * c.x.image, at.middle * c.stride_h - c.top,
+                at.last * c.stride_w - c.left);
+  }
+  OW_INLINE Place OfTap(int64_t number) const {
+    const Tap tap = TapAt(number, c.channel_taps, c);
+    return Make(tap.channel * c.x.channel, tap.h * c.dilation_h, tap.w * c.dilation_w);
+  }
+  OW_INLINE Value At(Place a, Place b) const {
+    const Place at = Sum(a, b);
+    const bool is_inside = static_cast<uint32_t>(at.h) < static_cast<uint32_t>(c.height) &&
+                           static_cast<uint32_t>(at.w) < static_cast<uint32_t>(c.width);
+    return is_inside ? Load(x[at.offset]) : Value(0);
+  }
+
+ private:
+  OW_INLINE Place Make(int64_t offset, int32_t h, int32_t w) const {
+    return {offset + h * c.x.h + w * c.x.w, h, w};
+  }
+};
+
+template <typename T>
+struct WindowsByTaps : Covered<T> {
+  bool goes_along_steps;
+  int64_t n_rows;
+
+  OW_INLINE Place Row(int64_t row) const { return this->OfWindow(row); }
+  OW_INLINE Place Step(int64_t step) const { return this->OfTap(step); }
+};
+
+template <typename T>
+struct TapsByWindows : Covered<T> {
+  bool goes_along_steps;
+  int64_t n_rows;
+
+  OW_INLINE Place Row(int64_t row) const { return this->OfTap(row); }
+  OW_INLINE Place Step(int64_t step) const { return this->OfWindow(step); }
+};
+
+// The gradients of the windows that cover a pixel with a tap.
+template <typename T>
+struct PixelsByTaps {
+  using Value = Compute<T>;
+  const T* out_grad;
+  const Convolution& c;
+  bool goes_along_steps;
+  int64_t n_rows;
+
+  OW_INLINE Place Row(int64_t row) const {
+    const Triple at = TakeApart(row, c.pixels);
+    return {at.first * c.out.image, at.middle + c.top, at.last + c.left};
+  }
+  OW_INLINE Place Step(int64_t step) const {
+    const Tap tap = TapAt(step, c.filter_taps, c);
+    return {tap.channel * c.out.channel, -tap.h * c.dilation_h, -tap.w * c.dilation_w};
+  }
+  OW_INLINE Value At(Place row, Place step) const {
+    const Place at = Sum(row, step);
+    if (at.h < 0 || at.w < 0) return Value(0);
+    const auto h = static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(at.h), c.by_stride_h));
+    const auto w = static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(at.w), c.by_stride_w));
+    const bool is_window = h * c.stride_h == at.h && w * c.stride_w == at.w &&
+                           h < c.out_height && w < c.out_width;
+    return is_window ? Load(out_grad[at.offset + h * c.out.h + w * c.out.w]) : Value(0);
+  }
+};
+
+// The weight of a group: rows are filters or channels.
+template <typename T, bool of_filters>
+struct WeightSource {
+  using Value = Compute<T>;
+  const T* weight;
+  const Convolution& c;
+  bool goes_along_steps;
+  int64_t n_rows;
+
+  OW_INLINE Place Row(int64_t row) const {
+    const Tap none{0, 0, 0};
+    return {of_filters ? OffsetInWeight(row, 0, none, c) : OffsetInWeight(0, row, none, c), 0, 0};
+  }
+  OW_INLINE Place Step(int64_t step) const {
+    const Tap tap = TapAt(step, of_filters ? c.channel_taps : c.filter_taps, c);
+    return {of_filters ? OffsetInWeight(0, tap.channel, tap, c)
+                       : OffsetInWeight(tap.channel, 0, tap, c),
+            0, 0};
+  }
+  OW_INLINE Value At(Place row, Place step) const {
+    return row.h + step.h >= 0 ? Load(weight[row.offset + step.offset]) : Value(0);
+  }
+};
+
+// The gradients of windows: rows are filters.
+template <typename T>
+struct FiltersByWindows {
+  using Value = Compute<T>;
+  const T* out_grad;
+  const Convolution& c;
+  bool goes_along_steps;
+  int64_t n_rows;
+
+  OW_INLINE Place Row(int64_t row) const { return {row * c.out.channel, 0, 0}; }
+  OW_INLINE Place Step(int64_t step) const { return {OffsetOfWindow(step, c), 0, 0}; }
+  OW_INLINE Value At(Place row, Place step) const {
+    return row.h + step.h >= 0 ? Load(out_grad[row.offset + step.offset]) : Value(0);
+  }
+};
+
+// Which tile a block computes: tiles of a group on x, the group on y.
+struct TileOfBlock {
+  int64_t row;
+  int64_t column;
+
+  OW_INLINE explicit TileOfBlock(int64_t n_rows) {
+    const auto row_tiles = static_cast<uint32_t>((n_rows + kTile - 1) / kTile);
+    row = int64_t(blockIdx.x % row_tiles) * kTile;
+    column = int64_t(blockIdx.x / row_tiles) * kTile;
+  }
+};
+
+// Grid: tiles, groups.
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads)
+    convolve(T* out, const T* x, const T* weight, const T* bias, Convolution c) {
+  using Value = Compute<T>;
+  const int64_t group = blockIdx.y;
+  const bool is_last = c.is_channels_last != 0;
+  const int64_t n_taps = int64_t(c.channels) * c.kernel_h * c.kernel_w;
+  const TileOfBlock tile(c.n_windows);
+  x += group * c.channels * c.x.channel;
+  const WindowsByTaps<T> left{{x, c}, is_last, c.n_windows};
+  const WeightSource<T, true> right{weight + group * c.filters * n_taps, c, true, c.filters};
+  TileSums<Value> sums(!is_last);
+  MultiplyTiles(left, right, tile.row, tile.column, 0, n_taps, &sums);
+  for (int i = 0; i < kPerThread; ++i) {
+    const int64_t window = tile.row + sums.row + i;
+    if (window >= c.n_windows) break;
+    const int64_t at = OffsetOfWindow(window, c);
+    for (int j = 0; j < kPerThread; ++j) {
+      const int64_t of_group = tile.column + sums.column + j;
+      if (of_group >= c.filters) break;
+      const int64_t filter = group * c.filters + of_group;
+      const Value offset = bias == nullptr ? Value(0) : Load(bias[filter]);
+      out[at + filter * c.out.channel] = Store<T>(sums.at[i][j] + offset);
+    }
+  }
+}
+
+// Grid: tiles, groups.
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads)
+    convolve_input_grad(T* x_grad, const T* weight, const T* out_grad, Convolution c) {
+  using Value = Compute<T>;
+  const int64_t group = blockIdx.y;
+  const bool is_last = c.is_channels_last != 0;
+  const int64_t kernel = int64_t(c.kernel_h) * c.kernel_w;
+  const TileOfBlock tile(c.n_pixels);
+  out_grad += group * c.filters * c.out.channel;
+  weight += group * c.filters * c.channels * kernel;
+  const PixelsByTaps<T> left{out_grad, c, is_last, c.n_pixels};
+  // Of a kernel of one tap, or where steps are filters first, channels lie closer together.
+  const WeightSource<T, false> right{weight, c, !is_last && kernel > 1, c.channels};
+  TileSums<Value> sums(!is_last);
+  MultiplyTiles(left, right, tile.row, tile.column, 0, c.filters * kernel, &sums);
+  for (int i = 0; i < kPerThread; ++i) {
+    const int64_t pixel = tile.row + sums.row + i;
+    if (pixel >= c.n_pixels) break;
+    const Triple at = TakeApart(pixel, c.pixels);
+    const int64_t offset = at.first * c.x.image + at.middle * c.x.h + at.last * c.x.w;
+    for (int j = 0; j < kPerThread; ++j) {
+      const int64_t channel = tile.column + sums.column + j;
+      if (channel >= c.channels) break;
+      x_grad[offset + (group * c.channels + channel) * c.x.channel] = Store<T>(sums.at[i][j]);
+    }
+  }
+}
+
+// Grid: tiles, groups, parts of `part` windows; partial sums are [parts, elements of the weight].
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads)
+    convolve_weight_grad(Compute<T>* sums_of_parts, const T* x, const T* out_grad, int64_t part,
+                         Convolution c) {
+  using Value = Compute<T>;
+  const int64_t group = blockIdx.y;
+  const bool is_last = c.is_channels_last != 0;
+  const int64_t n_taps = int64_t(c.channels) * c.kernel_h * c.kernel_w;
+  const TileOfBlock tile(c.filters);
+  const int64_t begin = blockIdx.z * part;
+  const int64_t end = begin + part < c.n_windows ? begin + part : c.n_windows;
+  x += group * c.channels * c.x.channel;
+  out_grad += group * c.filters * c.out.channel;
+  const FiltersByWindows<T> left{out_grad, c, !is_last, c.filters};
+  const TapsByWindows<T> right{{x, c}, !is_last, n_taps};
+  TileSums<Value> sums(false);
+  MultiplyTiles(left, right, tile.row, tile.column, begin, end, &sums);
+  sums_of_parts += int64_t(blockIdx.z) * gridDim.y * c.filters * n_taps;
+  for (int i = 0; i < kPerThread; ++i) {
+    const int64_t filter = tile.row + sums.row + i;
+    if (filter >= c.filters) break;
+    for (int j = 0; j < kPerThread; ++j) {
+      const int64_t number = tile.column + sums.column + j;
+      if (number >= n_taps) break;
+      const Tap tap = TapAt(number, c.channel_taps, c);
+      sums_of_parts[OffsetInWeight(group * c.filters + filter, tap.channel, tap, c)] =
+          sums.at[i][j];
+    }
+  }
+}
+
+constexpr int kSumThreads = 256;
+
+// The sum over images and windows of each channel of out_grad. A block adds one part of the windows
+// of `width` neighbouring channels, a power of 2; grid: channels by width, parts; partial sums are
+// [parts, channels].
+template <typename T>
+__global__ void sum_windows(Compute<T>* sums_of_parts, const T* out_grad, int64_t n_channels,
+                            int width, int64_t part, Convolution c) {
+  using Value = Compute<T>;
+  OW_SHARED(Value, sums, kSumThreads);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t channel = int64_t(blockIdx.x) * width + thread % width;
+  const int64_t begin = blockIdx.y * part;
+  const int64_t end = begin + part < c.n_windows ? begin + part : c.n_windows;
+  Value sum = 0;
+  if (channel < n_channels) {
+    const T* of_channel = out_grad + channel * c.out.channel;
+    for (int64_t window = begin + thread / width; window < end; window += kSumThreads / width) {
+      sum += Load(of_channel[OffsetOfWindow(window, c)]);
+    }
+  }
+  sums[thread] = sum;
+  for (int half = kSumThreads / 2; half >= width; half /= 2) {
+    __syncthreads();
+    if (thread < half) sums[thread] += sums[thread + half];
+  }
+  if (thread < width && channel < n_channels) {
+    sums_of_parts[blockIdx.y * n_channels + channel] = sums[thread];
+  }
+}
+
+// Adds parts in their order.
+template <typename T>
+__global__ void sum_parts(T* out, const Compute<T>* sums_of_parts, int64_t n, int64_t n_parts) {
+  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+    Compute<T> sum = 0;
+    for (int64_t k = 0; k < n_parts; ++k) sum += sums_of_parts[k * n + i];
+    out[i] = Store<T>(sum);
+  }
+}
