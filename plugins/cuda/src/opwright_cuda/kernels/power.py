@@ -1,13 +1,14 @@
-"""Powers."""
+"""Powers, and their gradient."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from opwright.kernel import PrepareContext
-from opwright_cuda.dtypes import FLOATS, compute_type
-from opwright_cuda.kernels.elementwise import launch_elementwise, operand
-from opwright_cuda.launch import Kernel, LaunchPlan, Struct
+from opwright_cuda.dtypes import FLOATS, ITEM_BYTES, compute_type
+from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
+from opwright_cuda.kernels.reduction import launch_reduction, total_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of, count_of
 
 _BELOW_0: Final = (
     "power: Integers to negative integer powers are not allowed, got an exponent of {value}; "
@@ -28,3 +29,33 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 POWER: Final = Kernel(_fill_in)
+
+
+def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the slopes, and add up those of an element that broadcast."""
+    out = ctx.inputs["out"][0]
+    slots = {"x": ("x", "y", "out_grad"), "y": ("x", "y", "out", "out_grad")}
+    ctype = compute_type(out.dtype)
+    for slot, function in (("x", "PowerGradOfBase"), ("y", "PowerGradOfExponent")):
+        for meta in ctx.outputs[f"{slot}_grad"]:
+            if not ctx.inputs["out_grad"]:
+                plan.fill(plan.output(f"{slot}_grad"), bytes_of(meta))
+                continue
+            inputs = [operand(plan.input(name), ctx.inputs[name][0]) for name in slots[slot]]
+            grad = operand(plan.output(f"{slot}_grad"), meta)
+            axes = _repeated_axes(meta.shape, out.shape)
+            slopes = grad
+            if axes:
+                scratch = plan.workspace(count_of(out) * max(4, ITEM_BYTES[out.dtype]))
+                slopes = Operand(scratch, out.shape, ctype)
+            launch_elementwise(plan, f"{function}<{ctype}>", slopes, inputs)
+            if axes:
+                launch_reduction(plan, total_of(out.dtype), slopes, axes, grad)
+
+
+def _repeated_axes(shape: tuple[int, ...], out: tuple[int, ...]) -> list[int]:
+    added = len(out) - len(shape)
+    return [i for i, dim in enumerate(out) if i < added or shape[i - added] == 1 != dim]
+
+
+POWER_GRAD: Final = Kernel(_fill_in_grad)

@@ -1,0 +1,106 @@
+// Borders around tensors, and what their gradients add up to.
+#include "kernel.h"
+#include "layout.h"
+
+using namespace opwright_cuda;
+
+enum Mode : int32_t { kConstant = 0, kReflect = 1, kEdge = 2 };
+
+// Along each axis, the last one first: the border before and behind the tensor, and its own length.
+struct Border {
+  int64_t before[kMaxRank];
+  int64_t behind[kMaxRank];
+  int64_t length[kMaxRank];
+};
+
+// An element of at most 16 bytes.
+struct Item {
+  uint64_t words[2];
+};
+
+// T is anything of the size of what lies side by side. The layout has the dimensions of `out` and
+// the strides of `x`.
+template <typename T, typename Int>
+__global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border border, int32_t mode,
+                    Item item) {
+  T value;
+  memcpy(&value, &item, sizeof(T));
+  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+    Int rest = static_cast<Int>(i);
+    int64_t offset = 0;
+    bool is_inside = true;
+#pragma unroll
+    for (int d = 0; d < kMaxRank; ++d) {
+      if (d >= layout.rank) break;
+      const Int quotient = QuotientByDim<Int>(layout, d, rest);
+      const auto found = static_cast<int64_t>(rest - quotient * static_cast<Int>(layout.dims[d]));
+      rest = quotient;
+      const int64_t last = border.length[d] - 1;
+      int64_t place = found - border.before[d];
+      if (mode == kConstant) {
+        is_inside = is_inside && place >= 0 && place <= last;
+      } else if (mode == kEdge) {
+        place = place < 0 ? 0 : (place > last ? last : place);
+      } else {
+        place = place < 0 ? -place : (place > last ? 2 * last - place : place);
+      }
+      offset += place * layout.strides[0][d];
+    }
+    out[i] = is_inside ? x[offset] : value;
+  }
+}
+
+// Each element of x takes the sum of the places that show it: along an axis its own and those of
+// the border. The layout has the dimensions of `x_grad` and the strides of `out_grad`. Modes other
+// than kConstant only: there the gradient is a slice.
+template <typename T, typename Int>
+__global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layout, Border border,
+                         int32_t mode) {
+  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+    Int rest = static_cast<Int>(i);
+    // Along an axis the places are first, first + 1, ... (kEdge), or first and then the mirrored
+    // ones (kReflect).
+    int64_t first[kMaxRank];
+    int64_t mirrored[kMaxRank][2];
+    int64_t count[kMaxRank];
+    int64_t n_places = 1;
+    for (int d = 0; d < layout.rank; ++d) {
+      const Int quotient = QuotientByDim<Int>(layout, d, rest);
+      const auto place = static_cast<int64_t>(rest - quotient * static_cast<Int>(layout.dims[d]));
+      rest = quotient;
+      const int64_t before = border.before[d];
+      const int64_t last = border.length[d] - 1;
+      first[d] = before + place;
+      count[d] = 1;
+      if (mode == kEdge) {
+        if (place == 0) {
+          first[d] = 0;
+          count[d] += before;
+        }
+        if (place == last) count[d] += border.behind[d];
+      } else {
+        if (place >= 1 && place <= before) mirrored[d][count[d]++ - 1] = before - place;
+        const bool is_behind = place < last && last - place <= border.behind[d];
+        if (is_behind) mirrored[d][count[d]++ - 1] = before + 2 * last - place;
+      }
+      n_places *= count[d];
+    }
+    Compute<T> sum = 0;
+    for (int64_t k = 0; k < n_places; ++k) {
+      int64_t left = k;
+      int64_t offset = 0;
+      for (int d = 0; d < layout.rank; ++d) {
+        int64_t choice = 0;
+        if (count[d] > 1) {
+          choice = left % count[d];
+          left /= count[d];
+        }
+        int64_t place = first[d];
+        if (choice > 0) place = mode == kEdge ? place + choice : mirrored[d][choice - 1];
+        offset += place * layout.strides[0][d];
+      }
+      sum += Load(out_grad[offset]);
+    }
+    x_grad[i] = Store<T>(sum);
+  }
+}

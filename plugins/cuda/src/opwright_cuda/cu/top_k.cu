@@ -1,0 +1,240 @@
+// The best elements along an axis, in order; and their gradient.
+#include "kernel.h"
+#include "reduce.h"
+
+using namespace opwright_cuda;
+
+constexpr int kSorted = 2048;  // elements that shared memory holds
+
+// ---- Elements as numbers of the same order
+// -------------------------------------------------------
+
+template <typename T>
+struct RankTraits {
+  using Type = uint32_t;
+};
+template <>
+struct RankTraits<double> {
+  using Type = uint64_t;
+};
+template <>
+struct RankTraits<int64_t> {
+  using Type = uint64_t;
+};
+template <>
+struct RankTraits<uint64_t> {
+  using Type = uint64_t;
+};
+template <typename T>
+using Rank = typename RankTraits<Compute<T>>::Type;
+
+// NaN is greater than all others, and -0 is 0.
+template <typename T>
+OW_INLINE Rank<T> AscendingRank(T given) {
+  using R = Rank<T>;
+  const Compute<T> x = Load(given);
+  constexpr R kSign = R(1) << (sizeof(R) * 8 - 1);
+  if constexpr (IsFloat<T>::value) {
+    if (x != x) return ~R(0);
+    const Compute<T> unsigned_zero = x == 0 ? Compute<T>(0) : x;
+    R bits;
+    memcpy(&bits, &unsigned_zero, sizeof(bits));
+    return (bits & kSign) != 0 ? ~bits : bits | kSign;
+  } else if constexpr (IsSigned<T>::value) {
+    return static_cast<R>(x) ^ kSign;
+  } else {
+    return static_cast<R>(x);
+  }
+}
+
+// The least rank is the best.
+template <typename T>
+OW_INLINE Rank<T> RankOf(T x, bool largest) {
+  const Rank<T> rank = AscendingRank(x);
+  return largest ? ~rank : rank;
+}
+
+// Of equal elements the first comes first.
+template <typename R>
+struct Ranked {
+  R rank;
+  uint32_t place;
+};
+template <typename R>
+OW_INLINE bool IsBefore(const Ranked<R>& a, const Ranked<R>& b) {
+  return a.rank < b.rank || (a.rank == b.rank && a.place < b.place);
+}
+// Behind every element.
+template <typename R>
+OW_INLINE Ranked<R> Last() {
+  return {~R(0), ~uint32_t(0)};
+}
+
+// ---- Sorting by one block
+// ------------------------------------------------------------------------
+
+// Batcher's bitonic sort of a power of two.
+template <typename R>
+OW_INLINE void Sort(Ranked<R>* items, int64_t n) {
+  for (int64_t size = 2; size <= n; size *= 2) {
+    for (int64_t distance = size / 2; distance > 0; distance /= 2) {
+      for (int64_t pair = threadIdx.x; pair < n / 2; pair += blockDim.x) {
+        const int64_t low = pair / distance * distance * 2 + pair % distance;
+        const int64_t high = low + distance;
+        const Ranked<R> a = items[low];
+        const Ranked<R> b = items[high];
+        const bool is_rising = (low & size) == 0;
+        if (IsBefore(b, a) == is_rising) {
+          items[low] = b;
+          items[high] = a;
+        }
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// Lines of `length` elements, `inner` apart; of each the best k are wanted.
+struct Lines {
+  int64_t count;
+  int64_t length;
+  int64_t inner;
+  int64_t k;
+  bool largest;
+};
+
+template <typename T>
+OW_INLINE void Write(const T* x, T* out, int64_t* places, const Ranked<Rank<T>>* items,
+                     const Lines& lines, int64_t line) {
+  const int64_t outer = line / lines.inner;
+  const int64_t column = line - outer * lines.inner;
+  for (int64_t i = threadIdx.x; i < lines.k; i += blockDim.x) {
+    const int64_t place = items[i].place;
+    const int64_t at = (outer * lines.k + i) * lines.inner + column;
+    out[at] = x[(outer * lines.length + place) * lines.inner + column];
+    places[at] = place;
+  }
+}
+
+// Lines that are sorted whole: `n_items`, a power of two, is at least their length.
+template <typename T>
+__global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines, int64_t n_items) {
+  OW_DYNAMIC_SHARED(Ranked<Rank<T>>, items);
+  for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
+    const int64_t outer = line / lines.inner;
+    const T* elements = x + (outer * lines.length * lines.inner + (line - outer * lines.inner));
+    for (int64_t i = threadIdx.x; i < n_items; i += blockDim.x) {
+      items[i] = Last<Rank<T>>();
+      if (i < lines.length) {
+        items[i] = {RankOf(elements[i * lines.inner], lines.largest), static_cast<uint32_t>(i)};
+      }
+    }
+    __syncthreads();
+    Sort(items, n_items);
+    Write(x, out, places, items, lines, line);
+    __syncthreads();  // before the next line
+  }
+}
+
+// ---- Long lines: the rank of the last that is wanted is found first
+// ------------------------------
+
+template <typename R>
+struct Limit {
+  R rank;           // of the k-th best
+  int64_t n_equal;  // of those with this rank, the first so many are wanted
+};
+
+// Digit by digit, from the highest: the elements that agree in all digits so far are counted by
+// their next one.
+template <typename T>
+OW_INLINE Limit<Rank<T>> FindLimit(const T* elements, const Lines& lines) {
+  using R = Rank<T>;
+  constexpr int kDigits = 256;
+  OW_SHARED(int32_t, counts, kDigits);
+  OW_SHARED(Limit<R>, limit, 1);
+  R known = 0;
+  if (threadIdx.x == 0) *limit = {R(0), lines.k};
+  for (int shift = static_cast<int>(sizeof(R)) * 8 - 8; shift >= 0; shift -= 8) {
+    for (int i = static_cast<int>(threadIdx.x); i < kDigits; i += blockDim.x) counts[i] = 0;
+    __syncthreads();
+    const R so_far = limit->rank;
+    for (int64_t i = threadIdx.x; i < lines.length; i += blockDim.x) {
+      const R rank = RankOf(elements[i * lines.inner], lines.largest);
+      if ((rank & known) == so_far) atomicAdd(&counts[(rank >> shift) & 255], 1);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      int digit = 0;
+      while (counts[digit] < limit->n_equal) limit->n_equal -= counts[digit++];
+      limit->rank |= static_cast<R>(digit) << shift;
+    }
+    known |= R(255) << shift;
+    __syncthreads();
+  }
+  return *limit;
+}
+
+// The best k in any order, and behind them what is behind every element.
+template <typename T>
+OW_INLINE void Select(Ranked<Rank<T>>* items, int64_t n_items, const T* elements,
+                      const Lines& lines) {
+  OW_SHARED(int32_t, n_better, 1);
+  OW_SHARED(int32_t, in_warp, kMaxWarps);
+  const Limit<Rank<T>> limit = FindLimit(elements, lines);
+  const int64_t n_others = lines.k - limit.n_equal;
+  if (threadIdx.x == 0) *n_better = 0;
+  for (int64_t i = lines.k + threadIdx.x; i < n_items; i += blockDim.x) {
+    items[i] = Last<Rank<T>>();
+  }
+  __syncthreads();
+  const int n_warps = static_cast<int>(blockDim.x) / kWarp;
+  int64_t n_equal = 0;  // the same in all threads
+  for (int64_t first = 0; first < lines.length; first += blockDim.x) {
+    const int64_t i = first + threadIdx.x;
+    const bool is_there = i < lines.length;
+    const Rank<T> rank = is_there ? RankOf(elements[i * lines.inner], lines.largest) : ~Rank<T>(0);
+    const Ranked<Rank<T>> item = {rank, static_cast<uint32_t>(i)};
+    if (is_there && rank < limit.rank) items[atomicAdd(n_better, 1)] = item;
+    const bool is_equal = is_there && rank == limit.rank;
+    const unsigned equal = __ballot_sync(0xffffffffu, is_equal);
+    if (LaneIndex() == 0) in_warp[WarpIndex()] = __popc(equal);
+    __syncthreads();
+    int64_t before = n_equal + __popc(equal & ((1u << LaneIndex()) - 1u));
+    for (int warp = 0; warp < n_warps; ++warp) {
+      if (warp < WarpIndex()) before += in_warp[warp];
+      n_equal += in_warp[warp];
+    }
+    if (is_equal && before < limit.n_equal) items[n_others + before] = item;
+    __syncthreads();
+  }
+}
+
+// The best are kept in shared memory where that holds `n_items`, else in the workspace, `n_items`
+// for each block; `n_items`, a power of two, is at least k.
+template <typename T>
+__global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, int64_t n_items,
+                              Ranked<Rank<T>>* workspace) {
+  OW_DYNAMIC_SHARED(Ranked<Rank<T>>, shared);
+  Ranked<Rank<T>>* items = n_items <= kSorted ? shared : workspace + blockIdx.x * n_items;
+  for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
+    const int64_t outer = line / lines.inner;
+    const T* elements = x + (outer * lines.length * lines.inner + (line - outer * lines.inner));
+    Select(items, n_items, elements, lines);
+    Sort(items, n_items);
+    Write(x, out, places, items, lines, line);
+    __syncthreads();  // before the next line
+  }
+}
+
+// x_grad is 0 but where an element was picked, which is once at most. T has the size of the dtype.
+template <typename T>
+__global__ void top_k_grad(T* x_grad, const int64_t* places, const T* out_grad, int64_t n,
+                           int64_t k, int64_t length, int64_t inner) {
+  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+    const int64_t outer = i / (k * inner);
+    const int64_t place = places[i];
+    if (place < 0 || place >= length) continue;
+    x_grad[(outer * length + place) * inner + i % inner] = out_grad[i];
+  }
+}

@@ -1,0 +1,141 @@
+"""Slices added up by their position: the gradient of every look-up, the same in every run.
+
+Sums of floats depend on their order, so no two slices are added by atomic operations: those of one
+position are listed first, by counting whole numbers, and then added in the order in which they lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from opwright.kernel import Refuse
+from opwright.op import Meta
+from opwright_cuda.dtypes import CTYPES
+from opwright_cuda.indexing import NARROW
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct, bytes_of, count_of
+from opwright_cuda.source import own_source
+
+LISTED: Final = 1024
+"""``kListed`` of add_slices.cu."""
+
+MOST_LOOKS: Final = 4096
+"""Blocks of indices that are looked at before listing the slices is quicker."""
+
+_MOST_COLUMN_BLOCKS: Final = 65_535
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """A table as [outer, count, row], and which positions of it there are.
+
+    Attributes
+    ----------
+    outer, count, row : int
+        Its dimensions.
+    least : int
+        The least position: ``-count`` where they may be counted from the end.
+    zero_at : int
+        The position whose slice is 0; -1 for none.
+    """
+
+    outer: int
+    count: int
+    row: int
+    least: int
+    zero_at: int
+
+    def text(self, op_type: str) -> str:
+        """Return what is reported of a position out of range."""
+        return f"{op_type}: index must be in [{self.least}, {self.count}), got {{value}}"
+
+
+@dataclass(frozen=True)
+class Slices:
+    """What is added up: the slices [outer, n, row], and their positions.
+
+    Attributes
+    ----------
+    pointer : Pointer
+        The slices.
+    index : Pointer
+        The positions.
+    index_meta : Meta
+        Of the positions.
+    """
+
+    pointer: Pointer
+    index: Pointer
+    index_meta: Meta
+
+
+def launch_add_slices(
+    plan: LaunchPlan, out: Pointer, out_meta: Meta, slices: Slices, look_up: LookUp, text: str
+) -> None:
+    """Add ``out[:, p] = sum of slices[:, i] with index[i] == p``.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    out, out_meta : Pointer, Meta
+        What is written, everywhere: [outer, count, row].
+    slices : Slices
+        What is read, of the dtype of `out`.
+    look_up : LookUp
+        The dimensions; nothing is added to the slice of ``zero_at``.
+    text : str
+        What is reported of a position out of range.
+
+    Raises
+    ------
+    Refuse
+        For 2**31 positions or more.
+    """
+    n = count_of(slices.index_meta)
+    if max(n, look_up.count) >= NARROW:
+        raise Refuse(f"{max(n, look_up.count)} positions are more than {NARROW - 1}")
+    if count_of(out_meta) == 0:
+        return
+    index_type = CTYPES[slices.index_meta.dtype]
+    bounds = Struct(*(np.int64(i) for i in (look_up.least, look_up.count, look_up.zero_at)))
+    report: list[Argument] = [plan.fault(), plan.fault_text(text)]
+    if look_up.count * -(-n // LISTED) <= MOST_LOOKS:
+        listed, n_blocks = Struct(None, None, None, None, None), look_up.count
+    else:
+        plan.fill(out, bytes_of(out_meta))
+        listed = _launch_listing(plan, slices, look_up, bounds, report)
+        n_blocks = min(n, look_up.count)
+    n_columns = look_up.outer * look_up.row
+    columns = min(THREADS, 1 << (n_columns - 1).bit_length())
+    grid = (n_blocks, min(-(-n_columns // columns), _MOST_COLUMN_BLOCKS))
+    arguments: list[Argument] = [out, slices.pointer, slices.index]
+    arguments += [np.int64(i) for i in (n, look_up.outer, look_up.row)]
+    arguments += [np.int32(columns), bounds, listed, *report]
+    expression = f"add_slices<{CTYPES[out_meta.dtype]}, {index_type}>"
+    plan.launch(own_source("add_slices.cu"), expression, grid, THREADS, arguments)
+
+
+def _launch_listing(
+    plan: LaunchPlan, slices: Slices, look_up: LookUp, bounds: Struct, report: list[Argument]
+) -> Struct:
+    """Add the launches that list the slices of each position; return ``Listed``."""
+    n, count = count_of(slices.index_meta), look_up.count
+    counted = plan.workspace(4 * (count + 2))
+    used, counts = counted, counted + 8
+    ends, places = plan.workspace(4 * count), plan.workspace(4 * n)
+    present = plan.workspace(4 * min(n, count))
+    source = own_source("add_slices.cu")
+    index_type = CTYPES[slices.index_meta.dtype]
+    over_slices, over_positions = blocks_for(n, plan), blocks_for(count, plan)
+    plan.fill(counted, 4 * (count + 2))
+    arguments: list[Argument] = [counts, slices.index, np.int64(n), bounds, *report]
+    plan.launch(source, f"count_slices<{index_type}>", over_slices, THREADS, arguments)
+    arguments = [counts, ends, present, used, np.int64(count)]
+    plan.launch(source, "give_room", over_positions, THREADS, arguments)
+    arguments = [ends, places, slices.index, np.int64(n), bounds]
+    plan.launch(source, f"list_slices<{index_type}>", over_slices, THREADS, arguments)
+    return Struct(counts, ends, places, present, used)

@@ -1,0 +1,102 @@
+"""Tensors joined along an axis, or cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright.op import Meta
+from opwright_cuda.dtypes import ITEM_BYTES
+from opwright_cuda.indexing import NARROW, divider
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of, count_of
+from opwright_cuda.source import own_source
+
+MAX_PARTS: Final = 32
+"""``kMaxParts`` of concat.cu."""
+
+
+class Part(NamedTuple):
+    """One of the tensors that follow each other along the axis."""
+
+    pointer: Pointer
+    meta: Meta
+
+
+def launch_parts(
+    plan: LaunchPlan, whole: Pointer, parts: Sequence[Part], axis: int, into_whole: bool
+) -> None:
+    """Add the copy of parts into the whole, or out of it.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    whole : Pointer
+        The tensor that they make up.
+    parts : sequence of Part
+        In their order, of one dtype; their shapes differ along the axis only.
+    axis : int
+        Below 0 from the back.
+    into_whole : bool
+        The direction.
+    """
+    item_bytes = ITEM_BYTES[parts[0].meta.dtype]
+    axis %= len(parts[0].meta.shape)
+    rows = [math.prod(part.meta.shape[axis:]) * item_bytes for part in parts]
+    unit = unit_of(item_bytes, rows)
+    step = sum(rows) // unit
+    records: list[tuple[int, Struct]] = []
+    for part, row_bytes, begin in zip(parts, rows, np.cumsum([0, *rows]), strict=False):
+        n, row = count_of(part.meta) * item_bytes // unit, row_bytes // unit
+        if n == 0:
+            continue
+        sides = [(part.pointer, row), (whole + int(begin), step)]
+        (out, out_step), (x, x_step) = reversed(sides) if into_whole else sides
+        numbers = (np.int64(number) for number in (n, row, out_step, x_step))
+        records.append((n, Struct(out, x, *numbers, divider(row if row < NARROW else 1))))
+    unused = Struct(None, None, *[np.int64(0)] * 4, divider(1))
+    for first in range(0, len(records), MAX_PARTS):
+        some = records[first : first + MAX_PARTS]
+        most = max(n for n, _ in some)
+        table = Struct(*(record for _, record in some), *[unused] * (MAX_PARTS - len(some)))
+        expression = f"copy_parts<{UNITS[unit]}, {index_type(most)}>"
+        grid = (blocks_for(most, plan), len(some))
+        arguments: list[Argument] = [table]
+        plan.launch(own_source("concat.cu"), expression, grid, THREADS, arguments)
+
+
+def _outputs(ctx: PrepareContext, plan: LaunchPlan, slot: str) -> list[Part]:
+    return [Part(plan.output(slot, i), meta) for i, meta in enumerate(ctx.outputs[slot])]
+
+
+def _fill_in_concat(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Copy every input to its place."""
+    parts = [Part(plan.input("x", i), meta) for i, meta in enumerate(ctx.inputs["x"])]
+    launch_parts(plan, plan.output("out"), parts, ctx.attrs["axis"], into_whole=True)
+
+
+def _fill_in_split(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Copy every part out."""
+    parts = _outputs(ctx, plan, "out")
+    launch_parts(plan, plan.input("x"), parts, ctx.attrs["axis"], into_whole=False)
+
+
+def _fill_in_concat_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Cut the gradient into those of the inputs."""
+    parts = _outputs(ctx, plan, "x_grad")
+    if ctx.inputs["out_grad"]:
+        launch_parts(plan, plan.input("out_grad"), parts, ctx.attrs["axis"], into_whole=False)
+        return
+    for part in parts:
+        plan.fill(part.pointer, bytes_of(part.meta))
+
+
+CONCAT: Final = Kernel(_fill_in_concat)
+SPLIT: Final = Kernel(_fill_in_split)
+CONCAT_GRAD: Final = Kernel(_fill_in_concat_grad)

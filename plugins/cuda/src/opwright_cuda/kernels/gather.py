@@ -1,0 +1,68 @@
+"""Slices picked by their positions: gather and embedding."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright.op import Meta
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
+from opwright_cuda.indexing import Layout, layout_struct
+from opwright_cuda.kernels.add_slices import LookUp, Slices, launch_add_slices
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, bytes_of, count_of
+from opwright_cuda.source import own_source
+
+
+def _look_up(ctx: PrepareContext, table: Meta) -> LookUp:
+    if "padding_index" in ctx.attrs:
+        count, size = table.shape
+        return LookUp(1, count, size, 0, ctx.attrs["padding_index"])
+    axis = ctx.attrs["axis"] % len(table.shape)
+    outer, row = math.prod(table.shape[:axis]), math.prod(table.shape[axis + 1 :])
+    return LookUp(outer, table.shape[axis], row, -table.shape[axis], -1)
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Copy the slices; a position out of range is reported, its slice is 0."""
+    slot = "weight" if ctx.op_type == "embedding" else "x"
+    table, index = ctx.inputs[slot][0], ctx.inputs["index"][0]
+    if count_of(ctx.outputs["out"][0]) == 0:
+        return
+    look_up = _look_up(ctx, table)
+    item_bytes = ITEM_BYTES[table.dtype]
+    unit = unit_of(item_bytes, [look_up.row * item_bytes])
+    dims = (look_up.outer, count_of(index), look_up.row * item_bytes // unit)
+    n = math.prod(dims)
+    arguments: list[Argument] = [plan.output("out"), plan.input(slot), plan.input("index")]
+    arguments += [np.int64(n), layout_struct(Layout(dims, ()))]
+    arguments += [np.int64(i) for i in (look_up.least, look_up.count, look_up.zero_at)]
+    arguments += [plan.fault(), plan.fault_text(look_up.text(ctx.op_type))]
+    expression = f"gather<{UNITS[unit]}, {CTYPES[index.dtype]}, {index_type(n)}>"
+    plan.launch(own_source("gather.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+
+
+GATHER: Final = Kernel(_fill_in)
+"""Of gather and of embedding."""
+
+
+def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Add up the gradients of the slices that came from one position."""
+    ((slot, metas),) = ctx.outputs.items()
+    if not metas:
+        return
+    if not ctx.inputs["out_grad"]:
+        plan.fill(plan.output(slot), bytes_of(metas[0]))
+        return
+    look_up = _look_up(ctx, metas[0])
+    text = look_up.text(ctx.op_type.removesuffix("_grad"))
+    slices = Slices(plan.input("out_grad"), plan.input("index"), ctx.inputs["index"][0])
+    launch_add_slices(plan, plan.output(slot), metas[0], slices, look_up, text)
+
+
+GATHER_GRAD: Final = Kernel(_fill_in_grad)
+"""Of gather and of embedding."""

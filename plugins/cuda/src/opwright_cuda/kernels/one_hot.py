@@ -1,0 +1,33 @@
+"""Class ids as vectors with a single 1."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES
+from opwright_cuda.indexing import Layout, layout_struct
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.kernels.movement import index_type
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, count_of
+from opwright_cuda.source import own_source
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Write every element; an id out of range is reported."""
+    x, depth = ctx.inputs["x"][0], ctx.attrs["depth"]
+    ids = count_of(x)
+    n = ids * depth
+    if n == 0:
+        return
+    text = plan.fault_text(f"one_hot: x must be in [0, {depth}), got {{value}}")
+    layout = layout_struct(Layout((ids, depth), ()))
+    arguments: list[Argument] = [plan.output("out"), plan.input("x"), np.int64(n), layout]
+    arguments += [plan.fault(), text]
+    expression = f"one_hot<{CTYPES[x.dtype]}, {index_type(n)}>"
+    plan.launch(own_source("one_hot.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+
+
+ONE_HOT: Final = Kernel(_fill_in)

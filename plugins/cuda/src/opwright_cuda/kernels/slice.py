@@ -1,0 +1,63 @@
+"""Boxes with steps cut out of a tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import ITEM_BYTES
+from opwright_cuda.indexing import compact_strides
+from opwright_cuda.kernels.movement import launch_move
+from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+
+
+class _Box(NamedTuple):
+    """A box in a compact tensor: its dimensions, first element and strides, in elements."""
+
+    dims: list[int]
+    first: int
+    strides: list[int]
+
+
+def _box(shape: Sequence[int], attrs: dict[str, Any]) -> _Box:
+    dims, strides, first = list(shape), list(compact_strides(shape)), 0
+    axes, steps = attrs["axes"], attrs["steps"] or [1] * len(attrs["axes"])
+    for axis, start, end, step in zip(axes, attrs["starts"], attrs["ends"], steps, strict=True):
+        places = range(*slice(start, end, step).indices(shape[axis]))
+        first += places.start * strides[axis]
+        dims[axis] = len(places)
+        strides[axis] *= step
+    return _Box(dims, first, strides)
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Copy the box."""
+    x = ctx.inputs["x"][0]
+    item_bytes = ITEM_BYTES[x.dtype]
+    box = _box(x.shape, ctx.attrs)
+    begin = plan.input("x") + box.first * item_bytes
+    compact = compact_strides(box.dims)
+    launch_move(plan, plan.output("out"), begin, box.dims, compact, box.strides, item_bytes)
+
+
+SLICE: Final = Kernel(_fill_in)
+
+
+def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Put the gradient into the box; it is 0 elsewhere."""
+    if not ctx.outputs["x_grad"]:
+        return
+    x_grad = ctx.outputs["x_grad"][0]
+    item_bytes = ITEM_BYTES[x_grad.dtype]
+    box = _box(x_grad.shape, ctx.attrs)
+    if not ctx.inputs["out_grad"] or math.prod(box.dims) < math.prod(x_grad.shape):
+        plan.fill(plan.output("x_grad"), bytes_of(x_grad))
+    if ctx.inputs["out_grad"]:
+        begin = plan.output("x_grad") + box.first * item_bytes
+        compact, given = compact_strides(box.dims), plan.input("out_grad")
+        launch_move(plan, begin, given, box.dims, box.strides, compact, item_bytes)
+
+
+SLICE_GRAD: Final = Kernel(_fill_in_grad)

@@ -1,0 +1,71 @@
+"""The axes in another order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import BITS, ITEM_BYTES
+from opwright_cuda.indexing import Layout, compact_strides, layout_struct, merge
+from opwright_cuda.kernels.copy import launch_copy
+from opwright_cuda.kernels.elementwise import BLOCKS_PER_MULTIPROCESSOR
+from opwright_cuda.kernels.movement import index_type, launch_move
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, bytes_of, count_of
+from opwright_cuda.source import own_source
+
+LANES, ROWS = 32, 8
+"""Threads of a block; ``kLanes`` and ``kRows`` of transpose.cu."""
+
+LEAST_SIDE: Final = 8
+"""Below it most of a tile would be empty, and what lies side by side is met in caches anyway."""
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Copy tile by tile where the innermost axis changes, else run by run."""
+    x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
+    rank = len(x.shape)
+    axes = [axis % rank for axis in ctx.attrs["axes"]] or list(reversed(range(rank)))
+    steps = compact_strides(x.shape)
+    if count_of(x) == 0:
+        return
+    layout = merge(out.shape, [compact_strides(out.shape), [steps[axis] for axis in axes]])
+    if len(layout.dims) <= 1:
+        launch_copy(plan, plan.output("out"), plan.input("x"), bytes_of(x))
+        return
+    item_bytes = ITEM_BYTES[x.dtype]
+    across = layout.strides[1].index(1)
+    if min(layout.dims[across], layout.dims[-1]) < LEAST_SIDE or across == len(layout.dims) - 1:
+        to, given = plan.output("out"), plan.input("x")
+        out_strides, x_strides = layout.strides
+        launch_move(plan, to, given, layout.dims, out_strides, x_strides, item_bytes)
+        return
+    _launch_tiles(plan, layout, across, item_bytes)
+
+
+def _launch_tiles(plan: LaunchPlan, layout: Layout, across: int, item_bytes: int) -> None:
+    """Add the exchange of the axis `across`, which is the input's innermost, with the last one."""
+    down = len(layout.dims) - 1
+    tile = 32 if item_bytes >= 4 else 64
+    dims = list(layout.dims)
+    strides = [list(s) for s in layout.strides]
+    firsts = [[0] * len(dims), [0] * len(dims)]
+    for axis, first in ((across, firsts[0]), (down, firsts[1])):
+        dims[axis] = -(-dims[axis] // tile)
+        first[axis] = tile
+        for s in strides:
+            s[axis] *= tile
+    n_tiles = int(np.prod(dims, dtype=np.int64))
+    tiles = Layout(tuple(dims), tuple(tuple(s) for s in (*strides, *firsts)))
+    sides = [layout.dims[across], layout.dims[down], layout.strides[0][across]]
+    arguments: list[Argument] = [plan.output("out"), plan.input("x"), np.int64(n_tiles)]
+    arguments += [np.int64(n) for n in (*sides, layout.strides[1][down])]
+    arguments.append(layout_struct(tiles))
+    most = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR * 4
+    expression = f"transpose_tiles<{BITS[item_bytes]}, {index_type(n_tiles)}, {tile}>"
+    source = own_source("transpose.cu")
+    plan.launch(source, expression, min(n_tiles, most), (LANES, ROWS), arguments)
+
+
+TRANSPOSE: Final = Kernel(_fill_in)
