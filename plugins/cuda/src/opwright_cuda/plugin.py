@@ -100,6 +100,13 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("losses:ELEMENTS", "mse sigmoid_cross_entropy_with_logits", FLOAT, "out=x out=label"),
     Row("losses:ELEMENTS_GRAD", "mse_grad sigmoid_cross_entropy_with_logits_grad"),
     Row("losses:ACCURACY", "accuracy"),
+    # Normalization
+    Row("normalization:LAYER_NORM", "layer_norm", FLOAT, "out=x"),
+    Row("normalization:LAYER_NORM_GRAD", "layer_norm_grad"),
+    Row("normalization:BATCH_NORM", "batch_norm", FLOAT, "out=x"),
+    Row("normalization:BATCH_NORM_GRAD", "batch_norm_grad"),
+    Row("normalization:COS_SIM", "cos_sim"),
+    Row("normalization:COS_SIM_GRAD", "cos_sim_grad"),
     # Creation, copies, movement
     Row("creation:FILL", "fill fill_like", ANY),
     Row("cast:CAST", "cast cast_like", ANY),
@@ -120,6 +127,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("top_k:TOP_K", "top_k", NUMBER),
     Row("top_k:TOP_K_GRAD", "top_k_grad"),
     Row("optimizers:UPDATE", "sgd momentum adam adamw"),
+    Row("optimizers:UPDATE", "cuda.multi_sgd cuda.multi_momentum cuda.multi_adam cuda.multi_adamw"),
+    Row("elementwise_chain:ELEMENTWISE_CHAIN", "cuda.elementwise_chain", FLOAT, "out=x"),
     Row("random:UNIFORM", "uniform"),
     Row("random:NORMAL", "normal"),
     Row("random:DROPOUT", "dropout", FLOAT, "out=x"),
@@ -130,6 +139,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("fc:FC", "fc", FLOAT, library="cublaslt", priority=60),
     Row("convolution:CONV2D", "conv2d"),
     Row("convolution:CONV2D_GRAD", "conv2d_grad"),
+    Row("pooling:MAX", "max_pool2d"),
+    Row("pooling:MAX_GRAD", "max_pool2d_grad"),
+    Row("pooling:AVERAGE", "avg_pool2d adaptive_avg_pool2d"),
+    Row("pooling:AVERAGE_GRAD", "avg_pool2d_grad adaptive_avg_pool2d_grad"),
 )
 
 NOT_THERE: Final = {
@@ -137,6 +150,21 @@ NOT_THERE: Final = {
     "recorded as a graph, has made the output before it runs",
 }
 """Standard operators without a CUDA kernel, and why."""
+
+PLAN_OPS: Final[tuple[tuple[str, str], ...]] = (
+    ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
+    ("elementwise", "elementwise_chain"),
+)
+"""Module below ``plan_ops`` and the types, without ``cuda.``, that it defines in upper case."""
+
+
+@plugin.hookimpl
+def opwright_ops(registry: plugin.OpRegistrar) -> None:
+    """Name the operators that passes put into plans."""
+    for module, types in PLAN_OPS:
+        for name in types.split():
+            target = f"opwright_cuda.plan_ops.{module}:{name.upper()}"
+            registry.add(f"cuda.{name}", target, hidden=True)
 
 
 @plugin.hookimpl

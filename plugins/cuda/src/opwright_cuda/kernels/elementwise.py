@@ -19,7 +19,7 @@ from opwright_cuda.indexing import (
     merge,
 )
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
-from opwright_cuda.source import own_source
+from opwright_cuda.source import Source, own_source
 
 THREADS: Final = 256
 """In a block."""
@@ -56,6 +56,7 @@ def launch_elementwise(
     out: Operand,
     inputs: Sequence[Operand],
     parameters: Struct | None = None,
+    source: Source | None = None,
 ) -> None:
     """Add the launch of a functor over an output.
 
@@ -71,6 +72,8 @@ def launch_elementwise(
         What is read, compact, of shapes that broadcast to the output's.
     parameters : Struct, optional
         The functor's members.
+    source : Source, optional
+        ``elementwise.cu`` with a functor of its own.
     """
     n = math.prod(out.shape)
     if n == 0:
@@ -80,7 +83,7 @@ def launch_elementwise(
     types = f"Inputs<{', '.join(operand.ctype for operand in inputs)}>"
     pointers = Struct(*(operand.pointer for operand in inputs)) if inputs else Struct(None)
     functor = parameters or Struct()
-    source = own_source("elementwise.cu")
+    source = source or own_source("elementwise.cu")
     width = _width(out, inputs, n)
     if len(layout.dims) <= 1:
         scalars = sum(1 << i for i, s in enumerate(layout.strides[1:]) if not any(s))

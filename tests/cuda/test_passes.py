@@ -1,0 +1,178 @@
+"""What passes fuse for a GPU computes what the operators compute one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.dtypes import dtype_to_numpy
+
+pytestmark = pytest.mark.cuda_kernels
+
+
+class Made:
+    """A program on feeds, built one operator at a time."""
+
+    def __init__(self, dtype: str = "float32", **shapes: tuple[int, ...]) -> None:
+        self.block = ow.Program(seed=1).global_block()
+        self.rng = np.random.default_rng(3)
+        self.feeds: dict[str, Any] = {}
+        for name, shape in shapes.items():
+            numbers = np.asarray(self.rng.uniform(-1, 1, shape))
+            self.feed(name, numbers.astype(dtype_to_numpy(dtype)))
+
+    def feed(self, name: str, value: Any) -> str:
+        self.feeds[name] = value
+        self.block.create_var(name, value.shape, value.dtype.name, stop_gradient=False)
+        return name
+
+    def put(self, op: str, *names: str, **attrs: Any) -> str:
+        made = self.block.append_op(op, dict(zip("xy", names, strict=False)), attrs=attrs)
+        return made.output("out")[0]
+
+    def run(self, fetch: list[str], passes: list[str]) -> tuple[list[Any], Counter[str]]:
+        network = ow.Network(self.block)
+        call = network.compile(list(self.feeds), fetch, device="cuda", passes=passes)
+        return call(**self.feeds), Counter(network.placement().types)
+
+    def assert_same(
+        self, fetch: list[str], passes: list[str], ulps: int = 0, magnitude: float = 0.0
+    ) -> Counter[str]:
+        """Return what ran with the passes."""
+        apart, _ = self.run(fetch, [])
+        together, types = self.run(fetch, passes)
+        for a, b in zip(apart, together, strict=True):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            unit = 2.0**-10 if a.dtype.itemsize == 2 else float(np.finfo(a.dtype).eps)
+            one, other = a.astype(np.float64), b.astype(np.float64)
+            np.testing.assert_allclose(one, other, rtol=ulps * unit, atol=magnitude * unit)
+        return types
+
+
+# fuse_optimizers
+
+
+KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "sgd": ((), {"weight_decay": 0.1}),
+    "momentum": (("velocity",), {"mu": 0.9, "nesterov": True}),
+    "adam": (("moment1", "moment2"), {}),
+    "adamw": (("moment1", "moment2"), {"weight_decay": 0.2}),
+}
+POWERS = {"beta1_power": 0.9**3, "beta2_power": 0.999**3}
+SHAPES = ((), (1,), (0, 4), (7,), (513,), (33, 130))
+
+
+def update(
+    kind: str, shapes: tuple[tuple[int, ...], ...], dtype: str, passes: list[str]
+) -> tuple[dict[str, Any], Counter[str]]:
+    """Return parameters, states and powers after two updates, and the kinds of operators."""
+    states, attrs = KINDS[kind]
+    rng = np.random.default_rng(7)
+    block, scope = ow.Program().global_block(), ow.Scope()
+
+    def persistable(name: str, value: Any, dtype: str) -> str:
+        block.create_var(name, np.shape(value), dtype, persistable=True)
+        scope.var(name).set(np.asarray(value).astype(dtype_to_numpy(dtype)))
+        return name
+
+    rate = persistable("rate", [0.1], "float32")
+    names = []
+    for i, shape in enumerate(shapes):
+        slots = {"param": persistable(f"param{i}", rng.standard_normal(shape), dtype)}
+        slots["grad"] = persistable(f"grad{i}", rng.standard_normal(shape), dtype)
+        for slot in states:
+            slots[slot] = persistable(f"{slot}{i}", rng.uniform(0, 1, shape), dtype)
+        for slot, power in POWERS.items() if kind.startswith("adam") else ():
+            slots[slot] = persistable(f"{slot}{i}", [power], "float64")
+        outputs = {f"{slot}_out": name for slot, name in slots.items() if slot != "grad"}
+        block.append_op(kind, {**slots, "learning_rate": rate}, outputs, attrs)
+        names += outputs.values()
+    network = ow.Network(block)
+    step = network.compile(feed=[], fetch=[], device="cuda", scope=scope, passes=passes)
+    step()
+    step()
+    return {n: scope.var(n).numpy() for n in names}, Counter(network.placement().types)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_updates_in_one_launch_are_the_updates_one_by_one(kind: str, dtype: str) -> None:
+    apart, one_by_one = update(kind, SHAPES, dtype, [])
+    together, merged = update(kind, SHAPES, dtype, ["fuse_optimizers"])
+    assert one_by_one[kind] == len(SHAPES)
+    assert merged == {f"cuda.multi_{kind}": 1}
+    for name, value in apart.items():
+        np.testing.assert_array_equal(together[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_parameters_than_fit_one_launch_take_several(kind: str) -> None:
+    shapes = tuple((1 + i % 3,) for i in range(250))
+    apart, _ = update(kind, shapes, "float32", [])
+    together, merged = update(kind, shapes, "float32", ["fuse_optimizers"])
+    assert merged == {f"cuda.multi_{kind}": 1}
+    for name, value in apart.items():
+        np.testing.assert_array_equal(together[name], value, err_msg=name)
+
+
+# fuse_elementwise
+
+
+CHAIN = "cuda.elementwise_chain"
+ONE_INPUT: dict[str, dict[str, Any]] = {
+    **{op: {} for op in ("abs", "negative", "sign", "square", "exp", "erf", "relu", "sigmoid")},
+    **{op: {} for op in ("tanh", "softplus", "silu", "leaky_relu")},
+    "gelu": {"approximate": "tanh"},
+    "scale": {"scale": -1.5, "bias": 0.25},
+    "clip": {"min": -0.5, "max": 0.75},
+    "elu": {"alpha": 0.7},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_chain_of_all_functions_is_one_launch(dtype: str) -> None:
+    made = Made(dtype, x=(6, 35), row=(35,), column=(6, 1))
+    h = made.put("add", "x", "row")
+    for op, attrs in ONE_INPUT.items():
+        h = made.put(op, h, **attrs)
+    for op in ("subtract", "multiply", "maximum", "minimum"):
+        h = made.put(op, h, "column" if op == "subtract" else "x")
+    ulps = 0 if dtype in ("float16", "bfloat16") else 4
+    assert made.assert_same([h], ["fuse_elementwise"], ulps) == {CHAIN: 1}
+
+
+@pytest.mark.parametrize("columns", [1, 3, 1024, 5001])
+def test_values_that_are_read_twice_stay_inside(columns: int) -> None:
+    made = Made(x=(3, columns), scalar=())
+    h = made.put("multiply", "x", "scalar")
+    left, right = made.put("sigmoid", h), made.put("tanh", h)
+    out = made.put("subtract", made.put("multiply", left, h), made.put("divide", right, "x"))
+    assert made.assert_same([out], ["fuse_elementwise"], 4) == {CHAIN: 1}
+
+
+def test_what_is_fetched_is_kept() -> None:
+    made = Made(x=(2, 5), y=(2, 5))
+    middle = made.put("exp", made.put("add", "x", "y"))
+    out = made.put("negative", made.put("square", middle))
+    assert made.assert_same([out, middle], ["fuse_elementwise"], 4) == {CHAIN: 2}
+
+
+def test_gradients_are_functions_of_elements_as_well() -> None:
+    made = Made(x=(4, 9), weights=(4, 9))
+    h = "x"
+    for op in ("gelu", "elu", "clip", "tanh", "silu"):
+        h = made.put(op, h, **ONE_INPUT[op])
+    loss = made.put("sum", made.put("multiply", h, "weights"))
+    ((_, grad),) = ow.append_backward(made.block.vars[loss], parameters=["x"])
+    types = made.assert_same([grad.name], ["fuse_elementwise"], 16, magnitude=1)
+    assert types[CHAIN] >= 1
+    assert not any(name.removesuffix("_grad") in ONE_INPUT for name in types)
+
+
+def test_a_chain_of_nothing_gives_nothing() -> None:
+    made = Made(x=(0, 5))
+    assert made.assert_same([made.put("exp", made.put("tanh", "x"))], ["fuse_elementwise"])
