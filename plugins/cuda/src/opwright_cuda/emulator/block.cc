@@ -1,6 +1,7 @@
 #include "block.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,8 +45,8 @@ Block::Block(const KernelEntry& kernel, const LaunchShape& shape, void* const* p
       order_kind_(TheOrder()),
       threads_(static_cast<size_t>(n_)),
       lanes_(static_cast<size_t>(n_)) {
-  for (int i = 0; i < n_; ++i) order_.push_back(i);
-  if (order_kind_ == Order::kDescending) std::reverse(order_.begin(), order_.end());
+  for (int i = 0; i < (n_ + kWarp - 1) / kWarp; ++i) warps_.push_back(i);
+  if (order_kind_ == Order::kDescending) std::reverse(warps_.begin(), warps_.end());
 }
 
 const std::string& Block::Run(const Dim& block) {
@@ -162,10 +163,14 @@ void Block::Meet(Wait wait, unsigned mask, int line) {
 bool Block::Open() {
   bool has_opened = false;
   for (int first = 0; first < n_; first += kWarp) has_opened = OpenWarp(first) || has_opened;
+  return OpenAll() || has_opened;
+}
+
+bool Block::OpenAll() {
   const bool all = std::all_of(lanes_.begin(), lanes_.end(), [this](const Lane& lane) {
     return lane.wait == Wait::kBlock && lane.line == lanes_[0].line;
   });
-  if (!all) return has_opened;
+  if (!all) return false;
   for (Lane& lane : lanes_) lane.wait = Wait::kNothing;
   return true;
 }
@@ -254,16 +259,32 @@ void Block::RunFibers() {
   bool has_moved = true;
   while (has_moved) {
     has_moved = false;
-    if (order_kind_ == Order::kRandom) std::shuffle(order_.begin(), order_.end(), random_);
-    for (const int i : order_) {
-      if (lane(i).wait != Wait::kNothing) continue;
-      current_thread = &threads_[static_cast<size_t>(i)];
-      TheFibers().Resume(static_cast<size_t>(i));
-      has_moved = true;
+    if (order_kind_ == Order::kRandom) std::shuffle(warps_.begin(), warps_.end(), random_);
+    for (const int warp : warps_) {
+      while (RunWarp(warp * kWarp)) has_moved = true;
     }
-    if (Open()) has_moved = true;
+    if (OpenAll()) has_moved = true;
   }
   ReportStuck();
+}
+
+// As far as it comes without the others: an exchange within a warp keeps no other warp waiting.
+bool Block::RunWarp(int first) {
+  const int n = std::min(kWarp, n_ - first);
+  std::array<int, kWarp> order{};
+  for (int k = 0; k < n; ++k) {
+    order[static_cast<size_t>(k)] = order_kind_ == Order::kDescending ? n - 1 - k : k;
+  }
+  if (order_kind_ == Order::kRandom) std::shuffle(order.begin(), order.begin() + n, random_);
+  bool has_moved = false;
+  for (int k = 0; k < n; ++k) {
+    const int i = first + order[static_cast<size_t>(k)];
+    if (lane(i).wait != Wait::kNothing) continue;
+    current_thread = &threads_[static_cast<size_t>(i)];
+    TheFibers().Resume(static_cast<size_t>(i));
+    has_moved = true;
+  }
+  return OpenWarp(first) || has_moved;
 }
 
 // ---- As threads

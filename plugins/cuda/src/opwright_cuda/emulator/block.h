@@ -74,7 +74,9 @@ class Block {
   void RunThread(int index);
   void WaitInThread(Lane* me, Wait wait, unsigned mask, int line);
   bool NobodyRuns() const;
+  bool RunWarp(int first);
   bool Open();
+  bool OpenAll();
   bool OpenWarp(int first);
   void OpenGroup(int first, int n, unsigned mask);
   void ReportStuck();
@@ -86,7 +88,7 @@ class Block {
   const Order order_kind_;
   std::vector<Thread> threads_;
   std::vector<Lane> lanes_;
-  std::vector<int> order_;
+  std::vector<int> warps_;  // in the order in which they run
   std::minstd_rand random_{1};
   std::deque<Shared> shared_;
   std::unique_ptr<Shared> dynamic_;
