@@ -209,6 +209,46 @@ struct SigmoidLossLabelGrad {
   OW_INLINE T operator()(T x, T out_grad) const { return -(x * out_grad); }
 };
 
+// By the statistics of a channel.
+template <typename T>
+struct Normalize {
+  OW_INLINE T operator()(T x, T mean, T inv_std, T scale, T bias) const {
+    return (x - mean) * (inv_std * scale) + bias;
+  }
+};
+// The statistics depend on x: its gradient loses its mean and its part along the normal.
+template <typename T>
+struct NormalizeGrad {
+  OW_INLINE T operator()(T x, T out_grad, T mean, T inv_std, T scale, T grad_mean,
+                         T normal_mean) const {
+    const T normal = (x - mean) * inv_std;
+    return (out_grad - normal * normal_mean - grad_mean) * (inv_std * scale);
+  }
+};
+template <typename T>
+struct ProductOfThree {
+  OW_INLINE T operator()(T x, T y, T z) const { return x * (y * z); }
+};
+
+// One term of a cosine. Each factor is divided by its own norm: their product might underflow.
+template <typename T>
+struct CosineTerm {
+  T scale;
+  OW_INLINE T operator()(T x, T x_norm, T y, T y_norm) const {
+    return (x / x_norm) * (y / y_norm) * scale;
+  }
+};
+// d cos / dx = (y/|y| - cos * x/|x|) / |x|; a norm held at epsilon does not move.
+template <typename T>
+struct CosineGrad {
+  T scale;
+  T epsilon;
+  OW_INLINE T operator()(T x, T x_norm, T y, T y_norm, T out, T out_grad) const {
+    const T along = x_norm > epsilon ? out * (x / x_norm) : T(0);
+    return (y / y_norm * scale - along) * (out_grad / x_norm);
+  }
+};
+
 // Of elements of any type, of which only the size counts.
 template <typename T>
 struct Where {

@@ -1,0 +1,294 @@
+"""layer_norm, batch_norm, cos_sim and their gradients.
+
+Means and variances are those of two passes: a row is kept between them where there is room, and
+read again where there is none. Channels are cut into parts whose statistics a second launch puts
+together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright.op import Meta
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_type
+from opwright_cuda.kernels.elementwise import (
+    THREADS,
+    Operand,
+    blocks_for,
+    launch_elementwise,
+    operand,
+)
+from opwright_cuda.kernels.lines import (
+    Lines,
+    Team,
+    lines_along,
+    partials,
+    team_to_read,
+)
+from opwright_cuda.kernels.reduction import launch_reduction, scalar, total_of
+from opwright_cuda.kernels.softmax import team_to_keep_elements, team_to_keep_pairs
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.source import own_source
+
+CHANNEL_THREADS: Final = 128
+"""In the block that puts a channel together."""
+
+
+def _launch(
+    plan: LaunchPlan, team: Team, kernel: str, meta: Meta, arguments: Sequence[Argument]
+) -> None:
+    expression = f"{kernel}<{team.ctype}, {CTYPES[meta.dtype]}>"
+    team.launch(plan, own_source("normalization.cu"), expression, arguments)
+
+
+def _streamed(lines: Lines, dtype: str, may_split: bool) -> Team:
+    team = team_to_read(lines, may_split)
+    return team._replace(ctype=f"StreamedLine<{compute_type(dtype)}, {team.ctype}>")
+
+
+def _compute_bytes(dtype: str) -> int:
+    return max(ITEM_BYTES[dtype], 4)
+
+
+def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Write zeros to all outputs: where there is no gradient, or nothing to take it of."""
+    for slot, metas in ctx.outputs.items():
+        if metas:
+            plan.fill(plan.output(slot), bytes_of(metas[0]))
+
+
+def _rows(ctx: PrepareContext) -> Lines:
+    shape = ctx.inputs["x"][0].shape
+    begin = ctx.attrs["begin_norm_axis"] % len(shape)
+    return Lines(math.prod(shape[:begin]), math.prod(shape[begin:]), 1)
+
+
+def _fill_in_layer_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Normalise every row."""
+    x = ctx.inputs["x"][0]
+    if math.prod(x.shape) == 0:
+        _fill_zeros(ctx, plan)
+        return
+    outputs = [plan.output(slot) for slot in ("out", "mean", "inv_std")]
+    inputs = [plan.optional_input(slot) for slot in ("x", "scale", "bias")]
+    epsilon = scalar(compute_type(x.dtype), ctx.attrs["epsilon"])
+    team = team_to_keep_elements(_rows(ctx), x.dtype)
+    _launch(plan, team, "layer_norm_lines", x, [*outputs, *inputs, epsilon])
+
+
+LAYER_NORM: Final = Kernel(_fill_in_layer_norm)
+
+
+def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of the rows, and of scale and bias."""
+    x = ctx.inputs["x"][0]
+    if not ctx.inputs["out_grad"] or math.prod(x.shape) == 0:
+        _fill_zeros(ctx, plan)
+        return
+    rows = _rows(ctx)
+    slots = ("x", "scale", "mean", "inv_std", "out_grad")
+    read = {slot: plan.optional_input(slot) for slot in slots}
+    if ctx.outputs["x_grad"]:
+        team = team_to_keep_pairs(rows, x.dtype)
+        arguments = [plan.output("x_grad"), *read.values()]
+        _launch(plan, team, "layer_norm_grad_lines", x, arguments)
+    bias_grad, scale_grad = (plan.optional_output(slot) for slot in ("bias_grad", "scale_grad"))
+    if bias_grad is None and scale_grad is None:
+        return
+    del read["scale"]
+    target = Struct(None, bias_grad, scale_grad)
+    team = _streamed(Lines(1, rows.outer, rows.length), x.dtype, may_split=True)
+    if team.parts == 1:
+        _launch(plan, team, "layer_norm_column_sums", x, [target, *read.values()])
+        return
+    found = partials(plan, team, 2 * _compute_bytes(x.dtype))
+    arguments = [Struct(found, None, None), *read.values()]
+    _launch(plan, team, "layer_norm_column_sums", x, arguments)
+    team = _streamed(Lines(1, team.parts, rows.length), x.dtype, may_split=False)
+    _launch(plan, team, "sum_pairs", x, [target, found])
+
+
+LAYER_NORM_GRAD: Final = Kernel(_fill_in_layer_norm_grad)
+
+
+class Channels(NamedTuple):
+    """The elements of each channel of [n, channels, size].
+
+    Attributes
+    ----------
+    shape : tuple of int
+        n, channels, size.
+    team : Team
+        Of the lines that make up the channels.
+    parts : Struct
+        ``Parts`` of normalization.cu: how the results of the teams belong to the channels.
+    n_parts : int
+        How many of them each channel has.
+    """
+
+    shape: tuple[int, int, int]
+    team: Team
+    parts: Struct
+    n_parts: int
+
+
+def _channels_of(meta: Meta, keeps: bool) -> Channels:
+    n, channels, *rest = meta.shape
+    size = math.prod(rest)
+    lines = Lines(n * channels, size, 1) if size > 1 else Lines(1, n, channels)
+    team = _streamed(lines, meta.dtype, may_split=True)
+    if keeps and team.parts == 1 and size > 1:
+        team = team_to_keep_elements(lines, meta.dtype)
+    inner = team.parts if size > 1 else 1
+    n_parts = n * team.parts if size > 1 else team.parts
+    parts = Struct(np.int64(channels), np.int64(inner))
+    return Channels((n, channels, size), team, parts, n_parts)
+
+
+def _as_channel(shape: tuple[int, int, int], pointer: Pointer, ctype: str) -> Operand:
+    return Operand(pointer, (1, shape[1], 1), ctype)
+
+
+def _fill_in_batch_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Normalise every channel, by its own statistics or by the running ones."""
+    meta = ctx.inputs["x"][0]
+    ctype, source = compute_type(meta.dtype), own_source("normalization.cu")
+    n_channels = meta.shape[1]
+    outputs = ("mean_out", "variance_out", "saved_mean", "saved_inv_std")
+    made = [plan.output(slot) for slot in outputs]
+    statistics = Struct(plan.input("mean"), plan.input("variance"), *made)
+    epsilon = scalar(ctype, ctx.attrs["epsilon"])
+    if ctx.attrs["training"] and math.prod(meta.shape) > 0:
+        channels = _channels_of(meta, keeps=True)
+        team = channels.team
+        moments = partials(plan, team, 3 * _compute_bytes(meta.dtype))
+        _launch(plan, team, "moments_lines", meta, [moments, plan.input("x")])
+        momentum = scalar(ctype, ctx.attrs["momentum"])
+        n_parts = np.int64(channels.n_parts)
+        arguments = [statistics, moments, channels.parts, n_parts, momentum, epsilon]
+        expression = f"batch_statistics<{CTYPES[meta.dtype]}>"
+        plan.launch(source, expression, n_channels, CHANNEL_THREADS, arguments)
+    else:
+        expression = f"use_statistics<{CTYPES[meta.dtype]}>"
+        arguments = [statistics, np.int64(n_channels), epsilon]
+        plan.launch(source, expression, blocks_for(n_channels, plan), THREADS, arguments)
+    shape = (meta.shape[0], n_channels, math.prod(meta.shape[2:]))
+    stored = CTYPES[meta.dtype]
+    pointers = (*made[2:], plan.input("scale"), plan.input("bias"))
+    x, out = (Operand(at, shape, stored) for at in (plan.input("x"), plan.output("out")))
+    inputs = [x, *(_as_channel(shape, pointer, stored) for pointer in pointers)]
+    launch_elementwise(plan, f"Normalize<{ctype}>", out, inputs)
+
+
+BATCH_NORM: Final = Kernel(_fill_in_batch_norm)
+
+
+def _fill_in_batch_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of x, scale and bias."""
+    meta = ctx.inputs["x"][0]
+    if not ctx.inputs["out_grad"] or math.prod(meta.shape) == 0:
+        _fill_zeros(ctx, plan)
+        return
+    ctype, stored = compute_type(meta.dtype), CTYPES[meta.dtype]
+    channels = _channels_of(meta, keeps=False)
+    shape, team = channels.shape, channels.team
+    x, mean, inv_std = (plan.input(slot) for slot in ("x", "saved_mean", "saved_inv_std"))
+    out_grad = plan.input("out_grad")
+    bias_grad, scale_grad = (plan.optional_output(slot) for slot in ("bias_grad", "scale_grad"))
+    n_channels, n_bytes = shape[1], _compute_bytes(meta.dtype)
+    means = [plan.workspace(n_channels * n_bytes) for _ in range(2)]
+    uses_batch = ctx.attrs["training"]
+    if uses_batch or bias_grad is not None or scale_grad is not None:
+        pairs = partials(plan, team, 2 * n_bytes)
+        arguments: list[Argument] = [pairs, x, mean, inv_std, out_grad, np.int64(n_channels)]
+        _launch(plan, team, "batch_norm_sums", meta, arguments)
+        share = scalar(ctype, 1 / (shape[0] * shape[2]))
+        arguments = [*means, bias_grad, scale_grad, pairs, channels.parts]
+        arguments += [np.int64(channels.n_parts), share]
+        expression = f"batch_norm_means<{stored}>"
+        source = own_source("normalization.cu")
+        plan.launch(source, expression, n_channels, CHANNEL_THREADS, arguments)
+    if not ctx.outputs["x_grad"]:
+        return
+    made = Operand(plan.output("x_grad"), shape, stored)
+    grad = Operand(out_grad, shape, stored)
+    spread = [_as_channel(shape, pointer, stored) for pointer in (inv_std, plan.input("scale"))]
+    if not uses_batch:
+        launch_elementwise(plan, f"ProductOfThree<{ctype}>", made, [grad, *spread])
+        return
+    inputs = [Operand(x, shape, stored), grad, _as_channel(shape, mean, stored), *spread]
+    inputs += [_as_channel(shape, pointer, ctype) for pointer in means]
+    launch_elementwise(plan, f"NormalizeGrad<{ctype}>", made, inputs)
+
+
+BATCH_NORM_GRAD: Final = Kernel(_fill_in_batch_norm_grad)
+
+
+def _broadcast_shape(ctx: PrepareContext) -> tuple[int, ...]:
+    """Return the shape of x times y, before anything is added up."""
+    x, y = ctx.inputs["x"][0].shape, ctx.inputs["y"][0].shape
+    return tuple(b if a == 1 else a for a, b in zip(x, y, strict=True))
+
+
+def _fill_in_cos_sim(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute cosines and norms; in one launch where nothing is broadcast."""
+    x, y, out = ctx.inputs["x"][0], ctx.inputs["y"][0], ctx.outputs["out"][0]
+    ctype, axis = compute_type(x.dtype), ctx.attrs["axis"]
+    scale, epsilon = (scalar(ctype, ctx.attrs[name]) for name in ("scale", "epsilon"))
+    if x.shape == y.shape:
+        team = team_to_keep_pairs(lines_along(x.shape, axis), x.dtype)
+        outputs = [plan.output(slot) for slot in ("out", "x_norm", "y_norm")]
+        arguments = [*outputs, plan.input("x"), plan.input("y"), scale, epsilon]
+        _launch(plan, team, "cos_sim_lines", x, arguments)
+        return
+    operands = []
+    for slot, meta in (("x", x), ("y", y)):
+        team = _streamed(lines_along(meta.shape, axis), meta.dtype, may_split=False)
+        norm = plan.output(f"{slot}_norm")
+        _launch(plan, team, "norm_lines", meta, [norm, plan.input(slot), epsilon])
+        operands.append(operand(plan.input(slot), meta))
+        operands.append(operand(norm, ctx.outputs[f"{slot}_norm"][0]))
+    shape = _broadcast_shape(ctx)
+    terms = Operand(plan.workspace(math.prod(shape) * _compute_bytes(x.dtype)), shape, ctype)
+    launch_elementwise(plan, f"CosineTerm<{ctype}>", terms, operands, Struct(scale))
+    made = operand(plan.output("out"), out)
+    launch_reduction(plan, total_of(x.dtype), terms, [axis % len(shape)], made)
+
+
+COS_SIM: Final = Kernel(_fill_in_cos_sim)
+
+
+def _fill_in_cos_sim_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of both sides, added up where they were broadcast."""
+    if not ctx.inputs["out_grad"]:
+        _fill_zeros(ctx, plan)
+        return
+    dtype = ctx.inputs["x"][0].dtype
+    ctype = compute_type(dtype)
+    members = Struct(*(scalar(ctype, ctx.attrs[name]) for name in ("scale", "epsilon")))
+    read = {
+        slot: operand(plan.input(slot), metas[0]) for slot, metas in ctx.inputs.items() if metas
+    }
+    shape = _broadcast_shape(ctx)
+    for own, other in (("x", "y"), ("y", "x")):
+        if not ctx.outputs[f"{own}_grad"]:
+            continue
+        slots = (own, f"{own}_norm", other, f"{other}_norm", "out", "out_grad")
+        inputs = [read[slot] for slot in slots]
+        made = operand(plan.output(f"{own}_grad"), ctx.outputs[f"{own}_grad"][0])
+        if made.shape == shape:
+            launch_elementwise(plan, f"CosineGrad<{ctype}>", made, inputs, members)
+            continue
+        n_bytes = math.prod(shape) * _compute_bytes(dtype)
+        terms = Operand(plan.workspace(n_bytes), shape, ctype)
+        launch_elementwise(plan, f"CosineGrad<{ctype}>", terms, inputs, members)
+        axes = [i for i, dim in enumerate(made.shape) if dim != shape[i]]
+        launch_reduction(plan, total_of(dtype), terms, axes, made)
+
+
+COS_SIM_GRAD: Final = Kernel(_fill_in_cos_sim_grad)
