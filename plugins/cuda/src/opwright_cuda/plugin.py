@@ -128,6 +128,12 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("top_k:TOP_K_GRAD", "top_k_grad"),
     Row("optimizers:UPDATE", "sgd momentum adam adamw"),
     Row("optimizers:UPDATE", "cuda.multi_sgd cuda.multi_momentum cuda.multi_adam cuda.multi_adamw"),
+    Row(
+        "losses:SOFTMAX_CROSS_ENTROPY",
+        "cuda.softmax_cross_entropy",
+        FLOAT,
+        "logits_grad=logits",
+    ),
     Row("elementwise_chain:ELEMENTWISE_CHAIN", "cuda.elementwise_chain", FLOAT, "out=x"),
     Row("random:UNIFORM", "uniform"),
     Row("random:NORMAL", "normal"),
@@ -154,6 +160,7 @@ NOT_THERE: Final = {
 PLAN_OPS: Final[tuple[tuple[str, str], ...]] = (
     ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
     ("elementwise", "elementwise_chain"),
+    ("losses", "softmax_cross_entropy"),
 )
 """Module below ``plan_ops`` and the types, without ``cuda.``, that it defines in upper case."""
 

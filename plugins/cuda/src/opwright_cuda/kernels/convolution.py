@@ -16,7 +16,7 @@ from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES
 from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
 from opwright_cuda.products import TILE, TILE_THREADS
 from opwright_cuda.source import own_source
 
@@ -191,7 +191,12 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 def _add_input_grad(plan: LaunchPlan, conv: Convolution) -> None:
     grid = (_tiles(conv.x.n_places, conv.channels), conv.groups)
-    arguments = [plan.output("x_grad"), plan.input("weight"), plan.input("out_grad"), conv.struct]
+    arguments: list[Argument] = [
+        plan.output("x_grad"),
+        plan.input("weight"),
+        plan.input("out_grad"),
+        conv.struct,
+    ]
     name = f"convolve_input_grad<{conv.ctype}>"
     plan.launch(own_source("convolution.cu"), name, grid, TILE_THREADS, arguments)
 
@@ -266,7 +271,12 @@ class _Sums:
         if self._is_whole:
             return
         blocks = blocks_for(self._n, self._plan)
-        arguments = [self._out, self.partial, np.int64(self._n), np.int64(self.n_parts)]
+        arguments: list[Argument] = [
+            self._out,
+            self.partial,
+            np.int64(self._n),
+            np.int64(self.n_parts),
+        ]
         name = f"sum_parts<{self._ctype}>"
         self._plan.launch(own_source("convolution.cu"), name, blocks, THREADS, arguments)
 

@@ -1,0 +1,208 @@
+// Pooling: windows over the two spatial axes of images. A thread, or a warp where windows are large,
+// makes one output; in the gradients a thread makes one pixel from the windows that cover it.
+#include "kernel.h"
+#include "reduce.h"
+
+using namespace opwright_cuda;
+
+// One spatial axis. Window i covers `kernel` elements from i * stride - before on; with kernel 0
+// the axis is cut into `n_windows` bins, those of sizes that do not divide it overlapping.
+struct PoolAxis {
+  int32_t size;
+  int32_t n_windows;
+  int32_t kernel;
+  int32_t stride;
+  int32_t before;
+  int32_t after;
+  int32_t counts_padding;
+  Divider by_size;
+  Divider by_windows;
+};
+
+// Images of [n, height, width, channels]; where channels come before the height, each of them is an
+// image of one channel.
+struct Pooling {
+  PoolAxis h;
+  PoolAxis w;
+  int64_t n_outputs;
+  int64_t n_pixels;
+  int32_t channels;
+  Divider by_channels;
+};
+
+// Begin and end.
+struct Span {
+  int32_t begin;
+  int32_t end;
+};
+
+OW_INLINE int32_t CeilOfQuotient(int64_t x, int64_t by) {
+  return static_cast<int32_t>((x + by - 1) / by);
+}
+
+// What a window covers, without padding.
+OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
+  if (axis.kernel == 0) {
+    return {static_cast<int32_t>(int64_t(i) * axis.size / axis.n_windows),
+            CeilOfQuotient((int64_t(i) + 1) * axis.size, axis.n_windows)};
+  }
+  const int32_t begin = i * axis.stride - axis.before;
+  return {max(begin, 0), min(begin + axis.kernel, axis.size)};
+}
+
+// What the sum of a window is divided by along this axis.
+OW_INLINE int32_t CountOf(int32_t i, const PoolAxis& axis) {
+  if (axis.kernel != 0 && axis.counts_padding) {
+    const int32_t begin = i * axis.stride - axis.before;
+    // What sticks out beyond the padding is nothing at all.
+    return min(begin + axis.kernel, axis.size + axis.after) - begin;
+  }
+  const Span span = WindowAt(i, axis);
+  return span.end - span.begin;
+}
+
+// The windows that cover an element.
+OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
+  if (axis.kernel == 0) {
+    return {static_cast<int32_t>(int64_t(place) * axis.n_windows / axis.size),
+            CeilOfQuotient((int64_t(place) + 1) * axis.n_windows, axis.size)};
+  }
+  const int32_t padded = place + axis.before;
+  const int32_t first = padded < axis.kernel ? 0 : (padded - axis.kernel) / axis.stride + 1;
+  return {first, min(padded / axis.stride + 1, axis.n_windows)};
+}
+
+struct Position {
+  int64_t image;
+  int32_t h;
+  int32_t w;
+  int32_t channel;
+};
+
+constexpr int64_t kNarrow = int64_t(1) << 31;
+
+// Of the element of this number among `n`, in images of `height` times `width`.
+OW_INLINE Position PositionOf(int64_t number, int64_t n, Divider by_height, Divider by_width,
+                              Divider by_channels) {
+  if (n < kNarrow) {
+    const auto whole = static_cast<uint32_t>(number);
+    const uint32_t pixel = QuotientOf(whole, by_channels);
+    const uint32_t row = QuotientOf(pixel, by_width);
+    const uint32_t image = QuotientOf(row, by_height);
+    return {image, static_cast<int32_t>(row - image * by_height.divisor),
+            static_cast<int32_t>(pixel - row * by_width.divisor),
+            static_cast<int32_t>(whole - pixel * by_channels.divisor)};
+  }
+  const int64_t pixel = number / by_channels.divisor;
+  const int64_t row = pixel / by_width.divisor;
+  const int64_t image = row / by_height.divisor;
+  return {image, static_cast<int32_t>(row % by_height.divisor),
+          static_cast<int32_t>(pixel % by_width.divisor),
+          static_cast<int32_t>(number % by_channels.divisor)};
+}
+
+OW_INLINE Position OutputAt(int64_t number, const Pooling& p) {
+  return PositionOf(number, p.n_outputs, p.h.by_windows, p.w.by_windows, p.by_channels);
+}
+OW_INLINE Position PixelAt(int64_t number, const Pooling& p) {
+  return PositionOf(number, p.n_pixels, p.h.by_size, p.w.by_size, p.by_channels);
+}
+OW_INLINE int64_t OffsetOfPixel(const Position& at, int32_t h, int32_t w, const Pooling& p) {
+  return ((at.image * p.h.size + h) * p.w.size + w) * p.channels + at.channel;
+}
+OW_INLINE int64_t OffsetOfOutput(const Position& at, int32_t h, int32_t w, const Pooling& p) {
+  return ((at.image * p.h.n_windows + h) * p.w.n_windows + w) * p.channels + at.channel;
+}
+
+// Of equal elements the first; NaN is greater than every number. `index` may be null.
+template <typename T>
+__global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
+  using Value = Compute<T>;
+  for (int64_t i = GlobalIndex(); i < p.n_outputs; i += GridThreads()) {
+    const Position at = OutputAt(i, p);
+    const Span rows = WindowAt(at.h, p.h);
+    const Span columns = WindowAt(at.w, p.w);
+    int32_t best_h = rows.begin;
+    int32_t best_w = columns.begin;
+    T best = x[OffsetOfPixel(at, best_h, best_w, p)];
+    for (int32_t h = rows.begin; h < rows.end; ++h) {
+      for (int32_t w = columns.begin; w < columns.end; ++w) {
+        const T element = x[OffsetOfPixel(at, h, w, p)];
+        const Value value = Load(element);
+        const Value greatest = Load(best);
+        const bool is_greater = value > greatest || (value != value && greatest == greatest);
+        if (!is_greater) continue;
+        best = element;
+        best_h = h;
+        best_w = w;
+      }
+    }
+    out[i] = best;
+    if (index != nullptr) index[i] = best_h * p.w.size + best_w;
+  }
+}
+
+template <typename T>
+__global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad, Pooling p) {
+  for (int64_t i = GlobalIndex(); i < p.n_pixels; i += GridThreads()) {
+    const Position at = PixelAt(i, p);
+    const Span rows = WindowsOf(at.h, p.h);
+    const Span columns = WindowsOf(at.w, p.w);
+    const int32_t place = at.h * p.w.size + at.w;
+    Compute<T> sum = 0;
+    for (int32_t h = rows.begin; h < rows.end; ++h) {
+      for (int32_t w = columns.begin; w < columns.end; ++w) {
+        const int64_t window = OffsetOfOutput(at, h, w, p);
+        if (index[window] == place) sum += Load(out_grad[window]);
+      }
+    }
+    x_grad[i] = Store<T>(sum);
+  }
+}
+
+// `lanes` threads, 1 or those of a warp, add up one window.
+template <typename T>
+__global__ void pool_average(T* out, const T* x, int32_t lanes, Pooling p) {
+  using Value = Compute<T>;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % lanes;
+  for (int64_t i = GlobalIndex() / lanes; i < p.n_outputs; i += GridThreads() / lanes) {
+    const Position at = OutputAt(i, p);
+    const Span rows = WindowAt(at.h, p.h);
+    const Span columns = WindowAt(at.w, p.w);
+    const int32_t width = columns.end - columns.begin;
+    Value sum = 0;
+    int32_t h = rows.begin;
+    int32_t w = lane;
+    while (true) {
+      while (w >= width && h < rows.end) {
+        w -= width;
+        ++h;
+      }
+      if (h >= rows.end) break;
+      sum += Load(x[OffsetOfPixel(at, h, columns.begin + w, p)]);
+      w += lanes;
+    }
+    if (lanes > 1) sum = WarpReduce(sum, SumOf<Value>());
+    const int64_t count = int64_t(CountOf(at.h, p.h)) * CountOf(at.w, p.w);
+    if (lane == 0) out[i] = Store<T>(sum / static_cast<Value>(count));
+  }
+}
+
+template <typename T>
+__global__ void pool_average_grad(T* x_grad, const T* out_grad, Pooling p) {
+  using Value = Compute<T>;
+  for (int64_t i = GlobalIndex(); i < p.n_pixels; i += GridThreads()) {
+    const Position at = PixelAt(i, p);
+    const Span rows = WindowsOf(at.h, p.h);
+    const Span columns = WindowsOf(at.w, p.w);
+    Value sum = 0;
+    for (int32_t h = rows.begin; h < rows.end; ++h) {
+      const int64_t height = CountOf(h, p.h);
+      for (int32_t w = columns.begin; w < columns.end; ++w) {
+        const auto count = static_cast<Value>(height * CountOf(w, p.w));
+        sum += Load(out_grad[OffsetOfOutput(at, h, w, p)]) / count;
+      }
+    }
+    x_grad[i] = Store<T>(sum);
+  }
+}
