@@ -25,7 +25,7 @@ def _cupy() -> Any:
 
 
 class CupyArrays:
-    """Makes CuPy arrays over memory of the runtime; see `opwright.plugin.DeviceRegistrar.add`."""
+    """Makes CuPy arrays over memory of the runtime; see `opwright.devices.DeviceArrays`."""
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, device_id: int) -> Any:
         """Return an array over memory that stays the runtime's."""

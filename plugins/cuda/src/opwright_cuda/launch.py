@@ -101,9 +101,7 @@ class LaunchPlan:
 
     def __init__(self, ctx: PrepareContext) -> None:
         self._ctx = ctx
-        _, _, number = ctx.device.partition(":")
-        self._number = int(number or 0)
-        self.gpu = native.describe_gpu(self._number)
+        self.gpu = native.describe_gpu(ctx.device_number)
         self._constants = bytearray()
         self._fixups: list[int] = []
         self._actions: list[_Launch | list[int]] = []
@@ -241,7 +239,7 @@ class LaunchPlan:
                 if sizes is not None:
                     self._check_sizes(action, sizes)
                 if action.shared_bytes > FREE_SHARED_BYTES:
-                    native.allow_shared(handle, self._number, action.shared_bytes)
+                    native.allow_shared(handle, self._ctx.device_number, action.shared_bytes)
                 actions += [_LAUNCH, handle, *action.grid, *action.block, action.shared_bytes]
                 actions += [len(action.places), *action.places]
             else:
