@@ -176,3 +176,91 @@ def test_gradients_are_functions_of_elements_as_well() -> None:
 def test_a_chain_of_nothing_gives_nothing() -> None:
     made = Made(x=(0, 5))
     assert made.assert_same([made.put("exp", made.put("tanh", "x"))], ["fuse_elementwise"])
+
+
+# fuse_fc
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
+def test_a_product_with_bias_and_activation_is_a_layer(activation: str, dtype: str) -> None:
+    made = Made(dtype, x=(2, 5, 7), weight=(7, 3), bias=(3,))
+    h = made.put("add", made.put("matmul", "x", "weight"), "bias")
+    types = made.assert_same([made.put(activation, h)], ["fuse_fc"], 4, magnitude=8)
+    assert types == {"fc": 1}
+
+
+def test_softmax_is_no_part_of_a_layer_here() -> None:
+    made = Made(x=(5, 7), weight=(7, 3), bias=(3,))
+    h = made.put("add", made.put("matmul", "x", "weight"), "bias")
+    types = made.assert_same([made.put("softmax", h)], ["fuse_fc"], 4)
+    assert types == {"fc": 1, "softmax": 1}
+
+
+# fuse_softmax_cross_entropy
+
+
+LOSS = "cuda.softmax_cross_entropy"
+
+
+def classify(made: Made, labels: Any, from_scores: bool, **attrs: Any) -> tuple[str, str, str]:
+    """Return the names of probabilities, losses and the gradient of x."""
+    label = made.feed("label", labels)
+    if from_scores:
+        slots = {"logits": "x", "label": label}
+        op = made.block.append_op("softmax_with_cross_entropy", slots, attrs=attrs)
+        (probability,) = op.output("softmax")
+    else:
+        probability = made.put("softmax", "x")
+        op = made.block.append_op("cross_entropy", {"x": probability, "label": label}, attrs=attrs)
+    (rows,) = op.output("out")
+    loss = made.block.vars[made.put("mean", rows)]
+    ((_, grad),) = ow.append_backward(loss, parameters=["x"])
+    return probability, rows, grad.name
+
+
+@pytest.mark.parametrize("from_scores", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_softmax_loss_and_gradient_are_one_launch(
+    dtype: str, index: str, from_scores: bool
+) -> None:
+    made = Made(dtype, x=(9, 5))
+    fetch = classify(made, made.rng.integers(0, 5, (9, 1)).astype(index), from_scores)
+    types = made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8, magnitude=1)
+    assert types[LOSS] == 1
+    assert not any("softmax" in name for name in types if name != LOSS)
+    wanted = [*fetch[1:]]  # without the probabilities
+    assert made.assert_same(wanted, ["fuse_softmax_cross_entropy"], 8, magnitude=1)[LOSS] == 1
+
+
+@pytest.mark.parametrize("from_scores", [False, True])
+@pytest.mark.parametrize("classes", [1, 300, 1500, 9000, 20000])
+def test_a_loss_of_many_classes_is_the_same(classes: int, from_scores: bool) -> None:
+    made = Made(x=(3, classes))
+    fetch = classify(made, made.rng.integers(0, classes, (3, 1)), from_scores)
+    types = made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 32, magnitude=1)
+    assert types[LOSS] == 1
+
+
+def test_rows_without_a_class_have_no_loss() -> None:
+    made = Made(x=(4, 5))
+    labels = np.array([[0], [-7], [4], [-7]])
+    fetch = classify(made, labels, from_scores=True, ignore_index=-7)
+    assert made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8)[LOSS] == 1
+
+
+def test_probabilities_below_epsilon_have_no_slope() -> None:
+    made = Made(x=(2, 3))
+    made.feeds["x"] = np.array([[0, 0, -50], [1, 0, -50]], np.float32)
+    fetch = classify(made, np.array([[2], [0]]), from_scores=False, epsilon=1e-6)
+    assert made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8)[LOSS] == 1
+
+
+@pytest.mark.parametrize("from_scores", [False, True])
+def test_a_label_out_of_range_is_an_error_of_the_operator(from_scores: bool) -> None:
+    made = Made(x=(2, 3))
+    fetch = classify(made, np.array([[2], [3]]), from_scores)
+    name = "softmax_with_cross_entropy" if from_scores else "cross_entropy"
+    with pytest.raises(ow.errors.OpwrightError, match=rf"{name}: label must be .*got 3"):
+        made.run([*fetch], ["fuse_softmax_cross_entropy"])

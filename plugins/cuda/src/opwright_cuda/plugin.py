@@ -177,7 +177,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 @plugin.hookimpl
 def opwright_devices(registry: plugin.DeviceRegistrar) -> None:
     """Name the device."""
-    registry.add("cuda", "opwright_cuda/launcher.so")
+    registry.add("cuda", "opwright_cuda/launcher.so", arrays="opwright_cuda.arrays:ARRAYS")
 
 
 @plugin.hookimpl

@@ -24,8 +24,7 @@ struct Labels {
   }
 };
 
-// ---- softmax_with_cross_entropy
-// ------------------------------------------------------------------
+// ---- softmax_with_cross_entropy -----------------------------------------------------------------
 
 // `softmax` may be null, or lie on x.
 template <typename Line, typename T>
@@ -81,8 +80,34 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
   });
 }
 
-// ---- cross_entropy
-// -------------------------------------------------------------------------------
+// Both at once where every loss has the gradient `slope`: one sweep. `softmax` and `out` may be
+// null, `x_grad` may lie on x. A probability below epsilon counts as epsilon.
+template <typename Line, typename T>
+__global__ void class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,
+                                          Compute<T> slope, Compute<T> epsilon, Lines lines,
+                                          int32_t width) {
+  using C = Compute<T>;
+  Line line(lines, width);
+  const int64_t id = line.is_there ? labels.At(line.line) : -1;
+  const C of_class = id < 0 ? C(0) : Load(x[line.At(id)]);  // nobody has written there so far
+  const Powers<C> powers = ReadPowers<true>(line, x);
+  const C share = C(1) / powers.total;
+  const C shifted = of_class - powers.top;
+  const bool underflows = epsilon > C(0) && functors::Exp(shifted) / powers.total < epsilon;
+  const C factor = id < 0 || underflows ? C(0) : slope;
+  if (line.IsFirst() && out != nullptr) {
+    const C loss = underflows ? -functors::Log(epsilon) : functors::Log(powers.total) - shifted;
+    out[line.line] = Store<T>(id < 0 ? C(0) : loss);
+  }
+  line.ForEach([&](int64_t i, C& kept) {
+    const C probability = PowerAt(line, x, i, kept, powers.top) * share;
+    if (softmax != nullptr) softmax[line.At(i)] = Store<T>(probability);
+    const C grad = probability * factor - (i == id ? factor : C(0));
+    x_grad[line.At(i)] = Store<T>(factor == C(0) ? C(0) : grad);  // 0 * NaN would not do
+  });
+}
+
+// ---- cross_entropy ------------------------------------------------------------------------------
 
 // Where classes are the last axis.
 template <typename T>
@@ -151,8 +176,7 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
   });
 }
 
-// ---- accuracy
-// ------------------------------------------------------------------------------------
+// ---- accuracy -----------------------------------------------------------------------------------
 
 // Whether fewer than k classes rank before the label: better ones, and equal ones that come
 // earlier. NaN ranks before every number.

@@ -27,7 +27,8 @@ def _labels(
     ctx: PrepareContext, plan: LaunchPlan, n_classes: int, ignored: int | None = None
 ) -> Struct:
     """Return ``Labels`` of losses.cu."""
-    text = plan.fault_text(f"{ctx.op_type}: label must be in [0, {n_classes}), got {{value}}")
+    source = ctx.attrs.get("source", ctx.op_type)
+    text = plan.fault_text(f"{source}: label must be in [0, {n_classes}), got {{value}}")
     return Struct(
         plan.input("label"),
         plan.fault(),
@@ -101,6 +102,28 @@ def _fill_in_softmax_loss_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 SOFTMAX_LOSS_GRAD: Final = Kernel(_fill_in_softmax_loss_grad)
+
+
+def _fill_in_softmax_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the loss of scores and their gradient at once."""
+    x = ctx.inputs["logits"][0]
+    lines = lines_along(x.shape, -1)
+    ctype = compute_type(x.dtype)
+    arguments: list[Argument] = [
+        plan.output("logits_grad"),
+        plan.optional_output("loss"),
+        plan.optional_output("softmax"),
+        plan.input("logits"),
+        _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"]),
+        scalar(ctype, ctx.attrs["loss_grad"]),
+        scalar(ctype, ctx.attrs["epsilon"]),
+    ]
+    team = team_to_keep_elements(lines, x.dtype)
+    _launch(plan, team, "class_loss_and_grad_lines", x, arguments)
+
+
+SOFTMAX_CROSS_ENTROPY: Final = Kernel(_fill_in_softmax_cross_entropy)
+"""Of passes."""
 
 
 def _fill_in_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> None:
