@@ -1,0 +1,50 @@
+"""One operator, computed on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import opwright as ow
+from opwright.dtypes import dtype_from_numpy
+
+
+def call(
+    op_type: str,
+    inputs: Mapping[str, Any],
+    outputs: str | Mapping[str, int] = "out",
+    device: str = "cuda",
+    **attrs: Any,
+) -> list[Any]:
+    """Return the outputs of an operator, in the order of their slots.
+
+    Parameters
+    ----------
+    op_type : str
+        Which one.
+    inputs : mapping
+        An array for each slot, or a list of them.
+    outputs : str or mapping
+        Slots with one output each, separated by blanks; or slots and how many outputs they have.
+    device : str
+        Where it runs.
+    **attrs
+        Attributes.
+    """
+    block = ow.Program().global_block()
+    feeds: dict[str, Any] = {}
+    slots: dict[str, list[str]] = {}
+    for slot, given in inputs.items():
+        for array in given if isinstance(given, list) else [given]:
+            name = f"{slot}_{len(feeds)}"
+            feeds[name] = np.asarray(array)
+            block.create_var(name, feeds[name].shape, dtype_from_numpy(feeds[name].dtype))
+            slots.setdefault(slot, []).append(name)
+    counts = dict.fromkeys(outputs.split(), 1) if isinstance(outputs, str) else outputs
+    made = {slot: [f"{slot}_{i}" for i in range(n)] for slot, n in counts.items()}
+    wanted = {slot: [f"made_{name}" for name in names] for slot, names in made.items()}
+    block.append_op(op_type, slots, wanted, attrs)
+    fetch = [name for names in wanted.values() for name in names]
+    return ow.Network(block).compile(feed=list(feeds), fetch=fetch, device=device)(**feeds)
