@@ -264,3 +264,40 @@ def test_a_label_out_of_range_is_an_error_of_the_operator(from_scores: bool) -> 
     name = "softmax_with_cross_entropy" if from_scores else "cross_entropy"
     with pytest.raises(ow.errors.OpwrightError, match=rf"{name}: label must be .*got 3"):
         made.run([*fetch], ["fuse_softmax_cross_entropy"])
+
+
+# fuse_bias_grad
+
+
+GRADS = "cuda.bias_activation_grad"
+
+
+def layer_grads(made: Made, activation: str) -> list[str]:
+    """Return the names of the gradients of x, weight and bias of a layer."""
+    h = made.put(activation, made.put("add", made.put("matmul", "x", "weight"), "bias"))
+    loss = made.block.vars[made.put("sum", made.put("multiply", h, "out_grad"))]
+    pairs = ow.append_backward(loss, parameters=["x", "weight", "bias"])
+    return [grad.name for _, grad in pairs]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
+def test_gradients_of_activation_and_bias_are_one_launch(activation: str, dtype: str) -> None:
+    made = Made(dtype, x=(2, 9, 4), weight=(4, 37), bias=(37,), out_grad=(2, 9, 37))
+    grads = layer_grads(made, activation)
+    types = made.assert_same(grads, ["fuse_bias_grad"], 8, magnitude=32)
+    assert types[GRADS] == 1
+    assert types[f"{activation}_grad"] == 0
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (0, 5), (200, 3), (512, 33), (7, 300)])
+def test_gradients_of_any_number_of_rows_are_the_same(rows: int, columns: int) -> None:
+    made = Made(x=(rows, 2), weight=(2, columns), bias=(columns,), out_grad=(rows, columns))
+    types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"], 16, magnitude=64)
+    assert types[GRADS] == 1
+
+
+def test_large_batches_keep_two_launches() -> None:
+    made = Made(x=(513, 2), weight=(2, 3), bias=(3,), out_grad=(513, 3))
+    types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"])
+    assert (types[GRADS], types["tanh_grad"]) == (0, 1)

@@ -134,6 +134,12 @@ ROWS: Final[tuple[Row, ...]] = (
         FLOAT,
         "logits_grad=logits",
     ),
+    Row(
+        "bias_activation_grad:BIAS_ACTIVATION_GRAD",
+        "cuda.bias_activation_grad",
+        FLOAT,
+        "x_grad=out x_grad=out_grad",
+    ),
     Row("elementwise_chain:ELEMENTWISE_CHAIN", "cuda.elementwise_chain", FLOAT, "out=x"),
     Row("random:UNIFORM", "uniform"),
     Row("random:NORMAL", "normal"),
@@ -161,6 +167,7 @@ PLAN_OPS: Final[tuple[tuple[str, str], ...]] = (
     ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
     ("elementwise", "elementwise_chain"),
     ("losses", "softmax_cross_entropy"),
+    ("training", "bias_activation_grad"),
 )
 """Module below ``plan_ops`` and the types, without ``cuda.``, that it defines in upper case."""
 
@@ -172,6 +179,13 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
         for name in types.split():
             target = f"opwright_cuda.plan_ops.{module}:{name.upper()}"
             registry.add(f"cuda.{name}", target, hidden=True)
+
+
+@plugin.hookimpl
+def opwright_passes(registry: plugin.PassRegistrar) -> None:
+    """Name the passes for this device alone."""
+    function = "opwright_cuda.passes.bias_grad:fuse_bias_grad"
+    registry.add("fuse_bias_grad", phase="fuse", function=function, device="cuda")
 
 
 @plugin.hookimpl

@@ -1,0 +1,43 @@
+"""The gradient of an activation and that of the bias before it, for the rows of a small batch."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES
+from opwright_cuda.kernels.lines import THREADS, Lines, Team, power_of_two, quotient_up
+from opwright_cuda.launch import Kernel, LaunchPlan
+from opwright_cuda.source import own_source
+
+MOST_ROWS: Final = 512
+"""With more, one thread would add up too many: two launches that use the whole GPU are faster."""
+
+_EACH: Final = 16  # rows that a thread adds up, at most
+_THREADS_OF_COLUMN: Final = 8  # at least
+
+_FUNCTORS: Final = {"relu": "ReluGrad", "sigmoid": "SigmoidGrad", "tanh": "TanhGrad"}
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute both gradients, a tile of columns in each block."""
+    *outer, columns = ctx.inputs["out"][0].shape
+    rows = math.prod(outer)
+    if rows > MOST_ROWS:
+        ctx.refuse(f"out has {rows} rows, more than {MOST_ROWS}")
+    # Tiles of 32 columns, down to 8 where there are many rows: a sector of memory in float32.
+    of_column = max(power_of_two(quotient_up(rows, _EACH)), _THREADS_OF_COLUMN)
+    width = min(power_of_two(columns), THREADS // of_column)
+    lines = Lines(1, rows, columns)
+    team = Team("TileTeam", lines, width, quotient_up(columns, width), THREADS)
+    dtype = ctx.inputs["out"][0].dtype
+    expression = f"derivative_and_sums<{_FUNCTORS[ctx.attrs['activation']]}, {CTYPES[dtype]}>"
+    arguments = [
+        *(plan.output(slot) for slot in ("x_grad", "bias_grad")),
+        *(plan.input(slot) for slot in ("out", "out_grad")),
+    ]
+    team.launch(plan, own_source("bias_activation_grad.cu"), expression, arguments)
+
+
+BIAS_ACTIVATION_GRAD: Final = Kernel(_fill_in)

@@ -1,0 +1,39 @@
+"""What gradients of layers are fused into."""
+
+from __future__ import annotations
+
+from opwright.op import InferContext, OpMaker, format_shape, shapes_match
+from opwright_cuda.dtypes import FLOATS
+
+
+def _shape(ctx: InferContext) -> None:
+    shape = ctx.input("out").shape
+    ctx.require(len(shape) >= 2, f"out must have at least 2 dimensions, got {format_shape(shape)}")
+    got = ctx.input("out_grad").shape
+    ctx.require(
+        shapes_match(got, shape),
+        f"out_grad must have the shape {format_shape(shape)}, got {format_shape(got)}",
+    )
+    ctx.set_output("x_grad", shape)
+    ctx.set_output("bias_grad", shape[-1:])
+
+
+BIAS_ACTIVATION_GRAD = (
+    OpMaker("cuda.bias_activation_grad")
+    .add_comment(
+        "Gradients of what an activation is applied to, and of the bias that was added to it: "
+        "x_grad = activation'(x) * out_grad, bias_grad its sum over all rows."
+    )
+    .add_input("out", "float [..., columns], what the activation gave")
+    .dtypes(*FLOATS)
+    .add_input("out_grad", "its gradient, shape of out")
+    .same_dtype_as("out")
+    .add_output("x_grad", "shape of out")
+    .same_dtype_as("out")
+    .add_output("bias_grad", "[columns]")
+    .same_dtype_as("out")
+    .add_attr("activation", str, "what was applied")
+    .one_of("relu", "sigmoid", "tanh")
+    .required()
+    .build(infer_shape=_shape, plan_only=True)
+)
