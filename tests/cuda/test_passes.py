@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
+import opwright_nn as nn
 from opwright.dtypes import dtype_to_numpy
+from opwright_nn import layers
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -301,3 +303,51 @@ def test_large_batches_keep_two_launches() -> None:
     made = Made(x=(513, 2), weight=(2, 3), bias=(3,), out_grad=(513, 3))
     types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"])
     assert (types[GRADS], types["tanh_grad"]) == (0, 1)
+
+
+# All together
+
+
+PASSES = ("fuse_fc", "fuse_softmax_cross_entropy", "fuse_optimizers", "fuse_bias_grad")
+
+
+def train(make: Any, passes: list[str] | None) -> tuple[list[Any], Counter[str]]:
+    """Return the loss and all persistables after three steps, and the kinds of operators."""
+    main, startup = ow.Program(seed=5), ow.Program(seed=5)
+    with ow.program_guard(main, startup):
+        x = layers.data("x", shape=[None, 9])
+        label = layers.data("label", shape=[None, 1], dtype="int64")
+        h = layers.fc(layers.fc(x, 37, activation="sigmoid"), 21, activation="relu")
+        probability = layers.fc(h, 5, activation="softmax")
+        loss = layers.mean(layers.cross_entropy(probability, label))
+        make().minimize(loss)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    network = ow.Network(main.global_block())
+    step = network.compile(["x", "label"], [loss], device="cuda", scope=scope, passes=passes)
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((8, 9)).astype("f"), "label": rng.integers(0, 5, (8, 1))}
+    losses = [step(**feeds)[0] for _ in range(3)]
+    kept = [v.name for v in main.global_block().vars.values() if v.persistable]
+    arrays = [*losses, *(scope.var(name).numpy() for name in kept)]
+    return arrays, Counter(network.placement().types)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_training_step_is_the_same_with_and_without_each_pass(kind: str) -> None:
+    make = {"sgd": lambda: nn.optimizer.SGD(0.5), "adam": lambda: nn.optimizer.Adam(0.01)}[kind]
+    plain, _ = train(make, [])
+    for passes in (None, *([name] for name in PASSES), *([f"-{name}"] for name in PASSES)):
+        fused, types = train(make, passes)
+        for one, other in zip(fused, plain, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5, err_msg=str(passes))
+        if passes is None:
+            assert types == {
+                "fc": 3,
+                LOSS: 1,
+                "mean": 1,
+                "matmul": 5,
+                GRADS: 2,
+                "sum_like": 1,
+                f"cuda.multi_{kind}": 1,
+            }
