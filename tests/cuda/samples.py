@@ -1,0 +1,233 @@
+"""One small execution of every CUDA kernel in every dtype: inputs, and what NumPy computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+from case import Array, Case
+from direct import call, infer
+from one_operator import Target, run_case
+from table import first_cases
+
+import opwright as ow
+from opwright.op import DTYPES, OpDefinition
+
+Arrays = dict[str, list[Array]]
+NARROW = ("float16", "bfloat16")
+
+
+class Sample(NamedTuple):
+    """A kernel of the registry in one dtype."""
+
+    op_type: str
+    dtype: str
+    library: str
+
+    def __str__(self) -> str:
+        return f"{self.op_type}-{self.dtype}-{self.library}"
+
+
+class Call(NamedTuple):
+    """What an operator is called with.
+
+    Attributes
+    ----------
+    arrays : dict
+        Arrays by input slot.
+    attrs : dict
+        Attributes that differ from the defaults.
+    counts : dict
+        Number of variables by output slot.
+    """
+
+    arrays: Arrays
+    attrs: dict[str, Any]
+    counts: dict[str, int]
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype that NumPy has for it, with the help of ml_dtypes."""
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def standard_kernels() -> dict[str, set[str]]:
+    """Return the dtypes of the NumPy kernels by operator type, those of gradients among them."""
+    kernels = ow.current_context().kernels
+    found = {
+        op_type: {e.dtype for e in kernels.entries(op_type) if e.library == "numpy"}
+        for op_type in sorted(kernels.op_types())
+    }
+    return {op_type: dtypes for op_type, dtypes in found.items() if dtypes}
+
+
+def samples() -> list[Sample]:
+    """Return every kernel of the standard operators on CUDA, in every dtype."""
+    kernels = ow.current_context().kernels
+    found = set()
+    for op_type, known in standard_kernels().items():
+        wanted = wanted_dtypes(op_type, known)
+        for entry in kernels.entries(op_type):
+            if entry.device == "cuda":
+                for dtype in wanted if entry.dtype == "*" else (entry.dtype,):
+                    found.add(Sample(op_type, dtype, entry.library))
+    return sorted(found)
+
+
+def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
+    """Return the dtypes of NumPy's kernels, and bfloat16 beside float32 where it is allowed."""
+    if "*" in known:
+        return list(DTYPES)
+    definition = ow.current_context().ops.get(op_type)
+    allowed = [set(slot.dtypes) for slot in definition.proto.inputs if "float32" in slot.dtypes]
+    has_narrow = "float32" in known and all("bfloat16" in dtypes for dtypes in allowed)
+    return [d for d in DTYPES if d in known or (d in NARROW and has_narrow)]
+
+
+@cache
+def case_of(op_type: str) -> Case:
+    """Return the case of an operator, or of that whose gradient it is."""
+    cases = {case.op: case for case in first_cases()}
+    return cases[op_type if op_type in cases else op_type.removesuffix("_grad")]
+
+
+def converted(array: Array, dtype: str) -> Array:
+    """Return numbers of another dtype that are as different as these."""
+    if dtype == "bool":
+        return array > 0
+    if np.issubdtype(numpy_dtype(dtype), np.integer) and array.dtype.kind == "f":
+        whole = np.round(np.clip(array, -20, 20) * 3)
+        return np.abs(whole).astype(dtype) if dtype.startswith("u") else whole.astype(dtype)
+    return np.asarray(array).astype(numpy_dtype(dtype))
+
+
+def make_call(op_type: str, dtype: str) -> Call:
+    """Return a call that selects the kernel of this dtype."""
+    case = case_of(op_type)
+    definition = ow.current_context().ops.get(op_type)
+    base = dtype if dtype in case.dtypes and dtype not in NARROW else _base_of(case, dtype)
+    arrays: Arrays = case.make_inputs(base)
+    attrs, counts = dict(case.attrs), _counts(case)
+    if op_type != case.op:
+        arrays, counts = _gradient_call(case, arrays, definition)
+    if base != dtype:
+        slots = definition.proto.input_slots
+        arrays = {
+            slot: [
+                converted(a, dtype)
+                if a.dtype.name == base and dtype in (slots[slot].dtypes or (dtype,))
+                else a
+                for a in listed
+            ]
+            for slot, listed in arrays.items()
+        }
+        if op_type == "power" and np.dtype(base).kind == "f" and numpy_dtype(dtype).kind in "iu":
+            arrays["y"] = [np.abs(y) for y in arrays["y"]]  # whole numbers have no other powers
+        if attrs.get("dtype") == base and not any(case.inputs.values()):
+            attrs["dtype"] = dtype
+    return Call(arrays, attrs, counts)
+
+
+def _base_of(case: Case, dtype: str) -> str:
+    """Return the dtype of a case's numbers before they are converted."""
+    if dtype in NARROW and "float32" in case.dtypes:
+        return "float32"
+    return case.dtypes[-1]
+
+
+def _counts(case: Case) -> dict[str, int]:
+    outputs = ow.current_context().ops.get(case.op).proto.outputs
+    return {slot.name: case.outputs.get(slot.name, 1) for slot in outputs}
+
+
+def _gradient_call(
+    case: Case, arrays: Arrays, derived: OpDefinition
+) -> tuple[Arrays, dict[str, int]]:
+    """Return what a gradient operator reads: inputs, outputs, random gradients of them."""
+    outputs = run_case(case, arrays, Target("cpu", None))
+    rng = np.random.default_rng(0)
+    made: Arrays = {}
+    for slot in derived.proto.inputs:
+        forward = slot.name.removesuffix("_grad")
+        if slot.name in arrays:
+            made[slot.name] = list(arrays[slot.name])
+        elif slot.name in outputs:
+            made[slot.name] = outputs[slot.name]
+        elif forward in outputs:
+            made[slot.name] = [
+                np.asarray(rng.standard_normal(a.shape)).astype(a.dtype) for a in outputs[forward]
+            ]
+    counts = {}
+    for slot in derived.proto.outputs:
+        listed = made.get(slot.name.removesuffix("_grad"), [])
+        counts[slot.name] = len(listed) if all(a.dtype.kind == "f" for a in listed) else 0
+    return made, counts
+
+
+def run_network(sample: Sample, called: Call) -> dict[str, list[Array]]:
+    """Return the outputs by slot, computed by a network on CUDA."""
+    context = ow.current_context()
+    definition = context.ops.get(sample.op_type)
+    block = ow.Program().global_block()
+    feeds: dict[str, Array] = {}
+    inputs: dict[str, list[str]] = {}
+    for slot, listed in called.arrays.items():
+        inputs[slot] = [f"{slot}_{i}" for i in range(len(listed))]
+        for name, array in zip(inputs[slot], listed, strict=True):
+            block.create_var(name, array.shape, array.dtype.name)
+            feeds[name] = array
+    aliases = {slot.name: slot.aliases for slot in definition.proto.outputs if slot.aliases}
+    written = {
+        slot: inputs[aliases[slot]] if slot in aliases else [f"made_{slot}_{i}" for i in range(n)]
+        for slot, n in called.counts.items()
+    }
+    given = {slot: names for slot, names in inputs.items() if names}
+    block.append_op(sample.op_type, given, {s: n for s, n in written.items() if n}, called.attrs)
+    fetch = [name for names in written.values() for name in names]
+    with ow.context_guard(context.with_pins({sample.op_type: sample.library})):
+        compiled = ow.Network(block).compile(
+            feed=list(feeds), fetch=fetch, device="cuda", scope=ow.Scope()
+        )
+        results = iter(compiled(**feeds))
+    return {slot: [next(results) for _ in names] for slot, names in written.items()}
+
+
+def expected(sample: Sample, called: Call) -> dict[str, list[Array]]:
+    """Return what the NumPy kernel computes, in float32 where NumPy has no such float."""
+    context = ow.current_context()
+    entries = context.kernels.entries(sample.op_type)
+    wide = "float32" if sample.dtype in NARROW else sample.dtype
+    kernel = next(e for e in entries if e.library == "numpy" and e.dtype in {wide, "*"}).load()
+    arrays = {slot: [_wide(array) for array in listed] for slot, listed in called.arrays.items()}
+    attrs = {
+        name: "float32" if name == "dtype" and value in NARROW else value
+        for name, value in called.attrs.items()
+    }
+    with np.errstate(all="ignore"):
+        definition = context.ops.get(sample.op_type)
+        return call(kernel, definition, arrays, attrs, called.counts)
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype.name in NARROW else array
+
+
+def dispatch_dtype(sample: Sample, called: Call) -> str:
+    """Return the dtype by which the kernel of a call is chosen."""
+    definition = ow.current_context().ops.get(sample.op_type)
+    metas = tuple(
+        tuple(ow.op.Meta(a.shape, a.dtype.name) for a in called.arrays.get(slot.name, ()))
+        for slot in definition.proto.inputs
+    )
+    return definition.dispatch_dtype(metas, definition.proto.fill_attrs(dict(called.attrs)))
+
+
+def metas_of(sample: Sample, called: Call) -> Mapping[str, Any]:
+    """Return the metas of all outputs by slot."""
+    definition = ow.current_context().ops.get(sample.op_type)
+    attrs = definition.proto.fill_attrs(dict(called.attrs))
+    made = infer(definition, called.arrays, attrs, called.counts)
+    return {slot.name: metas for slot, metas in zip(definition.proto.outputs, made, strict=True)}

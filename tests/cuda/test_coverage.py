@@ -1,0 +1,56 @@
+"""Every operator of opwright-std has a CUDA kernel in every dtype, or a reason; each one is run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from samples import (
+    NARROW,
+    Sample,
+    case_of,
+    dispatch_dtype,
+    expected,
+    make_call,
+    metas_of,
+    numpy_dtype,
+    run_network,
+    samples,
+)
+
+SAMPLES = samples()
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_every_kernel_computes_what_numpy_does_in_every_dtype(sample: Sample) -> None:
+    called = make_call(sample.op_type, sample.dtype)
+    assert dispatch_dtype(sample, called) == sample.dtype
+    outputs, wanted = run_network(sample, called), expected(sample, called)
+    metas = metas_of(sample, called)
+    for slot, listed in outputs.items():
+        for got, right, meta in zip(listed, wanted[slot], metas[slot], strict=True):
+            assert (got.dtype.name, got.shape) == (meta.dtype, right.shape)
+            compare(sample, slot, got, right)
+
+
+def compare(sample: Sample, slot: str, got: np.ndarray, right: np.ndarray) -> None:
+    if right.dtype.kind != "f":
+        np.testing.assert_array_equal(got, right, err_msg=f"{sample}: {slot}")
+        return
+    case = case_of(sample.op_type)
+    if got.dtype.name in NARROW:
+        # One rounding of numbers that float32 has computed, and what it moves across a boundary.
+        eps = 2.0**-10 if got.dtype.name == "float16" else 2.0**-7
+        relative = eps
+        right = right.astype(numpy_dtype(got.dtype.name))
+    else:
+        relative = 4 * case.tolerance(right.dtype)[0]
+    finite = np.abs(right.astype(np.float64))[np.isfinite(right.astype(np.float64))]
+    size = float(np.max(finite, initial=0.0))
+    np.testing.assert_allclose(
+        got.astype(np.float64),
+        right.astype(np.float64),
+        rtol=relative,
+        atol=relative * min(size, max(1.0, case.magnitude)),
+        err_msg=f"{sample}: {slot}",
+    )
