@@ -1,0 +1,179 @@
+"""Functions of elements on a GPU: vectors, broadcasting, dtypes that the operator table lacks.
+
+Tests compute everything before they compare, so that the emulator compiles all kernels together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from calls import call
+
+from opwright.dtypes import DTYPES, dtype_to_numpy
+from opwright.errors import KernelError, KernelNotFoundError
+
+pytestmark = pytest.mark.cuda_kernels
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+DEVICES = ("cuda", "cpu")
+RNG = np.random.default_rng(3)
+
+
+def random(shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    """Return numbers that every dtype has: small multiples of a quarter, or whole ones."""
+    kind = dtype_to_numpy(dtype)
+    numbers = np.asarray(RNG.integers(0, 16, shape))
+    return (numbers / 4 - 2).astype(kind) if dtype in FLOATS else numbers.astype(kind)
+
+
+def wide(array: Any) -> Any:
+    """Return 16-bit floats as float32."""
+    return array.astype(np.float32) if array.dtype.itemsize == 2 else array
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n", [8192, 8191, 4099])
+def test_long_arrays_are_computed_in_vectors_with_a_tail(n: int, dtype: str) -> None:
+    x, y = random((n,), dtype), random((n,), dtype)
+    (total,) = call("add", {"x": x, "y": y})
+    (product,) = call("multiply", {"x": x, "y": y[:1]})
+    np.testing.assert_array_equal(wide(total), wide(x) + wide(y))
+    np.testing.assert_array_equal(wide(product), wide(x) * wide(y[:1]))
+
+
+SHAPES = [
+    ((40, 128), (128,)),  # a bias
+    ((40, 128), (40, 1)),  # a factor of each row
+    ((1, 128), (40, 1)),
+    ((40, 130), (130,)),  # rows of 130 floats are no whole number of vectors
+    ((4, 8, 128), (4, 1, 128)),
+    ((4, 8, 128), (8, 1)),
+    ((2, 3, 4, 5, 64), (3, 1, 5, 64)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+@pytest.mark.parametrize(("x", "y"), SHAPES, ids=str)
+def test_inputs_broadcast_in_blocks_of_elements(x: Any, y: Any, dtype: str) -> None:
+    a, b = random(x, dtype), random(y, dtype)
+    (out,), (mirrored,) = (call("subtract", {"x": p, "y": q}) for p, q in ((a, b), (b, a)))
+    np.testing.assert_array_equal(out, a - b)
+    np.testing.assert_array_equal(mirrored, b - a)
+
+
+def test_where_chooses_among_elements_of_any_size() -> None:
+    condition = RNG.random((60, 1)) < 0.5
+    dtypes = ("bool", "bfloat16", "float32", "int64")
+    pairs = [(random((60, 128), dtype), random((128,), dtype)) for dtype in dtypes]
+    outs = [call("where", {"condition": condition, "x": x, "y": y})[0] for x, y in pairs]
+    for out, (x, y) in zip(outs, pairs, strict=True):
+        np.testing.assert_array_equal(out, np.where(condition, x, y))
+
+
+@pytest.mark.parametrize("source", ["bfloat16", "float32", "uint16", "int64"])
+def test_casts_to_all_dtypes_are_those_of_numpy(source: str) -> None:
+    x = random((4100,), source)
+    for dtype, (out,) in {to: call("cast", {"x": x}, dtype=to) for to in DTYPES}.items():
+        assert out.dtype == dtype_to_numpy(dtype)
+        np.testing.assert_array_equal(out, cast(x, dtype))
+
+
+def cast(x: Any, dtype: str) -> Any:
+    """NumPy's cast; negative floats become unsigned numbers by way of int64, as on x86."""
+    kind = dtype_to_numpy(dtype)
+    if x.dtype.kind not in "iub" and kind.kind == "u":
+        x = x.astype(np.int64)
+    return x.astype(kind)
+
+
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_casts_of_what_does_not_fit_are_those_of_the_cpu(source: str) -> None:
+    edges = [2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 2.0**64, 1e30, -1e30, 300.7, -129.5]
+    x = np.array([*edges, np.nan, np.inf, -np.inf, 2.0**62, 4294967295.0, -1.0], source)
+    whole = [dtype for dtype in DTYPES if dtype not in FLOATS]
+    on_gpu, on_cpu = ([call("cast", {"x": x}, device=d, dtype=to) for to in whole] for d in DEVICES)
+    for dtype, (one,), (other,) in zip(whole, on_gpu, on_cpu, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=dtype)
+
+
+@pytest.mark.parametrize(("dtype", "half"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
+def test_doubles_are_rounded_once_to_16_bits(dtype: str, half: float) -> None:
+    # Halfway between two of them but for a bit that float32 lacks.
+    x = np.array([1 + half + 2.0**-40, 1 + half - 2.0**-40, -1 - half - 2.0**-40, 1 + half])
+    (out,) = call("cast", {"x": x}, dtype=dtype)
+    expected = [1 + 2 * half, 1, -1 - 2 * half, 1]
+    np.testing.assert_array_equal(out.astype(np.float64), expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n", [1, 2, 33, 70])
+def test_any_number_of_terms_is_added_up(n: int, dtype: str) -> None:
+    lists = [[random((length,), dtype) for _ in range(n)] for length in (5, 8195)]
+    for terms, (out,) in zip(lists, [call("add_n", {"x": terms}) for terms in lists], strict=True):
+        np.testing.assert_array_equal(wide(out), sum(wide(term) for term in terms))
+
+
+def test_16_bit_terms_are_rounded_once() -> None:
+    terms = [np.full(7, value, np.float16) for value in (2048.0, 1.0, 1.0)]
+    np.testing.assert_array_equal(call("add_n", {"x": terms})[0], np.full(7, 2050, np.float16))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_value_fills_all_dtypes(dtype: str) -> None:
+    wanted = ((0.0, 9), (1.0, 9000), (3.0, 5))
+    outs = [call("fill", {}, shape=[n], value=value, dtype=dtype)[0] for value, n in wanted]
+    for out, (value, n) in zip(outs, wanted, strict=True):
+        np.testing.assert_array_equal(out, np.full(n, value).astype(dtype_to_numpy(dtype)))
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("int8", 200.0), ("uint8", -1.0), ("int32", np.nan)])
+def test_a_value_that_the_dtype_lacks_is_refused(dtype: str, value: float) -> None:
+    with pytest.raises(KernelNotFoundError, match=f"{dtype} has no {value}"):
+        call("fill", {}, shape=[3], value=value, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_copies_keep_every_byte(dtype: str) -> None:
+    for x in (random((n, 3), dtype) for n in (1, 7, 5003)):
+        np.testing.assert_array_equal(call("assign", {"x": x})[0], x)
+        np.testing.assert_array_equal(call("reshape", {"x": x}, shape=[-1])[0], x.reshape(-1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_expansions_keep_every_byte(dtype: str) -> None:
+    given = [random((64,), dtype), random((80, 1), dtype)]
+    for x, (out,) in zip(given, [call("expand", {"x": x}, shape=[80, 64]) for x in given]):
+        np.testing.assert_array_equal(out, np.broadcast_to(x, (80, 64)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_powers_and_their_gradients_are_those_of_the_formula(dtype: str) -> None:
+    x = RNG.uniform(0.5, 2, (6, 1, 50)).astype(dtype_to_numpy(dtype))
+    y = RNG.uniform(-2, 2, (4, 1)).astype(dtype_to_numpy(dtype))
+    out_grad = random((6, 4, 50), dtype)
+    (out,) = call("power", {"x": x, "y": y})
+    given = {"x": x, "y": y, "out": out, "out_grad": out_grad}
+    x_grad, y_grad = call("power_grad", given, "x_grad y_grad")
+    a, b, g = (array.astype(np.float64) for array in (x, y, out_grad))
+    eps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}.get(dtype, 2.0**-52)
+    near = {"rtol": 16 * eps, "atol": 300 * eps}
+    np.testing.assert_allclose(out.astype(np.float64), a**b, rtol=8 * eps)
+    exact = np.sum(g * b * a ** (b - 1), axis=1, keepdims=True)
+    np.testing.assert_allclose(x_grad.astype(np.float64), exact, **near)
+    exact = np.sum(g * np.log(a) * out.astype(np.float64), axis=(0, 2))[:, None]
+    np.testing.assert_allclose(y_grad.astype(np.float64), exact, **near)
+
+
+def test_a_gradient_of_a_power_that_is_absent_is_zero() -> None:
+    given = {"x": random((3,)), "y": random((3,)), "out": random((3,))}
+    for grad in call("power_grad", given, "x_grad y_grad"):
+        np.testing.assert_array_equal(grad, np.zeros(3, np.float32))
+
+
+def test_whole_numbers_wrap_around_and_take_no_exponent_below_zero() -> None:
+    x, y = np.array([3, -7, 2, 0], np.int32), np.array([20, 13, 31, 0], np.int32)
+    np.testing.assert_array_equal(call("power", {"x": x, "y": y})[0], x**y)
+    with pytest.raises(KernelError, match="negative integer powers are not allowed.*got.* -3"):
+        call("power", {"x": x, "y": np.array([1, 2, -3, 4], np.int32)})
