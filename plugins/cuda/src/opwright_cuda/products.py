@@ -37,8 +37,8 @@ MAX_EXTENT: Final = 2**31 - 1
 TILE: Final = 64
 """Rows and columns that one block of our own kernel computes; ``kTile`` of tiles.h."""
 
-TILE_THREADS: Final = 256
-"""``kTileThreads`` of tiles.h."""
+PRODUCT_THREADS: Final = 256
+"""``kProductThreads`` of tiles.h."""
 
 _ALIGNMENT: Final = 256  # of every tensor
 
@@ -312,7 +312,7 @@ def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> N
     tiles = -(-m // TILE) * -(-n // TILE) * product.n_stacked
     arguments: list[Argument] = [operands.out, operands.x, operands.y, struct]
     plan.launch(
-        own_source("products.cu"), f"multiply<{CTYPES[dtype]}>", tiles, TILE_THREADS, arguments
+        own_source("products.cu"), f"multiply<{CTYPES[dtype]}>", tiles, PRODUCT_THREADS, arguments
     )
 
 

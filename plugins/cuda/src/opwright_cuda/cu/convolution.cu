@@ -219,7 +219,7 @@ struct TileOfBlock {
 
 // Grid: tiles, groups.
 template <typename T>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kProductThreads)
     convolve(T* out, const T* x, const T* weight, const T* bias, Convolution c) {
   using Value = Compute<T>;
   const int64_t group = blockIdx.y;
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(kTileThreads)
 
 // Grid: tiles, groups.
 template <typename T>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kProductThreads)
     convolve_input_grad(T* x_grad, const T* weight, const T* out_grad, Convolution c) {
   using Value = Compute<T>;
   const int64_t group = blockIdx.y;
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(kTileThreads)
 
 // Grid: tiles, groups, parts of `part` windows; partial sums are [parts, elements of the weight].
 template <typename T>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kProductThreads)
     convolve_weight_grad(Compute<T>* sums_of_parts, const T* x, const T* out_grad, int64_t part,
                          Convolution c) {
   using Value = Compute<T>;

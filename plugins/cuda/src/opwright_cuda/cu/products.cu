@@ -29,7 +29,7 @@ struct Product {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kProductThreads)
     multiply(T* out, const T* x, const T* y, Product product) {
   using Value = SumOfProducts<T>;
   // What the grid's numbers count fits 32 bits, which are divided much faster.

@@ -21,7 +21,7 @@ namespace opwright_cuda {
 constexpr int kTile = 64;    // rows, and columns
 constexpr int kSteps = 16;   // of the inner dimension in shared memory
 constexpr int kPerThread = 4;  // rows, and columns
-constexpr int kTileThreads = 256;
+constexpr int kProductThreads = 256;
 // Four more than a row: fewer threads meet in a bank, and vectors of 16 bytes stay aligned.
 constexpr int kPitch = kTile + 4;
 
@@ -64,8 +64,8 @@ class TileLoader {
     const int thread = static_cast<int>(threadIdx.x);
     row_ = source.goes_along_steps ? thread / kSteps : thread % kTile;
     step_ = source.goes_along_steps ? thread % kSteps : thread / kTile;
-    row_distance_ = source.goes_along_steps ? kTileThreads / kSteps : 0;
-    step_distance_ = source.goes_along_steps ? 0 : kTileThreads / kTile;
+    row_distance_ = source.goes_along_steps ? kProductThreads / kSteps : 0;
+    step_distance_ = source.goes_along_steps ? 0 : kProductThreads / kTile;
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const int64_t row = first_row + row_ + i * row_distance_;

@@ -17,7 +17,7 @@ from opwright_cuda.dtypes import CTYPES
 from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
-from opwright_cuda.products import TILE, TILE_THREADS
+from opwright_cuda.products import PRODUCT_THREADS, TILE
 from opwright_cuda.source import own_source
 
 PART_WINDOWS: Final = 256
@@ -157,7 +157,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         own_source("convolution.cu"),
         f"convolve<{conv.ctype}>",
         grid,
-        TILE_THREADS,
+        PRODUCT_THREADS,
         [
             plan.output("out"),
             plan.input("x"),
@@ -198,7 +198,7 @@ def _add_input_grad(plan: LaunchPlan, conv: Convolution) -> None:
         conv.struct,
     ]
     name = f"convolve_input_grad<{conv.ctype}>"
-    plan.launch(own_source("convolution.cu"), name, grid, TILE_THREADS, arguments)
+    plan.launch(own_source("convolution.cu"), name, grid, PRODUCT_THREADS, arguments)
 
 
 def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
@@ -209,7 +209,7 @@ def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
         own_source("convolution.cu"),
         f"convolve_weight_grad<{conv.ctype}>",
         (tiles, conv.groups, sums.n_parts),
-        TILE_THREADS,
+        PRODUCT_THREADS,
         [
             sums.partial,
             plan.input("x"),

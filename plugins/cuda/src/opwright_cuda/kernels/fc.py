@@ -9,6 +9,7 @@ from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import compute_type
 from opwright_cuda.indexing import Layout
 from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
+from opwright_cuda.kernels.softmax import launch_softmax
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
 from opwright_cuda.products import Epilogue, Operands, Product, add_product, find_refusal
 
@@ -18,8 +19,6 @@ _FUNCTORS: Final = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Multiply, add the bias, apply the activation."""
     activation = ctx.attrs["activation"]
-    if activation and activation not in _FUNCTORS:
-        ctx.refuse(f"{activation} is a kernel of its own")
     product = _describe(ctx)
     reason = find_refusal(product)
     if reason is not None:
@@ -32,10 +31,13 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         bias = plan.optional_input("bias")
         operands = Operands(plan.input("x"), plan.input("weight"), plan.output("out"), bias)
         add_product(plan, product, operands, _epilogue_of(activation, bias is not None))
-    if activation and (activation != "relu" or product.k == 0):
-        out = _out(ctx, plan)
+    if activation == "softmax":
+        out, meta = plan.output("out"), ctx.outputs["out"][0]
+        launch_softmax(plan, activation, out, out, meta, -1)
+    elif activation and (activation != "relu" or product.k == 0):
+        rows = _out(ctx, plan)
         functor = f"{_FUNCTORS[activation]}<{compute_type(product.dtype)}>"
-        launch_elementwise(plan, functor, out, [out])
+        launch_elementwise(plan, functor, rows, [rows])
 
 
 def _describe(ctx: PrepareContext) -> Product:

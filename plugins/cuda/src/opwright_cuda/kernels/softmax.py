@@ -10,9 +10,10 @@ import math
 from typing import Final
 
 from opwright.kernel import PrepareContext
+from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_type
 from opwright_cuda.kernels.lines import Lines, Team, lines_along, team_to_keep
-from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
 from opwright_cuda.source import own_source
 
 
@@ -28,14 +29,35 @@ def team_to_keep_pairs(lines: Lines, dtype: str) -> Team:
     return team_to_keep(lines, f"Pair<{ctype}>", 2 * max(ITEM_BYTES[dtype], 4))
 
 
+def launch_softmax(
+    plan: LaunchPlan, op_type: str, out: Pointer, x: Pointer, meta: Meta, axis: int
+) -> None:
+    """Add softmax or log_softmax along an axis; out may lie where x lies.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    op_type : str
+        ``"softmax"`` or ``"log_softmax"``.
+    out, x : Pointer
+        Where they lie, compact.
+    meta : Meta
+        Shape and dtype of both.
+    axis : int
+        A negative one counts from the back.
+    """
+    if math.prod(meta.shape) == 0:
+        return
+    team = team_to_keep_elements(lines_along(meta.shape, axis), meta.dtype)
+    expression = f"{op_type}_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
+    team.launch(plan, own_source("softmax.cu"), expression, [out, x])
+
+
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute softmax or log_softmax."""
-    x = ctx.inputs["x"][0]
-    if math.prod(x.shape) == 0:
-        return
-    team = team_to_keep_elements(lines_along(x.shape, ctx.attrs["axis"]), x.dtype)
-    expression = f"{ctx.op_type}_lines<{team.ctype}, {CTYPES[x.dtype]}>"
-    team.launch(plan, own_source("softmax.cu"), expression, [plan.output("out"), plan.input("x")])
+    out, x = plan.output("out"), plan.input("x")
+    launch_softmax(plan, ctx.op_type, out, x, ctx.inputs["x"][0], ctx.attrs["axis"])
 
 
 SOFTMAX: Final = Kernel(_fill_in)
