@@ -120,8 +120,7 @@ struct TileTeam : Share {
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };
 
-// ---- Teams that go over their line several times
-// -------------------------------------------------
+// ---- Teams that go over their line several times ------------------------------------------------
 
 // `ForEach` calls a function with the number of each element of this thread and with a Kept that is
 // its own. Where `kKeeps`, it still holds what an earlier call left there.

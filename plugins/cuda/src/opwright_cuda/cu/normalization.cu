@@ -28,8 +28,7 @@ struct PairTarget {
   }
 };
 
-// ---- layer_norm
-// ----------------------------------------------------------------------------------
+// ---- layer_norm ---------------------------------------------------------------------------------
 
 // Deviations are squared in a second pass: the difference of squares would cancel. `scale` and
 // `bias` may be null, `out` may lie on x.
@@ -122,8 +121,7 @@ __global__ void sum_pairs(PairTarget<T> target, const Pair<Compute<T>>* pairs, L
   if (team.IsFirst()) target.Write(team.slot, sums);
 }
 
-// ---- batch_norm
-// ----------------------------------------------------------------------------------
+// ---- batch_norm ---------------------------------------------------------------------------------
 
 // Of every part of a line: from the deviations from its own mean.
 template <typename Line, typename T>
@@ -234,8 +232,7 @@ __global__ void batch_norm_means(Compute<T>* grad_means, Compute<T>* normal_mean
   normal_means[channel] = sums.second * share;
 }
 
-// ---- cos_sim
-// -------------------------------------------------------------------------------------
+// ---- cos_sim ------------------------------------------------------------------------------------
 
 template <typename C>
 OW_INLINE C NormOf(C squares, C epsilon) {

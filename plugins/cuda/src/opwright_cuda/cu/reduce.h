@@ -21,8 +21,7 @@ constexpr int kMaxWarps = 32;  // in a block
 OW_INLINE int LaneIndex() { return static_cast<int>(threadIdx.x) % kWarp; }
 OW_INLINE int WarpIndex() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// ---- Values that are moved between lanes
-// ---------------------------------------------------------
+// ---- Values that are moved between lanes --------------------------------------------------------
 
 // The value of the lane whose number differs in the bits of `lanes`; any struct, word by word.
 template <typename T>
@@ -36,8 +35,7 @@ OW_INLINE T ShuffleXor(T value, int lanes) {
   return value;
 }
 
-// ---- Functors
-// ------------------------------------------------------------------------------------
+// ---- Functors -----------------------------------------------------------------------------------
 
 // The least and the largest value of a number's type; of floats minus and plus infinity.
 template <typename T>
@@ -134,8 +132,7 @@ struct MomentsOf {
   }
 };
 
-// ---- Over threads
-// --------------------------------------------------------------------------------
+// ---- Over threads -------------------------------------------------------------------------------
 
 // Over each group of `width` neighbouring lanes, a power of 2. All lanes of the warp must arrive;
 // each gets the value of its group.

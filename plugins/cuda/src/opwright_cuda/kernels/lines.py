@@ -28,7 +28,7 @@ class Lines(NamedTuple):
     inner: int
 
     @property
-    def count(self) -> int:
+    def n_lines(self) -> int:
         """Number of lines."""
         return self.outer * self.inner
 
@@ -92,7 +92,7 @@ def quotient_up(x: int, y: int) -> int:
 
 def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
     """Return teams of so many lanes."""
-    return Team(ctype, lines, lanes, quotient_up(lines.count * lanes, THREADS), THREADS)
+    return Team(ctype, lines, lanes, quotient_up(lines.n_lines * lanes, THREADS), THREADS)
 
 
 def _tile_width(lines: Lines) -> int:
@@ -176,4 +176,4 @@ def team_to_keep(lines: Lines, kept: str, kept_bytes: int) -> Team:
 
 def partials(plan: LaunchPlan, team: Team, n_bytes: int) -> Pointer:
     """Return scratch memory with so many bytes for every part of every line."""
-    return plan.workspace(team.lines.count * team.parts * n_bytes)
+    return plan.workspace(team.lines.n_lines * team.parts * n_bytes)

@@ -95,8 +95,7 @@ def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     read = {slot: plan.optional_input(slot) for slot in slots}
     if ctx.outputs["x_grad"]:
         team = team_to_keep_pairs(rows, x.dtype)
-        arguments = [plan.output("x_grad"), *read.values()]
-        _launch(plan, team, "layer_norm_grad_lines", x, arguments)
+        _launch(plan, team, "layer_norm_grad_lines", x, [plan.output("x_grad"), *read.values()])
     bias_grad, scale_grad = (plan.optional_output(slot) for slot in ("bias_grad", "scale_grad"))
     if bias_grad is None and scale_grad is None:
         return
@@ -107,8 +106,8 @@ def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         _launch(plan, team, "layer_norm_column_sums", x, [target, *read.values()])
         return
     found = partials(plan, team, 2 * _compute_bytes(x.dtype))
-    arguments = [Struct(found, None, None), *read.values()]
-    _launch(plan, team, "layer_norm_column_sums", x, arguments)
+    sums = Struct(found, None, None)
+    _launch(plan, team, "layer_norm_column_sums", x, [sums, *read.values()])
     team = _streamed(Lines(1, team.parts, rows.length), x.dtype, may_split=False)
     _launch(plan, team, "sum_pairs", x, [target, found])
 
@@ -170,7 +169,8 @@ def _fill_in_batch_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
         _launch(plan, team, "moments_lines", meta, [moments, plan.input("x")])
         momentum = scalar(ctype, ctx.attrs["momentum"])
         n_parts = np.int64(channels.n_parts)
-        arguments = [statistics, moments, channels.parts, n_parts, momentum, epsilon]
+        arguments: list[Argument] = [statistics, moments, channels.parts, n_parts]
+        arguments += [momentum, epsilon]
         expression = f"batch_statistics<{CTYPES[meta.dtype]}>"
         plan.launch(source, expression, n_channels, CHANNEL_THREADS, arguments)
     else:
@@ -243,8 +243,8 @@ def _fill_in_cos_sim(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if x.shape == y.shape:
         team = team_to_keep_pairs(lines_along(x.shape, axis), x.dtype)
         outputs = [plan.output(slot) for slot in ("out", "x_norm", "y_norm")]
-        arguments = [*outputs, plan.input("x"), plan.input("y"), scale, epsilon]
-        _launch(plan, team, "cos_sim_lines", x, arguments)
+        inputs = (plan.input("x"), plan.input("y"))
+        _launch(plan, team, "cos_sim_lines", x, [*outputs, *inputs, scale, epsilon])
         return
     operands = []
     for slot, meta in (("x", x), ("y", y)):

@@ -33,20 +33,20 @@ class Reducer(NamedTuple):
         The type of what it reduces.
     value_bytes : int
         The size of that.
-    count : np.generic or None
+    divisor : np.generic or None
         Its member: what a sum is divided by.
     """
 
     ctype: str
     value: str
     value_bytes: int
-    count: np.generic | None = None
+    divisor: np.generic | None = None
 
     def members(self, is_last: bool) -> Struct:
         """Return the functor by value; only the last launch divides."""
-        if self.count is None:
+        if self.divisor is None:
             return Struct()
-        return Struct(self.count if is_last else type(self.count)(1))
+        return Struct(self.divisor if is_last else type(self.divisor)(1))
 
 
 _ACCUMULATORS: Final[dict[str, type[Any]]] = {
@@ -127,8 +127,8 @@ def launch_reduction(
         if is_last:
             launch_lines(plan, reducer, x, lines, out)
             return
-        scratch = plan.workspace(lines.count * reducer.value_bytes)
-        made = Operand(scratch, (lines.count,), reducer.value)
+        scratch = plan.workspace(lines.n_lines * reducer.value_bytes)
+        made = Operand(scratch, (lines.n_lines,), reducer.value)
         launch_lines(plan, reducer, x, lines, made, is_last=False)
         x = made
 
