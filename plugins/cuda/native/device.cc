@@ -59,14 +59,7 @@ Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&made->driver_));
   int n = 0;
   OPWRIGHT_RETURN_IF_ERROR(CountDevices(&n));
-  if (n == 0) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    if (visible != nullptr) {
-      return Status::Error("CUDA: no GPU is visible, got CUDA_VISIBLE_DEVICES=\"", visible,
-                           "\"; unset it, or name a GPU that nvidia-smi lists");
-    }
-    return Status::Error("CUDA: there is no GPU, though the driver is installed; see nvidia-smi");
-  }
+  OPWRIGHT_RETURN_IF_ERROR(CheckAnyDevice(n));
   OPWRIGHT_ENFORCE(ordinal >= 0 && ordinal < n, "CUDA: the number of a GPU must lie in [0, ", n,
                    "), got ", ordinal, "; see nvidia-smi");
   made->ordinal_ = ordinal;

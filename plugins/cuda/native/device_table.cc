@@ -30,7 +30,10 @@ int32_t Call(void* state, const ow_error* error, const char* what, const Functio
 }
 
 int32_t Count(const ow_device*, int32_t* n, const ow_error* error) {
-  return Guarded(error, [&] { return CountDevices(n); });
+  return Guarded(error, [&]() -> Status {
+    OPWRIGHT_RETURN_IF_ERROR(CountDevices(n));
+    return CheckAnyDevice(*n);
+  });
 }
 
 int32_t Open(const ow_device*, int32_t id, void** state, const ow_error* error) {

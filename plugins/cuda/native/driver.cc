@@ -95,6 +95,16 @@ Status CountDevices(int* n) {
   return *n == 0 ? Status::Ok() : Check(*driver, result, "counting devices");
 }
 
+Status CheckAnyDevice(int n) {
+  if (n > 0) return Status::Ok();
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr) {
+    return Status::Error("CUDA: no GPU is visible, got CUDA_VISIBLE_DEVICES=\"", visible,
+                         "\"; unset it, or name a GPU that nvidia-smi lists");
+  }
+  return Status::Error("CUDA: there is no GPU, though the driver is installed; see nvidia-smi");
+}
+
 std::string ErrorText(const Driver& driver, CUresult result) {
   const char* name = nullptr;
   const char* text = nullptr;

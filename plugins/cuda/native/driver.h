@@ -106,6 +106,9 @@ Status OpenDriver(const Driver** driver);
 // How many devices the driver shows; 0 is no failure here.
 Status CountDevices(int* n);
 
+// Fails where there is no device, and says whether they are hidden.
+Status CheckAnyDevice(int n);
+
 // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", with the way out where there is one.
 std::string ErrorText(const Driver& driver, CUresult result);
 

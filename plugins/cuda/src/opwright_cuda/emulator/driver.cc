@@ -26,6 +26,7 @@ constexpr int kNoDevice = 100;
 constexpr int kInvalidDevice = 101;
 constexpr int kInvalidImage = 200;
 constexpr int kNotFound = 500;
+constexpr int kIllegalAddress = 700;
 constexpr int kLaunchFailed = 719;
 constexpr int kCaptureInvalidated = 901;
 
@@ -117,18 +118,25 @@ extern "C" __attribute__((visibility("default"))) void emulator_set(const char* 
 // ---- Driver and device
 // ---------------------------------------------------------------------------
 
-EMULATED cuInit(unsigned) { return The().n_devices == 0 ? kNoDevice : 0; }
+EMULATED cuInit(unsigned) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && visible[0] == '\0') The().n_devices = 0;
+  return The().n_devices == 0 ? kNoDevice : 0;
+}
 EMULATED cuDriverGetVersion(int* version) {
   const char* text = std::getenv("OPWRIGHT_EMULATOR_VERSION");
   *version = text != nullptr ? std::atoi(text) : 13000;
   return 0;
 }
 EMULATED cuGetErrorName(int result, const char** name) {
-  static const std::map<int, const char*> names = {
-      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-      {kNoDevice, "CUDA_ERROR_NO_DEVICE"},         {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
-      {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-      {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"}};
+  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+                                                   {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                   {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
+                                                   {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+                                                   {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+                                                   {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+                                                   {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                                   {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"}};
   const auto found = names.find(result);
   *name = found == names.end() ? nullptr : found->second;
   return found == names.end() ? kInvalidValue : 0;
@@ -185,7 +193,7 @@ EMULATED cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   State& state = The();
   const Guard guard(state.mutex);
   if (bytes == 0) return kInvalidValue;
-  if (bytes > state.memory_bytes - state.used_bytes) return kOutOfMemory;
+  if (state.used_bytes + bytes > state.memory_bytes) return kOutOfMemory;
   void* memory = nullptr;
   if (posix_memalign(&memory, 256, bytes) != 0) return kOutOfMemory;
   std::memset(memory, 0xff, bytes);  // NaN: what is read before it is written shows
@@ -224,7 +232,7 @@ EMULATED cuMemPoolSetAttribute(void*, int, void*) { return 0; }
 EMULATED cuMemPoolTrimTo(void*, size_t) { return 0; }
 EMULATED cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   *total_bytes = The().memory_bytes;
-  *free_bytes = The().memory_bytes - The().used_bytes;
+  *free_bytes = The().memory_bytes - std::min(The().used_bytes, The().memory_bytes);
   return 0;
 }
 EMULATED cuMemHostAlloc(void** memory, size_t bytes, unsigned) {

@@ -1,0 +1,88 @@
+"""Runs samples of the CUDA kernels in a process whose kernels a sanitizer watches.
+
+``run_samples.py FOLDER SANITIZER WHICH``: WHICH is "operators", the largest case of every operator
+in the dtype where most happens, or "kernels", as few of them as launch every kernel once. Prints
+each sample before it is run; a sanitizer that finds something ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.pop("LD_PRELOAD", None)  # for this process, and not for the compilers that it starts
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "operators")]
+
+from direct_launch import Launcher, prepare  # noqa: E402
+from samples import Call, Sample, make_call, metas_of, samples  # noqa: E402
+from sanitized import FLAGS  # noqa: E402
+
+from emulated_gpu import Collector, compile_together  # noqa: E402
+from opwright_cuda.emulator import HostCompiler, start  # noqa: E402
+from opwright_cuda.toolchain import Toolchain, replace_toolchain  # noqa: E402
+
+DTYPES = ("float16", "float32", "int64")
+"""The first one that a kernel has is run: 16 bits need the most care with vectors."""
+
+
+def one_of_each() -> list[tuple[Sample, Call]]:
+    """Return one sample of each operator."""
+    found: dict[tuple[str, str], list[Sample]] = {}
+    for sample in samples():
+        if sample.library == "native":
+            found.setdefault((sample.op_type, sample.library), []).append(sample)
+    chosen = []
+    for listed in found.values():
+        dtypes = {sample.dtype: sample for sample in listed}
+        sample = next((dtypes[d] for d in DTYPES if d in dtypes), listed[0])
+        chosen.append((sample, make_call(sample.op_type, sample.dtype)))
+    return chosen
+
+
+def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tuple[str, str]]:
+    """Return which templates a sample launches: file and name."""
+    collector = Collector(compiler)
+    replace_toolchain(collector)
+    prepare(sample, called, metas_of(sample, called))
+    return {
+        (source.name, expression.partition("<")[0])
+        for source, expressions in collector.wanted.items()
+        for expression in expressions
+    }
+
+
+def main(folder: Path, sanitizer: str, which: str) -> None:
+    start(folder, FLAGS[sanitizer])
+    compiler = HostCompiler(folder, FLAGS[sanitizer])
+    chosen = one_of_each()
+    if which == "kernels":
+        needed = fewest({s: templates_of(s, c, compiler) for s, c in chosen})
+        chosen = [(s, c) for s, c in chosen if s in needed]
+    collector = Collector(compiler)
+    replace_toolchain(collector)
+    for sample, called in chosen:
+        prepare(sample, called, metas_of(sample, called))
+    compile_together(collector.wanted, compiler)
+    replace_toolchain(Toolchain(compiler))
+    launcher = Launcher()
+    for sample, called in chosen:
+        print(sample, flush=True)
+        launcher.run(sample, called)
+    print(f"{len(chosen)} samples", flush=True)
+
+
+def fewest(templates: dict[Sample, set[tuple[str, str]]]) -> set[Sample]:
+    """Return samples that launch every template between them."""
+    missing = set().union(*templates.values())
+    chosen = set()
+    while missing:
+        best = max(templates, key=lambda sample: (len(templates[sample] & missing), str(sample)))
+        chosen.add(best)
+        missing -= templates[best]
+    return chosen
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
