@@ -85,10 +85,11 @@ Steps = dict[LoweredOp, tuple[list[Value], Value]]
 
 def fuse_elementwise(graph: Graph) -> None:
     """Make ``<device>.elementwise_chain`` of every tree of two and more element-wise operators."""
-    chain = graph.definition(f"{graph.device}.elementwise_chain")
+    ops = graph.of_type(*KINDS)
+    chain = graph.definition(f"{graph.device}.elementwise_chain") if len(ops) > 1 else None
     if chain is None:
         return
-    left = _steps(graph, chain.proto.inputs[0].dtypes)
+    left = _steps(ops, chain.proto.inputs[0].dtypes)
     if len(left) < 2:
         return
     edit = graph.edit()
@@ -104,11 +105,11 @@ def fuse_elementwise(graph: Graph) -> None:
     edit.apply()
 
 
-def _steps(graph: Graph, dtypes: Sequence[str]) -> Steps:
-    """Return the operators of these dtypes that have all inputs and the output of their kind."""
+def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
+    """Return those of these dtypes that have all the inputs and the output of their kind."""
     found: Steps = {}
     places: dict[OpDefinition, Places | None] = {}
-    for op in graph.of_type(*KINDS):
+    for op in ops:
         definition = op.definition
         if definition not in places:
             places[definition] = _places(definition)

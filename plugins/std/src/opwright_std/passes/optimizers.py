@@ -18,12 +18,13 @@ _SHARED = "learning_rate"
 
 def fuse_optimizers(graph: Graph) -> None:
     """Make one ``<device>.multi_<type>`` of updates that share attributes and the learning rate."""
-    served = [t for t in TYPES if graph.definition(f"{graph.device}.multi_{t}") is not None]
     edit = graph.edit()
     groups: dict[Hashable, list[LoweredOp]] = {}
-    for op in graph.of_type(*served):
+    for op in graph.of_type(*TYPES):
         groups.setdefault(_kind(op), []).append(op)
     for updates in groups.values():
+        if len(updates) < 2 or graph.definition(_fused(graph, updates[0])) is None:
+            continue
         together = _movable(updates, graph.uses())
         if len(together) < 2:
             continue
@@ -31,6 +32,10 @@ def fuse_optimizers(graph: Graph) -> None:
         if made is not None:
             edit.fuse(together, [made])
     edit.apply()
+
+
+def _fused(graph: Graph, update: LoweredOp) -> str:
+    return f"{graph.device}.multi_{update.type}"
 
 
 def _kind(op: LoweredOp) -> Hashable:
@@ -67,9 +72,7 @@ def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp | None:
         for proto, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
             outputs.setdefault(proto.name, []).extend(values)
     last = updates[-1]
-    return make_if_served(
-        graph, f"{graph.device}.multi_{last.type}", inputs, outputs, last.attrs, last
-    )
+    return make_if_served(graph, _fused(graph, last), inputs, outputs, last.attrs, last)
 
 
 def _inputs(op: LoweredOp) -> dict[str, tuple[Value, ...]]:

@@ -22,7 +22,8 @@ from opwright.rewriting import (
 
 def fuse_softmax_cross_entropy(graph: Graph) -> None:
     """Make ``<device>.softmax_cross_entropy`` of class ids, the losses and their gradients."""
-    if graph.definition(_fused(graph)) is None:
+    gradients = graph.of_type("softmax_with_cross_entropy_grad", "cross_entropy_grad")
+    if not gradients or graph.definition(_fused(graph)) is None:
         return
     _fuse_from_scores(graph)
     _fuse_from_probabilities(graph)
