@@ -99,17 +99,16 @@ def test_slices_along_any_axis_are_added_up(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(grad, add_up(index, grads, shape, 1))
 
 
-def test_sums_of_floats_are_the_same_bits_whatever_runs_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sums_of_floats_are_the_same_bits_whatever_runs_first() -> None:
     for given, count in (POSITIONS["hot"], POSITIONS["few"]):
         index = given % count
         grads = RNG.standard_normal((len(index), 3)).astype(np.float32)
         inputs = {"weight": whole((count, 3)), "index": index, "out_grad": grads}
         runs = []
         for order in ("ascending", "descending", "random"):
-            monkeypatch.setenv("OPWRIGHT_EMULATOR_ORDER", order)
-            runs += call("embedding_grad", inputs, "weight_grad")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("OPWRIGHT_EMULATOR_ORDER", order)
+                runs += call("embedding_grad", inputs, "weight_grad")
         assert len({run.tobytes() for run in runs}) == 1
         exact = add_up(index, grads, (count, 3))
         np.testing.assert_allclose(runs[0], exact, rtol=1e-4, atol=1e-4)

@@ -9,6 +9,8 @@ import pytest
 from calls import call
 
 from opwright.dtypes import dtype_to_numpy
+from opwright.errors import KernelNotFoundError
+from opwright_cuda.kernels import elementwise, movement
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -146,3 +148,36 @@ def test_a_gradient_that_is_absent_gives_zero(op: str) -> None:
         attrs = {"axis": 0} if op == "concat_grad" else {"paddings": [1, 1]}
     (grad,) = call(op, {"x": random((7,))}, "x_grad", **attrs)
     np.testing.assert_array_equal(grad, np.zeros(7, np.float32))
+
+
+def test_large_tensors_are_indexed_in_64_bits() -> None:
+    x, y, index = random((3, 40, 36)), random((40, 1)), np.array([1, -3, 2])
+    border = {"paddings": [1, 2, 0, 0, 1, 0]}
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (elementwise, movement):
+            patch.setattr(module, "NARROW", 1)
+        outs = [
+            call("subtract", {"x": x, "y": y})[0],
+            call("transpose", {"x": x}, axes=[2, 0, 1])[0],
+            call("slice", {"x": x}, axes=[2], starts=[35], ends=[-99], steps=[-2])[0],
+            call("concat", {"x": [x, x[:, :1]]}, axis=1)[0],
+            call("pad", {"x": x}, **border)[0],
+            call("gather", {"x": x, "index": index})[0],
+            call("one_hot", {"x": index + 3}, depth=6)[0],
+        ]
+    expected = [
+        x - y,
+        x.transpose(2, 0, 1),
+        x[:, :, ::-2],
+        np.concatenate([x, x[:, :1]], 1),
+        np.pad(x, [(1, 2), (0, 0), (1, 0)]),
+        x[index],
+        np.eye(6)[index + 3],
+    ]
+    for out, wanted in zip(outs, expected, strict=True):
+        np.testing.assert_array_equal(out, wanted)
+
+
+def test_more_dimensions_than_kernels_walk_are_refused() -> None:
+    with pytest.raises(KernelNotFoundError, match="9 dimensions are left after merging"):
+        call("transpose", {"x": random((2,) * 9)})
