@@ -48,6 +48,8 @@ def check(pairs: list[tuple[Any, Any]], dtype: str) -> None:
 CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     # Two tiles of windows and of filters, three steps through the taps.
     ((2, 5, 7, 7), (70, 5, 3, 3), {"paddings": [1, 1, 1, 1]}),
+    # Two flat tiles of windows, of pixels and of taps.
+    ((2, 20, 10, 10), (5, 20, 3, 3), {"paddings": [1, 1, 1, 1]}),
     # Two tiles of channels.
     ((1, 66, 3, 4), (4, 66, 1, 1), {}),
     ((1, 66, 5, 5), (3, 66, 2, 1), {"strides": [2, 3], "dilations": [2, 1]}),

@@ -35,7 +35,10 @@ MAX_EXTENT: Final = 2**31 - 1
 """The most rows, columns and matrices in a stack that cuBLASLt takes."""
 
 TILE: Final = 64
-"""Rows and columns that one block of our own kernel computes; ``kTile`` of tiles.h."""
+"""Rows and columns that one block of our own kernel computes; ``SquareTile`` of tiles.h."""
+
+TILE_SUMS: Final = 4096
+"""Elements of a tile of any shape; ``kTileSums`` of tiles.h."""
 
 PRODUCT_THREADS: Final = 256
 """``kProductThreads`` of tiles.h."""

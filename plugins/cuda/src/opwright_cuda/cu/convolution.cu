@@ -206,30 +206,32 @@ struct FiltersByWindows {
 };
 
 // Which tile a block computes: tiles of a group on x, the group on y.
+template <typename Shape>
 struct TileOfBlock {
   int64_t row;
   int64_t column;
 
   OW_INLINE explicit TileOfBlock(int64_t n_rows) {
-    const auto row_tiles = static_cast<uint32_t>((n_rows + kTile - 1) / kTile);
-    row = int64_t(blockIdx.x % row_tiles) * kTile;
-    column = int64_t(blockIdx.x / row_tiles) * kTile;
+    const auto row_tiles = static_cast<uint32_t>((n_rows + Shape::kRows - 1) / Shape::kRows);
+    row = int64_t(blockIdx.x % row_tiles) * Shape::kRows;
+    column = int64_t(blockIdx.x / row_tiles) * Shape::kColumns;
   }
 };
 
 // Grid: tiles, groups.
-template <typename T>
+template <typename T, int rows>
 __global__ void __launch_bounds__(kProductThreads)
     convolve(T* out, const T* x, const T* weight, const T* bias, Convolution c) {
   using Value = Compute<T>;
+  using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
   const bool is_last = c.is_channels_last != 0;
   const int64_t n_taps = int64_t(c.channels) * c.kernel_h * c.kernel_w;
-  const TileOfBlock tile(c.n_windows);
+  const TileOfBlock<Shape> tile(c.n_windows);
   x += group * c.channels * c.x.channel;
   const WindowsByTaps<T> left{{x, c}, is_last, c.n_windows};
   const WeightSource<T, true> right{weight + group * c.filters * n_taps, c, true, c.filters};
-  TileSums<Value> sums(!is_last);
+  TileSums<Value, Shape> sums(!is_last);
   MultiplyTiles(left, right, tile.row, tile.column, 0, n_taps, &sums);
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t window = tile.row + sums.row + i;
@@ -246,20 +248,21 @@ __global__ void __launch_bounds__(kProductThreads)
 }
 
 // Grid: tiles, groups.
-template <typename T>
+template <typename T, int rows>
 __global__ void __launch_bounds__(kProductThreads)
     convolve_input_grad(T* x_grad, const T* weight, const T* out_grad, Convolution c) {
   using Value = Compute<T>;
+  using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
   const bool is_last = c.is_channels_last != 0;
   const int64_t kernel = int64_t(c.kernel_h) * c.kernel_w;
-  const TileOfBlock tile(c.n_pixels);
+  const TileOfBlock<Shape> tile(c.n_pixels);
   out_grad += group * c.filters * c.out.channel;
   weight += group * c.filters * c.channels * kernel;
   const PixelsByTaps<T> left{out_grad, c, is_last, c.n_pixels};
   // Of a kernel of one tap, or where steps are filters first, channels lie closer together.
   const WeightSource<T, false> right{weight, c, !is_last && kernel > 1, c.channels};
-  TileSums<Value> sums(!is_last);
+  TileSums<Value, Shape> sums(!is_last);
   MultiplyTiles(left, right, tile.row, tile.column, 0, c.filters * kernel, &sums);
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t pixel = tile.row + sums.row + i;
@@ -275,22 +278,23 @@ __global__ void __launch_bounds__(kProductThreads)
 }
 
 // Grid: tiles, groups, parts of `part` windows; partial sums are [parts, elements of the weight].
-template <typename T>
+template <typename T, int rows>
 __global__ void __launch_bounds__(kProductThreads)
     convolve_weight_grad(Compute<T>* sums_of_parts, const T* x, const T* out_grad, int64_t part,
                          Convolution c) {
   using Value = Compute<T>;
+  using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
   const bool is_last = c.is_channels_last != 0;
   const int64_t n_taps = int64_t(c.channels) * c.kernel_h * c.kernel_w;
-  const TileOfBlock tile(c.filters);
+  const TileOfBlock<Shape> tile(c.filters);
   const int64_t begin = blockIdx.z * part;
   const int64_t end = begin + part < c.n_windows ? begin + part : c.n_windows;
   x += group * c.channels * c.x.channel;
   out_grad += group * c.filters * c.out.channel;
   const FiltersByWindows<T> left{out_grad, c, !is_last, c.filters};
   const TapsByWindows<T> right{{x, c}, !is_last, n_taps};
-  TileSums<Value> sums(false);
+  TileSums<Value, Shape> sums(false);
   MultiplyTiles(left, right, tile.row, tile.column, begin, end, &sums);
   sums_of_parts += int64_t(blockIdx.z) * gridDim.y * c.filters * n_taps;
   for (int i = 0; i < kPerThread; ++i) {

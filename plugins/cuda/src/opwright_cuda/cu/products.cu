@@ -33,6 +33,7 @@ __global__ void __launch_bounds__(kProductThreads)
     multiply(T* out, const T* x, const T* y, Product product) {
   using Value = SumOfProducts<T>;
   // What the grid's numbers count fits 32 bits, which are divided much faster.
+  constexpr int kTile = SquareTile::kRows;
   const auto column_tiles = static_cast<uint32_t>((product.n + kTile - 1) / kTile);
   const uint32_t tiles = static_cast<uint32_t>((product.m + kTile - 1) / kTile) * column_tiles;
   const uint32_t tile = blockIdx.x % tiles;
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kProductThreads)
                                     product.m};
   const MatrixSource<T, Value> right{y, product.y.column, product.y.row, product.y.row == 1,
                                      product.n};
-  TileSums<Value> sums(false);
+  TileSums<Value, SquareTile> sums(false);
   MultiplyTiles(left, right, first_row, first_column, 0, product.k, &sums);
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t row = first_row + sums.row + i;

@@ -1,6 +1,7 @@
-// Products of matrices by tiles: 256 threads add up 64 x 64 sums, 16 steps of the inner dimension at
-// a time, 4 x 4 sums each. What is multiplied need not lie anywhere as a matrix: a source says where
-// row i and step k of its matrix are found, as two places that are added.
+// Products of matrices by tiles: 256 threads add up 4,096 sums, 64 x 64 of them or as many in another
+// shape, 16 steps of the inner dimension at a time, 4 x 4 sums each. What is multiplied need not lie
+// anywhere as a matrix: a source says where row i and step k of its matrix are found, as two places
+// that are added.
 //
 //   struct Source {
 //     using Value = ...;                       // what it is added up in
@@ -18,12 +19,21 @@
 
 namespace opwright_cuda {
 
-constexpr int kTile = 64;    // rows, and columns
-constexpr int kSteps = 16;   // of the inner dimension in shared memory
+constexpr int kSteps = 16;     // of the inner dimension in shared memory
 constexpr int kPerThread = 4;  // rows, and columns
 constexpr int kProductThreads = 256;
-// Four more than a row: fewer threads meet in a bank, and vectors of 16 bytes stay aligned.
-constexpr int kPitch = kTile + 4;
+constexpr int kTileSums = kProductThreads * kPerThread * kPerThread;
+
+// Rows and columns of a tile.
+template <int rows>
+struct TileShape {
+  static constexpr int kRows = rows;
+  static constexpr int kColumns = kTileSums / rows;
+};
+using SquareTile = TileShape<64>;
+
+// Four more than there are rows: fewer threads meet in a bank, and vectors of 16 bytes stay aligned.
+constexpr int PitchOf(int rows) { return rows + 4; }
 
 // An offset in elements, and a position in an image for sources that have borders.
 struct Place {
@@ -54,20 +64,23 @@ struct MatrixSource {
   }
 };
 
-// Brings one side of a tile into shared memory, through registers.
-template <typename Source>
+// Brings one side of a tile, `rows` of them, into shared memory, through registers.
+template <typename Source, int rows>
 class TileLoader {
  public:
   using Value = typename Source::Value;
+  static constexpr int kCount = rows * kSteps / kProductThreads;  // elements of a thread
+  static constexpr int kPitch = PitchOf(rows);
+  static constexpr int kSize = kSteps * kPitch;
 
   OW_INLINE TileLoader(const Source& source, int64_t first_row) : source_(source) {
     const int thread = static_cast<int>(threadIdx.x);
-    row_ = source.goes_along_steps ? thread / kSteps : thread % kTile;
-    step_ = source.goes_along_steps ? thread % kSteps : thread / kTile;
+    row_ = source.goes_along_steps ? thread / kSteps : thread % rows;
+    step_ = source.goes_along_steps ? thread % kSteps : thread / rows;
     row_distance_ = source.goes_along_steps ? kProductThreads / kSteps : 0;
-    step_distance_ = source.goes_along_steps ? 0 : kProductThreads / kTile;
+    step_distance_ = source.goes_along_steps ? 0 : kProductThreads / rows;
 #pragma unroll
-    for (int i = 0; i < kPerThread; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       const int64_t row = first_row + row_ + i * row_distance_;
       places_[i] = row < source.n_rows ? source.Row(row) : Nowhere();
     }
@@ -77,10 +90,10 @@ class TileLoader {
     if (source_.goes_along_steps) {
       const Place step = StepAt(begin + step_, end);
 #pragma unroll
-      for (int i = 0; i < kPerThread; ++i) values_[i] = source_.At(places_[i], step);
+      for (int i = 0; i < kCount; ++i) values_[i] = source_.At(places_[i], step);
     } else {
 #pragma unroll
-      for (int i = 0; i < kPerThread; ++i) {
+      for (int i = 0; i < kCount; ++i) {
         values_[i] = source_.At(places_[0], StepAt(begin + step_ + i * step_distance_, end));
       }
     }
@@ -88,7 +101,7 @@ class TileLoader {
 
   OW_INLINE void Put(Value* tile) const {
 #pragma unroll
-    for (int i = 0; i < kPerThread; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       tile[(step_ + i * step_distance_) * kPitch + row_ + i * row_distance_] = values_[i];
     }
   }
@@ -103,12 +116,12 @@ class TileLoader {
   int step_;
   int row_distance_;
   int step_distance_;
-  Place places_[kPerThread];
-  Value values_[kPerThread];
+  Place places_[kCount];
+  Value values_[kCount];
 };
 
 // The sums of one thread: those of rows 4 * row, ... and columns 4 * column, ... of the tile.
-template <typename Value>
+template <typename Value, typename Shape>
 struct TileSums {
   int row;
   int column;
@@ -116,8 +129,9 @@ struct TileSums {
 
   // Neighbouring threads have neighbouring rows, or columns: as they are stored.
   OW_INLINE explicit TileSums(bool goes_along_rows) {
-    const int fast = static_cast<int>(threadIdx.x) % (kTile / kPerThread);
-    const int slow = static_cast<int>(threadIdx.x) / (kTile / kPerThread);
+    const int n_fast = (goes_along_rows ? Shape::kRows : Shape::kColumns) / kPerThread;
+    const int fast = static_cast<int>(threadIdx.x) % n_fast;
+    const int slow = static_cast<int>(threadIdx.x) / n_fast;
     row = (goes_along_rows ? fast : slow) * kPerThread;
     column = (goes_along_rows ? slow : fast) * kPerThread;
 #pragma unroll
@@ -136,8 +150,9 @@ struct TileSums {
       Part columns[kPerThread / kWidth];
 #pragma unroll
       for (int i = 0; i < kPerThread / kWidth; ++i) {
-        rows[i] = reinterpret_cast<const Part*>(left + step * kPitch + row)[i];
-        columns[i] = reinterpret_cast<const Part*>(right + step * kPitch + column)[i];
+        rows[i] = reinterpret_cast<const Part*>(left + step * PitchOf(Shape::kRows) + row)[i];
+        columns[i] =
+            reinterpret_cast<const Part*>(right + step * PitchOf(Shape::kColumns) + column)[i];
       }
 #pragma unroll
       for (int i = 0; i < kPerThread; ++i) {
@@ -152,29 +167,35 @@ struct TileSums {
 
 // Adds the steps from `begin` to `end` of the tile whose first row and column are given. All
 // threads of the block arrive.
-template <typename Left, typename Right>
+template <typename Shape, typename Left, typename Right>
 OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, int64_t column,
-                             int64_t begin, int64_t end, TileSums<typename Left::Value>* sums) {
+                             int64_t begin, int64_t end,
+                             TileSums<typename Left::Value, Shape>* sums) {
   using Value = typename Left::Value;
   using Aligned = Vector<uint32_t, 4>;
-  constexpr int kSize = kSteps * kPitch;
+  using LeftLoader = TileLoader<Left, Shape::kRows>;
+  using RightLoader = TileLoader<Right, Shape::kColumns>;
   // While one half is multiplied, the other one is filled.
-  OW_SHARED(Aligned, left_memory, 2 * kSize * sizeof(Value) / sizeof(Aligned));
-  OW_SHARED(Aligned, right_memory, 2 * kSize * sizeof(Value) / sizeof(Aligned));
+  constexpr int kPerVector = sizeof(Aligned) / sizeof(Value);
+  OW_SHARED(Aligned, left_memory, 2 * LeftLoader::kSize / kPerVector);
+  OW_SHARED(Aligned, right_memory, 2 * RightLoader::kSize / kPerVector);
   auto* const left_tiles = reinterpret_cast<Value*>(left_memory);
   auto* const right_tiles = reinterpret_cast<Value*>(right_memory);
-  TileLoader<Left> left_loader(left, row);
-  TileLoader<Right> right_loader(right, column);
+  LeftLoader left_loader(left, row);
+  RightLoader right_loader(right, column);
   int half = 0;
   for (int64_t step = begin;; step += kSteps) {
     if (step < end) {
       left_loader.Fetch(step, end);
       right_loader.Fetch(step, end);
     }
-    if (step > begin) sums->Add(left_tiles + (1 - half) * kSize, right_tiles + (1 - half) * kSize);
+    if (step > begin) {
+      sums->Add(left_tiles + (1 - half) * LeftLoader::kSize,
+                right_tiles + (1 - half) * RightLoader::kSize);
+    }
     if (step >= end) break;
-    left_loader.Put(left_tiles + half * kSize);
-    right_loader.Put(right_tiles + half * kSize);
+    left_loader.Put(left_tiles + half * LeftLoader::kSize);
+    right_loader.Put(right_tiles + half * RightLoader::kSize);
     half = 1 - half;
     __syncthreads();
   }

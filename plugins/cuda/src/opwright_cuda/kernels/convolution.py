@@ -17,8 +17,11 @@ from opwright_cuda.dtypes import CTYPES
 from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
-from opwright_cuda.products import PRODUCT_THREADS, TILE
+from opwright_cuda.products import PRODUCT_THREADS, TILE, TILE_SUMS
 from opwright_cuda.source import own_source
+
+NARROW_TILE: Final = 32
+"""The short side of a flat tile."""
 
 PART_WINDOWS: Final = 256
 """The fewest windows that one part of a gradient's sum has."""
@@ -144,19 +147,32 @@ def _tap_dividers(n: int, kernel_h: int, kernel_w: int, is_last: bool) -> tuple[
     return _divider(middle), _divider(inner)
 
 
-def _tiles(rows: int, columns: int) -> int:
-    return -(-rows // TILE) * -(-columns // TILE)
+class _Tiling(NamedTuple):
+    """Tiles of a product: the rows of one, and how many there are."""
+
+    rows: int
+    n_tiles: int
+
+
+def _tile(rows: int, columns: int) -> _Tiling:
+    """Return square tiles, or flat ones where the product is narrow."""
+    shape = TILE
+    if columns <= NARROW_TILE:
+        shape = TILE_SUMS // NARROW_TILE
+    elif rows <= NARROW_TILE:
+        shape = NARROW_TILE
+    return _Tiling(shape, -(-rows // shape) * -(-columns // (TILE_SUMS // shape)))
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Convolve."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
     conv = _describe(ctx, x, weight, out)
-    grid = (_tiles(conv.out.n_places, conv.filters // conv.groups), conv.groups)
+    tiling = _tile(conv.out.n_places, conv.filters // conv.groups)
     plan.launch(
         own_source("convolution.cu"),
-        f"convolve<{conv.ctype}>",
-        grid,
+        f"convolve<{conv.ctype}, {tiling.rows}>",
+        (tiling.n_tiles, conv.groups),
         PRODUCT_THREADS,
         [
             plan.output("out"),
@@ -190,25 +206,26 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _add_input_grad(plan: LaunchPlan, conv: Convolution) -> None:
-    grid = (_tiles(conv.x.n_places, conv.channels), conv.groups)
+    tiling = _tile(conv.x.n_places, conv.channels)
+    grid = (tiling.n_tiles, conv.groups)
     arguments: list[Argument] = [
         plan.output("x_grad"),
         plan.input("weight"),
         plan.input("out_grad"),
         conv.struct,
     ]
-    name = f"convolve_input_grad<{conv.ctype}>"
+    name = f"convolve_input_grad<{conv.ctype}, {tiling.rows}>"
     plan.launch(own_source("convolution.cu"), name, grid, PRODUCT_THREADS, arguments)
 
 
 def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
     n_elements = conv.filters * conv.n_taps
-    tiles = _tiles(conv.filters // conv.groups, conv.n_taps)
-    sums = _Sums(plan, conv, "weight_grad", n_elements, tiles * conv.groups)
+    tiling = _tile(conv.filters // conv.groups, conv.n_taps)
+    sums = _Sums(plan, conv, "weight_grad", n_elements, tiling.n_tiles * conv.groups)
     plan.launch(
         own_source("convolution.cu"),
-        f"convolve_weight_grad<{conv.ctype}>",
-        (tiles, conv.groups, sums.n_parts),
+        f"convolve_weight_grad<{conv.ctype}, {tiling.rows}>",
+        (tiling.n_tiles, conv.groups, sums.n_parts),
         PRODUCT_THREADS,
         [
             sums.partial,
