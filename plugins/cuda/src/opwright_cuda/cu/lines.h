@@ -124,18 +124,23 @@ struct TileTeam : Share {
 
 // `ForEach` calls a function with the number of each element of this thread and with a Kept that is
 // its own. Where `kKeeps`, it still holds what an earlier call left there.
+//
+// In registers, for lines no longer than items * width. Of more than two items the width is 32, so
+// that places are known to the compiler.
 template <typename Kept, int items>
 struct LaneLine : LaneTeam {
   static constexpr bool kKeeps = true;
-  Kept kept[items];  // of lines no longer than items * width
+  Kept kept[items];
 
   OW_INLINE LaneLine(const Lines& lines, int width) : LaneTeam(lines, width) {}
   template <typename Function>
   OW_INLINE void ForEach(Function function) {
+    const int step = items > 2 ? kWarp : size;
+    const int n = static_cast<int>(end);
 #pragma unroll
     for (int k = 0; k < items; ++k) {
-      const int64_t i = thread + k * size;
-      if (i < end) function(i, kept[k]);
+      const int i = thread + k * step;
+      if (i < n) function(i, kept[k]);
     }
   }
 };

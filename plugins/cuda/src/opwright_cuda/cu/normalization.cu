@@ -33,8 +33,9 @@ struct PairTarget {
 // Deviations are squared in a second pass: the difference of squares would cancel. `scale` and
 // `bias` may be null, `out` may lie on x.
 template <typename Line, typename T>
-__global__ void layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, const T* scale,
-                                 const T* bias, Compute<T> epsilon, Lines lines, int32_t width) {
+__global__ void __launch_bounds__(512)
+    layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, const T* scale, const T* bias,
+                     Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);

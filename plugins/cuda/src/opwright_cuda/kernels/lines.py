@@ -14,7 +14,7 @@ from opwright_cuda.source import Source
 THREADS: Final = 256
 """In a block, but for long lines; ``kTileThreads`` of lines.h."""
 WARP: Final = 32
-ENOUGH_BLOCKS: Final = 512
+ENOUGH_BLOCKS: Final = 1024
 """So many keep any GPU busy; a fixed number, so that sums do not depend on the GPU."""
 MOST_KEPT_BYTES: Final = 128
 """That a thread keeps in registers."""
@@ -164,7 +164,7 @@ def team_to_keep(lines: Lines, kept: str, kept_bytes: int) -> Team:
     length = lines.length
     for items in (2, 8, MOST_KEPT_BYTES // kept_bytes):
         if length <= items * WARP:
-            lanes = power_of_two(quotient_up(length, items))
+            lanes = WARP if items > 2 else power_of_two(quotient_up(length, items))
             return lanes_of(lines, lanes, f"LaneLine<{kept}, {items}>")
     threads = 128 if length <= 2048 else THREADS if length <= 4096 else 512
     n_bytes = length * kept_bytes
