@@ -14,7 +14,7 @@ from one_operator import Target, run_case
 from table import first_cases
 
 import opwright as ow
-from opwright.op import DTYPES, OpDefinition
+from opwright.op import DTYPES
 
 Arrays = dict[str, list[Array]]
 NARROW = ("float16", "bfloat16")
@@ -110,9 +110,9 @@ def make_call(op_type: str, dtype: str) -> Call:
     definition = ow.current_context().ops.get(op_type)
     base = dtype if dtype in case.dtypes and dtype not in NARROW else _base_of(case, dtype)
     arrays: Arrays = case.make_inputs(base)
-    attrs, counts = dict(case.attrs), _counts(case)
+    attrs, counts = dict(case.attrs), counts_of(case)
     if op_type != case.op:
-        arrays, counts = _gradient_call(case, arrays, definition)
+        arrays, counts = _gradient_call(op_type, base)
     if base != dtype:
         slots = definition.proto.input_slots
         arrays = {
@@ -138,15 +138,17 @@ def _base_of(case: Case, dtype: str) -> str:
     return case.dtypes[-1]
 
 
-def _counts(case: Case) -> dict[str, int]:
+def counts_of(case: Case) -> dict[str, int]:
+    """Return how many variables a case has in each output slot."""
     outputs = ow.current_context().ops.get(case.op).proto.outputs
     return {slot.name: case.outputs.get(slot.name, 1) for slot in outputs}
 
 
-def _gradient_call(
-    case: Case, arrays: Arrays, derived: OpDefinition
-) -> tuple[Arrays, dict[str, int]]:
+@cache
+def _gradient_call(op_type: str, dtype: str) -> tuple[Arrays, dict[str, int]]:
     """Return what a gradient operator reads: inputs, outputs, random gradients of them."""
+    case, derived = case_of(op_type), ow.current_context().ops.get(op_type)
+    arrays = case.make_inputs(dtype)
     outputs = run_case(case, arrays, Target("cpu", None))
     rng = np.random.default_rng(0)
     made: Arrays = {}

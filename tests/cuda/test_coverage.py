@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from coverage_page import PAGE, missing, render
 from samples import (
     NARROW,
     Sample,
@@ -15,9 +18,27 @@ from samples import (
     numpy_dtype,
     run_network,
     samples,
+    standard_kernels,
 )
 
+from opwright_cuda.plugin import NOT_THERE
+
 SAMPLES = samples()
+
+
+def test_every_standard_operator_has_a_kernel_in_every_dtype_or_a_dated_reason() -> None:
+    assert {op: dtypes for op, dtypes in missing().items() if op not in NOT_THERE} == {}
+
+
+@pytest.mark.parametrize("op_type", NOT_THERE)
+def test_a_reason_is_dated_and_about_an_operator_that_is_missing(op_type: str) -> None:
+    assert op_type in standard_kernels()
+    assert op_type in missing()
+    assert re.search(r" \(\d{4}-\d\d-\d\d\)$", NOT_THERE[op_type])
+
+
+def test_the_table_in_the_documentation_is_current() -> None:
+    assert PAGE.read_text() == render(), "python tests/cuda/coverage_page.py writes it"
 
 
 @pytest.mark.cuda_kernels

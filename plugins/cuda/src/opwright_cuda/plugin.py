@@ -159,9 +159,9 @@ ROWS: Final[tuple[Row, ...]] = (
 
 NOT_THERE: Final = {
     "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
-    "recorded as a graph, has made the output before it runs",
+    "recorded as a graph, has made the output before it runs (2026-11-22)",
 }
-"""Standard operators without a CUDA kernel, and why."""
+"""Standard operators without a CUDA kernel: why, and when that was found."""
 
 PLAN_OPS: Final[tuple[tuple[str, str], ...]] = (
     ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),

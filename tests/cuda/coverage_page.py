@@ -1,0 +1,88 @@
+"""The table of docs/cuda_coverage.md: which operator has a CUDA kernel in which dtype.
+
+``coverage_page.py`` writes it; test_coverage.py checks that it is current.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "operators")]
+
+from samples import samples, standard_kernels, wanted_dtypes  # noqa: E402
+from table import standard_types  # noqa: E402
+
+import opwright as ow  # noqa: E402
+from opwright.op import DTYPES  # noqa: E402
+from opwright_cuda.plugin import NOT_THERE  # noqa: E402
+
+PAGE = HERE.parent.parent / "docs" / "cuda_coverage.md"
+
+INTRODUCTION = """# CUDA kernels by operator and dtype
+
+Every operator of opwright-std, the gradients among them, in every dtype of its NumPy kernel and in
+bfloat16 where the operator takes it. Each kernel of this table is executed in each of its dtypes by
+`tests/cuda/test_coverage.py`, on the CPU where there is no GPU, and compared with NumPy. Written by
+`tests/cuda/coverage_page.py`.
+
+"native" kernels are CUDA sources of opwright-cuda; "cublaslt" is NVIDIA's library.
+
+| operator | dtypes | libraries |
+|---|---|---|
+"""
+
+GROUPS = (
+    ("every dtype", DTYPES),
+    ("floats", ("float16", "bfloat16", "float32", "float64")),
+    ("integers", tuple(d for d in DTYPES if "int" in d)),
+)
+
+
+def missing() -> dict[str, list[str]]:
+    """Return the dtypes that operators lack on CUDA, by operator type."""
+    there: dict[str, set[str]] = {}
+    for sample in samples():
+        there.setdefault(sample.op_type, set()).add(sample.dtype)
+    lacking = {
+        op_type: [d for d in wanted_dtypes(op_type, known) if d not in there.get(op_type, ())]
+        for op_type, known in standard_kernels().items()
+    }
+    return {op_type: dtypes for op_type, dtypes in lacking.items() if dtypes}
+
+
+def words(dtypes: set[str]) -> str:
+    """Return dtypes in a few words."""
+    listed = []
+    for name, members in GROUPS:
+        if dtypes >= set(members):
+            listed.append(name)
+            dtypes = dtypes - set(members)
+    return ", ".join([*listed, *(d for d in DTYPES if d in dtypes)])
+
+
+def render() -> str:
+    """Return the page."""
+    rows: dict[str, tuple[set[str], set[str]]] = {}
+    for op_type, dtype, library in samples():
+        dtypes, libraries = rows.setdefault(op_type, (set(), set()))
+        dtypes.add(dtype)
+        libraries.add(library)
+    lines = [
+        f"| `{op_type}` | {words(dtypes)} | {', '.join(sorted(libraries))} |"
+        for op_type, (dtypes, libraries) in sorted(rows.items())
+    ]
+    text = INTRODUCTION + "\n".join(lines) + "\n\n## Without a kernel of their own\n\n"
+    ops = ow.current_context().ops
+    reasons = dict(NOT_THERE)
+    for op_type in standard_types():
+        if op_type not in rows and ops.get(op_type).control is not None:
+            reasons[op_type] = "its branches are: what they hold runs on the GPU"
+        elif op_type not in rows and ops.get(op_type).body is not None:
+            reasons.setdefault(op_type, "it is written as other operators, which have them")
+    return text + "".join(f"- `{name}`: {reason}\n" for name, reason in sorted(reasons.items()))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
