@@ -35,12 +35,15 @@ class Timed:
     measure : callable, optional
         Instead of timing `call` here: returns the ns of each of some calls, in a process or a
         process of its own.
+    wait : callable, optional
+        Waits until a device has done what calls only enqueue; timed once with many calls.
     """
 
     call: Callable[[], Any] | None = None
     per: float = 1.0
     values: list[float] = field(default_factory=list)
     measure: Callable[[], list[float]] | None = None
+    wait: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)

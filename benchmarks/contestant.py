@@ -1,5 +1,7 @@
 """The process of one contestant: prepares once, then times a round for each line on stdin.
 
+The first round also warms up, so that contestants may prepare side by side.
+
 ``contestant.py FILE WORKLOAD CONTESTANT`` reads and prints one JSON object a line. First it prints
 what the contestant computed, or why it cannot run. Then it reads ``{"seconds": …, "realtime": …}``
 for each round and prints its times.
@@ -13,36 +15,42 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from contest import NotAvailableError, Timed, Workload, load_workloads
 
-# Long enough for the clock and for the cost of this loop to vanish, short enough for many.
+# Long enough for the clock and for the cost of this loop to vanish, short enough for many; longer
+# where the wait for a device at its end must vanish, too.
 REPEAT_NS = 2_000_000
+WAITING_REPEAT_NS = 20_000_000
 MIN_REPEATS, MAX_REPEATS = 5, 200
 WARM_UP_S = 0.2
 
 
-def time_calls(call: Callable[[], Any], number: int) -> float:
+def time_calls(timed: Timed, number: int) -> float:
     """Return the ns of one of `number` calls."""
+    call, wait = timed.call, timed.wait
+    assert call is not None
     began = time.perf_counter_ns()
     for _ in range(number):
         call()
+    if wait is not None:
+        wait()
     return (time.perf_counter_ns() - began) / number
 
 
-def calibrate(call: Callable[[], Any]) -> int:
+def calibrate(timed: Timed) -> int:
     """Warm up, and return how many calls make a repeat."""
     number, until = 1, time.perf_counter() + WARM_UP_S
+    repeat_ns = REPEAT_NS if timed.wait is None else WAITING_REPEAT_NS
     while True:
-        call_ns = time_calls(call, number)
-        if call_ns * number < REPEAT_NS:
+        call_ns = time_calls(timed, number)
+        if call_ns * number < repeat_ns:
             number = max(number * 2, int(number * 1.2))
         elif time.perf_counter() > until:
-            return max(1, round(REPEAT_NS / call_ns))
+            return max(1, round(repeat_ns / call_ns))
 
 
 def count_preemptions() -> int:
@@ -50,16 +58,16 @@ def count_preemptions() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-def time_round(call: Callable[[], Any], number: int, seconds: float) -> list[tuple[float, bool]]:
+def time_round(timed: Timed, number: int, seconds: float) -> list[tuple[float, bool]]:
     """Return the ns of a call, and whether another process came between, for each repeat."""
     gc.collect()
     gc.disable()
     times: list[tuple[float, bool]] = []
     until = time.perf_counter() + seconds
-    time_calls(call, number)
+    time_calls(timed, number)
     while len(times) < MIN_REPEATS or (time.perf_counter() < until and len(times) < MAX_REPEATS):
         before = count_preemptions()
-        call_ns = time_calls(call, number)
+        call_ns = time_calls(timed, number)
         times.append((call_ns, count_preemptions() > before))
     gc.enable()
     return times
@@ -93,7 +101,7 @@ def serve(workload: Workload, contestant: str, commands: TextIO, answers: TextIO
     except Exception as error:
         answer(failed=f"{type(error).__name__}: {first_line(error)}")
         raise
-    number = 0 if timed.measure else calibrate(timed.call)
+    number = 0
     answer(per=timed.per, values=[float(value) for value in timed.values])
     for line in commands:
         command = json.loads(line)
@@ -102,7 +110,8 @@ def serve(workload: Workload, contestant: str, commands: TextIO, answers: TextIO
         if timed.measure:
             times = [(ns, False) for ns in timed.measure()]
         else:
-            times = time_round(timed.call, number, command["seconds"])
+            number = number or calibrate(timed)
+            times = time_round(timed, number, command["seconds"])
         if command["realtime"]:
             schedule(os.SCHED_OTHER)
         answer(times=times)

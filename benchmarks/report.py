@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import shutil
 import statistics
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,15 @@ def format_row(row: Row) -> str:
     return "\n".join(lines)
 
 
+def find_gpu() -> str:
+    """Return the name and driver of the first GPU of NVIDIA's; empty where there is none."""
+    if shutil.which("nvidia-smi") is None:
+        return ""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0"]
+    done = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 def describe_machine() -> dict[str, Any]:
     """Return what figures depend on."""
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
@@ -109,6 +120,7 @@ def describe_machine() -> dict[str, Any]:
             for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
             if name in info.split()
         ],
+        "gpu": find_gpu(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
         "load_average": round(os.getloadavg()[0], 1),
@@ -160,10 +172,12 @@ def result_to_json(row: Row, result: Result) -> dict[str, Any]:
 def to_markdown(rows: list[Row], machine: dict[str, Any], versions: dict[str, str]) -> str:
     """Return a table with a line for each of ours, the machine named above it."""
     peers = ", ".join(f"{name} {version}" for name, version in versions.items())
+    gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
     lines = [
         (
             f"Measured on {machine['cores']} cores of {machine['processor']} "
-            f"({', '.join(machine['instructions'])}), Python {machine['python']}, {peers}, "
+            f"({', '.join(machine['instructions'])}), "
+            f"{gpu}Python {machine['python']}, {peers}, "
             f"{machine['date']}; medians."
         ),
         "",

@@ -35,6 +35,8 @@ class Settings:
         How long a round lasts.
     realtime : bool
         Whether a round runs with real-time scheduling, so that nothing else gets its processor.
+    together : bool
+        Whether contestants prepare side by side: quicker where there are many processors.
     """
 
     ours: str
@@ -42,6 +44,7 @@ class Settings:
     rounds: int = 5
     seconds: float = 0.3
     realtime: bool = False
+    together: bool = False
 
 
 @dataclass
@@ -107,6 +110,9 @@ class Process:
             stderr=self._log,
             text=True,
         )
+
+    def prepare(self) -> None:
+        """Wait until rounds can be asked for, or it is known why not."""
         answer = self._read(PREPARE_TIMEOUT_S)
         if answer:
             self.per, self.result.values = answer["per"], answer["values"]
@@ -168,6 +174,10 @@ def run(workload: Workload, file: Path, settings: Settings, names: list[str]) ->
         for name in names:
             python = settings.ours if is_ours(name) else settings.peers
             processes.append(Process(python, file, workload, name))
+            if not settings.together:
+                processes[-1].prepare()
+        for process in processes if settings.together else ():
+            process.prepare()
         for _ in range(settings.rounds):
             for process in processes:
                 if process.is_running:

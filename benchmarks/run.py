@@ -20,7 +20,7 @@ from rounds import Settings, run
 HERE = Path(__file__).parent
 VERSIONS = """
 import importlib.metadata, json
-names = "numpy", "torch", "jax", "onnxruntime", "onednn-cpu-gomp"
+names = "numpy", "torch", "jax", "onnxruntime", "onednn-cpu-gomp", "triton", "nvidia-cublas"
 found = {}
 for name in names:
     try:
@@ -66,6 +66,9 @@ def parse_arguments() -> argparse.Namespace:
         action="store_true",
         help="real-time scheduling in each round, where other work runs; needs the right to it",
     )
+    parser.add_argument(
+        "--together", action="store_true", help="let contestants prepare side by side"
+    )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--markdown", type=Path, help="write a table to this file")
     parser.add_argument("--folder", type=Path, default=HERE / "workloads", help=argparse.SUPPRESS)
@@ -96,7 +99,9 @@ def main() -> int:
         for workload, _ in (everything[index] for index in chosen):
             print(f"{workload.name:20}{', '.join(list_contestants(workload, args.only))}")
         return 0
-    settings = Settings(sys.executable, args.peers, args.rounds, args.seconds, args.realtime)
+    settings = Settings(
+        sys.executable, args.peers, args.rounds, args.seconds, args.realtime, args.together
+    )
     machine, versions = describe_machine(), find_versions(args.peers)
     rows: list[Row] = []
     for workload, file in (everything[index] for index in chosen):

@@ -1,0 +1,81 @@
+"""One training step of LeNet with Adam, batch 64, 28×28, float32 without TF32, data on the GPU."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from contest import Goal, Timed, Workload
+from gpu import HOWS, OurProgram, open_opwright, open_torch, time_torch, time_training
+from networks.lenet import LEARNING_RATE, STEPS_TO_COMPARE, make_batch, make_parameters
+
+
+def opwright() -> Timed:
+    """A compiled program of layers."""
+    open_opwright()
+    import opwright as ow
+    import opwright_nn as nn
+    from opwright_nn import layers
+
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", shape=[None, 1, 28, 28])
+        y = layers.data("y", shape=[None, 1], dtype="int64")
+        h = layers.max_pool2d(layers.conv2d(x, filters=20, kernel=5), kernel=2)
+        h = layers.max_pool2d(layers.conv2d(h, filters=50, kernel=5), kernel=2)
+        h = layers.fc(layers.flatten(h), size=500, activation="relu")
+        logits = layers.fc(h, size=10)
+        loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
+        nn.optimizer.Adam(LEARNING_RATE).minimize(loss)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
+        # fc keeps its weight as [in, out].
+        scope.find_var(parameter.name).set(value.T.copy() if value.ndim == 2 else value)
+    images, labels = make_batch()
+    zero = np.zeros(loss.shape, "float32")
+    program = OurProgram(main.global_block(), scope, {"x": images, "y": labels}, {loss.name: zero})
+    return time_training(program, STEPS_TO_COMPARE)
+
+
+def torch(how: str, channels_last: bool = True) -> Timed:
+    """The same by PyTorch, with its fused optimizer."""
+    torch, device = open_torch()
+    from torch.nn import functional as F  # noqa: N812
+
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    images, labels = make_batch()
+    x = torch.from_numpy(images).to(device, memory_format=layout)
+    y = torch.from_numpy(labels[:, 0]).to(device)
+    on_device = [torch.from_numpy(value).to(device) for value in make_parameters()]
+    parameters = [
+        (value.to(memory_format=layout) if value.ndim == 4 else value).requires_grad_()
+        for value in on_device
+    ]
+    c1, d1, c2, d2, w1, b1, w2, b2 = parameters
+
+    def loss_of() -> Any:
+        h = F.max_pool2d(F.conv2d(x, c1, d1), 2)
+        h = F.max_pool2d(F.conv2d(h, c2, d2), 2)
+        h = F.relu(F.linear(h.flatten(1), w1, b1))
+        return F.cross_entropy(F.linear(h, w2, b2), y)
+
+    optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=True, capturable=True)
+    return time_torch(how, parameters, optimizer, loss_of, STEPS_TO_COMPARE)
+
+
+WORKLOADS = [
+    Workload(
+        "lenet-train-64",
+        "LeNet training step, Adam, batch 64",
+        "µs",
+        {
+            "opwright": opwright,
+            **{f"torch {how}": partial(torch, how) for how in HOWS},
+            "torch graph, contiguous": partial(torch, "graph", channels_last=False),
+        },
+        {"opwright": [Goal(ratio=1.0, of="torch")]},
+        tolerance=1e-3,
+    ),
+]

@@ -1,0 +1,219 @@
+"""What the workloads on a GPU share: both sides' flags, data on the device, PyTorch's variants.
+
+``OPWRIGHT_BENCH_DRY=1`` tries the scripts out without a GPU: small sizes, ours in the emulator,
+PyTorch on the CPU. The figures mean nothing then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contest import NotAvailableError, Timed
+
+DRY = os.environ.get("OPWRIGHT_BENCH_DRY") == "1"
+EMULATOR = Path(__file__).parents[1] / "build" / "emulator"
+
+
+def choose(real: Any, dry: Any) -> Any:
+    """Return the size that is measured, or the one to try the scripts out with."""
+    return dry if DRY else real
+
+
+# -- Ours --------------------------------------------------------------------------------------
+
+
+def open_opwright() -> None:
+    """Make sure that device "cuda" can be used."""
+    from opwright.errors import OpwrightError
+    from opwright_cuda import native
+
+    if DRY:
+        from opwright_cuda.emulator import start
+
+        start(Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", EMULATOR)))
+        return
+    try:
+        if not native.count_gpus():
+            raise NotAvailableError("no GPU is visible")
+    except OpwrightError as error:
+        raise NotAvailableError(str(error)) from error
+
+
+class OurProgram:
+    """A program whose inputs and results stay on the GPU: nothing is copied by a call.
+
+    Parameters
+    ----------
+    block : Block
+        Its variables are made persistable where arrays are kept for them.
+    scope : Scope
+        Holds the parameters.
+    inputs : mapping of str to array
+        What every call reads.
+    results : mapping of str to array
+        What every call writes, with its first content.
+    """
+
+    def __init__(
+        self,
+        block: Any,
+        scope: Any,
+        inputs: Mapping[str, Any],
+        results: Mapping[str, Any],
+    ) -> None:
+        import opwright as ow
+
+        for name, array in {**inputs, **results}.items():
+            block.var(name).persistable = True
+            scope.var(name).set(array)
+        self._scope, self._result = scope, next(iter(results))
+        self._mark = put_on_gpu(np.zeros(1, "float32"))
+        self.network = ow.Network(block)
+        self.call = self.network.compile(feed=[], fetch=[], device="cuda", scope=scope)
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Wait, and return the first result."""
+        found: np.ndarray[Any, Any] = self._scope.find_var(self._result).numpy()
+        return found
+
+    def wait(self) -> None:
+        """Wait until all calls are done: what is read comes behind them on the device's stream."""
+        self._mark.numpy()
+
+    def step(self) -> float:
+        """Call, and return the result: a loss."""
+        self.call()
+        return self.read().item()
+
+
+def put_on_gpu(array: np.ndarray[Any, Any]) -> Any:
+    """Return a tensor of opwright's on the GPU."""
+    import opwright as ow
+
+    network = ow.Network([ow.Operator("assign", x="x", out="out")])
+    move = network.compile(
+        feed=["x"], fetch=["out"], device="cuda", scope=ow.Scope(), fetch_device=True
+    )
+    return move(x=array)[0]
+
+
+def time_training(program: OurProgram, n_steps: int) -> Timed:
+    """Return a step with its first losses."""
+    losses = [program.step() for _ in range(n_steps)]
+    refusal = program.network.placement().graph_refusal
+    if refusal:
+        raise RuntimeError(f"the step is no graph: {refusal}")
+    return Timed(program.call, values=losses, wait=program.wait)
+
+
+# -- PyTorch -----------------------------------------------------------------------------------
+
+
+def open_torch() -> tuple[Any, str]:
+    """Return PyTorch with the flags of ours, and its device.
+
+    No TF32, products of 16 bits are summed up in float32, cuDNN tries its algorithms out.
+    """
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    if DRY:
+        return torch, "cpu"
+    if not torch.cuda.is_available():
+        raise NotAvailableError("PyTorch sees no GPU")
+    return torch, "cuda"
+
+
+def wait_for_torch() -> None:
+    """Wait until everything that PyTorch enqueued is done."""
+    if not DRY:
+        import torch
+
+        torch.cuda.synchronize()
+
+
+HOWS = ("eager", "compile", "reduce-overhead", "graph")
+"""As written; torch.compile; with its own graphs; forward, backward, update as one CUDA graph."""
+
+
+def time_torch(
+    how: str,
+    parameters: Sequence[Any],
+    optimizer: Any,
+    loss_of: Callable[[], Any],
+    n_steps: int,
+) -> Timed:
+    """Return a training step of PyTorch in one of its variants, with its first losses.
+
+    Parameters
+    ----------
+    how : str
+        One of `HOWS`.
+    parameters : sequence of Tensor
+        What the step updates.
+    optimizer : Optimizer
+        Of these; for a graph, one that may be recorded, whose states are 0 at first.
+    loss_of : callable
+        Computes the loss of data that lie on the device.
+    n_steps : int
+        How many losses to return.
+    """
+    import torch
+
+    if how == "compile":
+        loss_of = torch.compile(loss_of)
+    elif how == "reduce-overhead":
+        loss_of = torch.compile(loss_of, mode="reduce-overhead")
+
+    def step() -> Any:
+        if how == "reduce-overhead":
+            torch.compiler.cudagraph_mark_step_begin()
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    call = record(step, parameters, optimizer) if how == "graph" else step
+    losses = [call().item() for _ in range(n_steps)]
+    return Timed(call, values=losses, wait=wait_for_torch)
+
+
+def record(step: Callable[[], Any], parameters: Sequence[Any], optimizer: Any) -> Callable[[], Any]:
+    """Return a step as a replayed graph, with parameters and states as they were before."""
+    import torch
+
+    if DRY:
+        raise NotAvailableError("graphs need a GPU")
+    initial = [parameter.detach().clone() for parameter in parameters]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(5):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    with torch.no_grad():
+        for parameter, value in zip(parameters, initial, strict=True):
+            parameter.copy_(value)
+        for states in optimizer.state.values():
+            for state in states.values():
+                if torch.is_tensor(state):
+                    state.zero_()
+
+    def replay() -> Any:
+        graph.replay()
+        return loss
+
+    return replay
