@@ -75,7 +75,7 @@ def test_convolution_and_its_gradient_take_several_tiles(
 @pytest.mark.parametrize("data_format", FORMATS)
 def test_gradients_of_weights_are_added_up_in_parts(data_format: str, dtype: str) -> None:
     windows = 2 * 19 * 21
-    assert windows > 3 * convolution.PART_WINDOWS
+    assert windows > 3 * convolution.PART_STEPS
     attrs = {"data_format": data_format, "paddings": [1, 1, 1, 1], "groups": 2}
     given = {
         "x": whole((2, 2, 19, 21), data_format, 1),
@@ -84,6 +84,22 @@ def test_gradients_of_weights_are_added_up_in_parts(data_format: str, dtype: str
         "out_grad": whole((2, 38, 19, 21), data_format, 1),
     }
     check(on_both("conv2d_grad", given, "weight_grad bias_grad", dtype, **attrs), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_long_sums_of_few_outputs_are_added_up_in_parts(data_format: str, dtype: str) -> None:
+    attrs = {"data_format": data_format, "groups": 2, "paddings": [1, 0, 0, 1]}
+    assert 2 * convolution.PART_STEPS < 90 * 6 < 100 * 6
+    given = {
+        "x": whole((1, 180, 3, 4), data_format, 1),
+        "weight": RNG.integers(0, 2, (200, 90, 2, 3)) * RNG.choice([-1.0, 1.0], (200, 1, 1, 1)),
+        "bias": whole((200,)),
+    }
+    pairs = on_both("conv2d", given, "out", dtype, **attrs)
+    check(pairs, dtype)
+    given["out_grad"] = RNG.integers(-1, 2, pairs[0][1].shape).astype(np.float64)
+    check(on_both("conv2d_grad", given, "x_grad", dtype, **attrs), dtype)
 
 
 def test_gradients_without_one_of_out_are_0() -> None:

@@ -3,7 +3,9 @@
 //
 //   out:         rows are windows, columns are filters, steps are taps
 //   x_grad:      rows are pixels of x, columns are channels, steps are taps of filters
-//   weight_grad: rows are filters, columns are taps, steps are windows, in parts of fixed size
+//   weight_grad: rows are filters, columns are taps, steps are windows
+//
+// Where that makes few tiles, the steps are cut into parts, whose sums are added in a second pass.
 //
 // A tap is one element of a filter: a channel of the group, a row and a column of the kernel.
 #include "tiles.h"
@@ -205,6 +207,25 @@ struct FiltersByWindows {
   }
 };
 
+// Where sums go: into `out`, or where the steps are cut into parts, of `part` each, into [parts, n].
+template <typename T>
+struct Target {
+  T* out;
+  Compute<T>* sums_of_parts;  // null where there is one part
+  int64_t n;
+  int64_t part;
+
+  OW_INLINE int64_t Begin() const { return blockIdx.z * part; }
+  OW_INLINE int64_t End(int64_t n_steps) const { return min(Begin() + part, n_steps); }
+  OW_INLINE void Write(int64_t i, Compute<T> sum, const T* bias) const {
+    if (sums_of_parts != nullptr) {
+      sums_of_parts[blockIdx.z * n + i] = sum;
+    } else {
+      out[i] = Store<T>(bias == nullptr ? sum : sum + Load(*bias));
+    }
+  }
+};
+
 // Which tile a block computes: tiles of a group on x, the group on y.
 template <typename Shape>
 struct TileOfBlock {
@@ -218,10 +239,10 @@ struct TileOfBlock {
   }
 };
 
-// Grid: tiles, groups.
+// Grid: tiles, groups, parts of the taps.
 template <typename T, int rows>
 __global__ void __launch_bounds__(kProductThreads)
-    convolve(T* out, const T* x, const T* weight, const T* bias, Convolution c) {
+    convolve(Target<T> target, const T* x, const T* weight, const T* bias, Convolution c) {
   using Value = Compute<T>;
   using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
@@ -232,7 +253,7 @@ __global__ void __launch_bounds__(kProductThreads)
   const WindowsByTaps<T> left{{x, c}, is_last, c.n_windows};
   const WeightSource<T, true> right{weight + group * c.filters * n_taps, c, true, c.filters};
   TileSums<Value, Shape> sums(!is_last);
-  MultiplyTiles(left, right, tile.row, tile.column, 0, n_taps, &sums);
+  MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), target.End(n_taps), &sums);
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t window = tile.row + sums.row + i;
     if (window >= c.n_windows) break;
@@ -241,16 +262,16 @@ __global__ void __launch_bounds__(kProductThreads)
       const int64_t of_group = tile.column + sums.column + j;
       if (of_group >= c.filters) break;
       const int64_t filter = group * c.filters + of_group;
-      const Value offset = bias == nullptr ? Value(0) : Load(bias[filter]);
-      out[at + filter * c.out.channel] = Store<T>(sums.at[i][j] + offset);
+      const T* of_filter = bias == nullptr ? nullptr : bias + filter;
+      target.Write(at + filter * c.out.channel, sums.at[i][j], of_filter);
     }
   }
 }
 
-// Grid: tiles, groups.
+// Grid: tiles, groups, parts of the taps.
 template <typename T, int rows>
 __global__ void __launch_bounds__(kProductThreads)
-    convolve_input_grad(T* x_grad, const T* weight, const T* out_grad, Convolution c) {
+    convolve_input_grad(Target<T> target, const T* weight, const T* out_grad, Convolution c) {
   using Value = Compute<T>;
   using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
@@ -263,7 +284,8 @@ __global__ void __launch_bounds__(kProductThreads)
   // Of a kernel of one tap, or where steps are filters first, channels lie closer together.
   const WeightSource<T, false> right{weight, c, !is_last && kernel > 1, c.channels};
   TileSums<Value, Shape> sums(!is_last);
-  MultiplyTiles(left, right, tile.row, tile.column, 0, c.filters * kernel, &sums);
+  const int64_t end = target.End(c.filters * kernel);
+  MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), end, &sums);
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t pixel = tile.row + sums.row + i;
     if (pixel >= c.n_pixels) break;
@@ -272,31 +294,29 @@ __global__ void __launch_bounds__(kProductThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t channel = tile.column + sums.column + j;
       if (channel >= c.channels) break;
-      x_grad[offset + (group * c.channels + channel) * c.x.channel] = Store<T>(sums.at[i][j]);
+      const int64_t place = offset + (group * c.channels + channel) * c.x.channel;
+      target.Write(place, sums.at[i][j], nullptr);
     }
   }
 }
 
-// Grid: tiles, groups, parts of `part` windows; partial sums are [parts, elements of the weight].
+// Grid: tiles, groups, parts of the windows.
 template <typename T, int rows>
 __global__ void __launch_bounds__(kProductThreads)
-    convolve_weight_grad(Compute<T>* sums_of_parts, const T* x, const T* out_grad, int64_t part,
-                         Convolution c) {
+    convolve_weight_grad(Target<T> target, const T* x, const T* out_grad, Convolution c) {
   using Value = Compute<T>;
   using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
   const bool is_last = c.is_channels_last != 0;
   const int64_t n_taps = int64_t(c.channels) * c.kernel_h * c.kernel_w;
   const TileOfBlock<Shape> tile(c.filters);
-  const int64_t begin = blockIdx.z * part;
-  const int64_t end = begin + part < c.n_windows ? begin + part : c.n_windows;
   x += group * c.channels * c.x.channel;
   out_grad += group * c.filters * c.out.channel;
   const FiltersByWindows<T> left{out_grad, c, !is_last, c.filters};
   const TapsByWindows<T> right{{x, c}, !is_last, n_taps};
   TileSums<Value, Shape> sums(false);
-  MultiplyTiles(left, right, tile.row, tile.column, begin, end, &sums);
-  sums_of_parts += int64_t(blockIdx.z) * gridDim.y * c.filters * n_taps;
+  const int64_t end = target.End(c.n_windows);
+  MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), end, &sums);
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t filter = tile.row + sums.row + i;
     if (filter >= c.filters) break;
@@ -304,8 +324,8 @@ __global__ void __launch_bounds__(kProductThreads)
       const int64_t number = tile.column + sums.column + j;
       if (number >= n_taps) break;
       const Tap tap = TapAt(number, c.channel_taps, c);
-      sums_of_parts[OffsetInWeight(group * c.filters + filter, tap.channel, tap, c)] =
-          sums.at[i][j];
+      const int64_t place = OffsetInWeight(group * c.filters + filter, tap.channel, tap, c);
+      target.Write(place, sums.at[i][j], nullptr);
     }
   }
 }
@@ -313,21 +333,19 @@ __global__ void __launch_bounds__(kProductThreads)
 constexpr int kSumThreads = 256;
 
 // The sum over images and windows of each channel of out_grad. A block adds one part of the windows
-// of `width` neighbouring channels, a power of 2; grid: channels by width, parts; partial sums are
-// [parts, channels].
+// of `width` neighbouring channels, a power of 2; grid: channels by width, 1, parts of the windows.
 template <typename T>
-__global__ void sum_windows(Compute<T>* sums_of_parts, const T* out_grad, int64_t n_channels,
-                            int width, int64_t part, Convolution c) {
+__global__ void sum_windows(Target<T> target, const T* out_grad, int width, Convolution c) {
   using Value = Compute<T>;
   OW_SHARED(Value, sums, kSumThreads);
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t channel = int64_t(blockIdx.x) * width + thread % width;
-  const int64_t begin = blockIdx.y * part;
-  const int64_t end = begin + part < c.n_windows ? begin + part : c.n_windows;
+  const int64_t end = target.End(c.n_windows);
   Value sum = 0;
-  if (channel < n_channels) {
+  if (channel < target.n) {
     const T* of_channel = out_grad + channel * c.out.channel;
-    for (int64_t window = begin + thread / width; window < end; window += kSumThreads / width) {
+    const int64_t first = target.Begin() + thread / width;
+    for (int64_t window = first; window < end; window += kSumThreads / width) {
       sum += Load(of_channel[OffsetOfWindow(window, c)]);
     }
   }
@@ -336,17 +354,19 @@ __global__ void sum_windows(Compute<T>* sums_of_parts, const T* out_grad, int64_
     __syncthreads();
     if (thread < half) sums[thread] += sums[thread + half];
   }
-  if (thread < width && channel < n_channels) {
-    sums_of_parts[blockIdx.y * n_channels + channel] = sums[thread];
-  }
+  if (thread < width && channel < target.n) target.Write(channel, sums[thread], nullptr);
 }
 
-// Adds parts in their order.
+// Adds parts in their order, and to each element that of the bias whose channel it is in: `inner`
+// neighbours are in one channel.
 template <typename T>
-__global__ void sum_parts(T* out, const Compute<T>* sums_of_parts, int64_t n, int64_t n_parts) {
-  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+__global__ void sum_parts(Target<T> target, int64_t n_parts, const T* bias, int64_t n_channels,
+                          int64_t inner) {
+  for (int64_t i = GlobalIndex(); i < target.n; i += GridThreads()) {
     Compute<T> sum = 0;
-    for (int64_t k = 0; k < n_parts; ++k) sum += sums_of_parts[k * n + i];
-    out[i] = Store<T>(sum);
+#pragma unroll 8  // reads that do not wait for each other
+    for (int64_t k = 0; k < n_parts; ++k) sum += target.sums_of_parts[k * target.n + i];
+    if (bias != nullptr) sum += Load(bias[i / inner % n_channels]);
+    target.out[i] = Store<T>(sum);
   }
 }

@@ -16,19 +16,22 @@ from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES
 from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, bytes_of, count_of
 from opwright_cuda.products import PRODUCT_THREADS, TILE, TILE_SUMS
 from opwright_cuda.source import own_source
 
 NARROW_TILE: Final = 32
 """The short side of a flat tile."""
 
-PART_WINDOWS: Final = 256
-"""The fewest windows that one part of a gradient's sum has."""
+PART_STEPS: Final = 256
+"""The fewest steps of a sum that make one part."""
 
 PART_BLOCKS: Final = 512
-"""So many blocks, where there are windows enough; not the GPU's number, so that the sums of all are
-made in one order."""
+"""Into how many blocks the sums of a gradient are cut, where they are long enough; not the GPU's
+number, so that all GPUs add in one order."""
+
+TILE_BLOCKS: Final = 256
+"""The same of outputs, where it costs more to write parts down: half of that is not split."""
 
 PART_BYTES: Final = 2**26
 """The most memory for partial sums."""
@@ -169,19 +172,17 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
     conv = _describe(ctx, x, weight, out)
     tiling = _tile(conv.out.n_places, conv.filters // conv.groups)
+    blocks = tiling.n_tiles * conv.groups
+    parts = _Parts(plan, conv, plan.output("out"), count_of(out), conv.n_taps, blocks, TILE_BLOCKS)
+    bias = plan.optional_input("bias")
     plan.launch(
         own_source("convolution.cu"),
         f"convolve<{conv.ctype}, {tiling.rows}>",
-        (tiling.n_tiles, conv.groups),
+        (tiling.n_tiles, conv.groups, parts.n_parts),
         PRODUCT_THREADS,
-        [
-            plan.output("out"),
-            plan.input("x"),
-            plan.input("weight"),
-            plan.optional_input("bias"),
-            conv.struct,
-        ],
+        [parts.target, plan.input("x"), plan.input("weight"), bias, conv.struct],
     )
+    parts.finish(bias)
 
 
 CONV2D: Final = Kernel(_fill_in)
@@ -207,95 +208,106 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 def _add_input_grad(plan: LaunchPlan, conv: Convolution) -> None:
     tiling = _tile(conv.x.n_places, conv.channels)
-    grid = (tiling.n_tiles, conv.groups)
-    arguments: list[Argument] = [
-        plan.output("x_grad"),
-        plan.input("weight"),
-        plan.input("out_grad"),
-        conv.struct,
-    ]
-    name = f"convolve_input_grad<{conv.ctype}, {tiling.rows}>"
-    plan.launch(own_source("convolution.cu"), name, grid, PRODUCT_THREADS, arguments)
+    n, blocks = conv.x.n_places * conv.x.channels, tiling.n_tiles * conv.groups
+    n_steps = conv.filters // conv.groups * conv.kernel_h * conv.kernel_w
+    parts = _Parts(plan, conv, plan.output("x_grad"), n, n_steps, blocks, TILE_BLOCKS)
+    plan.launch(
+        own_source("convolution.cu"),
+        f"convolve_input_grad<{conv.ctype}, {tiling.rows}>",
+        (tiling.n_tiles, conv.groups, parts.n_parts),
+        PRODUCT_THREADS,
+        [parts.target, plan.input("weight"), plan.input("out_grad"), conv.struct],
+    )
+    parts.finish()
 
 
 def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
-    n_elements = conv.filters * conv.n_taps
     tiling = _tile(conv.filters // conv.groups, conv.n_taps)
-    sums = _Sums(plan, conv, "weight_grad", n_elements, tiling.n_tiles * conv.groups)
+    n, blocks = conv.filters * conv.n_taps, tiling.n_tiles * conv.groups
+    out, n_steps = plan.output("weight_grad"), conv.out.n_places
+    parts = _Parts(plan, conv, out, n, n_steps, blocks, PART_BLOCKS)
     plan.launch(
         own_source("convolution.cu"),
         f"convolve_weight_grad<{conv.ctype}, {tiling.rows}>",
-        (tiling.n_tiles, conv.groups, sums.n_parts),
+        (tiling.n_tiles, conv.groups, parts.n_parts),
         PRODUCT_THREADS,
-        [
-            sums.partial,
-            plan.input("x"),
-            plan.input("out_grad"),
-            np.int64(sums.part),
-            conv.struct,
-        ],
+        [parts.target, plan.input("x"), plan.input("out_grad"), conv.struct],
     )
-    sums.finish()
+    parts.finish()
 
 
 def _add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
     width = SUM_CHANNELS if conv.is_channels_last else 1
     blocks = -(-conv.filters // width)
-    sums = _Sums(plan, conv, "bias_grad", conv.filters, blocks)
+    out, n_steps = plan.output("bias_grad"), conv.out.n_places
+    parts = _Parts(plan, conv, out, conv.filters, n_steps, blocks, PART_BLOCKS)
     plan.launch(
         own_source("convolution.cu"),
         f"sum_windows<{conv.ctype}>",
-        (blocks, sums.n_parts),
+        (blocks, 1, parts.n_parts),
         THREADS,
-        [
-            sums.partial,
-            plan.input("out_grad"),
-            np.int64(conv.filters),
-            np.int32(width),
-            np.int64(sums.part),
-            conv.struct,
-        ],
+        [parts.target, plan.input("out_grad"), np.int32(width), conv.struct],
     )
-    sums.finish()
+    parts.finish()
 
 
-class _Sums:
-    """Sums over all windows in two passes: first those of parts, then those of the parts.
+class _Parts:
+    """The steps of sums: all in one pass, or in parts that a second pass adds.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where the passes are added.
+    conv : Convolution
+        What is computed.
+    out : Pointer
+        Where the sums go.
+    n, n_steps : int
+        How many sums there are, and of how many steps.
+    blocks : int
+        Into how many blocks the sums are cut already.
+    enough : int
+        How many there should be.
 
     Attributes
     ----------
-    n_parts, part : int
-        Their number, and the windows of each.
-    partial : Pointer
-        Where their sums go, [n_parts, n]; the gradient itself where one part is all.
+    n_parts : int
+        Their number.
+    target : Struct
+        ``Target`` of convolution.cu.
     """
 
-    def __init__(self, plan: LaunchPlan, conv: Convolution, slot: str, n: int, blocks: int) -> None:
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        conv: Convolution,
+        out: Pointer,
+        n: int,
+        n_steps: int,
+        blocks: int,
+        enough: int,
+    ) -> None:
         item = 8 if conv.ctype == "double" else 4
-        most = max(min(PART_BLOCKS // max(blocks, 1), PART_BYTES // max(n * item, 1)), 1)
-        n_windows = conv.out.n_places
-        self.part = max(-(-n_windows // most), PART_WINDOWS)
-        self.n_parts = max(-(-n_windows // self.part), 1)
-        self._plan, self._n, self._ctype = plan, n, conv.ctype
-        self._out = plan.output(slot)
-        self._is_whole = self.n_parts == 1 and conv.ctype in {"float", "double"}
-        self.partial: Pointer = (
-            self._out if self._is_whole else plan.workspace(self.n_parts * n * item)
-        )
+        most = max(min(enough // max(blocks, 1), PART_BYTES // max(n * item, 1)), 1)
+        part = max(-(-n_steps // most), PART_STEPS)
+        self.n_parts = max(-(-n_steps // part), 1)
+        sums = plan.workspace(self.n_parts * n * item) if self.n_parts > 1 else None
+        self.target = Struct(out, sums, np.int64(n), np.int64(part))
+        self._plan, self._conv, self._n = plan, conv, n
 
-    def finish(self) -> None:
-        """Add the second pass."""
-        if self._is_whole:
+    def finish(self, bias: Pointer | None = None) -> None:
+        """Add the second pass where there is one; a bias is added to the elements of out."""
+        if self.n_parts == 1:
             return
-        blocks = blocks_for(self._n, self._plan)
-        arguments: list[Argument] = [
-            self._out,
-            self.partial,
-            np.int64(self._n),
-            np.int64(self.n_parts),
-        ]
-        name = f"sum_parts<{self._ctype}>"
-        self._plan.launch(own_source("convolution.cu"), name, blocks, THREADS, arguments)
+        conv = self._conv
+        channels = np.int64(conv.filters), np.int64(conv.out.strides[1])
+        self._plan.launch(
+            own_source("convolution.cu"),
+            f"sum_parts<{conv.ctype}>",
+            blocks_for(self._n, self._plan),
+            THREADS,
+            [self.target, np.int64(self.n_parts), bias, *channels],
+        )
 
 
 CONV2D_GRAD: Final = Kernel(_fill_in_grad)
