@@ -1,0 +1,53 @@
+"""NVRTC makes machine code of what only passes put into plans, which no table of operators asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright_cuda.dtypes import CTYPES, FLOATS, compute_type
+from opwright_cuda.kernels.elementwise_chain import Step, write_functor
+from opwright_cuda.kernels.optimizers import RULES
+from opwright_cuda.nvrtc import Nvrtc
+from opwright_cuda.source import Source, own_source
+
+UPDATES = own_source("optimizers.cu", ("-fmad=false",))
+STEPS = [
+    Step("Scale", [0], [2.0, 1.0]),
+    Step("GeluTanhGrad", [2, 1], []),
+    Step("Elu", [3], [0.5]),
+    Step("Add", [4, 2], []),
+]
+
+
+def assert_compiles(source: Source, expressions: list[str]) -> None:
+    image = Nvrtc().compile(source, expressions, "sm_90")
+    assert image.data.startswith(b"\x7fELF")
+    assert len(set(image.names)) == len(expressions)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum", "adam"])
+def test_updates_of_many_parameters_compile(kind: str) -> None:
+    rule = RULES[kind]
+    tables = [f"update<{rule.name}, {CTYPES[dtype]}, {rule.most}>" for dtype in FLOATS]
+    assert_compiles(UPDATES, tables)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_chain_compiles(dtype: str) -> None:
+    ctype = CTYPES[dtype]
+    source = own_source("elementwise.cu").with_snippet(write_functor(STEPS, 2, dtype))
+    inputs = f"Inputs<{ctype}, {ctype}>"
+    flat = f"elementwise_flat<Chain, {ctype}, {inputs}, 2u, 2>"
+    assert_compiles(
+        source, [flat, f"elementwise_strided<Chain, {ctype}, {inputs}, uint32_t, 2u, 2>"]
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_loss_and_bias_gradients_compile(dtype: str) -> None:
+    ctype, computed = CTYPES[dtype], compute_type(dtype)
+    teams = (f"LaneLine<{computed}, 8>", f"StreamedLine<{computed}, BlockTeam>")
+    losses = [f"class_loss_and_grad_lines<{team}, {ctype}>" for team in teams]
+    assert_compiles(own_source("losses.cu"), losses)
+    grads = [f"derivative_and_sums<{name}Grad, {ctype}>" for name in ("Relu", "Sigmoid", "Tanh")]
+    assert_compiles(own_source("bias_activation_grad.cu"), grads)
