@@ -1,4 +1,4 @@
-"""NVRTC makes machine code of what only passes put into plans, which no table of operators asks for."""
+"""NVRTC makes machine code of what only passes put into plans: no table asks for that."""
 
 from __future__ import annotations
 
