@@ -184,7 +184,9 @@ def add_product(
 
 
 def find_refusal(product: Product) -> str | None:
-    """Return why a product cannot be cuBLASLt's, None where it can."""
+    """Return why a product cannot be cuBLASLt's, None where it can or nothing is computed."""
+    if product.is_empty:
+        return None
     if max(product.m, product.n, product.k, product.n_stacked) > MAX_EXTENT:
         return f"cuBLASLt multiplies up to {MAX_EXTENT} rows, columns and matrices"
     n_calls = product.n_stacked // max(product.stacks.dims, default=1)
