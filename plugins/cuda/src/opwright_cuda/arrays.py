@@ -13,8 +13,8 @@ from opwright.errors import PluginError
 def _cupy() -> Any:
     try:
         # Before CuPy makes its tables of dtypes: afterwards it would not know bfloat16.
-        import ml_dtypes  # noqa: F401
         import cupy
+        import ml_dtypes  # noqa: F401
     # CuPy makes its cache folder when it is imported, which may fail as well.
     except (ImportError, OSError) as error:
         raise PluginError(
