@@ -53,8 +53,6 @@ class Epilogue(IntEnum):
     RELU = 2
     BIAS = 4
     RELU_BIAS = 6
-    GELU = 32  # in the form with tanh
-    GELU_BIAS = 36
 
 
 _DATA_TYPES: Final = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # cudaDataType

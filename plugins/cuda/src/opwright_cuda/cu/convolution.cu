@@ -46,10 +46,10 @@ struct Convolution {
   int32_t dilation_h;
   int32_t dilation_w;
   int32_t is_channels_last;
-  Digits windows;        // image, row, column
-  Digits pixels;         // image, row, column
-  Digits channel_taps;   // channel, row, column; row, column, channel where channels are last
-  Digits filter_taps;    // the same with filters in place of channels
+  Digits windows;       // image, row, column
+  Digits pixels;        // image, row, column
+  Digits channel_taps;  // channel, row, column; row, column, channel where channels are last
+  Digits filter_taps;   // the same with filters in place of channels
   Divider by_stride_h;
   Divider by_stride_w;
 };
@@ -64,8 +64,7 @@ OW_INLINE Triple TakeApart(int64_t number, Digits digits) {
   const auto whole = static_cast<uint32_t>(number);
   const uint32_t upper = QuotientOf(whole, digits.inner);
   const uint32_t first = QuotientOf(upper, digits.middle);
-  return {static_cast<int32_t>(first),
-          static_cast<int32_t>(upper - first * digits.middle.divisor),
+  return {static_cast<int32_t>(first), static_cast<int32_t>(upper - first * digits.middle.divisor),
           static_cast<int32_t>(whole - upper * digits.inner.divisor)};
 }
 
@@ -161,8 +160,8 @@ struct PixelsByTaps {
     if (at.h < 0 || at.w < 0) return Value(0);
     const auto h = static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(at.h), c.by_stride_h));
     const auto w = static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(at.w), c.by_stride_w));
-    const bool is_window = h * c.stride_h == at.h && w * c.stride_w == at.w &&
-                           h < c.out_height && w < c.out_width;
+    const bool is_window =
+        h * c.stride_h == at.h && w * c.stride_w == at.w && h < c.out_height && w < c.out_width;
     return is_window ? Load(out_grad[at.offset + h * c.out.h + w * c.out.w]) : Value(0);
   }
 };
@@ -207,7 +206,8 @@ struct FiltersByWindows {
   }
 };
 
-// Where sums go: into `out`, or where the steps are cut into parts, of `part` each, into [parts, n].
+// Where sums go: into `out`, or where the steps are cut into parts, of `part` each, into [parts,
+// n].
 template <typename T>
 struct Target {
   T* out;

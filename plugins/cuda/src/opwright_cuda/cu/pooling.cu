@@ -1,5 +1,6 @@
-// Pooling: windows over the two spatial axes of images. A thread, or a warp where windows are large,
-// makes one output; in the gradients a thread makes one pixel from the windows that cover it.
+// Pooling: windows over the two spatial axes of images. A thread, or a warp where windows are
+// large, makes one output; in the gradients a thread makes one pixel from the windows that cover
+// it.
 #include "kernel.h"
 #include "reduce.h"
 

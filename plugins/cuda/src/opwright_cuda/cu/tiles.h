@@ -1,7 +1,7 @@
-// Products of matrices by tiles: 256 threads add up 4,096 sums, 64 x 64 of them or as many in another
-// shape, 16 steps of the inner dimension at a time, 4 x 4 sums each. What is multiplied need not lie
-// anywhere as a matrix: a source says where row i and step k of its matrix are found, as two places
-// that are added.
+// Products of matrices by tiles: 256 threads add up 4,096 sums, 64 x 64 of them or as many in
+// another shape, 16 steps of the inner dimension at a time, 4 x 4 sums each. What is multiplied
+// need not lie anywhere as a matrix: a source says where row i and step k of its matrix are found,
+// as two places that are added.
 //
 //   struct Source {
 //     using Value = ...;                       // what it is added up in
@@ -32,7 +32,8 @@ struct TileShape {
 };
 using SquareTile = TileShape<64>;
 
-// Four more than there are rows: fewer threads meet in a bank, and vectors of 16 bytes stay aligned.
+// Four more than there are rows: fewer threads meet in a bank, and vectors of 16 bytes stay
+// aligned.
 constexpr int PitchOf(int rows) { return rows + 4; }
 
 // An offset in elements, and a position in an image for sources that have borders.
