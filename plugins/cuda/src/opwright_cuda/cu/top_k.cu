@@ -1,98 +1,11 @@
 // The best elements along an axis, in order; and their gradient.
 #include "kernel.h"
+#include "ranking.h"
 #include "reduce.h"
 
 using namespace opwright_cuda;
 
 constexpr int kSorted = 2048;  // elements that shared memory holds
-
-// ---- Elements as numbers of the same order
-// -------------------------------------------------------
-
-template <typename T>
-struct RankTraits {
-  using Type = uint32_t;
-};
-template <>
-struct RankTraits<double> {
-  using Type = uint64_t;
-};
-template <>
-struct RankTraits<int64_t> {
-  using Type = uint64_t;
-};
-template <>
-struct RankTraits<uint64_t> {
-  using Type = uint64_t;
-};
-template <typename T>
-using Rank = typename RankTraits<Compute<T>>::Type;
-
-// NaN is greater than all others, and -0 is 0.
-template <typename T>
-OW_INLINE Rank<T> AscendingRank(T given) {
-  using R = Rank<T>;
-  const Compute<T> x = Load(given);
-  constexpr R kSign = R(1) << (sizeof(R) * 8 - 1);
-  if constexpr (IsFloat<T>::value) {
-    if (x != x) return ~R(0);
-    const Compute<T> unsigned_zero = x == 0 ? Compute<T>(0) : x;
-    R bits;
-    memcpy(&bits, &unsigned_zero, sizeof(bits));
-    return (bits & kSign) != 0 ? ~bits : bits | kSign;
-  } else if constexpr (IsSigned<T>::value) {
-    return static_cast<R>(x) ^ kSign;
-  } else {
-    return static_cast<R>(x);
-  }
-}
-
-// The least rank is the best.
-template <typename T>
-OW_INLINE Rank<T> RankOf(T x, bool largest) {
-  const Rank<T> rank = AscendingRank(x);
-  return largest ? ~rank : rank;
-}
-
-// Of equal elements the first comes first.
-template <typename R>
-struct Ranked {
-  R rank;
-  uint32_t place;
-};
-template <typename R>
-OW_INLINE bool IsBefore(const Ranked<R>& a, const Ranked<R>& b) {
-  return a.rank < b.rank || (a.rank == b.rank && a.place < b.place);
-}
-// Behind every element.
-template <typename R>
-OW_INLINE Ranked<R> Last() {
-  return {~R(0), ~uint32_t(0)};
-}
-
-// ---- Sorting by one block
-// ------------------------------------------------------------------------
-
-// Batcher's bitonic sort of a power of two.
-template <typename R>
-OW_INLINE void Sort(Ranked<R>* items, int64_t n) {
-  for (int64_t size = 2; size <= n; size *= 2) {
-    for (int64_t distance = size / 2; distance > 0; distance /= 2) {
-      for (int64_t pair = threadIdx.x; pair < n / 2; pair += blockDim.x) {
-        const int64_t low = pair / distance * distance * 2 + pair % distance;
-        const int64_t high = low + distance;
-        const Ranked<R> a = items[low];
-        const Ranked<R> b = items[high];
-        const bool is_rising = (low & size) == 0;
-        if (IsBefore(b, a) == is_rising) {
-          items[low] = b;
-          items[high] = a;
-        }
-      }
-      __syncthreads();
-    }
-  }
-}
 
 // Lines of `length` elements, `inner` apart; of each the best k are wanted.
 struct Lines {
@@ -136,8 +49,7 @@ __global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines,
   }
 }
 
-// ---- Long lines: the rank of the last that is wanted is found first
-// ------------------------------
+// Long lines: the rank of the last that is wanted is found first
 
 template <typename R>
 struct Limit {
