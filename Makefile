@@ -65,7 +65,13 @@ venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## make .venv with the 
 demo: $(STAMPS)/packages  ## train on handwritten digits, save, load in a new process
 	@$(BIN)/python examples/train_digits.py
 
-test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## run all tests
+# The oldest NVRTC that may be at a user's, beside the newest of requirements-dev.txt.
+NVRTC := $(VENV)/nvrtc-13.0
+$(STAMPS)/nvrtc: $(STAMPS)/tools
+	@$(PIP) install --no-deps --upgrade --target $(NVRTC) "nvidia-cuda-nvrtc==13.0.*"
+	@touch $@
+
+test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## run all tests
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## check style, types, layers, length of files
@@ -94,8 +100,9 @@ $(PEERS_VENV)/.stamps/peers: benchmarks/requirements-peers.txt | $(BIN)/python
 bench: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure opwright beside its peers
 	@$(BIN)/python benchmarks/run.py --peers $(PEERS_VENV)/bin/python $(ARGS)
 
-sanitize: $(STAMPS)/tools  ## run the native tests under ASan, UBSan and TSan
+sanitize: $(STAMPS)/cuda $(STAMPS)/tools  ## run native code and kernels under ASan, UBSan and TSan
 	@sh tests/native/run_sanitized.sh
+	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/test_sanitizers.py $(ARGS)
 
 # For a machine with a GPU and without a registry: they use the interpreter there, PYTHON, and put
 # what they build into build/gpu. docs/run_on_a_gpu.md says more.

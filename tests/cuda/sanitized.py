@@ -13,13 +13,14 @@ from opwright_cuda.emulator import HostCompiler
 FLAGS = {
     "none": ("-O1",),
     "address": (
-        *("-O1", "-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
+        *("-O0", "-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
         # Of an access beyond an object's end it is AddressSanitizer that shows the place.
         *("-fsanitize=address,undefined", "-fno-sanitize=object-size,vptr"),
     ),
-    "thread": ("-O1", "-g1", "-fsanitize=thread"),
+    "thread": ("-O0", "-g1", "-fsanitize=thread"),
 }
-"""What the compiler is given for each sanitizer; "address" is UBSan, too."""
+"""What the compiler is given for each sanitizer; "address" is UBSan, too. Kernels run for a moment
+here, and are compiled for seconds: hence without optimisation."""
 
 OPTIONS = {
     # Python keeps memory until it ends.

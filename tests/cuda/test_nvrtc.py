@@ -127,7 +127,7 @@ def test_the_newest_nvrtc_compiles_every_instance(
 def test_the_oldest_nvrtc_compiles_every_kernel(
     wanted: dict[Source, list[str]], tmp_path: Path
 ) -> None:
-    assert OLDEST.exists(), f"{OLDEST}: `make venv` installs it"
+    assert OLDEST.exists(), f"{OLDEST}: `make test` installs it"
     jobs = [job for arch in ("sm_80", "sm_90", "sm_100") for job in some(wanted, arch)]
     assert compile_all(tmp_path, jobs, OLDEST) == {"nvrtc 13.0"}
 
