@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +102,31 @@ def test_the_workloads_themselves_can_be_listed_without_any_peer() -> None:
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert len(names) == len(set(names))
     assert {"chain", "call", "mlp-train-64", "resnet18-infer-1", "gemm-1024"} <= set(names)
+
+
+def test_the_workloads_on_a_gpu_can_be_listed_without_one() -> None:
+    done = run("--list", "--folder", str(BENCHMARKS / "cuda"))
+    assert done.returncode == 0, done.stderr
+    names = {line.split()[0] for line in done.stdout.splitlines()}
+    assert {"bandwidth-softmax", "gemm-8192-bfloat16", "mlp-train-1024"} <= names
+    assert {"lenet-train-64", "resnet18-train-64"} <= names
+
+
+def test_without_a_gpu_ours_is_not_available_and_says_why() -> None:
+    if shutil.which("nvidia-smi") is not None:
+        pytest.skip("there is a GPU")
+    done = run("bandwidth-relu", "--folder", str(BENCHMARKS / "cuda"), "--only", "opwright")
+    assert done.returncode == 0, done.stdout
+    assert "not available: CUDA: NVIDIA's driver is not installed" in done.stdout
+
+
+def test_a_workload_on_a_gpu_can_be_tried_out_in_the_emulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPWRIGHT_BENCH_DRY", "1")
+    if not os.environ.get("OPWRIGHT_EMULATOR_DIR"):
+        monkeypatch.setenv("OPWRIGHT_EMULATOR_DIR", str(tmp_path))
+    options = ["--folder", str(BENCHMARKS / "cuda"), "--only", "opwright", "--together"]
+    done = run("bandwidth-relu", *options, "--rounds", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " GB/s " in done.stdout
