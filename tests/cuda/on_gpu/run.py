@@ -2,7 +2,8 @@
 
 ``run.py`` runs all sections, ``run.py confirm operators`` those named. Each is processes of its
 own, which are started again behind a test that killed them, and has ended when the time is up.
-Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` at the end.
+Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` behind each section,
+and what the processes printed in ``parts``.
 
 Where there is no GPU, the sections run in the emulator, and what needs a GPU is skipped.
 """
@@ -17,18 +18,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import install
+from outcomes import Report, collect, read_progress, show, show_table, summarize
 
 HERE = Path(__file__).parent
 TABLE = "tests/operators"
 KERNELS = "tests/cuda"
+PARTS = install.BUILD / "parts"
+"""What each process wrote, and its log."""
 MAX_STARTS = 12
 """Processes of one part: each crash costs one."""
 
@@ -96,44 +97,6 @@ SECTIONS = (
 )  # fmt: skip
 
 
-@dataclass
-class Report:
-    """What came of a section.
-
-    Attributes
-    ----------
-    name, title : str
-        Of the section.
-    counts : Counter
-        Tests that passed, failed, were skipped, crashed, or were not reached.
-    seconds : float
-        From begin to end.
-    problems : list of (str, str)
-        Tests that failed or crashed, with what they said.
-    skipped : Counter
-        Reasons for skipping.
-    figures : dict
-        What tests measured.
-    notes : list of str
-        What else went wrong.
-    """
-
-    name: str
-    title: str
-    counts: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
-    problems: list[tuple[str, str]] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
-    figures: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def is_good(self) -> bool:
-        """Whether all tests were reached and none failed."""
-        bad = sum(self.counts[kind] for kind in ("failed", "crashed", "not reached"))
-        return not bad and not self.notes
-
-
 class Runner:
     """Runs sections until the time is up.
 
@@ -180,9 +143,10 @@ class Runner:
 
     def _run_part(self, section: Section, index: int, n_parts: int) -> tuple[Path, list[str]]:
         """Run a part, again behind each crash; return the file of its results and what failed."""
-        file = self.results / f"{section.name}-{index}.jsonl"
+        PARTS.mkdir(parents=True, exist_ok=True)
+        file = PARTS / f"{section.name}-{index}.jsonl"
         file.unlink(missing_ok=True)
-        log = self.results / f"{section.name}-{index}.log"
+        log = PARTS / f"{section.name}-{index}.log"
         notes: list[str] = []
         env = {**self.env, **dict(section.environ)}
         env |= {"OPWRIGHT_RESULTS": str(file), "OPWRIGHT_SHARD": f"{index}/{n_parts}"}
@@ -243,95 +207,6 @@ class Runner:
 def has_gpu(env: dict[str, str]) -> bool:
     """Return whether there is a driver, as the tests ask."""
     return shutil.which("nvidia-smi", path=env["PATH"]) is not None
-
-
-def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Give what a part wrote; the last line of one that was killed may be cut off."""
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            continue
-
-
-def read_progress(file: Path) -> tuple[set[str], set[str]]:
-    """Return the tests of a part that have begun, and all of them."""
-    begun: set[str] = set()
-    collected: set[str] = set()
-    for line in read_lines(file):
-        collected |= set(line.get("collected", ()))
-        begun |= {line["start"]} if "start" in line else set()
-    return begun, collected
-
-
-def collect(file: Path, report: Report) -> None:
-    """Add what a part wrote to a report."""
-    begun, collected = read_progress(file)
-    outcomes: dict[str, str] = {}
-    for line in read_lines(file):
-        if "test" not in line:
-            continue
-        test, outcome = line["test"], line["outcome"]
-        if outcomes.get(test) != "failed":
-            outcomes[test] = outcome
-        report.figures |= line["figures"]
-        if outcome == "failed":
-            report.problems.append((test, line["text"]))
-        elif outcome == "skipped":
-            report.skipped[line["text"]] += 1
-    report.counts.update(outcomes.values())
-    crashed = sorted(begun - outcomes.keys())
-    report.problems += [(test, "the process ended, or was ended, in this test") for test in crashed]
-    report.counts["crashed"] += len(crashed)
-    report.counts["not reached"] += len(collected - begun)
-
-
-KINDS = ("passed", "failed", "crashed", "not reached", "skipped")
-
-
-def show(report: Report) -> str:
-    """Return what is printed of a section when it has ended."""
-    counted = ", ".join(f"{report.counts[kind]} {kind}" for kind in KINDS if report.counts[kind])
-    lines = [f"== {report.name}: {report.title}: {counted or 'nothing'} in {report.seconds:.0f} s"]
-    lines += [f"  NOTE {note}" for note in report.notes]
-    lines += [f"  skipped {n}: {reason}" for reason, n in report.skipped.most_common(4)]
-    lines += [f"  {name}: {value}" for name, value in report.figures.items()]
-    for test, text in report.problems[:12]:
-        said = [line for line in text.splitlines() if line.startswith("E ")] or text.splitlines()
-        lines.append(f"  FAILED {test}\n      {' '.join(said[:3])[:400]}")
-    if len(report.problems) > 12:
-        lines.append(f"  and {len(report.problems) - 12} more: see results.txt")
-    return "\n".join(lines)
-
-
-def show_table(reports: list[Report]) -> str:
-    """Return the table of all sections."""
-    lines = [f"{'section':11}" + "".join(f"{kind:>13}" for kind in KINDS) + f"{'seconds':>10}"]
-    for report in reports:
-        counted = "".join(f"{report.counts[kind]:13}" for kind in KINDS)
-        verdict = "good" if report.is_good else "BAD"
-        lines.append(f"{report.name:11}{counted}{report.seconds:10.0f}  {verdict}")
-    return "\n".join(lines)
-
-
-def summarize(reports: list[Report], machine: dict[str, Any], digest: str) -> dict[str, Any]:
-    """Return everything for programs."""
-    sections = [
-        {
-            "name": report.name,
-            "counts": dict(report.counts),
-            "seconds": round(report.seconds, 1),
-            "notes": report.notes,
-            "figures": report.figures,
-            "problems": [
-                {"test": test, "text": "\n".join(text.splitlines()[-12:])}
-                for test, text in report.problems
-            ],
-        }
-        for report in reports
-    ]
-    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return {"date": date, "sources": digest, "machine": machine, "sections": sections}
 
 
 def describe_machine(env: dict[str, str]) -> dict[str, Any]:
