@@ -22,6 +22,9 @@ from opwright_cuda.emulator import EmulatedDriver, HostCompiler, start
 from opwright_cuda.source import Source
 from opwright_cuda.toolchain import LoadedKernel, Toolchain, replace_toolchain
 
+wanted_by_tests: dict[Source, set[str]] = {}
+"""What the tests of this session ask for, once there is a GPU."""
+
 INSTANCES_PER_FILE = 60
 """More keep one compiler busy while the other has nothing left to do."""
 
@@ -75,8 +78,8 @@ def emulate(folder: Path, items: Sequence[pytest.Item]) -> Iterator[EmulatedDriv
     """Let "cuda" be the CPU, with the kernels of these tests compiled."""
     driver = start(folder, ("-O1",))
     compiler = HostCompiler(folder, ("-O1",))
-    wanted = collect(items, compiler)
-    compile_together(wanted, compiler)
+    wanted_by_tests.update(collect(items, compiler))
+    compile_together(wanted_by_tests, compiler)
     replace_toolchain(Toolchain(compiler))
     assert native.count_gpus() >= 1
     yield driver
