@@ -17,7 +17,7 @@ namespace {
 using opwright::AttributeReader;
 using opwright::detail::AtBorder;
 
-enum ActionCode : int64_t { kLaunch = 0, kFill = 1, kProduct = 2 };
+enum ActionCode : int64_t { kLaunch = 0, kFill = 1, kProduct = 2, kCopy = 3 };
 constexpr int64_t kWorkspaceArgument = -1;
 constexpr int64_t kFaultArgument = -2;
 
@@ -37,10 +37,11 @@ struct Action {
   unsigned block[3] = {0, 0, 0};
   unsigned shared_bytes = 0;
   size_t first_param = 0;  // in Prepared::places
-  // A fill.
+  // A fill, a copy.
   size_t pointer = 0;  // place in the constants
   uint64_t bytes = 0;
   unsigned char value = 0;
+  size_t source = 0;  // place in the constants
   // A product.
   std::unique_ptr<Product> product;
 };
@@ -126,6 +127,14 @@ Action ReadFill(Numbers* numbers, const Prepared& made) {
   return action;
 }
 
+Action ReadCopy(Numbers* numbers, const Prepared& made) {
+  Action action(kCopy);
+  action.pointer = NextPlace(numbers, made);
+  action.source = NextPlace(numbers, made);
+  action.bytes = numbers->Next<uint64_t>(INT64_MAX);
+  return action;
+}
+
 Status ReadProduct(Numbers* numbers, const Prepared& made, Action* action) {
   ProductSpec spec;
   for (int64_t& number : spec.numbers) number = numbers->Next();
@@ -145,6 +154,9 @@ Status ReadActions(const std::vector<int64_t>& record, Prepared* made) {
         break;
       case kFill:
         made->actions.push_back(ReadFill(&numbers, *made));
+        break;
+      case kCopy:
+        made->actions.push_back(ReadCopy(&numbers, *made));
         break;
       case kProduct: {
         Action action(kProduct);
@@ -250,6 +262,12 @@ Status Do(const Action& action, const Prepared& made, Bound* bound, CUstream str
           api,
           api.MemsetD8Async(bound->pointer(action.pointer), action.value, action.bytes, stream),
           "filling memory");
+    case kCopy: {
+      const CUdeviceptr to = bound->pointer(action.pointer);
+      const CUdeviceptr from = bound->pointer(action.source);
+      if (to == from) return Status::Ok();
+      return Check(api, api.MemcpyDtoDAsync(to, from, action.bytes, stream), "a copy");
+    }
     case kProduct: {
       void* pointers[Product::kPointers];
       for (size_t i = 0; i < Product::kPointers; ++i) {

@@ -17,6 +17,8 @@ namespace opwright_cuda {
 //                        0 launch:  kernel, grid x y z, block x y z, shared bytes, n, n places
 //                        1 fill:    place of the pointer, bytes, value of each byte
 //                        2 product: see blas.h
+//                        3 copy:    place of the pointer, place of the source's, bytes; nothing
+//                                   where both are one address
 //   workspace  INT     bytes
 //   estimate   INT     nanoseconds
 ow_kernel LaunchKernelTable();

@@ -29,7 +29,7 @@ from opwright_cuda.toolchain import LoadedKernel, current_toolchain
 LAUNCH_NS: Final = 2_000
 """What a launch takes at least, as an estimate."""
 
-_LAUNCH, _FILL, _PRODUCT = range(3)
+_LAUNCH, _FILL, _PRODUCT, _COPY = range(4)
 _WORKSPACE, _FAULT = -1, -2
 _WORKSPACE_ALIGNMENT: Final = 256
 MAX_GRID: Final = (2**31 - 1, 65_535, 65_535)
@@ -216,6 +216,11 @@ class LaunchPlan:
         """Add the filling of memory with one byte."""
         if n_bytes > 0:
             self._actions.append([_FILL, self._pack(pointer)[0], n_bytes, value])
+
+    def copy(self, out: Pointer, x: Pointer, n_bytes: int) -> None:
+        """Add the copy of compact memory; nothing is moved where `out` lies on `x`."""
+        if n_bytes > 0:
+            self._actions.append([_COPY, self._pack(out)[0], self._pack(x)[0], n_bytes])
 
     def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
         """Add a matrix product; see `opwright_cuda.products`, which writes the numbers."""

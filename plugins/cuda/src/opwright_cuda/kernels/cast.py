@@ -6,7 +6,6 @@ from typing import Final
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES
-from opwright_cuda.kernels.copy import launch_copy
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
 
@@ -15,7 +14,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Convert every element."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
     if x.dtype == out.dtype:
-        launch_copy(plan, plan.output("out"), plan.input("x"), bytes_of(x))
+        plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
         return
     inputs = [operand(plan.input("x"), x)]
     function = f"Cast<{CTYPES[out.dtype]}>"

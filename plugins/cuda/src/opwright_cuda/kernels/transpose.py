@@ -9,7 +9,6 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, ITEM_BYTES
 from opwright_cuda.indexing import Layout, compact_strides, layout_struct, merge
-from opwright_cuda.kernels.copy import launch_copy
 from opwright_cuda.kernels.elementwise import BLOCKS_PER_MULTIPROCESSOR
 from opwright_cuda.kernels.movement import index_type, launch_move
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, bytes_of, count_of
@@ -32,7 +31,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     layout = merge(out.shape, [compact_strides(out.shape), [steps[axis] for axis in axes]])
     if len(layout.dims) <= 1:
-        launch_copy(plan, plan.output("out"), plan.input("x"), bytes_of(x))
+        plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
         return
     item_bytes = ITEM_BYTES[x.dtype]
     across = layout.strides[1].index(1)
