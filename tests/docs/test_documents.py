@@ -173,9 +173,9 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=page_id)
 def test_make_commands_in_pages_are_targets_of_the_makefile(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     shown = "\n".join(block.text for block in read_blocks(page) if block.language == "")
-    for target in re.findall(r"^\s*make ([a-z]+)", shown, re.MULTILINE):
+    for target in re.findall(r"^\s*make ([a-z-]+)", shown, re.MULTILINE):
         assert target in targets, f"{page.name} names make {target}"
 
 
