@@ -19,7 +19,7 @@ from opwright.kernel import PrepareContext
 from opwright.op import Meta
 
 FAULT_BYTES: Final = 16
-LAUNCH, FILL, PRODUCT = range(3)
+LAUNCH, FILL, PRODUCT, COPY = range(4)
 WORKSPACE, FAULT = -1, -2
 
 
@@ -107,6 +107,10 @@ class Launcher:
         # Aligned for every parameter, as the driver has them.
         held = (ctypes.c_uint64 * (len(constants) // 8 + 1))()
         ctypes.memmove(held, bytes(constants), len(constants))
+
+        def address_at(place: int) -> ctypes.c_uint64:
+            return ctypes.c_uint64(int.from_bytes(constants[place : place + 8], "little"))
+
         numbers = iter(record["actions"])
         for code in numbers:
             if code == LAUNCH:
@@ -121,12 +125,13 @@ class Launcher:
                 assert status == 0, f"{sample}: the launch was refused"
             elif code == FILL:
                 place, n_bytes, value = (next(numbers) for _ in range(3))
-                address = int.from_bytes(constants[place : place + 8], "little")
                 self._driver.cuMemsetD8Async(
-                    ctypes.c_uint64(address),
-                    ctypes.c_ubyte(value),
-                    ctypes.c_size_t(n_bytes),
-                    None,
+                    address_at(place), ctypes.c_ubyte(value), ctypes.c_size_t(n_bytes), None
+                )
+            elif code == COPY:
+                to, source, n_bytes = (next(numbers) for _ in range(3))
+                self._driver.cuMemcpyDtoDAsync_v2(
+                    address_at(to), address_at(source), ctypes.c_size_t(n_bytes), None
                 )
             else:
                 raise NotImplementedError(f"{sample}: a product of cuBLASLt")
