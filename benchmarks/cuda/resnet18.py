@@ -13,7 +13,7 @@ from networks.resnet18 import BLOCKS, CLASSES, EPSILON, STEM, Conv, make_paramet
 
 BATCH, SIZE = choose((64, 224), (2, 32))
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
-STEPS_TO_COMPARE = choose(4, 2)
+STEPS_TO_COMPARE = choose(3, 2)
 
 
 def make_batch() -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +139,8 @@ WORKLOADS = [
             "torch graph, contiguous": partial(torch, "graph", channels_last=False),
         },
         {"opwright": [Goal(ratio=1.0, of="torch")]},
-        # Batch normalisation of random numbers lets roundings grow.
-        tolerance=1e-2,
+        # Batch normalisation lets roundings grow; over the two values of a channel that are left of
+        # the small images, PyTorch's own two layouts are 0.07 apart.
+        tolerance=choose(1e-2, 0.2),
     ),
 ]
