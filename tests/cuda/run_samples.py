@@ -1,8 +1,11 @@
 """Runs samples of the CUDA kernels in a process whose kernels a sanitizer watches.
 
-``run_samples.py FOLDER SANITIZER WHICH``: WHICH is "operators", the largest case of every operator
-in the dtype where most happens, or "kernels", as few of them as launch every kernel once. Prints
-each sample before it is run; a sanitizer that finds something ends the process.
+``run_samples.py FOLDER SANITIZER choose WHICH``, without the sanitizer's library, compiles samples
+and prints their names: WHICH is "operators", the largest case of every operator, or "kernels", as
+few of them as launch every kernel once.
+
+``run_samples.py FOLDER SANITIZER run NAME...`` prints each sample before it is run; a sanitizer
+that finds something ends the process.
 """
 
 from __future__ import annotations
@@ -53,18 +56,37 @@ def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tu
     }
 
 
-def main(folder: Path, sanitizer: str, which: str) -> None:
-    start(folder, FLAGS[sanitizer])
-    compiler = HostCompiler(folder, FLAGS[sanitizer])
-    chosen = one_of_each()
-    if which == "kernels":
-        needed = fewest({s: templates_of(s, c, compiler) for s, c in chosen})
-        chosen = [(s, c) for s, c in chosen if s in needed]
-    collector = Collector(compiler)
+def compile_samples(
+    chosen: list[tuple[Sample, Call]], plain: HostCompiler, compiler: HostCompiler
+) -> None:
+    """Compile what samples launch, where it is not yet on disk."""
+    collector = Collector(plain)
     replace_toolchain(collector)
     for sample, called in chosen:
         prepare(sample, called, metas_of(sample, called))
     compile_together(collector.wanted, compiler)
+
+
+def choose(folder: Path, sanitizer: str, which: str) -> None:
+    """Print the samples of a kind, compiled."""
+    start(folder, FLAGS["none"])
+    plain, compiler = (HostCompiler(folder, FLAGS[name]) for name in ("none", sanitizer))
+    chosen = one_of_each()
+    if which == "kernels":
+        needed = fewest({s: templates_of(s, c, plain) for s, c in chosen})
+        chosen = [(s, c) for s, c in chosen if s in needed]
+    compiler.build_driver()
+    compile_samples(chosen, plain, compiler)
+    print(*(sample for sample, _ in chosen), sep="\n")
+
+
+def run(folder: Path, sanitizer: str, *names: str) -> None:
+    """Run the named samples."""
+    start(folder, FLAGS[sanitizer])
+    compiler = HostCompiler(folder, FLAGS[sanitizer])
+    found = [sample for sample in samples() if str(sample) in names]
+    chosen = [(sample, make_call(sample.op_type, sample.dtype)) for sample in found]
+    compile_samples(chosen, compiler, compiler)
     replace_toolchain(Toolchain(compiler))
     launcher = Launcher()
     for sample, called in chosen:
@@ -85,4 +107,5 @@ def fewest(templates: dict[Sample, set[tuple[str, str]]]) -> set[Sample]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    _, folder, sanitizer, command, *rest = sys.argv
+    {"choose": choose, "run": run}[command](Path(folder), sanitizer, *rest)
