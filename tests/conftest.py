@@ -28,9 +28,12 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests for CUDA where there is no NVIDIA driver."""
+    """Skip the tests for CUDA where there is no NVIDIA driver; tell its part of the tests."""
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
+    of_cuda = Path(__file__).parent / "cuda"
     for item in items:
+        if item.get_closest_marker("cuda_kernels") or of_cuda in item.path.parents:
+            item.add_marker("cuda_part")
         if item.get_closest_marker("cuda") and not HAS_GPU:
             item.add_marker(skip)
 
