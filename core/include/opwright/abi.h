@@ -133,8 +133,8 @@ typedef struct ow_kernel ow_kernel;
  * Guarantees: `shape` and `strides` are never NULL, also for rank 0; strides count elements and are
  * compact row-major unless the kernel has OW_KERNEL_STRIDED; `data` is NULL for a tensor without
  * elements and for a shape-only slot; on an addressable device `byte_offset` is 0; memory of the
- * arena is aligned to 64 bytes, or to ow_device.alignment where that is more, feeds and persistables
- * at least to the item. Kernels never change a tensor's fields.
+ * arena is aligned to 64 bytes, or to ow_device.alignment where that is more, feeds and
+ * persistables at least to the item. Kernels never change a tensor's fields.
  */
 
 /* Bits of ow_prepare.arg_flags. */
