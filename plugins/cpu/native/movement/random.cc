@@ -1,11 +1,14 @@
 // uniform and normal. Compiled without contraction: the specification rounds every product.
+#include <opwright/functors/box_muller.h>
+
 #include "common/clones.h"
-#include "movement/box_muller.h"
 #include "movement/ops.h"
 #include "movement/philox.h"
 
 namespace opwright_cpu {
 namespace {
+
+namespace functors = opwright::functors;
 
 constexpr double kNanosecondsPerWord = 1.0;
 
@@ -33,7 +36,7 @@ OPWRIGHT_CPU_CLONES void Uniform(const uint32_t* words, double* out, int64_t n, 
 template <typename T>
 OPWRIGHT_CPU_CLONES void Normal(const uint32_t* words, T* out, int64_t n, T std, T mean) {
   for (int64_t j = 0; j < n / 2; ++j) {
-    const Pair<T> pair = BoxMuller(WordPair<T>::Read(words, j));
+    const auto pair = functors::BoxMuller(functors::WordPair<T>::Read(words, j));
     out[2 * j] = pair.first * std + mean;
     out[2 * j + 1] = pair.second * std + mean;
   }

@@ -1,7 +1,7 @@
 // uniform, normal and dropout. Compiled without contraction: the specification rounds every
 // product. A thread makes a block of words at a time and the elements that are its own.
-#include "box_muller.h"
 #include "kernel.h"
+#include "opwright/functors/box_muller.h"
 #include "philox.h"
 
 using namespace opwright_cuda;
@@ -39,12 +39,15 @@ struct UniformNumbers {
 };
 
 struct NormalNumbers {
-  static OW_INLINE void Draw(const RandomBlock& block, float* numbers) {
-    BoxMuller<float>(block.words[0], block.words[1], numbers);
-    BoxMuller<float>(block.words[2], block.words[3], numbers + 2);
-  }
-  static OW_INLINE void Draw(const RandomBlock& block, double* numbers) {
-    BoxMuller<double>(LongWord(block, 0), LongWord(block, 1), numbers);
+  template <typename T>
+  static OW_INLINE void Draw(const RandomBlock& block, T* numbers) {
+    using opwright::functors::WordPair;
+#pragma unroll
+    for (int j = 0; j < kDrawn<T> / 2; ++j) {
+      const auto pair = opwright::functors::BoxMuller(WordPair<T>::Read(block.words, j));
+      numbers[2 * j] = pair.first;
+      numbers[2 * j + 1] = pair.second;
+    }
   }
 };
 
