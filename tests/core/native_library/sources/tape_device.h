@@ -246,19 +246,20 @@ int32_t EventSynchronize(void*, void* event, const ow_error* error) {
 }
 
 int32_t BeginCapture(void*, void* stream, const ow_error* error) {
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
   if (Fails("begin_capture", error) != OW_OK) return OW_ERROR;
   static_cast<Stream*>(stream)->is_capturing = true;
   return OW_OK;
 }
 
 int32_t EndCapture(void*, void* stream, void** graph, const ow_error* error) {
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
   auto* tape = static_cast<Stream*>(stream);
   tape->is_capturing = false;
   Work recorded;
   recorded.swap(tape->tape);
   TheState().n_pending -= recorded.size();
   if (Fails("end_capture", error) != OW_OK) return OW_ERROR;
-  const std::lock_guard<std::mutex> lock(TheState().mutex);
   ++TheState().counts.graphs;
   *graph = new Work(std::move(recorded));
   return OW_OK;
