@@ -8,14 +8,10 @@ that of the process, or one where the plan turns out to be short.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from opwright import _runtime
-from opwright.devices import find_helper, find_lack_of_arrays, get_device
-from opwright.errors import KernelError, OpwrightError
-from opwright.kernel import DeviceCall, PrepareContext, Refuse
+from opwright.kernel import Refuse
 from opwright.lowering.estimate import is_short
 from opwright.lowering.graph import (
     HOST,
@@ -28,12 +24,12 @@ from opwright.lowering.graph import (
     new_value,
 )
 from opwright.lowering.making import signature_of
+from opwright.lowering.prepare import opened_device, prepare_kernel
 from opwright.lowering.quarantine import find_fault
 from opwright.lowering.signature import Choice, Signature
 from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
-    from opwright.kernel import KernelEntry
     from opwright.lowering.request import LowerRequest
 
 MAX_PREPARED = 4096
@@ -158,16 +154,13 @@ def _choose(
             depends = True
             metas = (signature.inputs, signature.outputs)
             # What belongs to one device may be in it, such as a module that was loaded there.
-            key = (*key, *metas, _opened(device, request), packable, request.n_threads)
+            key = (*key, *metas, opened_device(device, request), packable, request.n_threads)
         elif device != HOST:
-            key = (*key, _opened(device, request))
+            key = (*key, opened_device(device, request))
         prepared = context.prepared.get(key)
         if prepared is None:
             begin = time.perf_counter()
-            if entry.is_native:
-                prepared = _prepare_native(entry, op, device, packable, request)
-            else:
-                prepared = _prepare(entry, op, device, packable, request)
+            prepared = prepare_kernel(entry, op, device, packable, request)
             graph.prepare_s += time.perf_counter() - begin
             _remember(context.prepared, key, prepared)
         if isinstance(prepared, Refuse):
@@ -175,117 +168,6 @@ def _choose(
             continue
         return signature.choose(entry, prepared), depends
     return None, depends
-
-
-def _opened(device: str, request: LowerRequest) -> _runtime.Device | None:
-    """The runtime's device of an operator; None for the host."""
-    return None if device == HOST else get_device(request.device_name, request.context)
-
-
-def _lack_of_arrays(device: str, request: LowerRequest) -> str | None:
-    """Why Python kernels of an operator's device would get no arrays; None where they do."""
-    return None if device == HOST else find_lack_of_arrays(request.device_name, request.context)
-
-
-def _prepare(
-    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
-) -> _runtime.Prepared | Refuse:
-    """Make a Python kernel ready for these attributes and metas, or return its refusal."""
-    proto = op.definition.proto
-    attrs = {attr.name: op.attrs.get(attr.name) for attr in proto.attrs}
-    slots = (*proto.inputs, *proto.outputs)
-    duplicable = [i for i, slot in enumerate(slots) if slot.duplicable]
-    layout = entry.layout
-    if layout is not None:
-        lacking = _lack_of_arrays(device, request)
-        if lacking is not None:
-            return Refuse(lacking)
-        constants = {name: attrs[name] for name in layout.attributes}
-        return _runtime.prepare_python(
-            entry.load(),
-            layout.positional,
-            layout.keywords,
-            constants,
-            duplicable=duplicable,
-            capturable=entry.capturable,
-            op_type=op.type,
-        )
-    metas = signature_of(op)
-    inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
-    outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
-    number = 0 if device == HOST else request.device_number
-    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, request.n_threads, number)
-    try:
-        ready = entry.load().prepare(ctx)
-        if isinstance(ready, DeviceCall):
-            return _prepare_call(ready, op, device, request)
-        lacking = _lack_of_arrays(device, request)
-        if lacking is not None:
-            return Refuse(lacking)
-        binds = hasattr(ready, "bind")
-        layout = entry.check_prepared(ready.bind if binds else ready)
-    except Refuse as refusal:
-        return refusal
-    except Exception as error:
-        raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
-    packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
-    return _runtime.prepare_python(
-        ready,
-        layout.positional,
-        layout.keywords,
-        duplicable=duplicable,
-        bind=binds,
-        packs=packs,
-        n_threads=request.n_threads,
-        capturable=entry.capturable,
-        op_type=op.type,
-    )
-
-
-def _prepare_call(
-    call: DeviceCall, op: LoweredOp, device: str, request: LowerRequest
-) -> _runtime.Prepared | Refuse:
-    """Make that kernel of the device's library ready which a Python kernel asks for."""
-    opened = get_device(request.device_name, request.context)  # first: its lack says more
-    helper = find_helper(device, call.kernel, request.context)
-    metas = signature_of(op)
-    try:
-        return helper.prepare_call(
-            op.definition.proto, (metas.inputs, metas.outputs), call.attrs, opened
-        )
-    except _runtime.RefusedError as refusal:
-        return Refuse(str(refusal) or "gave no reason")
-
-
-def _prepare_native(
-    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
-) -> _runtime.Prepared | Refuse:
-    """Make a compiled kernel ready for these attributes and metas, or return its refusal."""
-    signature = signature_of(op)
-    try:
-        prepared: _runtime.Prepared = entry.load().prepare(
-            op.definition.proto,
-            (signature.inputs, signature.outputs),
-            op.attrs,
-            packable=packable,
-            n_threads=request.n_threads,
-            device=_opened(device, request),
-        )
-    except _runtime.RefusedError as refusal:
-        return Refuse(str(refusal) or "gave no reason")
-    except OpwrightError as error:
-        raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
-    return prepared
-
-
-def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
-    """The error for a kernel whose prepare failed, of the class that it raised if that is ours."""
-    ours = type(error).__module__ == OpwrightError.__module__
-    kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
-    name = "" if isinstance(error, OpwrightError) else f"{type(error).__name__}: "
-    return kind(
-        f"{entry.who}: prepare failed for operator {op.index}, got {name}{error}; {way_out}"
-    )
 
 
 def _remember(kept: dict[Any, Any], key: Any, prepared: object) -> None:
@@ -305,17 +187,6 @@ def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
                 found += () if external.name in graph.written_names else (flat,)
             flat += 1
     return found
-
-
-def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:
-    """The pack functions that the kernel asked for, by flat argument."""
-    packs = {}
-    flat = 0
-    for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
-        if slot.name in ctx.packs:
-            packs[flat] = ctx.packs[slot.name]
-        flat += len(values)
-    return packs
 
 
 def _copy_across(graph: Graph) -> None:

@@ -1,0 +1,164 @@
+"""A kernel made ready for one operator: a Python one or a compiled one, for any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from opwright import _runtime
+from opwright.devices import find_helper, find_lack_of_arrays, get_device
+from opwright.errors import KernelError, OpwrightError
+from opwright.kernel import DeviceCall, PrepareContext, Refuse
+from opwright.lowering.graph import HOST, LoweredOp
+from opwright.lowering.making import signature_of
+
+if TYPE_CHECKING:
+    from opwright.kernel import KernelEntry
+    from opwright.lowering.request import LowerRequest
+
+
+def prepare_kernel(
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make a kernel ready for an operator's attributes and metas, or return its refusal.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    op : LoweredOp
+    device : str
+        Device type that the operator runs on.
+    packable : tuple of int
+        Flat arguments that the plan reads from the scope and never writes.
+    request : LowerRequest
+        Says which Context, which of the devices and how many threads.
+
+    Raises
+    ------
+    OpwrightError
+        Where prepare fails without refusing.
+    """
+    prepare = _prepare_native if entry.is_native else _prepare_python
+    return prepare(entry, op, device, packable, request)
+
+
+def opened_device(device: str, request: LowerRequest) -> _runtime.Device | None:
+    """The runtime's device of an operator; None for the host."""
+    return None if device == HOST else get_device(request.device_name, request.context)
+
+
+def _lack_of_arrays(device: str, request: LowerRequest) -> str | None:
+    """Why Python kernels of an operator's device would get no arrays; None where they do."""
+    return None if device == HOST else find_lack_of_arrays(request.device_name, request.context)
+
+
+def _prepare_python(
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make a Python kernel ready for these attributes and metas, or return its refusal."""
+    proto = op.definition.proto
+    attrs = {attr.name: op.attrs.get(attr.name) for attr in proto.attrs}
+    slots = (*proto.inputs, *proto.outputs)
+    duplicable = [i for i, slot in enumerate(slots) if slot.duplicable]
+    layout = entry.layout
+    if layout is not None:
+        lacking = _lack_of_arrays(device, request)
+        if lacking is not None:
+            return Refuse(lacking)
+        constants = {name: attrs[name] for name in layout.attributes}
+        return _runtime.prepare_python(
+            entry.load(),
+            layout.positional,
+            layout.keywords,
+            constants,
+            duplicable=duplicable,
+            capturable=entry.capturable,
+            op_type=op.type,
+        )
+    metas = signature_of(op)
+    inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
+    outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
+    number = 0 if device == HOST else request.device_number
+    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, request.n_threads, number)
+    try:
+        ready = entry.load().prepare(ctx)
+        if isinstance(ready, DeviceCall):
+            return _prepare_call(ready, op, device, request)
+        lacking = _lack_of_arrays(device, request)
+        if lacking is not None:
+            return Refuse(lacking)
+        binds = hasattr(ready, "bind")
+        layout = entry.check_prepared(ready.bind if binds else ready)
+    except Refuse as refusal:
+        return refusal
+    except Exception as error:
+        raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
+    packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
+    return _runtime.prepare_python(
+        ready,
+        layout.positional,
+        layout.keywords,
+        duplicable=duplicable,
+        bind=binds,
+        packs=packs,
+        n_threads=request.n_threads,
+        capturable=entry.capturable,
+        op_type=op.type,
+    )
+
+
+def _prepare_call(
+    call: DeviceCall, op: LoweredOp, device: str, request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make that kernel of the device's library ready which a Python kernel asks for."""
+    opened = get_device(request.device_name, request.context)  # first: its lack says more
+    helper = find_helper(device, call.kernel, request.context)
+    metas = signature_of(op)
+    try:
+        return helper.prepare_call(
+            op.definition.proto, (metas.inputs, metas.outputs), call.attrs, opened
+        )
+    except _runtime.RefusedError as refusal:
+        return Refuse(str(refusal) or "gave no reason")
+
+
+def _prepare_native(
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make a compiled kernel ready for these attributes and metas, or return its refusal."""
+    signature = signature_of(op)
+    try:
+        prepared: _runtime.Prepared = entry.load().prepare(
+            op.definition.proto,
+            (signature.inputs, signature.outputs),
+            op.attrs,
+            packable=packable,
+            n_threads=request.n_threads,
+            device=opened_device(device, request),
+        )
+    except _runtime.RefusedError as refusal:
+        return Refuse(str(refusal) or "gave no reason")
+    except OpwrightError as error:
+        raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
+    return prepared
+
+
+def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
+    """The error for a kernel whose prepare failed, of the class that it raised if that is ours."""
+    ours = type(error).__module__ == OpwrightError.__module__
+    kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
+    name = "" if isinstance(error, OpwrightError) else f"{type(error).__name__}: "
+    return kind(
+        f"{entry.who}: prepare failed for operator {op.index}, got {name}{error}; {way_out}"
+    )
+
+
+def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:
+    """The pack functions that the kernel asked for, by flat argument."""
+    packs = {}
+    flat = 0
+    for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
+        if slot.name in ctx.packs:
+            packs[flat] = ctx.packs[slot.name]
+        flat += len(values)
+    return packs
