@@ -159,7 +159,7 @@ def test_doctor_tries_what_plugins_name(site):
     late += KERNEL_HOOK.removeprefix("import opwright.plugin as plugin\n\n")
     late += (
         "registry.add('late.swish', device='cpu', dtypes='*', kernel='not_there:k')\n    "
-        "registry.add('acme.swish', device='npu', dtypes='*', kernel='opwright_late.swish:SWISH')"
+        "registry.add('acme.swish', device='cpu', dtypes='*', kernel='opwright_late.swish:SWISH')"
     )
     site.add("acme")
     site.add("late", late)
@@ -170,10 +170,19 @@ def test_doctor_tries_what_plugins_name(site):
     assert found["plugin"] == "late"
     gone, no_kernel = found["problems"]  # late.swish is nobody's operator: its kernel is no fault
     assert gone.startswith("late.gone: 'opwright_late.swish:GONE' of opwright-late 1.0 failed")
-    assert no_kernel.startswith("acme.swish[npu, *, late] of opwright-late 1.0: a kernel must be")
+    assert no_kernel.startswith("acme.swish[cpu, *, late] of opwright-late 1.0: a kernel must be")
 
 
 CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+
+
+def test_doctor_lets_be_a_kernel_for_a_device_that_nobody_brings(site):
+    """A package whose other extra was not asked for is sound."""
+    hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
+    site.add("acme")
+    site.add("more", KERNEL_HOOK + hook)
+    done = site.command("doctor")
+    assert done.returncode == 0, done.stdout
 
 
 def test_doctor_survives_plugins_that_crash_and_names_them(site):

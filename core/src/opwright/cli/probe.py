@@ -14,7 +14,7 @@ from opwright.discovery import PluginRecord, Registries, Source, merge
 from opwright.discovery.index import key_of
 from opwright.discovery.load import load_all
 from opwright.errors import OpwrightError
-from opwright.registry import Package
+from opwright.registry import KernelEntry, Package
 from opwright.registry.advice import advise_command
 
 LOAD, CHECK, END = "load", "check", "end"
@@ -78,8 +78,8 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
         _try(lambda type=op.type: registries.ops.get(type), record.package, problems)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
-            # Kernels of an operator that nobody here brings are no fault.
-            if entry.package == record.package and _is_known(op_type, registries):
+            # Kernels of an operator, or for a device, that nobody here brings are no fault.
+            if entry.package == record.package and _is_served(entry, registries):
                 _try(entry.load, record.package, problems)
     for device in record.devices:
         found = registries.devices.get(device.name)
@@ -90,9 +90,11 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
     _write(report, CHECK, key_of(record.source), problems)
 
 
-def _is_known(op_type: str, registries: Registries) -> bool:
+def _is_served(entry: KernelEntry, registries: Registries) -> bool:
+    if entry.device not in ("*", *registries.devices.names()):
+        return False
     try:
-        return registries.ops.find(op_type) is not None
+        return registries.ops.find(entry.op_type) is not None
     except OpwrightError:  # told at its own plugin
         return False
 
