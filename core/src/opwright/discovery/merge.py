@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from opwright.discovery.record import PluginRecord
@@ -69,10 +69,8 @@ def merge(
 
 def _enter(record: PluginRecord, registries: Registries) -> None:
     package = record.package
-    for op in record.ops:
-        registries.ops.enter(op, package)
-    for kernel in record.kernels:
-        registries.kernels.enter(kernel, package)
+    registries.ops.enter(record.ops, package)
+    registries.kernels.enter(record.kernels, package)
     for device in record.devices:
         registries.devices.enter(device, package)
     for item in record.passes:
@@ -84,40 +82,42 @@ def _find_clash(
 ) -> PluginFailure | None:
     """Return the failure of a plugin that brings what another one has brought, or None."""
     package = record.package
-    for what, owner in _claims(record, registries, loaded):
-        if owner is not None:
-            reason = f"{what} twice, by {owner.label} and {package.label}"
-            return PluginFailure(package, reason, "", _advise(owner, package))
+    for what, owner in _clashes(record, registries, loaded):
+        reason = f"{what} twice, by {owner.label} and {package.label}"
+        return PluginFailure(package, reason, "", _advise(owner, package))
     return None
 
 
-def _claims(
+def _clashes(
     record: PluginRecord, registries: Registries, loaded: list[Package]
-) -> Iterator[tuple[str, Package | None]]:
+) -> Iterator[tuple[str, Package]]:
+    ops, kernels, devices, passes = registries[:4]
     for op in record.ops:
-        yield f"{op.type}: operator is registered", registries.ops.find_clash(op.type)
+        if owner := ops.find_clash(op.type):
+            yield f"{op.type}: operator is registered", owner
     for kernel in record.kernels:
-        key, owner = registries.kernels.find_clash(kernel) or ("", None)
-        yield f"{key}: kernel is registered", owner
+        if taken := kernels.find_clash(kernel):
+            yield f"{taken[0]}: kernel is registered", taken[1]
     for device in record.devices:
-        yield f"{device.name}: device is registered", registries.devices.find_clash(device.name)
+        if owner := devices.find_clash(device.name):
+            yield f"{device.name}: device is registered", owner
     for item in record.passes:
-        yield f"{item.name}: pass is registered", registries.passes.find_clash(item.name)
-    yield from _name_claims(record, registries.ops.find_clash, loaded)
+        if owner := passes.find_clash(item.name):
+            yield f"{item.name}: pass is registered", owner
+    yield from _name_clashes(record, ops, loaded)
 
 
-def _name_claims(
-    record: PluginRecord, find_owner: Callable[[str], Package | None], loaded: list[Package]
-) -> Iterator[tuple[str, Package | None]]:
+def _name_clashes(
+    record: PluginRecord, ops: OpRegistry, loaded: list[Package]
+) -> Iterator[tuple[str, Package]]:
     name = record.source.name
-    same = [package for package in loaded if package.plugin == name]
-    yield f"{name}: name of a plugin is used", same[0] if same else None
-    if any("." in op.type for op in record.ops):
-        # opwright.ops.NAME cannot be an operator and hold the operators of a plugin at once.
-        yield (
-            f"{name}: name of an operator and of a plugin is used",
-            find_owner(name),
-        )
+    for package in loaded:
+        if package.plugin == name:
+            yield f"{name}: name of a plugin is used", package
+    # opwright.ops.NAME cannot be an operator and hold the operators of a plugin at once.
+    owner = ops.find_clash(name)
+    if owner is not None and any("." in op.type for op in record.ops):
+        yield f"{name}: name of an operator and of a plugin is used", owner
 
 
 def _advise(owner: Package, package: Package) -> str:

@@ -101,16 +101,17 @@ class KernelRegistry:
                 f"{clash[0]}: kernel is registered twice, by {clash[1].label} and "
                 f"{package.label}; uninstall one of them, or give one another library name"
             )
-        self.enter(registration, package)
+        self.enter([registration], package)
 
-    def enter(self, registration: KernelRegistration, package: Package) -> None:
-        """Add a registration that has been checked already."""
-        op_type = registration.op_type
-        self._registered.setdefault(op_type, []).append((registration, package))
-        if op_type in self._entries:
-            self._entries[op_type] += self._make_entries(registration, package)
+    def enter(self, registrations: Sequence[KernelRegistration], package: Package) -> None:
+        """Add registrations that have been checked already."""
+        for registration in registrations:
+            op_type = registration.op_type
+            self._registered.setdefault(op_type, []).append((registration, package))
+            if op_type in self._entries:
+                self._entries[op_type] += self._make_entries(registration, package)
         self._candidates.clear()
-        self.generation += 1
+        self.generation += len(registrations)
 
     def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
         """Return the first key that is taken already, as text, and by whom; or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from opwright.definition import OpDefinition
@@ -84,12 +85,12 @@ class OpRegistry:
         if isinstance(target, OpDefinition):
             self._definitions[type] = self._checked(type, target, package, hidden)
             target = ""
-        self.enter(OpRegistration(type, target, hidden), package)
+        self.enter([OpRegistration(type, target, hidden)], package)
 
-    def enter(self, registration: OpRegistration, package: Package) -> None:
-        """Add a registration that has been checked already."""
-        self._entries[registration.type] = (registration, package)
-        self.generation += 1
+    def enter(self, registrations: Sequence[OpRegistration], package: Package) -> None:
+        """Add registrations that have been checked already."""
+        self._entries.update((item.type, (item, package)) for item in registrations)
+        self.generation += len(registrations)
 
     def find_clash(self, type: str) -> Package | None:
         """Return who brings an operator of this type already, or None."""
