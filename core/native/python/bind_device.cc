@@ -44,7 +44,7 @@ void BindDevice(py::module_& module) {
                        const py::object& array) { return IsOnDevice(array, self); })
       .def("__repr__", [](const Device& self) { return "Device('" + self.name() + "')"; });
   module.def("host_device", [] { return HostDevice(); }, "Return the one host device.");
-  module.def("make_python_device", &MakePythonDevice, py::arg("obj"),
+  module.def("make_python_device", &MakePythonDevice, py::arg("obj"), py::arg("number") = 0,
              "Wrap a device written in Python.");
 
   py::class_<TensorHandle>(module, "Tensor", py::is_final(), "A typed array on a device.")

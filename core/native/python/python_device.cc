@@ -16,6 +16,7 @@ struct PythonTable {
   ow_device table{};
   std::string name;
   PyObject* object = nullptr;
+  int32_t number = 0;
 
   ~PythonTable() {
     if (!Py_IsInitialized()) return;
@@ -48,8 +49,9 @@ py::int_ Handle(const void* pointer) {
   return py::reinterpret_steal<py::int_>(PyLong_FromVoidPtr(const_cast<void*>(pointer)));
 }
 
-int32_t Count(const ow_device*, int32_t* n, const ow_error*) {
-  *n = 1;
+// How many there are only the plugin knows, which has opened this one already.
+int32_t Count(const ow_device* device, int32_t* n, const ow_error*) {
+  *n = static_cast<PythonTable*>(device->user)->number + 1;
   return OW_OK;
 }
 
@@ -90,7 +92,7 @@ int32_t Synchronize(void* state, const ow_error* error) {
 
 }  // namespace
 
-std::shared_ptr<Device> MakePythonDevice(const py::object& object) {
+std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number) {
   for (const char* method : {"allocate", "free", "copy", "synchronize", "view"}) {
     if (py::hasattr(object, method)) continue;
     Throw(ErrorKind::kProgram, "device: a device written in Python needs the method ", method,
@@ -99,6 +101,7 @@ std::shared_ptr<Device> MakePythonDevice(const py::object& object) {
   auto made = std::make_shared<PythonTable>();
   made->name = object.attr("name").cast<std::string>();
   made->object = py::object(object).release().ptr();
+  made->number = number;
   ow_device& table = made->table;
   table.size = sizeof(table);
   table.name = made->name.c_str();
@@ -115,7 +118,7 @@ std::shared_ptr<Device> MakePythonDevice(const py::object& object) {
   table.copy = Copy;
   table.synchronize = Synchronize;
   const ow_device* pointer = &table;
-  return std::make_shared<Device>(pointer, 0, std::move(made));
+  return std::make_shared<Device>(pointer, number, std::move(made));
 }
 
 }  // namespace opwright

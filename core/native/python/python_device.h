@@ -8,8 +8,8 @@
 
 namespace opwright {
 
-// Throws when the object lacks something.
-std::shared_ptr<Device> MakePythonDevice(const py::object& object);
+// `number` is which of the devices of its type the object is. Throws when it lacks something.
+std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number);
 
 // The object behind such a device, borrowed; null for other devices.
 inline PyObject* PythonDeviceObject(const Device& device) {

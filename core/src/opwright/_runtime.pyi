@@ -72,7 +72,7 @@ class Device:
 def host_device() -> Device:
     """Return the one host device, named "cpu"."""
 
-def make_python_device(obj: object) -> Device:
+def make_python_device(obj: object, number: int = 0) -> Device:
     """Wrap a device written in Python, an `opwright.devices.PythonDevice`."""
 
 class _Exchange(Protocol):

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from opwright import _runtime
 from opwright.array_kinds import HOST_CODES
-from opwright.errors import DeviceNotFoundError, PluginError
+from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
 from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
 
 if TYPE_CHECKING:
@@ -52,6 +52,30 @@ class PythonDevice(Protocol):
 
         Never called for handle 0: a tensor without elements, or of which only the shape is read,
         reaches the kernel as a NumPy dummy.
+        """
+
+
+class PythonDevices(Protocol):
+    """Devices of one type of which there may be several, or none: a plugin names this instead.
+
+    A lone `PythonDevice` is number 0, and is taken to be there.
+
+    Attributes
+    ----------
+    dlpack_code : int
+        DLPack's DLDeviceType, that of each device; asked for without opening one.
+    """
+
+    dlpack_code: int
+
+    def open(self, number: int, /) -> PythonDevice:
+        """Return the device of this number, at least 0; called once for each that is used.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            Where there is none of this number, or what it needs is missing: the text reaches the
+            user as it is. Any other error is told as one of the plugin's.
         """
 
 
@@ -184,12 +208,26 @@ def _make(entry: DeviceEntry, number: int, context: Context) -> _runtime.Device:
     loaded = entry.load(context.ops.libraries)
     if entry.is_native:
         return cast("NativeDevice", loaded).open(number)
-    if number:
+    if hasattr(loaded, "open"):
+        loaded = _open(cast("PythonDevices", loaded), entry, number)
+    elif number:
         raise DeviceNotFoundError(
-            f"{entry.name}:{number}: a device written in Python is one, got number {number}; "
-            f"write {entry.name!r}"
+            f"{entry.name}:{number}: a device written in Python is one unless it brings open, got "
+            f"number {number}; write {entry.name!r}"
         )
-    return _runtime.make_python_device(_checked(loaded, entry))
+    return _runtime.make_python_device(_checked(loaded, entry), number)
+
+
+def _open(devices: PythonDevices, entry: DeviceEntry, number: int) -> PythonDevice:
+    try:
+        return devices.open(number)
+    except OpwrightError:
+        raise
+    except Exception as error:
+        raise KernelError(
+            f"{join_device(entry.name, number)}: could not be opened by {entry.package.label}, "
+            f"got {type(error).__name__}: {error}; see whether the device works without opwright"
+        ) from error
 
 
 def _checked(loaded: object, entry: DeviceEntry) -> PythonDevice:

@@ -199,9 +199,9 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
         name : str
             Device type.
         target : str
-            ``"module:attribute"`` of the device object, an `opwright.devices.PythonDevice`, or the
-            path of a library in the package, ``"opwright_acme/libacme.so"``, that has a device of
-            this name.
+            ``"module:attribute"`` of the device object, an `opwright.devices.PythonDevice`; of an
+            `opwright.devices.PythonDevices`, which opens them by number; or the path of a library
+            in the package, ``"opwright_acme/libacme.so"``, that has a device of this name.
         arrays : str, optional
             Only for a device in a library: ``"module:attribute"`` of an
             `opwright.devices.DeviceArrays`, which makes the arrays that kernels written in Python

@@ -8,7 +8,12 @@ from toy_device import ToyDevice
 
 import opwright as ow
 from opwright.context import Context
-from opwright.errors import KernelNotFoundError
+from opwright.errors import (
+    DeviceNotFoundError,
+    KernelError,
+    KernelNotFoundError,
+    PluginError,
+)
 from opwright.registry import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")
@@ -125,3 +130,60 @@ def test_buffers_are_given_back(device):
     assert device.buffers
     del call, network
     assert not device.buffers
+
+
+class Pair:
+    """Two toy devices, opened by number."""
+
+    dlpack_code = ToyDevice.dlpack_code
+
+    def open(self, number):
+        if number > 1:
+            raise DeviceNotFoundError(f"pair: there are 2, got number {number}; write 'pair:1'")
+        return PairDevice()
+
+
+class PairDevice(ToyDevice):
+    name = "pair"
+
+
+def _compile_on(name, devices):
+    context = Context.discover()
+    context.devices.add("pair", devices, Package("pair", "opwright-pair", "1.0"))
+    context.kernels.add(
+        "add", device="pair", dtypes=["float32"], kernel=_toy_add, library="toy", package=TOY
+    )
+    network, last = _network("add")
+    with ow.context_guard(context):
+        return network.compile(["x"], [last], device=name, scope=ow.Scope(), fetch_device=True)
+
+
+def test_a_plugin_that_opens_devices_by_number_may_bring_several():
+    for name in ("pair", "pair:1"):
+        (out,) = _compile_on(name, Pair())(x=X)
+        assert out.device == name
+        np.testing.assert_allclose(out.numpy(), 2 * X)
+
+
+def test_a_number_that_the_plugin_does_not_open_is_refused_in_its_own_words():
+    with pytest.raises(DeviceNotFoundError, match=r"^pair: there are 2, got number 2; write"):
+        _compile_on("pair:2", Pair())
+
+
+def test_an_opening_that_goes_wrong_names_the_device_and_who_brings_it():
+    class Broken(Pair):
+        def open(self, number):
+            raise OSError("no driver")
+
+    text = r"^pair:1: could not be opened by opwright-pair 1\.0, got OSError: no driver; "
+    with pytest.raises(KernelError, match=text):
+        _compile_on("pair:1", Broken())
+
+
+def test_what_a_plugin_opens_must_be_a_device():
+    class Empty(Pair):
+        def open(self, number):
+            return object()
+
+    with pytest.raises(PluginError, match="pair: a device must have name.* without 'name'"):
+        _compile_on("pair", Empty())
