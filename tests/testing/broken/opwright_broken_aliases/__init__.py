@@ -1,0 +1,28 @@
+"""A plugin that works in memory of which it said nothing, or the wrong thing."""
+
+import opwright.plugin as plugin
+
+KERNELS = "opwright_broken_aliases.operators"
+
+
+@plugin.hookimpl
+def opwright_ops(registry):
+    registry.add("broken_aliases.reverse", f"{KERNELS}:REVERSE")
+    registry.add("broken_aliases.accumulate", f"{KERNELS}:ACCUMULATE")
+
+
+@plugin.hookimpl
+def opwright_kernels(registry):
+    registry.add(
+        "broken_aliases.reverse",
+        device="cpu",
+        dtypes=["float32", "float64"],
+        kernel=f"{KERNELS}:reverse",
+        may_reuse=[("out", "x")],
+    )
+    registry.add(
+        "broken_aliases.accumulate",
+        device="cpu",
+        dtypes=["float32", "float64"],
+        kernel=f"{KERNELS}:accumulate",
+    )

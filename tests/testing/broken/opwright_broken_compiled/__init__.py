@@ -1,0 +1,24 @@
+"""A plugin whose compiled kernels misuse memory, each in its own way."""
+
+import opwright.plugin as plugin
+
+OPERATORS = ("writes_input", "leaves_last", "writes_past_end", "shares_sum")
+
+
+@plugin.hookimpl
+def opwright_ops(registry):
+    for name in OPERATORS:
+        registry.add(
+            f"broken_compiled.{name}", f"opwright_broken_compiled.operators:{name.upper()}"
+        )
+
+
+@plugin.hookimpl
+def opwright_kernels(registry):
+    for name in OPERATORS:
+        registry.add(
+            f"broken_compiled.{name}",
+            device="cpu",
+            dtypes=["float32"],
+            kernel="opwright_broken_compiled/libbroken.so",
+        )

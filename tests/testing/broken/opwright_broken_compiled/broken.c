@@ -1,0 +1,91 @@
+/* Kernels of floats that misuse memory, each in its own way. */
+#include <string.h>
+
+#include "opwright/abi.h"
+
+static int64_t count(const DLTensor* x) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < x->ndim; ++i) n *= x->shape[i];
+  return n;
+}
+
+static int32_t writes_input(const ow_call* call) {
+  float* x = (float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] = -x[i];
+  return OW_OK;
+}
+
+static int32_t leaves_last(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  for (int64_t i = 0; i + 1 < n; ++i) out[i] = x[i];
+  return OW_OK;
+}
+
+static int32_t writes_past_end(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i];
+  if (n > 0) out[n] = 0; /* as one does that rounds its length up to whole vectors */
+  return OW_OK;
+}
+
+static int32_t shares_sum(const ow_call* call) {
+  static volatile double sum; /* one for all threads; volatile, so that it stays in memory */
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += (double)x[i];
+  for (int64_t i = 0; i < n; ++i) out[i] = (float)((double)x[i] - sum / (double)n);
+  return OW_OK;
+}
+
+static int32_t prepare(ow_prepare* prepare) {
+  prepare->estimate_ns = 1000000; /* long, so that the GIL is released around it */
+  return OW_OK;
+}
+
+static void release(void* prepared) { (void)prepared; }
+
+static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
+  static const DLDataType dtypes[] = {{kDLFloat, 32, 1}};
+  ow_kernel kernel;
+  memset(&kernel, 0, sizeof(kernel));
+  kernel.size = sizeof(kernel);
+  kernel.op_type = op_type;
+  kernel.device = "cpu";
+  kernel.dtypes = dtypes;
+  kernel.n_dtypes = 1;
+  kernel.priority = 50;
+  kernel.prepare = prepare;
+  kernel.release = release;
+  kernel.run = run;
+  return kernel;
+}
+
+__attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
+                                                                  const ow_plugin** out) {
+  static ow_plugin plugin;
+  static ow_kernel kernels[4];
+  (void)host;
+  kernels[0] = make_kernel("broken_compiled.writes_input", writes_input);
+  kernels[1] = make_kernel("broken_compiled.leaves_last", leaves_last);
+  kernels[2] = make_kernel("broken_compiled.writes_past_end", writes_past_end);
+  kernels[3] = make_kernel("broken_compiled.shares_sum", shares_sum);
+  memset(&plugin, 0, sizeof(plugin));
+  plugin.size = sizeof(plugin);
+  plugin.abi_major = OW_ABI_MAJOR;
+  plugin.abi_minor = OW_ABI_MINOR;
+  plugin.name = "broken_compiled";
+  plugin.version = "1.0";
+  plugin.kernels = kernels;
+  plugin.n_kernels = 4;
+  plugin.kernel_stride = sizeof(ow_kernel);
+  *out = &plugin;
+  return OW_OK;
+}

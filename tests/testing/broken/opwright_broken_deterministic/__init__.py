@@ -1,0 +1,20 @@
+"""A plugin that says nothing of its order of adding, which is another one in every run."""
+
+import opwright.plugin as plugin
+
+KERNELS = "opwright_broken_deterministic.operators"
+
+
+@plugin.hookimpl
+def opwright_ops(registry):
+    registry.add("broken_deterministic.center", f"{KERNELS}:CENTER")
+
+
+@plugin.hookimpl
+def opwright_kernels(registry):
+    registry.add(
+        "broken_deterministic.center",
+        device="cpu",
+        dtypes=["float32", "float64"],
+        kernel=f"{KERNELS}:center",
+    )

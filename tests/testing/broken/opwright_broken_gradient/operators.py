@@ -1,0 +1,62 @@
+"""A square whose gradient lacks its factor, and a sum that averages where it should add up."""
+
+import numpy as np
+
+from opwright.op import OpMaker, elementwise_shape, grad_op, same_shape_as
+
+
+def square(x, out):
+    np.multiply(x, x, out=out)
+
+
+def square_grad(x, out_grad, x_grad):
+    np.multiply(x, out_grad, out=x_grad)  # 2 is missing
+
+
+def sum(x, y, out):
+    np.add(x, y, out=out)
+
+
+def sum_grad(x, y, out_grad, x_grad, y_grad):
+    for grad in (x_grad, y_grad):
+        if grad is not None:
+            _average_to(out_grad, grad)
+
+
+def _average_to(x, out):
+    """Take the mean, not the sum, over what was broadcast."""
+    added = x.ndim - out.ndim
+    axes = [i for i in range(x.ndim) if i < added or out.shape[i - added] == 1 != x.shape[i]]
+    if x.size:
+        np.copyto(out, np.mean(x, axis=tuple(axes)).reshape(out.shape))
+    else:
+        np.copyto(out, 0)
+
+
+SQUARE = (
+    OpMaker("broken_gradient.square")
+    .add_comment("Square, out = x * x.")
+    .add_input("x", "any shape, float")
+    .dtypes("float32", "float64")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("broken_gradient.square_grad", needs=["x"]),
+    )
+)
+
+SUM = (
+    OpMaker("broken_gradient.sum")
+    .add_comment("Sum, out = x + y.")
+    .add_input("x", "any shape that broadcasts with y, float")
+    .dtypes("float32", "float64")
+    .add_input("y", "any shape that broadcasts with x")
+    .same_dtype_as("x")
+    .add_output("out", "the broadcast shape, dtype of x")
+    .same_dtype_as("x")
+    .build(
+        infer_shape=elementwise_shape("x", "y"),
+        gradient=grad_op("broken_gradient.sum_grad"),
+    )
+)

@@ -1,0 +1,54 @@
+"""Shape rules with a wrong dimension: always, where one is unknown, and of a dynamic output."""
+
+import numpy as np
+
+from opwright.op import OpMaker, no_gradient, normalize_axis
+
+
+def too_long(x, out):
+    np.add(x[..., 1:], x[..., :-1], out=out)
+
+
+def _too_long(ctx):
+    shape = ctx.input("x").shape
+    normalize_axis(ctx, -1, len(shape))
+    ctx.require(shape[-1] != 0, f"x must have elements, got shape {list(shape)}; give it some")
+    ctx.set_output("out", shape)  # one less is written
+
+
+def unknown(x, out):
+    np.sum(x, axis=-1, out=out)
+
+
+def _unknown(ctx):
+    shape = ctx.input("x").shape
+    normalize_axis(ctx, -1, len(shape))
+    ctx.set_output("out", shape[1:] if -1 in shape else shape[:-1])
+
+
+def resized(x, out):
+    places = np.argwhere(x > 0)
+    out.resize((len(places), x.ndim + 1))[:, 1:] = places
+
+
+def _resized(ctx):
+    ctx.set_output("out", [-1, len(ctx.input("x").shape)], "int64")
+
+
+def _make(name, comment, infer_shape, dynamic=False):
+    maker = (
+        OpMaker(f"broken_shape_rule.{name}")
+        .add_comment(comment)
+        .add_input("x", "any shape but 0-d, float")
+        .dtypes("float32", "float64")
+    )
+    if dynamic:
+        maker.add_output("out", "[n, rank of x], int64").dtypes("int64").dynamic_output()
+    else:
+        maker.add_output("out", "dtype of x").same_dtype_as("x")
+    return maker.build(infer_shape=infer_shape, gradient=no_gradient("only its shape matters here"))
+
+
+TOO_LONG = _make("too_long", "Sums of neighbours in the last axis.", _too_long)
+UNKNOWN = _make("unknown", "Sum over the last axis.", _unknown)
+RESIZED = _make("resized", "Where x is above 0, as rows of indices.", _resized, dynamic=True)

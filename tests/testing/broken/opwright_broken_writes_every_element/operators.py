@@ -1,0 +1,20 @@
+"""Doubles all elements but the last."""
+
+import numpy as np
+
+from opwright.op import OpMaker, no_gradient, same_shape_as
+
+
+def twice(x, out):
+    np.multiply(x.reshape(-1)[:-1], 2, out=out.reshape(-1)[:-1])
+
+
+TWICE = (
+    OpMaker("broken_writes_every_element.twice")
+    .add_comment("Twice, out = 2 * x.")
+    .add_input("x", "any shape, float")
+    .dtypes("float32", "float64")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=same_shape_as("x"), gradient=no_gradient("only its kernel is of interest"))
+)
