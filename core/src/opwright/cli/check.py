@@ -1,0 +1,42 @@
+"""``opwright check``: the conformance kit on an installed package."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from opwright.testing import Result, check_package
+from opwright.testing.text import format_scorecard
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the distribution, and what the check can be narrowed to."""
+    parser.add_argument("package", help="distribution to check, as pip knows it")
+    parser.add_argument(
+        "--rule", action="append", default=[], metavar="NAME", help="only this rule; repeatable"
+    )
+    parser.add_argument("--subject", metavar="NAME", help="only this operator or kernel")
+    parser.add_argument("--seed", type=int, default=0, help="of the samples (default: 0)")
+    parser.add_argument("--sample", type=int, metavar="NUMBER", help="only this sample")
+    parser.add_argument("--dtype", help="only this dispatch dtype")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the scorecard; 1 where something was found."""
+    card = check_package(
+        args.package,
+        rules=args.rule,
+        subject=args.subject,
+        seed=args.seed,
+        sample=args.sample,
+        dtype=args.dtype,
+        progress=_show if sys.stderr.isatty() and not args.json else None,
+    )
+    print(json.dumps(card.to_json(), indent=2) if args.json else format_scorecard(card))
+    return 0 if card.ok else 1
+
+
+def _show(result: Result) -> None:
+    """Show on a terminal what is being checked; overwritten by what comes next."""
+    print(f"\r\033[K{result.subject}: {result.rule}", end="\r", file=sys.stderr, flush=True)

@@ -1,0 +1,91 @@
+"""Checks a distribution: every rule on everything that it brings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from opwright.context import Context, context_guard, current_context
+from opwright.testing.context import CheckContext
+from opwright.testing.rules import Rule, select_rules
+from opwright.testing.scorecard import FAILED, PASSED, SKIPPED, Finding, Result, Scorecard, Skipped
+from opwright.testing.subjects import Subject, find_subjects, select_subjects
+
+_MAX_FINDINGS: Final = 5
+"""Of one rule on one subject: more say the same again."""
+
+
+def check_package(
+    distribution: str,
+    *,
+    rules: Iterable[str] = (),
+    subject: str | None = None,
+    seed: int = 0,
+    sample: int | None = None,
+    dtype: str | None = None,
+    context: Context | None = None,
+    progress: Callable[[Result], None] | None = None,
+) -> Scorecard:
+    """Check everything that a distribution brings, and return the scorecard.
+
+    Parameters
+    ----------
+    distribution : str
+        As pip knows it.
+    rules : iterable of str
+        Names of the only rules to check; all where none is given.
+    subject : str, optional
+        The only operator or kernel to check, or an operator type with all its kernels.
+    seed : int
+        Of the samples.
+    sample : int, optional
+        Number of the only sample.
+    dtype : str, optional
+        The only dispatch dtype.
+    context : Context, optional
+        Where the distribution is found; the current one.
+    progress : callable, optional
+        Told of every result as it comes.
+
+    Raises
+    ------
+    OpwrightError
+        For an unknown distribution, rule or subject, with what there is.
+    """
+    context = current_context() if context is None else context
+    chosen = select_rules(tuple(rules))
+    package, subjects = find_subjects(distribution, context)
+    if subject is not None:
+        subjects = select_subjects(package, subjects, subject)
+    check = CheckContext(context, seed, sample, dtype)
+    card = Scorecard(package.name, package.version, seed)
+    with context_guard(context):
+        for item in subjects:
+            for rule in chosen:
+                if isinstance(item, rule.subject):
+                    result = _apply(rule, item, check)
+                    card.add(result)
+                    if progress is not None:
+                        progress(result)
+    return card
+
+
+def _apply(rule: Rule, subject: Subject, check: CheckContext) -> Result:
+    """Return what a rule says of a subject; whatever is raised on the way is a finding."""
+    findings: list[Finding] = []
+    reason = ""
+    began = time.perf_counter()
+    try:
+        for finding in rule.check(subject, check):
+            findings.append(finding)
+            if len(findings) == _MAX_FINDINGS:
+                break
+    except Skipped as skipped:
+        reason = str(skipped)
+    except Exception as error:  # noqa: BLE001 - of the plugin, which must not end the check of its other parts
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        findings.append(Finding(rule.name, subject.name, f"the rule could not be checked: {text}"))
+    state = FAILED if findings else SKIPPED if reason else PASSED
+    seconds = time.perf_counter() - began
+    return Result(subject.name, rule.name, state, reason, tuple(findings), seconds)

@@ -1,0 +1,217 @@
+"""Samples of an operator, drawn from its OpProto: shapes, dtypes, attributes with their edges.
+
+Nothing is known of an operator but its OpProto and its shape rule. So shapes are proposed, first as
+the comments of the slots write them (``[n, classes]``), then as operators usually want them, and
+the shape rule says which of the proposals it accepts. Where that is not enough (an index must lie
+below a length, a probability between 0 and 1), the package says more: see `Draw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
+from zlib import crc32
+
+import numpy as np
+
+from opwright.definition import OpDefinition
+from opwright.dtypes import dtype_to_numpy, is_float
+from opwright.errors import OpwrightError
+from opwright.testing import attributes, proposals
+from opwright.testing.sample import Array, Sample
+
+
+class Case(NamedTuple):
+    """What is special about a sample.
+
+    Attributes
+    ----------
+    label : str
+    length : int
+        How long its axes are to be where nothing else decides.
+    attrs : mapping
+        Attributes that are given; others are drawn, or the default where `edge` says so.
+    plain : bool
+        Attributes that are not given have their default.
+    """
+
+    label: str
+    length: int
+    attrs: Mapping[str, Any] = {}
+    plain: bool = True
+
+
+LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
+"""Around the widths of vector registers: 4 to 32 elements, one less and one more."""
+
+LARGE: Final = 1500
+"""Elements along one axis where a kernel may split its work between threads."""
+
+_TRIES: Final = 120
+_RANDOM_CASES: Final = 6
+
+Sampler: TypeAlias = "Callable[[Draw], tuple[Mapping[str, Any], Mapping[str, Any]] | None]"
+"""What a package says of one operator: see `Draw`."""
+
+
+class Draw:
+    """What a package's own function draws one sample with.
+
+    The function is named in the hook ``opwright_samples`` and takes a `Draw`. It returns the inputs
+    by slot (an array, or a list for a slot that takes several) and the attributes that differ from
+    their defaults; or None where it has nothing for this case.
+
+    >>> def gather(draw):
+    ...     x = draw.floats((draw.length, 3))
+    ...     index = draw.integers((4,), 0, max(draw.length, 1), "int64")
+    ...     return {"x": x, "index": index}, {"axis": 0}
+
+    Attributes
+    ----------
+    rng : numpy.random.Generator
+        Seeded: an equal seed draws equal samples.
+    dtype : str
+        The dispatch dtype for which the sample is drawn.
+    length : int
+        How long an axis is to be: 0, 1, around vector widths, or large.
+    label : str
+        What is special about the case.
+    attrs : dict
+        Attributes drawn from their declared ranges, the edges among them; use what fits.
+    """
+
+    def __init__(
+        self, definition: OpDefinition, dtype: str, case: Case, rng: np.random.Generator
+    ) -> None:
+        self.definition = definition
+        self.rng = rng
+        self.dtype = dtype
+        self.length = case.length
+        self.label = case.label
+        self.attrs = attributes.draw(definition, case.attrs, dtype, case.plain, rng)
+
+    def floats(
+        self,
+        shape: Sequence[int],
+        low: float = -2.0,
+        high: float = 2.0,
+        dtype: str | None = None,
+    ) -> Array:
+        """Return numbers between `low` and `high`, of the dispatch dtype where none is given.
+
+        An integer dtype gives whole numbers, bool either value.
+        """
+        name = dtype or self.dtype
+        kind = dtype_to_numpy(name)
+        if kind.kind == "b":
+            return np.asarray(self.rng.random(tuple(shape)) < 0.5)
+        if not is_float(name):
+            least = max(int(low), 0) if kind.kind == "u" else int(low)
+            return self.integers(shape, least, max(int(high), least) + 1, name)
+        return np.asarray(self.rng.uniform(low, high, tuple(shape))).astype(kind)
+
+    def integers(self, shape: Sequence[int], low: int, high: int, dtype: str = "int64") -> Array:
+        """Return whole numbers in [low, high)."""
+        numbers = self.rng.integers(low, max(high, low + 1), tuple(shape))
+        return np.asarray(numbers).astype(dtype_to_numpy(dtype))
+
+    def choice(self, values: Sequence[Any]) -> Any:
+        """Return one of several values."""
+        return values[int(self.rng.integers(len(values)))]
+
+
+def draw_samples(
+    definition: OpDefinition, dtype: str, seed: int, sampler: Sampler | None = None
+) -> list[Sample]:
+    """Return samples that the operator's shape rule accepts; equal seeds give equal samples.
+
+    Parameters
+    ----------
+    definition : OpDefinition
+    dtype : str
+        The dispatch dtype.
+    seed : int
+    sampler : callable, optional
+        What the package says of the operator.
+    """
+    found: list[Sample] = []
+    for number, case in enumerate(cases(definition)):
+        rng = np.random.default_rng([seed, crc32(definition.op_type.encode()), number])
+        sample = _draw(definition, dtype, case, rng, sampler)
+        if sample is not None:
+            found.append(replace(sample, number=number))
+    return found
+
+
+def cases(definition: OpDefinition) -> Iterator[Case]:
+    """Give what samples shall be special about: lengths first, then edges of attributes."""
+    yield Case("a few elements", 3)
+    yield Case("empty", 0)
+    yield Case("1 element", 1)
+    for length in LENGTHS:
+        yield Case(f"length {length}", length)
+    yield Case(f"length {LARGE}", LARGE)
+    for attr in definition.proto.attrs:
+        for label, value in attributes.edges(attr):
+            yield Case(f"{attr.name} {label}", 3, {attr.name: value})
+    for number in range(_RANDOM_CASES):
+        yield Case(f"random {number}", 2 + number, plain=False)
+
+
+def _draw(
+    definition: OpDefinition,
+    dtype: str,
+    case: Case,
+    rng: np.random.Generator,
+    sampler: Sampler | None,
+) -> Sample | None:
+    tries = 20 if sampler else _TRIES
+    for attempt in range(tries):
+        draw = Draw(definition, dtype, case, rng)
+        if sampler is not None:
+            said = sampler(draw)
+            if said is None:
+                return None
+            inputs, attrs = said
+            given = {name: _listed(arrays) for name, arrays in inputs.items()}
+        else:
+            attrs = draw.attrs
+            proposed = proposals.draw(draw, attempt / tries)
+            if proposed is None:
+                continue
+            given = proposed
+        sample = _accepted(definition, dtype, case, given, attrs, rng)
+        if sample is not None:
+            return sample
+    return None
+
+
+def _listed(arrays: Any) -> tuple[Array, ...]:
+    return tuple(arrays) if isinstance(arrays, (list, tuple)) else (arrays,)
+
+
+def _accepted(
+    definition: OpDefinition,
+    dtype: str,
+    case: Case,
+    inputs: Mapping[str, tuple[Array, ...]],
+    attrs: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> Sample | None:
+    """Return the sample if the operator accepts it, with the number of its outputs."""
+    try:
+        filled = definition.proto.fill_attrs(attrs)
+        sample = Sample(definition.op_type, inputs, filled, {}, case.label, dtype)
+        metas = sample.input_metas(definition)
+        if definition.dispatch_dtype(metas, filled) != dtype:
+            return None
+        counts = proposals.output_counts(definition, metas, filled, rng)
+        sample = replace(sample, outputs=counts)
+        sample.infer(definition)
+    except OpwrightError:
+        return None
+    return sample
+
+
+__all__ = ["Case", "Draw", "LARGE", "LENGTHS", "Sampler", "cases", "draw_samples"]
