@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.bindings import lasting_names, names_read_first, scope_metas
@@ -19,6 +20,9 @@ from opwright.plan_cache import PlanCache
 from opwright.program import Block, Operator, Variable, default_scope
 from opwright.registry import HOST_DEVICE, split_device
 from opwright.threads import get_num_threads
+
+if TYPE_CHECKING:
+    from opwright.profiling import Profile
 
 
 class Network:
@@ -41,6 +45,7 @@ class Network:
         self._changes = 0
         self._plans = PlanCache()
         self._last: LoweredPlan | None = None
+        self._compiled: weakref.ref[_runtime.CompiledNetwork] | None = None
         if self._block is None and block_or_operators is not None:
             for op in _checked_operators(block_or_operators):
                 self.add_op(op)
@@ -103,11 +108,13 @@ class Network:
         Raises
         ------
         ProgramError
-            If a variable is read that neither an operator wrote nor the scope holds.
+            If a variable is read that neither an operator wrote nor the scope holds, or `fallback`
+            is anything else.
         KernelNotFoundError, KernelError
             If a kernel is missing, or fails.
         """
         scope = default_scope() if scope is None else scope
+        _check_fallback("Network.run", fallback)
         begin, end = self._range(first, last)
         ops = tuple(self.ops[begin:end])
         kind, number = split_device(device)
@@ -134,7 +141,7 @@ class Network:
                 n_threads=n_threads,
             )
             plan = self._plans.add(key, lower(request))
-        self._last = plan
+        self._last, self._compiled = plan, None
         plan.plan.run(scope)
 
     def compile(
@@ -174,10 +181,13 @@ class Network:
         ------
         FeedError
             If a feed or fetch names no variable. Shapes are checked when the callable is called.
+        ProgramError
+            If `fallback` is anything else.
         DeviceNotFoundError, KernelError
             If no plugin brings the device, or there is none of this number.
         """
         scope = default_scope() if scope is None else scope
+        _check_fallback("Network.compile", fallback)
         kind, number = split_device(device)
         feeds = [self._spec(item) for item in _listed(feed, "feed")]
         fetches = tuple(self._check_fetch(item) for item in _listed(fetch, "fetch"))
@@ -198,7 +208,9 @@ class Network:
         source = CompiledSource(
             template, feeds, scope, self._plans, self.generation, self._remember
         )
-        return source.callable()
+        compiled = source.callable()
+        self._compiled = weakref.ref(compiled)  # it holds this network
+        return compiled
 
     def placement(self) -> Placement:
         """Return what the plan that was lowered or run last runs where.
@@ -215,6 +227,58 @@ class Network:
             )
         # The device may refuse later than the plan was made.
         return replace(self._last.placement, graph_refusal=self._last.plan.capture_refusal)
+
+    def profile(
+        self,
+        feeds: Mapping[str, Any] | None = None,
+        n: int = 30,
+        *,
+        scope: _runtime.Scope | None = None,
+    ) -> Profile:
+        """Measure each step of what was compiled or run last; `print` shows a table.
+
+        The plan runs `n` times as it always does, and `n` times step by step with a clock, which
+        is read natively. A device with a queue is waited for around each step, and nothing is
+        replayed as a graph meanwhile. The runs write into copies: the scope stays as it is.
+
+        Parameters
+        ----------
+        feeds : mapping of str to array, optional
+            As a call of the compiled network takes them; their shapes decide which plan it is.
+        n : int
+            How many runs are measured, in [1, 10000].
+        scope : Scope, optional
+            Holds the persistable variables; default: that of the compiled network, and for `run`
+            the default scope.
+
+        Returns
+        -------
+        Profile
+            ``rows`` in the order of execution, ``to_json()`` plain data.
+
+        Raises
+        ------
+        ProgramError
+            If nothing was compiled or run yet, what `compile` returned is gone, or `n` is outside
+            its range.
+        FeedError
+            For a missing, unknown or misshapen feed.
+        KernelError
+            If a kernel fails.
+        """
+        from opwright.profiling import profile_network
+
+        return profile_network(self, feeds, n, scope=scope)
+
+    @property
+    def latest_plan(self) -> LoweredPlan | None:
+        """The plan that was lowered or run last."""
+        return self._last
+
+    @property
+    def latest_compiled(self) -> _runtime.CompiledNetwork | None:
+        """What `compile` returned last, unless `run` came after it or nobody holds it any more."""
+        return None if self._compiled is None else self._compiled()
 
     @property
     def _program(self) -> Any:
@@ -276,6 +340,14 @@ def _checked_operators(given: Any) -> Iterable[Operator]:
             "pass program.global_block()"
         )
     return given
+
+
+def _check_fallback(who: str, fallback: Any) -> None:
+    if fallback is not None and fallback != HOST_DEVICE:
+        raise ProgramError(
+            f"{who}: fallback must be None or {HOST_DEVICE!r}, got {fallback!r}; only the host can "
+            "run what a device has no kernel for"
+        )
 
 
 def _listed(items: Any, what: str) -> list[Any]:

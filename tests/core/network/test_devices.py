@@ -13,6 +13,7 @@ from opwright.errors import (
     KernelError,
     KernelNotFoundError,
     PluginError,
+    ProgramError,
 )
 from opwright.registry import Package
 
@@ -81,6 +82,15 @@ def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(reference_ker
     placement = network.placement()
     assert placement.kernels == {"toy/toy": 2, "cpu/numpy": 2}
     assert placement.bytes_moved >= 6 * X.nbytes
+
+
+def test_a_fallback_to_anything_but_the_host_is_refused(device):
+    network, last = _network("add", "relu")
+    text = r"Network.compile: fallback must be None or 'cpu', got 'cuda'; only the host can"
+    with pytest.raises(ProgramError, match=text):
+        network.compile(["x"], [last], device="toy", fallback="cuda")
+    with pytest.raises(ProgramError, match=r"Network.run: fallback must be .*, got True"):
+        network.run(ow.Scope(), device="toy", fallback=True)
 
 
 def test_persistables_move_to_the_device_and_are_read_back(device):

@@ -196,6 +196,8 @@ def _copy_across(graph: Graph) -> None:
         if op.device is None:
             ops.append(op)
             continue
+        if op.workspace is not None:
+            op.workspace.device = HOST
         _to_host(op, ops)
         ops.append(op)
         _from_host(op, ops)

@@ -50,6 +50,8 @@ class Model(ModelLayers):
         Holds the parameters; a new one by default, so that two models never share by accident.
     device : str
         Where steps and predictions run.
+    fallback : str, optional
+        ``"cpu"`` lets operators without a kernel for the device run on the host.
 
     Attributes
     ----------
@@ -65,10 +67,18 @@ class Model(ModelLayers):
         What `sgd` and its kin set.
     """
 
-    def __init__(self, scope: ow.Scope | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        scope: ow.Scope | None = None,
+        device: str = "cpu",
+        fallback: str | None = None,
+    ) -> None:
         super().__init__()
         checks.check_instance("Model", "scope", scope, ow.Scope)
         self.device = checks.check_str("Model", "device", device)
+        if fallback is not None:
+            fallback = checks.check_choice("Model", "fallback", fallback, ("cpu",))
+        self.fallback = fallback
         self.scope = ow.Scope() if scope is None else scope
         self.network = ow.Network(self.program.global_block())
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
@@ -288,7 +298,11 @@ class Model(ModelLayers):
         if keep:
             return self._run_kept(inputs, fetches)
         self._step = self.network.compile(
-            feed=inputs, fetch=fetches, device=self.device, scope=self.scope
+            feed=inputs,
+            fetch=fetches,
+            device=self.device,
+            scope=self.scope,
+            fallback=self.fallback,
         )
         self._generation = self.program.generation
         return self._step(**self._feeds)  # type: ignore[no-any-return]
@@ -296,11 +310,11 @@ class Model(ModelLayers):
     def _run_kept(self, inputs: list[str], fetches: list[str]) -> list[Array]:
         for name in inputs:
             self.scope.var(name).set(self._feeds[name])
-        self.network.run(self.scope, device=self.device)
+        self.network.run(self.scope, device=self.device, fallback=self.fallback)
         return [self.scope.var(name).numpy() for name in fetches]
 
     def _make_predictor(self, name: str, feeds: dict[str, Any]) -> Predictor:
-        examples = Predictor(self.program, name, self.scope, self.device)
+        examples = self._predictor(name)
         examples.check_feeds(feeds)
         if not self._startup.requested:
             self._startup.check_initialized("Model.predict", examples.program)
@@ -308,10 +322,13 @@ class Model(ModelLayers):
         if self._startup.requested:
             self._startup.initialize()
         # Made anew: the shapes of the program may have been settled since.
-        found = Predictor(self.program, name, self.scope, self.device)
+        found = self._predictor(name)
         self._startup.check_initialized("Model.predict", found.program)
         self._predictors[name] = found
         return found
+
+    def _predictor(self, name: str) -> Predictor:
+        return Predictor(self.program, name, self.scope, self.device, self.fallback)
 
     def _check_inputs(self, who: str, feeds: dict[str, Any]) -> dict[str, Any]:
         found = {}

@@ -28,15 +28,21 @@ class Predictor:
         Holds the parameters.
     device : str
         Where to run.
+    fallback : str or None
+        Where operators without a kernel for the device may run.
     """
 
-    def __init__(self, program: ow.Program, name: str, scope: ow.Scope, device: str) -> None:
+    def __init__(
+        self, program: ow.Program, name: str, scope: ow.Scope, device: str, fallback: str | None
+    ) -> None:
         self.name = name
         self.generation = program.generation
         self.program = inference_program(program, name)
         self.inputs = input_names(self.program)
         network = ow.Network(self.program.global_block())
-        self._call = network.compile(feed=self.inputs, fetch=[name], device=device, scope=scope)
+        self._call = network.compile(
+            feed=self.inputs, fetch=[name], device=device, scope=scope, fallback=fallback
+        )
 
     def check_feeds(self, feeds: Mapping[str, Any]) -> None:
         """Raise FeedError unless there is one feed for each input that the variable hangs on."""
