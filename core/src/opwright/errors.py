@@ -88,3 +88,7 @@ class SettingError(OpwrightError, ValueError):
 
 class FormatError(OpwrightError, ValueError):
     """A file or message is truncated, foreign, too large or of a newer format."""
+
+
+class CommandError(OpwrightError, ValueError):
+    """An argument of the command line names nothing that there is, or does not fit."""

@@ -95,26 +95,6 @@ def test_a_derived_gradient_operator_has_a_page(site):
     assert "gradient: none" in page
 
 
-def test_kernels_are_listed_and_narrowed(site):
-    site.add("acme")
-    everything = table(site.command("kernels").stdout)
-    assert everything[1] == [
-        *("acme.swish", "cpu", "acme", "50", "opwright-acme", "1.0", "float32", "float64")
-    ]
-    assert everything[2][0] == "acme.swish_grad"
-
-    def types(*words):
-        data = json.loads(site.command("kernels", "--json", *words).stdout)
-        return [item["op_type"] for item in data]
-
-    assert types() == ["acme.swish", "acme.swish_grad"]
-    assert types("acme.swish") == ["acme.swish"]
-    assert types("--dtype", "int8") == ["acme.swish_grad"]
-    assert types("--device", "cuda") == []
-    assert types("--library", "acme", "--device", "cpu", "--dtype", "float64") == types()
-    assert "did you mean 'acme.swish'" in site.command("kernels", "acme.swsh").stderr
-
-
 def test_explain_prints_the_table_and_tells_by_its_exit_code(site):
     site.add("acme")
     good = site.command("explain", "acme.swish", "--dtype", "float32")
@@ -221,7 +201,9 @@ def test_doctor_hears_no_plugin_that_talks(site):
         (["xyz"], "unknown command, got 'xyz'; commands are 'plugins', 'ops'"),
         (["explain", "acme.swsh"], "did you mean 'acme.swish'?"),
         (["ops", "acme.swsh"], "did you mean 'acme.swish'?"),
-        (["kernels", "--dtype", "flot32"], "did you mean 'float32'?"),
+        (["explain", "--dvice", "cpu", "acme.swish"], "got '--dvice'; did you mean '--device'?"),
+        (["passes", "extra"], "passes: unknown argument, got 'extra'; see: --help"),
+        (["--versoin"], "opwright: unknown argument, got '--versoin'; did you mean '--version'?"),
     ],
 )
 def test_a_typo_gets_the_nearest_name(site, words, message):

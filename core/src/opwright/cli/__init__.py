@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from opwright.errors import OpwrightError
+from opwright.errors import CommandError, OpwrightError
 from opwright.names import hint
 
 COMMANDS: Final = {
@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "kernels": "list the kernels by operator, device and dtype",
     "passes": "list the passes that rewrite a plan, in the order in which they run",
     "explain": "say which kernel serves an operator, and why",
+    "check": "check every operator and kernel of an installed package by rules",
     "doctor": "find what is broken, and the command that helps",
 }
 """Every command, which is a module of this package, and one line about it."""
@@ -42,9 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = next((word for word in words if not word.startswith("-")), None)
     if command is not None and command not in COMMANDS:
         return _fail(f"unknown command, got {command!r}{hint(command, COMMANDS, 'commands')}")
-    args = _make_parser(command).parse_args(words)
+    parser, options = _make_parser(command)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        return _fail(_unknown_argument(command, unknown[0], options))
     if command is None:
-        _make_parser(None).print_help()
+        parser.print_help()
         return _USAGE_ERROR
     try:
         code = int(importlib.import_module(f"opwright.cli.{command}").run(args))
@@ -54,23 +58,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OpwrightError as error:
-        return _fail(str(error), code=1)
+        return _fail(str(error), code=_USAGE_ERROR if isinstance(error, CommandError) else 1)
 
 
-def _make_parser(command: str | None) -> argparse.ArgumentParser:
-    """Make the parser; only the module of the command that is given is imported."""
+def _make_parser(command: str | None) -> tuple[argparse.ArgumentParser, list[str]]:
+    """Make the parser, and list the options of the command that is given.
+
+    No module of another command is imported.
+    """
     import opwright
 
     parser = argparse.ArgumentParser(prog="opwright", description=_DESCRIPTION)
     version = getattr(opwright, "__version__", "unknown")
     parser.add_argument("--version", action="version", version=f"opwright {version}")
+    options = ["--help", "--version"]
     subparsers: Any = parser.add_subparsers(metavar="COMMAND", dest="command")
     for name, summary in COMMANDS.items():
         sub = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
         if name == command:
             importlib.import_module(f"opwright.cli.{name}").add_arguments(sub)
             sub.add_argument("--json", action="store_true", help="print JSON, for machines")
-    return parser
+            options = [max(a.option_strings, key=len) for a in sub._actions if a.option_strings]
+    return parser, options
+
+
+def _unknown_argument(command: str | None, word: str, options: list[str]) -> str:
+    if not word.startswith("-"):
+        options = []
+    near = hint(word.partition("=")[0], options, "options") if options else ""
+    return f"{command or 'opwright'}: unknown argument, got {word!r}{near or '; see: --help'}"
 
 
 def _fail(message: str, code: int = _USAGE_ERROR) -> int:

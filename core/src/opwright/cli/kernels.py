@@ -1,76 +1,150 @@
-"""``opwright kernels``: every kernel by operator, device and library."""
+"""``opwright kernels``: which kernels there are, as a matrix of operator, device and dtype."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
+from opwright.cli.matrix import Matrix
 from opwright.context import Context, current_context
-from opwright.dtypes import canonical_dtype
-from opwright.registry import ANY, KernelRegistration, Package
-from opwright.tables import align
+from opwright.dtypes import DTYPES, canonical_dtype
+from opwright.errors import CommandError
+from opwright.names import hint
+from opwright.registry import ANY, HOST_DEVICE, KernelRegistration, Package
+from opwright.registry.advice import advise_device
 
-_TITLE = ("operator", "device", "library", "priority", "distribution", "dtypes")
+_EPILOG = (
+    "A cell holds the letters of the libraries whose kernels serve, in the order in which they are "
+    "tried, and a point where there is none."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the list can be narrowed by."""
-    parser.add_argument("type", nargs="?", help="only kernels of this operator")
-    parser.add_argument("--device", help="only kernels for this device")
-    parser.add_argument("--dtype", help="only kernels for this dtype")
+    """Add what the matrix can be narrowed by."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "pattern", nargs="*", help="operator type, or a pattern such as 'softmax*'; default: all"
+    )
+    parser.add_argument("--device", help="only the rows of this device")
+    parser.add_argument("--dtype", help="only the column of this dtype")
     parser.add_argument("--library", help="only kernels of this library")
+    parser.add_argument("--distribution", help="only kernels that this distribution brings")
+
+
+class _Kernel(NamedTuple):
+    """A registration and who brings it."""
+
+    registration: KernelRegistration
+    package: Package
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; nothing of a plugin is imported."""
+    """Print the matrix; nothing of a plugin is imported."""
     context = current_context()
-    found = select(context, args)
+    types = select_types(context, args.pattern)
+    found = _select_kernels(context, types, args)
     if args.json:
-        print(json.dumps([_to_json(*item) for item in found], indent=2))
+        print(json.dumps([_to_json(kernel) for kernel in found], indent=2))
         return 0
-    print("\n".join(align([_TITLE, *(_row(*item) for item in found)], right={3}, indent="")))
-    count = sum(len(registration.dtypes) for registration, _ in found)
-    print(f"{count} kernels; to see why one is chosen: opwright explain NAME")
+    if args.library or args.distribution:
+        types = sorted({kernel.registration.op_type for kernel in found})
+    devices = [args.device] if args.device else _known_devices(context, found)
+    dtypes = _known_dtypes(found) if args.dtype is None else [canonical_dtype(args.dtype)]
+    print("\n".join(Matrix(found, types, devices, dtypes).lines()))
     for line in context.report.lines():
         print(line)
     return 0
 
 
-def select(context: Context, args: argparse.Namespace) -> list[tuple[KernelRegistration, Package]]:
-    """Return the registrations that fit the arguments, best first for each operator and device.
+def select_types(context: Context, patterns: Iterable[str]) -> list[str]:
+    """Return the operator types that fit any of the patterns, sorted; all where there is none.
 
     Raises
     ------
     OperatorNotFoundError
-        For an operator that has neither a definition nor a kernel.
-    DtypeError
-        For an unknown dtype.
+        For a name that no operator and no kernel has.
+    CommandError
+        For a pattern that fits none.
     """
-    types = context.kernels.op_types()
-    if args.type is not None and args.type not in types:
-        context.ops.get(args.type)
+    known = {*context.ops.types(all=True), *context.kernels.op_types()}
+    found: set[str] = set()
+    for pattern in patterns:
+        fitting = {type for type in known if fnmatchcase(type, pattern)}
+        if not fitting and any(mark in pattern for mark in "*?["):
+            raise CommandError(
+                f"kernels: a pattern must fit an operator, got {pattern!r}; see: opwright ops --all"
+            )
+        found |= fitting or {context.ops.get(pattern).op_type}
+    return sorted(found if list(patterns) else known)
+
+
+def _select_kernels(
+    context: Context, types: Iterable[str], args: argparse.Namespace
+) -> list[_Kernel]:
+    """Return the kernels that fit, best first for each operator and device."""
+    every = [_Kernel(*item) for item in context.kernels.registrations()]
     dtype = None if args.dtype is None else canonical_dtype(args.dtype)
+    _check_device(context, args.device, every)
+    _check_known("library", args.library, (k.registration.library for k in every))
+    _check_known("distribution", args.distribution, (k.package.distribution for k in every))
+    wanted = set(types)
     found = [
-        (registration, package)
-        for registration, package in context.kernels.registrations()
-        if args.type in {None, registration.op_type}
-        and (args.device is None or registration.device in {args.device, ANY})
-        and (dtype is None or {dtype, ANY}.intersection(registration.dtypes))
-        and args.library in {None, registration.library}
+        kernel
+        for kernel in every
+        if kernel.registration.op_type in wanted
+        and (args.device is None or kernel.registration.device in {args.device, ANY})
+        and (dtype is None or {dtype, ANY}.intersection(kernel.registration.dtypes))
+        and args.library in {None, kernel.registration.library}
+        and args.distribution in {None, kernel.package.distribution}
     ]
-    return sorted(found, key=lambda item: (item[0].op_type, item[0].device, -item[0].priority))
+    return sorted(found, key=_rank)
 
 
-def _row(registration: KernelRegistration, package: Package) -> tuple[str, ...]:
+def _rank(kernel: _Kernel) -> tuple[str, str, int, str]:
+    registration = kernel.registration
     return (
         registration.op_type,
         registration.device,
+        -registration.priority,
         registration.library,
-        str(registration.priority),
-        package.label,
-        " ".join(registration.dtypes),
     )
 
 
-def _to_json(registration: KernelRegistration, package: Package) -> dict[str, object]:
-    return {**registration._asdict(), "package": package._asdict()}
+def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
+    """The devices that there are, the host first."""
+    named = {kernel.registration.device for kernel in kernels}
+    found = {HOST_DEVICE, *context.devices.names(), *named} - {ANY}
+    return sorted(found, key=lambda name: (name != HOST_DEVICE, name))
+
+
+def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
+    """The dtypes that a kernel names, or all where one is for any."""
+    named = {dtype for kernel in kernels for dtype in kernel.registration.dtypes}
+    return [dtype for dtype in DTYPES if ANY in named or dtype in named]
+
+
+def _check_device(context: Context, device: str | None, kernels: Iterable[_Kernel]) -> None:
+    known = _known_devices(context, kernels)
+    if device is None or device in known:
+        return
+    advice = advise_device(device, context.report)
+    way_out = f"; to get it: {advice}" if advice else hint(device, known, "devices")
+    raise CommandError(
+        f"kernels: no kernel and no plugin is for the device, got {device!r}{way_out}"
+    )
+
+
+def _check_known(what: str, name: str | None, names: Iterable[str]) -> None:
+    known = sorted(set(names))
+    if name is not None and name not in known:
+        plural = "libraries" if what == "library" else f"{what}s"
+        raise CommandError(
+            f"kernels: no kernel is of the {what}, got {name!r}{hint(name, known, plural)}"
+        )
+
+
+def _to_json(kernel: _Kernel) -> dict[str, object]:
+    return {**kernel.registration._asdict(), "package": kernel.package._asdict()}
