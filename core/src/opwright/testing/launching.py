@@ -7,7 +7,7 @@ kernels, compiled ones and those of any device, and everything that a kernel did
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +32,9 @@ POISON: Final = 0xFF
 """What outputs and guards hold before the run: NaN in floats, -1 in integers."""
 
 _BYTE: Final = dtype_to_code("uint8")
+
+_LONG_NS: Final = 1_000_000
+"""What a step is said to take: the runtime lets go of the GIL for long ones."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,7 @@ class Launch:
                 0,
                 place.index if place else -1,
                 self._prepared.workspace_bytes,
+                _LONG_NS,
             )
         errors = StepErrors([self._op], self._kind)
         if dynamic:
@@ -274,22 +278,36 @@ class Launch:
             _fetch(builder, value, shape, code)
         return builder.build(StepErrors([self._op], self._kind))
 
-    def run(self, poison: int = POISON) -> KernelRun:
-        """Run the kernel and return what it left behind.
+    def run(
+        self,
+        poison: int = POISON,
+        *,
+        beside: int | None = None,
+        inputs: Mapping[str, Sequence[Array]] | None = None,
+    ) -> KernelRun:
+        """Run the kernel and return what it left behind; several threads may do so at once.
 
         Parameters
         ----------
         poison : int
             The byte that outputs, workspace and guards are filled with.
+        beside : int, optional
+            The byte for workspace and guards, where it is another one.
+        inputs : mapping of str to sequence of ndarray, optional
+            In the place of the sample's, of the same shapes and dtypes.
 
         Raises
         ------
         KernelError
             Where the kernel fails.
         """
-        images = self._memory.fill(poison)
+        images = self._memory.fill(poison if beside is None else beside)
+        for places in self._outputs if beside is not None else ():
+            for place in filter(None, places):
+                place.fill(images, poison)
+        given = self.sample.inputs if inputs is None else inputs
         for places, slot in zip(self._inputs, self._definition.proto.inputs, strict=True):
-            for place, array in zip(places, self.sample.inputs.get(slot.name, ()), strict=True):
+            for place, array in zip(places, given.get(slot.name, ()), strict=True):
                 if place is not None:
                     place.view(images)[...] = array
         before = [image.copy() for image in images]

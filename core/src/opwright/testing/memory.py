@@ -58,6 +58,10 @@ class Place:
         steps = tuple(step * dtype.itemsize for step in self.strides)
         return np.lib.stride_tricks.as_strided(span, self.meta.shape, steps)
 
+    def fill(self, images: list[Array], byte: int) -> None:
+        """Fill the array with a byte."""
+        images[self.region][self.offset : self.offset + self.size_bytes] = byte
+
     def differs(self, before: list[Array], after: list[Array]) -> bool:
         """Tell whether a byte of the array changed; the gaps between strided elements are not it.
 
