@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 import opwright as ow
+
+sys.path.insert(0, str(Path(__file__).parent))  # what lies beside this file, for all tests
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -44,13 +47,29 @@ def gpu(request: pytest.FixtureRequest, own_cache_folder: Path) -> Iterator[Any]
     if HAS_GPU:
         yield None
         return
-    sys.path.insert(0, str(Path(__file__).parent))
     from emulated_gpu import emulate
 
     kernels = [item for item in request.session.items if item.get_closest_marker("cuda_kernels")]
     # Kept between runs where there is a folder for it, since compiling takes most of the time.
     folder = Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", own_cache_folder / "emulator"))
     yield from emulate(folder, kernels)
+
+
+@pytest.fixture(scope="session")
+def cosine_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of the example in C++ and CUDA."""
+    from example_wheels import build_example_wheel
+
+    return build_example_wheel("opwright-cosine", tmp_path_factory.mktemp("cosine_wheel"))
+
+
+@pytest.fixture(scope="session")
+def cosine_site(cosine_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the distribution opwright-cosine, as pip leaves it."""
+    folder = tmp_path_factory.mktemp("cosine_site")
+    with zipfile.ZipFile(cosine_wheel) as wheel:
+        wheel.extractall(folder)
+    return folder
 
 
 @pytest.fixture(autouse=True)

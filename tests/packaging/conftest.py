@@ -25,13 +25,21 @@ class Environment:
 
     def run(self, *command: str | Path) -> str:
         """Run a command of the environment's bin folder and return what it prints."""
+        program, *arguments = [str(part) for part in command]
+        return self._run([str(self.bin / program), *arguments], self.folder)
+
+    def shell(self, line: str, folder: Path) -> str:
+        """Run a line as a person types it in a folder, the environment being active."""
+        return self._run(["sh", "-c", line], folder)
+
+    def _run(self, command: list[str], folder: Path) -> str:
         names = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT")
         env = {name: value for name, value in os.environ.items() if name not in names}
         env["XDG_CACHE_HOME"] = str(self.folder / "cache")
-        program, *arguments = [str(part) for part in command]
+        env["PATH"] = f"{self.bin}{os.pathsep}{env['PATH']}"
         done = subprocess.run(
-            [str(self.bin / program), *arguments],
-            cwd=self.folder,
+            command,
+            cwd=folder,
             env=env,
             capture_output=True,
             text=True,

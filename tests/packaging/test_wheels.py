@@ -105,16 +105,3 @@ def test_what_people_will_write_runs_as_they_write_it(
     folder = environment.folder / "scripts"
     shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True)
     assert says in environment.run("python", "-W", "error", folder / script)
-
-
-def test_a_strangers_package_serves_after_plain_pip(environment: Any) -> None:
-    source = environment.folder / "opwright-acme"
-    shutil.copytree(EXAMPLES / "plugins" / "opwright-acme", source)
-    environment.install(source)
-    assert "opwright-acme" in environment.run("opwright", "plugins")
-    code = "import numpy as np, opwright as ow; print(ow.ops.acme.swish(np.ones(2), beta=2.0))"
-    assert environment.python(code).strip() == "[0.88079708 0.88079708]"
-    environment.install("pytest")
-    environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", source / "tests")
-    environment.run("pip", "uninstall", "--yes", "--quiet", "opwright-acme")
-    assert "opwright-acme" not in environment.run("opwright", "plugins")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/publish_a_compiled_operator.md").read_text(encoding="utf-8")
-EXAMPLE = ROOT / "examples/plugins/opwright-cos-sim"
-SOURCE = (EXAMPLE / "native/cos_sim.cc").read_text(encoding="utf-8")
+EXAMPLE = ROOT / "examples/plugins/opwright-cosine"
+SOURCE = (EXAMPLE / "native/cosine.cc").read_text(encoding="utf-8")
+KERNELS = EXAMPLE / "src/opwright_cosine/cu"
 
 
 def blocks(language):
@@ -16,20 +17,22 @@ def blocks(language):
 
 
 def test_the_operator_and_the_registrations_are_those_of_the_example():
-    operator, _, _, registrations = blocks("cpp")
+    operator, _, _, registrations, _ = blocks("cpp")
     assert operator.removeprefix("#include <opwright/sdk.hpp>\n") in SOURCE
     assert registrations in SOURCE
 
 
 def test_the_files_of_the_package_are_those_of_the_example():
-    [cmake], [plugin] = blocks("cmake"), blocks("python")
+    [cmake], [kernel] = blocks("cmake"), blocks("cuda")
+    *_, functor = blocks("cpp")
     assert cmake in (EXAMPLE / "CMakeLists.txt").read_text(encoding="utf-8")
-    assert plugin in (EXAMPLE / "src/opwright_cos_sim/plugin.py").read_text(encoding="utf-8")
+    assert functor in (KERNELS / "cosine.h").read_text(encoding="utf-8")
+    assert kernel in (KERNELS / "cosine.cu").read_text(encoding="utf-8")
 
 
 def test_the_kernels_compile(compile_plugin, tmp_path):
-    operator, kernel, staged, _ = blocks("cpp")
-    parts = [operator, kernel, "using Attrs = CosSimAttrs;", staged, REGISTRATIONS]
+    operator, kernel, staged, _, _ = blocks("cpp")
+    parts = [operator, kernel, "using Attrs = CosineAttrs;", staged, REGISTRATIONS]
     file = tmp_path / "page.cc"
     file.write_text("\n".join(parts), encoding="utf-8")
     # The page leaves out loops, and the bodies of two functions: they are found by nobody here.
@@ -38,8 +41,8 @@ def test_the_kernels_compile(compile_plugin, tmp_path):
 
 
 REGISTRATIONS = """
-OPWRIGHT_REGISTER_OP(acme_cos_sim, "acme.cos_sim", CosSim);
-OPWRIGHT_REGISTER_KERNEL(acme_cos_sim, "cpu", CosSimKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(acme_cos_sim, "cpu", Staged, float);
-OPWRIGHT_PLUGIN("acme", acme_cos_sim);
+OPWRIGHT_REGISTER_OP(cosine_similarity, "cosine.similarity", Cosine);
+OPWRIGHT_REGISTER_KERNEL(cosine_similarity, "cpu", CosineKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL(cosine_similarity, "cpu", Staged, float);
+OPWRIGHT_PLUGIN("cosine", cosine_similarity);
 """

@@ -6,7 +6,7 @@
 //   g++ -std=c++17 -O2 -fPIC -shared -fvisibility=hidden -I"$(python -c 'import opwright;
 //       print(opwright.get_include())')" my_plugin.cc -o my_plugin.so
 //
-// See docs/publish_a_compiled_operator.md and examples/plugins/opwright-cos-sim.
+// See docs/publish_a_compiled_operator.md and examples/plugins/opwright-cosine.
 #ifndef OPWRIGHT_SDK_HPP_
 #define OPWRIGHT_SDK_HPP_
 

@@ -13,7 +13,7 @@
 
 #include "opwright/abi.h"
 
-// What has state of its own per plugin is hidden: two plugins may both have a `CosSim`, and g++
+// What has state of its own per plugin is hidden: two plugins may both have a `Cosine`, and g++
 // would unite the function-local statics of equal names in one process, even between private
 // libraries.
 #define OPWRIGHT_LOCAL __attribute__((visibility("hidden")))

@@ -13,14 +13,15 @@ def formula(a, b):
     return (SCALE * (a * b).sum(axis=1) / norms)[:, None]
 
 
-def test_cos_sim_is_the_cosine_of_the_angle_times_the_scale():
-    np.testing.assert_allclose(ow.ops.acme.cos_sim(A, B, scale=SCALE), formula(A, B), rtol=1e-12)
+def test_it_is_the_cosine_of_the_angle_times_the_scale():
+    got = ow.ops.cosine.similarity(A, B, scale=SCALE)
+    np.testing.assert_allclose(got, formula(A, B), rtol=1e-12)
 
 
 def test_the_gradient_is_the_central_difference():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         a, b = (main.global_block().create_var(n, shape=[None, 8], dtype="float64") for n in "ab")
-        out = ow.ops.acme.cos_sim(a, b, scale=SCALE)
+        out = ow.ops.cosine.similarity(a, b, scale=SCALE)
         [(_, a_grad)] = ow.append_backward(ow.ops.sum(out), parameters=[a])
     run = ow.Network(main.global_block()).compile(feed=["a", "b"], fetch=[a_grad])
     [got] = run(a=A, b=B)

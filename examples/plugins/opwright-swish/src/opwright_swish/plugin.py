@@ -6,7 +6,7 @@ import opwright.plugin as plugin
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
     """Name the operators."""
-    registry.add("acme.swish", "opwright_acme.swish:SWISH")
+    registry.add("acme.swish", "opwright_swish.swish:SWISH")
 
 
 @plugin.hookimpl
@@ -17,5 +17,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             op_type,
             device="cpu",
             dtypes=["float32", "float64"],
-            kernel=f"opwright_acme.swish:{function}",
+            kernel=f"opwright_swish.swish:{function}",
         )

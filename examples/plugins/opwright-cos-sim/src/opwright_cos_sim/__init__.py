@@ -1,1 +1,0 @@
-"""The operator ``acme.cos_sim`` for opwright, compiled."""

@@ -1,0 +1,68 @@
+// The arithmetic of every kernel of this package, written once: the C++ compiler makes the CPU's
+// kernels of it and NVRTC the GPU's.
+#ifndef OPWRIGHT_COSINE_COSINE_H_
+#define OPWRIGHT_COSINE_COSINE_H_
+
+#include "opwright/functors.h"
+
+namespace cosine {
+
+// What two rows, or parts of them, add up to. In double for floats, too: a float sum of k products
+// would lose half of its digits at k = 10^4, and the square of a large float would overflow.
+struct Sums {
+  double dot;
+  double a_square;
+  double b_square;
+
+  OPWRIGHT_FUNCTOR double Norms() const {
+    return opwright::functors::Sqrt(a_square) * opwright::functors::Sqrt(b_square);
+  }
+};
+
+// Puts two parts of a row together; the block reduction of opwright-cuda takes it as it is.
+struct Add {
+  static OPWRIGHT_FUNCTOR Sums Identity() { return {0.0, 0.0, 0.0}; }
+  OPWRIGHT_FUNCTOR Sums operator()(Sums x, Sums y) const {
+    return {x.dot + y.dot, x.a_square + y.a_square, x.b_square + y.b_square};
+  }
+};
+
+template <typename T>
+OPWRIGHT_FUNCTOR Sums TermOf(T a, T b) {
+  const double x = static_cast<double>(a);
+  const double y = static_cast<double>(b);
+  return {x * y, x * x, y * y};
+}
+
+// out = scale <a, b> / (|a| |b|). A row of zeros has no angle: its similarity is 0.
+struct Similarity {
+  double scale;
+
+  OPWRIGHT_FUNCTOR double operator()(Sums sums) const {
+    const double norms = sums.Norms();
+    return norms == 0.0 ? 0.0 : scale * sums.dot / norms;
+  }
+};
+
+// The gradient of a row is a combination of both: d out / da = scale (b / (|a| |b|) -
+// <a, b> a / (|a|^3 |b|)), and the same with a and b exchanged. That of a row of zeros is 0.
+struct Slope {
+  double along_other;
+  double along_own;
+
+  OPWRIGHT_FUNCTOR Slope(Sums sums, double own_square, double scaled_out_grad) {
+    const double norms = sums.Norms();
+    along_other = norms == 0.0 ? 0.0 : scaled_out_grad / norms;
+    along_own = norms == 0.0 ? 0.0 : -along_other * sums.dot / own_square;
+  }
+
+  template <typename T>
+  OPWRIGHT_FUNCTOR T At(T own, T other) const {
+    return static_cast<T>(along_other * static_cast<double>(other) +
+                          along_own * static_cast<double>(own));
+  }
+};
+
+}  // namespace cosine
+
+#endif  // OPWRIGHT_COSINE_COSINE_H_

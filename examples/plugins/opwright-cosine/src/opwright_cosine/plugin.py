@@ -1,0 +1,29 @@
+"""What this package brings, by name only: everything is opened when it is first used."""
+
+import opwright.plugin as plugin
+
+LIBRARY = "opwright_cosine/cosine.so"
+DTYPES = ["float32", "float64"]
+
+
+@plugin.hookimpl
+def opwright_ops(registry: plugin.OpRegistrar) -> None:
+    """Name the operators that the library describes."""
+    registry.add("cosine.similarity", LIBRARY)
+
+
+@plugin.hookimpl
+def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
+    """Name the kernels of both devices, those of the gradient too."""
+    for op_type, name in [
+        ("cosine.similarity", "COSINE"),
+        ("cosine.similarity_grad", "COSINE_GRAD"),
+    ]:
+        registry.add(op_type, device="cpu", dtypes=DTYPES, kernel=LIBRARY)
+        registry.add(
+            op_type,
+            device="cuda",
+            dtypes=DTYPES,
+            kernel=f"opwright_cosine.cuda:{name}",
+            capturable=True,
+        )

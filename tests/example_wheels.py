@@ -1,0 +1,40 @@
+"""Builds wheels of the example packages: compiled once for all tests, whatever process they are in."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples" / "plugins"
+WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+
+
+def build_example_wheel(name: str, folder: Path) -> Path:
+    """Build the wheel of an example with plain pip; return it.
+
+    It is built where it lies, so that what another process has compiled is used again.
+
+    Parameters
+    ----------
+    name : str
+        Distribution: ``"opwright-cosine"``.
+    folder : Path
+        Where the wheel is put.
+    """
+    source = EXAMPLES / name
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
+    command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(folder), str(source)]
+    if (source / "CMakeLists.txt").exists():
+        # opwright is installed editable here: its CMake package lies where no CMake looks.
+        command += [f"-Ccmake.define.opwright_DIR={ROOT / 'core' / 'cmake'}"]
+        command += [f"-Ccmake.define.CMAKE_CXX_FLAGS={WARNINGS}"]
+    (source / "build").mkdir(exist_ok=True)
+    with (source / "build" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [wheel] = folder.glob(f"{name.replace('-', '_')}-*.whl")
+    return wheel

@@ -1,0 +1,81 @@
+"""Pages in Markdown: their fenced blocks, and whether what was printed is what they say.
+
+A ``text`` block directly below a ``python`` block is what that prints. A ``console`` block holds
+``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file`` is
+an excerpt of that file. Numbers with a fraction may differ by 2 %: the last digits depend on the
+processor. A line ``...`` stands for any number of lines.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LISTING = re.compile(r"# ([\w./-]+\.(?:py|toml))\b[^\n]*\n")
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
+TOLERANCE = 0.02
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, and what directly follows it as ``text``."""
+
+    language: str
+    text: str
+    printed: str | None
+
+    def listed_file(self) -> str | None:
+        match = LISTING.match(self.text)
+        return match[1] if match else None
+
+
+def read_blocks(page: Path) -> list[Block]:
+    source = page.read_text(encoding="utf-8")
+    found = list(FENCE.finditer(source))
+    blocks = []
+    for fence, following in zip_longest(found, found[1:]):
+        adjacent = following is not None and not source[fence.end() : following.start()].strip()
+        printed = following[2] if adjacent and following and following[1] == "text" else None
+        blocks.append(Block(fence[1], fence[2], printed))
+    return blocks
+
+
+def commands_of(block: Block) -> list[tuple[str, str]]:
+    """Split a console block into commands and what each prints."""
+    parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def numbers_agree(expected: str, got: str) -> bool:
+    if expected == got:
+        return True
+    if "." not in expected and "e" not in expected:
+        return False
+    wanted, value = float(expected), float(got)
+    return abs(value - wanted) <= TOLERANCE * max(abs(wanted), 1e-6)
+
+
+def lines_agree(expected: str, got: str) -> bool:
+    if NUMBER.sub("#", expected).split() != NUMBER.sub("#", got).split():
+        return False
+    pairs = zip(NUMBER.findall(expected), NUMBER.findall(got), strict=True)
+    return all(numbers_agree(wanted, value) for wanted, value in pairs)
+
+
+def outputs_agree(expected: list[str], got: list[str]) -> bool:
+    """Compare line by line, an expected ``...`` matching any lines."""
+    if not expected:
+        return not got
+    if expected[0].strip() == "...":
+        return any(outputs_agree(expected[1:], got[skip:]) for skip in range(len(got) + 1))
+    return bool(got) and lines_agree(expected[0], got[0]) and outputs_agree(expected[1:], got[1:])
+
+
+def check_output(page: Path, code: str, expected: str, got: str) -> None:
+    wanted, printed = expected.rstrip().splitlines(), got.rstrip().splitlines()
+    if not outputs_agree(wanted, printed):
+        pytest.fail(f"{page.name}:\n{code}\nsays that it prints\n{expected}\nbut prints\n{got}")
