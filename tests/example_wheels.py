@@ -1,4 +1,4 @@
-"""Builds wheels of the example packages: compiled once for all tests, whatever process they are in."""
+"""Builds wheels of the example packages, compiled once for all tests in whatever process."""
 
 from __future__ import annotations
 

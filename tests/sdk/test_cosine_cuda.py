@@ -1,0 +1,56 @@
+"""The example's CUDA kernels, on a GPU or on the emulated one: the same numbers as on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.slow]
+
+RNG = np.random.default_rng(3)
+DEVICES = ("cuda", "cpu")
+SLOTS = ("a_grad", "b_grad")
+
+
+@pytest.fixture(autouse=True)
+def context(cosine_site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ow.Context]:
+    """Install the example beside this environment."""
+    monkeypatch.syspath_prepend(str(cosine_site))
+    with ow.context_guard(ow.Context.discover()) as discovered:
+        yield discovered
+
+
+def compute(device: str, a: Any, b: Any, wanted: tuple[str, ...] = SLOTS) -> list[Any]:
+    """Return the similarity, and its gradients as far as they are wanted."""
+    given = {"a": a, "b": b, "out_grad": np.linspace(1, 2, len(a), dtype=a.dtype)[:, None]}
+    block = ow.Program().global_block()
+    for slot, array in given.items():
+        block.create_var(slot, array.shape, str(a.dtype))
+    attrs = {"scale": 0.1}
+    block.append_op("cosine.similarity", {"a": "a", "b": "b"}, {"out": "out"}, attrs)
+    grads = {slot: slot for slot in wanted}
+    block.append_op("cosine.similarity_grad", {slot: slot for slot in given}, grads, attrs)
+    fetch = ["out", *wanted]
+    return ow.Network(block).compile(feed=list(given), fetch=fetch, device=device)(**given)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(4, 7), (1, 1), (0, 3), (3, 0), (5, 127), (2, 129), (3, 1000)])
+def test_similarity_and_gradient_are_those_of_the_cpu(shape, dtype):
+    a, b = RNG.normal(size=(2, *shape)).astype(dtype)
+    a[-1:] = 0
+    eps = np.finfo(dtype).eps
+    for got, expected in zip(*(compute(name, a, b) for name in DEVICES), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=4 * eps, atol=4 * eps)
+
+
+def test_a_gradient_that_nobody_wants_is_left_out():
+    a, b = RNG.normal(size=(2, 3, 5))
+    for got, expected in zip(*(compute(name, a, b, ("b_grad",)) for name in DEVICES), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
