@@ -1,4 +1,4 @@
-"""``opwright doctor``: examines every plugin in a child process and says what helps."""
+"""``opwright doctor``: examines every plugin in a child process, and says what helps, and costs."""
 
 from __future__ import annotations
 
@@ -6,35 +6,46 @@ import argparse
 import json
 import platform
 import sys
-from typing import Any, Final
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 import opwright
 from opwright.cli.examine import Diagnosis, examine
-from opwright.discovery import Settings, index, scan, select_allowed
-from opwright.registry import PluginFailure
+from opwright.discovery import PluginRecord, Settings, index, merge, scan, select_allowed
+from opwright.registry import Package, PluginFailure
 from opwright.tables import align
 
-_TITLE: Final = ("plugin", "distribution", "state", "import ms")
+_TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")
+_REPEATS: Final = 3
 _DEFAULT_TIMEOUT_S: Final = 60.0
+
+
+_T = TypeVar("_T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the time that a plugin is given."""
+    parser.epilog = (
+        "import ms: importing the hook module and running the hooks, in the first process after an "
+        "install. index ms: reading what they registered from the index, in each process after it."
+    )
     parser.add_argument(
         "--timeout",
         type=float,
         default=_DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help=f"for each plugin (default: {_DEFAULT_TIMEOUT_S:g})",
+        help=f"for the hooks of each plugin, and for all that it names (default: "
+        f"{_DEFAULT_TIMEOUT_S:g})",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 where a plugin is kept out, crashes, or names what cannot be used."""
     settings = Settings.from_environment()
-    sources = scan()
+    sources, scan_ms = _measure(scan)
     folder = settings.cache_folder
     version = str(getattr(opwright, "__version__", ""))
     path = None if folder is None else index.index_path(folder, sources, version)
@@ -43,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         "python": f"{platform.python_version()} ({sys.executable})",
         "numpy": np.__version__,
         "index": f"{path} ({index.read(path, sources).state})",
+        "scan": f"{_count(len(sources), 'plugin')} found in {scan_ms:.1f} ms",
     }
     diagnosis = examine(select_allowed(sources, settings.allowed), args.timeout)
     if args.json:
@@ -56,46 +68,91 @@ def format_report(diagnosis: Diagnosis, environment: dict[str, str]) -> list[str
     """Return the lines of the report."""
     lines = align(list(environment.items()), indent="")
     rows = [_TITLE, *_rows(diagnosis)]
-    lines += ["", *align(rows, right={3}, indent="")]
-    for failure in (*diagnosis.failures, *diagnosis.crashes):
-        package = failure.package
-        what = "is kept out" if failure in diagnosis.failures else "brings down the process"
-        lines += ["", f"plugin {package.plugin!r} of {package.label} {what}"]
-        lines += [f"  reason: {failure.reason}", f"  to mend it: {failure.advice}"]
-        lines += [f"  | {line}" for line in failure.traceback.splitlines()]
+    lines += ["", *align(rows, right={3, 4}, indent="")]
+    for failure in diagnosis.failures:
+        lines += _format_failure(failure, "is kept out")
+    for crash in diagnosis.crashes:
+        whom = "every process" if crash.always else "processes that use it"
+        lines += _format_failure(crash.failure, f"brings down, or holds up, {whom}")
     for package, texts in diagnosis.problems.items():
         lines += ["", f"plugin {package.plugin!r} of {package.label} names what cannot be used"]
         lines += [f"  {line}" for text in texts for line in text.splitlines()]
         lines += [f"  to mend it: {advice}" for advice in dict.fromkeys(texts.values())]
-    count = sum(state != "good" for _, _, state, _ in _rows(diagnosis))
-    found = "1 plugin needs mending" if count == 1 else f"{count} plugins need mending"
+    states = _states(diagnosis)
+    count = sum(state != "good" for state in states.values())
+    if diagnosis.crashes:
+        others = [p.plugin for p, state in states.items() if state in ("good", "broken")]
+        lines += ["", f"to go on without what crashes: OPWRIGHT_PLUGINS={','.join(others)}"]
+    found = f"{_count(count, 'plugin')} need{'s' if count == 1 else ''} mending"
     return [*lines, "", "no problem found" if count == 0 else found]
 
 
-def _rows(diagnosis: Diagnosis) -> list[tuple[str, str, str, str]]:
+def _format_failure(failure: PluginFailure, what: str) -> list[str]:
+    package = failure.package
+    return [
+        "",
+        f"plugin {package.plugin!r} of {package.label} {what}",
+        f"  reason: {failure.reason}",
+        f"  to mend it: {failure.advice}",
+        *(f"  | {line}" for line in failure.traceback.splitlines()),
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _states(diagnosis: Diagnosis) -> dict[Package, str]:
     states = dict.fromkeys((record.package for record in diagnosis.records), "good")
     states |= dict.fromkeys(diagnosis.problems, "broken")
     states |= {failure.package: "kept out" for failure in diagnosis.failures}
-    states |= {crash.package: "crashes" for crash in diagnosis.crashes}
-    costs = {record.package: f"{record.load_ms:.1f}" for record in diagnosis.records}
-    return [(p.plugin, p.label, state, costs.get(p, "-")) for p, state in states.items()]
+    return states | {crash.failure.package: "crashes" for crash in diagnosis.crashes}
+
+
+def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
+    costs = {
+        record.package: (f"{record.load_ms:.1f}", f"{measure_index_ms(record):.2f}")
+        for record in diagnosis.records
+    }
+    states = _states(diagnosis).items()
+    return [(p.plugin, p.label, state, *costs.get(p, ("-", "-"))) for p, state in states]
+
+
+def measure_index_ms(record: PluginRecord) -> float:
+    """Return how long a process takes for one plugin that it finds in the index."""
+    text = json.dumps(record.to_json())
+    return _measure(lambda: merge([PluginRecord.from_json(json.loads(text))]))[1]
+
+
+def _measure(call: Callable[[], _T]) -> tuple[_T, float]:
+    """Return what a call returns, and the ms of the fastest of a few."""
+    times_ms = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        result = call()
+        times_ms.append((time.perf_counter() - began) * 1e3)
+    return result, min(times_ms)
 
 
 def to_json(diagnosis: Diagnosis, environment: dict[str, str]) -> dict[str, Any]:
     """Return the report as plain data."""
-    states = {(plugin, label): state for plugin, label, state, _ in _rows(diagnosis)}
+    states = _states(diagnosis)
     return {
         "environment": environment,
         "plugins": [
             {
                 **record.package._asdict(),
                 "import_ms": record.load_ms,
-                "state": states[record.package.plugin, record.package.label],
+                "index_ms": round(measure_index_ms(record), 3),
+                "state": states[record.package],
             }
             for record in diagnosis.records
         ],
         "failures": list(map(_failure_to_json, diagnosis.failures)),
-        "crashes": list(map(_failure_to_json, diagnosis.crashes)),
+        "crashes": [
+            {**_failure_to_json(crash.failure), "always": crash.always}
+            for crash in diagnosis.crashes
+        ],
         "problems": [
             {
                 **package._asdict(),

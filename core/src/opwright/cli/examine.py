@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from opwright.cli.probe import CHECK, END, LOAD
+import opwright
+from opwright.cli.probe import CHECK, END, TRY
 from opwright.discovery import PluginRecord, Source, merge, package_of
 from opwright.discovery.index import key_of
+from opwright.discovery.load import is_machinery
 from opwright.errors import PluginError
 from opwright.registry import Package, PluginFailure
 
@@ -21,6 +27,24 @@ _BOOT: Final = (
     "import json, sys; order = json.loads(sys.argv[1]); sys.path[:] = order.pop('path'); "
     "from opwright.cli.probe import main; main(**order)"
 )
+
+
+_FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
+_LAST_WORDS_S: Final = 5.0
+
+
+class Crash(NamedTuple):
+    """A plugin that brings down, or holds up, the processes that come to it.
+
+    Attributes
+    ----------
+    failure : PluginFailure
+    always : bool
+        In its hooks, which every process runs; or only where what it names is used.
+    """
+
+    failure: PluginFailure
+    always: bool
 
 
 class Diagnosis(NamedTuple):
@@ -32,15 +56,15 @@ class Diagnosis(NamedTuple):
         Plugins whose hooks returned.
     failures : tuple of PluginFailure
         Plugins that are kept out.
-    crashes : tuple of PluginFailure
-        Plugins that bring down, or hold up, every process that uses them.
+    crashes : tuple of Crash
+        Plugins that bring down, or hold up, processes.
     problems : dict of Package to dict of str to str
         What plugins name that cannot be used, each with the command most likely to help.
     """
 
     records: list[PluginRecord]
     failures: tuple[PluginFailure, ...]
-    crashes: tuple[PluginFailure, ...]
+    crashes: tuple[Crash, ...]
     problems: dict[Package, dict[str, str]]
 
 
@@ -60,30 +84,32 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
     sources : list of Source
         The plugins.
     timeout_s : float
-        Seconds that each of them may take.
+        Seconds that the hooks of each, and then all that it names, may take.
     """
     skipped: list[tuple[str, str]] = []
-    crashed: list[PluginFailure] = []
+    crashes: list[Crash] = []
     by_key = {key_of(source): source for source in sources}
     while True:
-        events, reason = _run_child(sources, skipped, timeout_s)
+        events, reason, trace = _run_child(sources, skipped, timeout_s)
         last = events[-1] if events else _Event("", "", None)
         if last.phase == END:
-            return _diagnose(events, tuple(crashed), by_key)
-        if last.key not in by_key or last.result is not None:
+            return _diagnose(events, tuple(crashes), by_key)
+        is_try = last.phase == TRY
+        if last.key not in by_key or (last.result is not None and not is_try):
             raise PluginError(f"doctor: its child process {reason} between plugins; run it again")
-        skipped.append((last.phase, last.key))
-        crashed.append(_describe_crash(package_of(by_key[last.key]), last.phase, reason))
+        skipped.append((CHECK if is_try else last.phase, last.key))
+        subject = last.result if is_try else None
+        crashes.append(_describe_crash(package_of(by_key[last.key]), subject, reason, trace))
 
 
 def _diagnose(
-    events: list[_Event], crashes: tuple[PluginFailure, ...], by_key: dict[str, Source]
+    events: list[_Event], crashes: tuple[Crash, ...], by_key: dict[str, Source]
 ) -> Diagnosis:
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
     problems: dict[Package, dict[str, str]] = {}
     for phase, key, result in events:
-        if not result:
+        if not result or phase == TRY:
             continue
         if phase == CHECK:
             problems[package_of(by_key[key])] = result
@@ -96,33 +122,69 @@ def _diagnose(
     return Diagnosis(records, kept_out, crashes, problems)
 
 
-def _describe_crash(package: Package, phase: str, reason: str) -> PluginFailure:
-    doing = "its hooks ran" if phase == LOAD else "what it names was imported"
+def _describe_crash(package: Package, subject: str | None, reason: str, trace: str) -> Crash:
+    doing = "its hooks ran" if subject is None else f"{subject} was loaded"
     name = package.distribution
     advice = f"pip install --upgrade {name}, or pip uninstall {name}"
-    return PluginFailure(package, f"{reason} while {doing}", "", advice)
+    return Crash(PluginFailure(package, f"{reason} while {doing}", trace, advice), subject is None)
 
 
 def _run_child(
     sources: list[Source], skipped: list[tuple[str, str]], timeout_s: float
-) -> tuple[list[_Event], str]:
-    """Return what a child said, and how it ended."""
-    order = json.dumps({"path": sys.path, "sources": sources, "skipped": skipped})
-    command = [sys.executable, "-c", _BOOT, order]
+) -> tuple[list[_Event], str, str]:
+    """Return what a child said, how it ended, and where it was then, if a signal ended it."""
+    with tempfile.TemporaryDirectory(prefix="opwright-doctor-") as folder:
+        trace = Path(folder) / "trace"
+        order = {"path": sys.path, "sources": sources, "skipped": skipped, "trace_path": str(trace)}
+        command = [sys.executable, "-c", _BOOT, json.dumps(order)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as child:
+            events, reason = _follow(child, timeout_s)
+        return events, reason, _read_trace(trace)
+
+
+def _follow(child: subprocess.Popen[str], timeout_s: float) -> tuple[list[_Event], str]:
+    """Read what a child says until it ends, or spends too long on one plugin."""
     events: list[_Event] = []
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as child:
-        lines = _read_lines(child)
-        while True:
-            try:
-                line = lines.get(timeout=timeout_s)
-            except queue.Empty:
-                child.kill()
-                return events, f"took more than {timeout_s:g} s"
-            if line is None:
-                return events, _describe_exit(child.wait())
-            events.append(_Event(*json.loads(line)))
+    lines = _read_lines(child)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            _stop(child)
+            return events, f"took more than {timeout_s:g} s"
+        if line is None:
+            return events, _describe_exit(child.wait())
+        events.append(_Event(*json.loads(line)))
+        if events[-1].phase != TRY:
+            deadline = time.monotonic() + timeout_s
+
+
+def _stop(child: subprocess.Popen[str]) -> None:
+    """End a child that hangs: first by a signal upon which it writes where it is."""
+    child.send_signal(signal.SIGABRT)
+    try:
+        child.wait(timeout=_LAST_WORDS_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def _read_trace(path: Path) -> str:
+    """Return the functions of plugins that were at work, the outermost first, as in a traceback."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    own = Path(opwright.__file__).resolve().parent
+    frames = [
+        f'  File "{file}", line {line}, in {function}'
+        for file, line, function in _FRAME.findall(text)
+        if not file.startswith("<")
+        and not Path(file).resolve().is_relative_to(own)
+        and not is_machinery(file)
+    ]
+    if not frames:
+        return ""
+    return "\n".join(["Traceback (most recent call last):", *reversed(frames)])
 
 
 def _read_lines(child: subprocess.Popen[str]) -> queue.Queue[str | None]:

@@ -1,27 +1,32 @@
 """The child process of ``opwright doctor``: runs what plugins bring, where a crash does no harm.
 
-Writes one line of JSON before and after each plugin, so that the parent knows which one it was
-that crashed or hung.
+Writes one line of JSON before and after each plugin, and before each thing that a plugin names, so
+that the parent knows what it was that crashed or hung.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
-from typing import Any, TextIO
+import resource
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TextIO
 
 from opwright.discovery import PluginRecord, Registries, Source, merge
 from opwright.discovery.index import key_of
 from opwright.discovery.load import load_all
 from opwright.errors import OpwrightError
-from opwright.registry import KernelEntry, Package
+from opwright.registry import KernelEntry
 from opwright.registry.advice import advise_command
 
-LOAD, CHECK, END = "load", "check", "end"
-"""What is done with each plugin: its hooks run, what they named imported. Then the last word."""
+LOAD, CHECK, TRY, END = "load", "check", "try", "end"
+"""What is done with each plugin: its hooks run, what they named imported, thing by thing. Then the
+last word."""
 
 
-def main(sources: list[list[Any]], skipped: list[list[str]]) -> None:
+def main(sources: list[list[Any]], skipped: list[list[str]], trace_path: str) -> None:
     """Examine plugins, write what was found to the standard output, and end the process.
 
     Parameters
@@ -30,8 +35,12 @@ def main(sources: list[list[Any]], skipped: list[list[str]]) -> None:
         `Source` after `Source`, as lists.
     skipped : list of [phase, key]
         What brought down an earlier child.
+    trace_path : str
+        File for the stack of Python's functions, should a signal end the process.
     """
     report = _take_stdout()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash that is looked for leaves no file
+    faulthandler.enable(open(trace_path, "w", encoding="utf-8"), all_threads=False)  # noqa: SIM115
     without = {(phase, key) for phase, key in skipped}
     records = []
     for source in (Source(*item) for item in sources):
@@ -73,21 +82,51 @@ def _load(source: Source, report: TextIO) -> list[PluginRecord]:
 def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None:
     """Import every definition, kernel, device and pass of one plugin, and say what fails."""
     _write(report, CHECK, key_of(record.source))
-    problems: dict[str, str] = {}
+    problems: dict[str, _Problem] = {}
+    for who, action in _named_things(record, registries):
+        _write(report, TRY, key_of(record.source), who)
+        try:
+            action()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, doctor tells it
+            reason = _describe(error)
+            for begin in (f"{who}: ", f"{who} of {record.package.label}: "):
+                reason = reason.removeprefix(begin)
+            advice = advise_command(error, record.package)
+            problems.setdefault(reason, _Problem([], advice)).subjects.append(who)
+    texts = {problem.text(reason): problem.advice for reason, problem in problems.items()}
+    _write(report, CHECK, key_of(record.source), texts)
+
+
+class _Problem(NamedTuple):
+    """What cannot be used for one reason: a library that does not open holds many kernels."""
+
+    subjects: list[str]
+    advice: str
+
+    def text(self, reason: str) -> str:
+        first, *others = dict.fromkeys(self.subjects)
+        return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
+
+
+def _named_things(
+    record: PluginRecord, registries: Registries
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield what a plugin names, by the name that errors use, and how it is loaded."""
     for op in record.ops:
-        _try(lambda type=op.type: registries.ops.get(type), record.package, problems)
+        yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
             # Kernels of an operator, or for a device, that nobody here brings are no fault.
             if entry.package == record.package and _is_served(entry, registries):
-                _try(entry.load, record.package, problems)
+                yield str(entry.key), entry.load
     for device in record.devices:
         found = registries.devices.get(device.name)
-        _try(lambda found=found: found.load(registries.ops.libraries), record.package, problems)
-        _try(found.load_arrays, record.package, problems)
+        yield device.name, partial(found.load, registries.ops.libraries)
+        yield device.name, found.load_arrays
     for item in record.passes:
-        _try(registries.passes.get(item.name).load, record.package, problems)
-    _write(report, CHECK, key_of(record.source), problems)
+        yield item.name, registries.passes.get(item.name).load
 
 
 def _is_served(entry: KernelEntry, registries: Registries) -> bool:
@@ -99,14 +138,5 @@ def _is_served(entry: KernelEntry, registries: Registries) -> bool:
         return False
 
 
-def _try(action: Any, package: Package, problems: dict[str, str]) -> None:
-    """Note what an action raises, and the command that is most likely to help."""
-    try:
-        action()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - whatever it is, doctor tells it
-        text = (
-            str(error) if isinstance(error, OpwrightError) else f"{type(error).__name__}: {error}"
-        )
-        problems[text] = advise_command(error, package)
+def _describe(error: BaseException) -> str:
+    return str(error) if isinstance(error, OpwrightError) else f"{type(error).__name__}: {error}"

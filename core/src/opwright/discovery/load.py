@@ -72,7 +72,8 @@ def load_all(
     for source in sources:
         try:
             records.append(load(source))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            error.add_note(_describe_interrupted(package_of(source)))
             raise
         except BaseException as error:
             failure = describe_failure(package_of(source), error)
@@ -80,6 +81,14 @@ def load_all(
                 raise strict_error(failure) from error
             failures.append(failure)
     return records, failures
+
+
+def _describe_interrupted(package: Package) -> str:
+    """Return what helps where a plugin takes so long that somebody interrupts it."""
+    return (
+        f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it does: "
+        "opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
+    )
 
 
 def describe_failure(package: Package, error: BaseException) -> PluginFailure:
@@ -98,7 +107,7 @@ def describe_failure(package: Package, error: BaseException) -> PluginFailure:
 def _trace_plugin(error: BaseException) -> str:
     """Return the traceback from the plugin's own code on; empty where none of it ran."""
     inner = error.__traceback__
-    while inner is not None and _is_machinery(inner.tb_frame.f_code.co_filename):
+    while inner is not None and is_machinery(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next
     if inner is None:
         return ""
@@ -107,7 +116,7 @@ def _trace_plugin(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, inner))
 
 
-def _is_machinery(path: str) -> bool:
+def is_machinery(path: str) -> bool:
     """Tell whether a file belongs to what loads plugins: discovery, importlib or pluggy."""
     folder = path.replace("\\", "/").rpartition("/")[0]
     return path.startswith("<frozen importlib") or folder.endswith(

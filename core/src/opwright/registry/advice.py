@@ -7,6 +7,7 @@ from typing import Final
 from opwright.errors import PluginError
 from opwright.registry.package import STD_DISTRIBUTION, Package, PluginReport
 
+_CORE: Final = "opwright"
 _EXTRAS: Final = {"opwright-cpu": "opwright[cpu]", "opwright-cuda": "opwright[cuda]"}
 _DEVICE_PROVIDERS: Final = {"cpu": "opwright-cpu", "cuda": "opwright-cuda"}
 
@@ -21,6 +22,9 @@ def advise_command(error: BaseException, package: Package) -> str:
     """Return the command most likely to mend a plugin whose code raised `error`."""
     if isinstance(error, PluginError) and error.advice is not None:
         return error.advice
+    lacking = error.name if isinstance(error, ImportError) else None
+    if lacking is not None and lacking.partition(".")[0] == _CORE:
+        return f"pip install --upgrade {_CORE}"  # the plugin was written for a newer one
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is None:
         return f"pip install --upgrade {requirement(package.distribution)}"
@@ -34,11 +38,11 @@ def advise_command(error: BaseException, package: Package) -> str:
 def advise_operator(op_type: str, report: PluginReport) -> str | None:
     """Return what to install for an operator that nobody brings, or None where that is unknown."""
     prefix, dot, _ = op_type.partition(".")
+    failure = report.find_failure(prefix)
+    if failure is not None:
+        return failure.advice
     if dot:
         known = any(package.plugin == prefix for package in report.loaded)
-        failure = report.find_failure(prefix)
-        if failure is not None:
-            return failure.advice
         return None if known else f"install the package that brings the plugin {prefix!r}"
     if report.has_loaded(STD_DISTRIBUTION):
         return None

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 _LACKING: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 
 
+# What the runtime says of a library that was built for a later ABI than its own.
+_NEWER: Final = "; install a newer opwright"
+
+
 class NativeOp(NamedTuple):
     """One operator as a library describes it; see ``ow_op``."""
 
@@ -270,7 +274,10 @@ def _unusable(text: str, package: Package) -> PluginError:
 
     missing = find_missing(package.distribution)
     if not missing:
-        return PluginError(text)
+        error = PluginError(text)
+        if text.endswith(_NEWER):
+            error.advice = "pip install --upgrade opwright"
+        return error
     which = "which is" if len(missing) == 1 else "which are"
     advice = "pip install " + " ".join(map(shlex.quote, missing))
     error = PluginError(

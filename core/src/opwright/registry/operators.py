@@ -158,7 +158,7 @@ class OpRegistry:
         """Return the error for an operator type that nobody brings."""
         text = f"{type}: no operator of this type is registered"
         lines = [text + self._hint(type)]
-        lines += [f"  {line}" for line in self._report.lines()]
+        lines += [f"  {line}" for line in self._report.lines(first=type.partition(".")[0])]
         advice = advise_operator(type, self._report)
         if advice is not None:
             lines.append(f"  to get it: {advice}")
@@ -167,6 +167,9 @@ class OpRegistry:
     def _hint(self, type: str) -> str:
         if not self._entries:
             return "; no plugin brings any operator"
+        failure = self._report.find_failure(type.partition(".")[0])
+        if failure is not None and failure.package not in self._report.loaded:
+            return ""  # its plugin is kept out: that is told
         known = self.types() or self.types(all=True)
         prefix, dot, _ = type.rpartition(".")
         siblings = [other for other in known if dot and other.startswith(prefix + ".")]

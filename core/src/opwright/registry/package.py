@@ -70,12 +70,13 @@ class PluginReport:
         self.disabled = disabled
         self._quarantined: set[tuple[Package, str]] = set()
 
-    def lines(self, without: Container[Package] = ()) -> Iterator[str]:
+    def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
         """Yield one line for each plugin that is installed and yet brings nothing.
 
-        Those of the packages `without` have been told already.
+        Those of the packages `without` have been told already; the plugin `first` is told first.
         """
         failures = [failure for failure in self.failures if failure.package not in without]
+        failures.sort(key=lambda failure: failure.package.plugin != first)
         for failure in failures[:_SHOWN_FAILURES]:
             yield f"plugin {failure.package.plugin!r} failed to load: {failure.reason}"
         hidden = len(failures) - _SHOWN_FAILURES
