@@ -360,12 +360,9 @@ def _fetch(builder: _runtime.PlanBuilder, value: int, shape: Sequence[int], code
 
 
 def _is_poison(array: Array, poison: int) -> Array:
-    flat = (
-        np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, -1)
-        if array.ndim
-        else (np.atleast_1d(array).view(np.uint8))
-    )
-    return np.asarray((flat == poison).all(axis=-1))
+    item = array.dtype.itemsize
+    each = np.frombuffer(array.tobytes(), np.uint8).reshape(*array.shape, item)
+    return np.asarray((each == poison).all(axis=-1))
 
 
 def _never(*args: Any) -> Any:
