@@ -1,0 +1,120 @@
+"""Kernels run on all their samples, once for all rules that look at what a run left behind."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
+from opwright.registry import KernelEntry
+from opwright.testing.context import CheckContext
+from opwright.testing.launching import POISON, KernelRun, Launch
+from opwright.testing.sample import Array, Sample
+from opwright.testing.scorecard import Finding, Skipped
+from opwright.testing.subjects import KernelSubject
+
+OTHER_POISON: Final = 0x41
+"""Beside `POISON`: 12 in float32, 2 million in float64, so that adding to it shows."""
+
+_REPEATS: Final = 6
+
+
+class Observed(NamedTuple):
+    """A kernel run twice on one sample, in memory that held other bytes the second time.
+
+    Attributes
+    ----------
+    entry : KernelEntry
+    sample : Sample
+    launch : Launch
+        To run it once more.
+    first, second : KernelRun
+        With `POISON` and with `OTHER_POISON`.
+    """
+
+    entry: KernelEntry
+    sample: Sample
+    launch: Launch
+    first: KernelRun
+    second: KernelRun
+
+    def repeats(self) -> bool:
+        """Tell whether equal inputs in equal memory give equal bits, as far as some runs show."""
+        runs = (self.launch.run(POISON).outputs for _ in range(_REPEATS))
+        return all(equal_bytes(self.first.outputs, outputs) for outputs in runs)
+
+    def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:
+        """Return a finding that shows on this sample."""
+        return find_on(rule, subject, self.sample, message)
+
+
+def find_on(rule: str, subject: KernelSubject, sample: Sample, message: str) -> Finding:
+    """Return a finding about a kernel that shows on a sample."""
+    text = f"{subject.name}: {message}"
+    return Finding(rule, subject.name, text, sample.describe(), sample.number, sample.dtype)
+
+
+def observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
+    """Run the kernels of a subject on every sample that they do not refuse.
+
+    A run that fails is left out: the rule `reference` tells of it.
+
+    Raises
+    ------
+    Skipped
+        Where no kernel ran.
+    """
+    kept = _last.get(context)
+    if kept is None or kept[0] != subject:
+        kept = _last[context] = (subject, _observe(subject, context))
+    if not kept[1]:
+        raise Skipped("no sample could be run: all were refused, or failed")
+    return kept[1]
+
+
+# Of each check the subject that is being looked at: several rules ask in turn.
+_last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observed]]] = WeakKeyDictionary()
+
+
+def _observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
+    found = []
+    for entry, sample in context.launches(subject.entries):
+        launch = find_launch(entry, sample, context)
+        if launch is None:
+            continue
+        try:
+            first, second = launch.run(POISON), launch.run(OTHER_POISON)
+        except OpwrightError:
+            continue
+        found.append(Observed(entry, sample, launch, first, second))
+    return found
+
+
+def find_launch(
+    entry: KernelEntry, sample: Sample, context: CheckContext, **options: object
+) -> Launch | None:
+    """Return a kernel prepared for a sample; None where it refuses it or cannot be prepared."""
+    try:
+        return Launch(entry, sample, context=context.context, **options)  # type: ignore[arg-type]
+    except (Refuse, OpwrightError):
+        return None
+
+
+def count_elements(sample: Sample) -> int:
+    """Return how many elements all inputs have."""
+    return sum(array.size for arrays in sample.inputs.values() for array in arrays)
+
+
+def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:
+    """Tell whether outputs are the same to the last bit."""
+    return find_difference(a, b) is None
+
+
+def find_difference(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> str | None:
+    """Return the first output of another shape or with another bit, None where all are equal."""
+    for slot, listed in a.items():
+        for i, (x, y) in enumerate(zip(listed, b[slot], strict=True)):
+            if x.shape != y.shape or x.tobytes() != y.tobytes():
+                return slot if len(listed) == 1 else f"{slot}[{i}]"
+    return None

@@ -1,0 +1,46 @@
+"""A kernel that says it is deterministic gives equal bits for equal inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from opwright.testing.context import CheckContext
+from opwright.testing.observing import count_elements, find_difference, find_launch, observe
+from opwright.testing.scorecard import Finding, Skipped
+from opwright.testing.subjects import KernelSubject
+
+RULE = "deterministic"
+SUMMARY = "a kernel declared deterministic gives equal bits in every run"
+SUBJECT = KernelSubject
+
+_RUNS: Final = 6
+_SAMPLES: Final = 2
+"""Of each kernel, the largest: order matters where much is added up."""
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples on which two runs differ."""
+    observed = [each for each in observe(subject, context) if each.entry.deterministic]
+    if not observed:
+        raise Skipped("declared as not deterministic")
+    for entry in subject.entries:
+        mine = [each.sample for each in observed if each.entry is entry]
+        for sample in sorted(mine, key=count_elements)[-_SAMPLES:]:
+            for n_threads in (1, 2):
+                launch = find_launch(entry, sample, context, n_threads=n_threads)
+                if launch is None:
+                    continue
+                first = launch.run().outputs
+                runs = (find_difference(first, launch.run().outputs) for _ in range(_RUNS))
+                other = next((name for name in runs if name is not None), None)
+                if other is not None:
+                    each = next(e for e in observed if e.sample is sample)
+                    yield each.find(
+                        RULE,
+                        subject,
+                        f"equal inputs must give equal bits, got another {other} in a later run "
+                        f"with {n_threads} thread{'s' * (n_threads > 1)}; fix the order, or "
+                        "declare deterministic=False",
+                    )
+                    break

@@ -1,0 +1,181 @@
+"""Two threads may run one kernel at once: what they share is not written.
+
+A compiled kernel is run by two threads in turn. In Python that would rarely meet the few lines
+that matter: so at each line of a kernel another thread runs the whole of it, on other inputs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any, Final
+
+import numpy as np
+
+from opwright.errors import OpwrightError
+from opwright.registry import KernelEntry
+from opwright.testing.context import CheckContext
+from opwright.testing.launching import Launch
+from opwright.testing.observing import (
+    Observed,
+    count_elements,
+    find_difference,
+    find_launch,
+    observe,
+)
+from opwright.testing.sample import Array, Sample
+from opwright.testing.scorecard import Finding, Skipped
+from opwright.testing.subjects import KernelSubject
+
+RULE = "threads"
+SUMMARY = "two threads that run one kernel at once get what each gets alone"
+SUBJECT = KernelSubject
+
+_RUNS: Final = 12
+_REPEAT: Final = 16
+"""How often a kernel runs in each run: that then takes longer than what lies between the runs."""
+
+_LINES: Final = 24
+"""At how many lines of a Python kernel another thread comes between."""
+
+_WAIT_S: Final = 0.2
+"""How long a line waits for the other thread, which may need a lock that is held here."""
+
+Inputs = Mapping[str, tuple[Array, ...]]
+Outputs = dict[str, list[Array]]
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples on which two threads disturb each other."""
+    observed = observe(subject, context)
+    checked = False
+    for entry in subject.entries:
+        mine = [each for each in observed if each.entry is entry]
+        if not mine:
+            continue
+        largest = max(mine, key=lambda each: count_elements(each.sample))
+        if not largest.repeats():
+            continue
+        checked = True
+        other = _disturb(largest, context)
+        if other is not None:
+            yield largest.find(
+                RULE,
+                subject,
+                f"two threads must not disturb each other, got {other} while another thread ran "
+                "it on other inputs; keep nothing between runs in a module, a static variable or "
+                "what prepare returned: ask for a workspace",
+            )
+    if not checked:
+        raise Skipped("results differ from run to run anyway")
+
+
+def _disturb(observed: Observed, context: CheckContext) -> str | None:
+    """Return what comes out otherwise where another thread runs the kernel too; None if nothing."""
+    entry, sample = observed.entry, observed.sample
+    repeat = _REPEAT if entry.is_native else 1
+    launch = find_launch(entry, sample, context, repeat=repeat)
+    if launch is None:
+        return None
+    one, other = sample.inputs, _turned(sample)
+    try:
+        alone = [launch.run(inputs=inputs).outputs for inputs in (one, other)]
+    except OpwrightError:
+        return None  # what was turned round is not valid any more
+    if entry.is_native:
+        return _run_both(launch, (one, other), alone)
+    return _come_between(launch, (one, other), alone[0])
+
+
+def _turned(sample: Sample) -> Inputs:
+    """Return the same numbers in another order: whatever was valid still is, but for its sense."""
+    return {
+        slot: tuple(np.roll(array.reshape(-1), 1).reshape(array.shape) for array in arrays)
+        for slot, arrays in sample.inputs.items()
+    }
+
+
+def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs], alone: list[Outputs]) -> str | None:
+    found: list[str] = []
+    barrier = threading.Barrier(2)
+
+    def work(given: Inputs, expected: Outputs) -> None:
+        barrier.wait()
+        for _ in range(_RUNS):
+            if not found:
+                found.extend(_compare(launch, given, expected))
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(inputs, alone, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found[0] if found else None
+
+
+def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outputs) -> str | None:
+    """Run a Python kernel, and at each of its lines the whole of it in another thread."""
+    count = 0
+    others: list[threading.Thread] = []
+
+    def run_other() -> None:
+        nonlocal count
+        count += 1
+        if count <= _LINES:
+            thread = threading.Thread(target=_run_quietly, args=(launch, inputs[1]))
+            others.append(thread)
+            thread.start()
+            thread.join(_WAIT_S)
+
+    found: list[str] = []
+
+    def work() -> None:
+        sys.settrace(_tracer(_top_package(launch.entry), run_other))
+        try:
+            found.extend(_compare(launch, inputs[0], expected))
+        finally:
+            sys.settrace(None)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    for thread in others:
+        thread.join()
+    return found[0] if found else None
+
+
+def _tracer(package: str, at_line: Callable[[], None]) -> Callable[..., Any]:
+    """Return a trace function that calls back at each line of code of one package."""
+
+    def trace_line(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+        if event == "line":
+            at_line()
+        return trace_line
+
+    def trace_call(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        name = str(frame.f_globals.get("__name__"))
+        return trace_line if name.partition(".")[0] == package else None
+
+    return trace_call
+
+
+def _top_package(entry: KernelEntry) -> str:
+    return entry.origin.partition(".")[0]
+
+
+def _compare(launch: Launch, inputs: Inputs, expected: Outputs) -> list[str]:
+    """Run once; return what differs from what is expected, or was raised."""
+    try:
+        name = find_difference(expected, launch.run(inputs=inputs).outputs)
+    except Exception as error:  # noqa: BLE001 - told in the thread that checks
+        return [f"{type(error).__name__}: {error}"]
+    return [] if name is None else [f"another {name}"]
+
+
+def _run_quietly(launch: Launch, inputs: Inputs) -> None:
+    try:
+        launch.run(inputs=inputs)
+    except Exception:  # noqa: BLE001 - the run that was interrupted shows what went wrong
+        return
