@@ -1,0 +1,1 @@
+"""The device ``opencl`` for opwright, and kernels for it in OpenCL C."""

@@ -1,0 +1,51 @@
+// Formulas that several kernels share. T, the type of the elements, is given when the program is
+// built; everything is compiled once for each T.
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+// NaN is not below 0 and passes, as in NumPy's maximum.
+T relu_of(const T x) { return x <= 0 ? (T)0 : x; }
+
+// Far on the left exp(-x) is infinite, and the quotient 0, as it should be.
+T sigmoid_of(const T x) { return (T)1 / ((T)1 + exp(-x)); }
+
+T tanh_of(const T x) { return tanh(x); }
+
+// Position in an array of element `index` of an output of up to four dimensions. A stride of 0
+// repeats the array along that dimension.
+size_t place_of(size_t index, const long4 shape, const long4 strides) {
+  size_t place = index % shape.w * strides.w;
+  index /= shape.w;
+  place += index % shape.z * strides.z;
+  index /= shape.z;
+  return place + index % shape.y * strides.y + index / shape.y * strides.x;
+}
+
+// The sum, or the largest, of one value from each item along a work-group whose size is a power of
+// two, in an order that is always the same; every item gets it. `scratch` holds one T for each.
+T sum_of_group(const T value, __local T* scratch) {
+  const size_t me = get_local_id(0);
+  scratch[me] = value;
+  for (size_t count = get_local_size(0) / 2; count > 0; count /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me < count) scratch[me] += scratch[me + count];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const T sum = scratch[0];
+  barrier(CLK_LOCAL_MEM_FENCE);  // before somebody writes there again
+  return sum;
+}
+
+T largest_of_group(const T value, __local T* scratch) {
+  const size_t me = get_local_id(0);
+  scratch[me] = value;
+  for (size_t count = get_local_size(0) / 2; count > 0; count /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me < count) scratch[me] = fmax(scratch[me], scratch[me + count]);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const T largest = scratch[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return largest;
+}

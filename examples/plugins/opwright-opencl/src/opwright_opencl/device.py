@@ -1,0 +1,211 @@
+"""The device ``opencl``: buffers by number, one queue in order, one program for each dtype."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from importlib import resources
+from typing import TYPE_CHECKING, NamedTuple
+
+from opwright.errors import KernelError
+from opwright_opencl.platforms import get_device, load_pyopencl
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+OPENCL = 4  # DLPack's kDLOpenCL
+
+SOURCES = ("formulas", "elementwise", "reduction", "softmax", "matmul")
+CTYPES = {"float32": "float", "float64": "double"}
+LARGEST_GROUP = 256
+"""More items in a work-group help nobody, and some devices take no more."""
+
+ROWS = 4
+"""Elements of a product that one item makes."""
+
+
+class DeviceArray(NamedTuple):
+    """What kernels on this device are given: an OpenCL buffer of at least this shape, compact."""
+
+    buffer: cl.Buffer
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class OpenClDevice:
+    """One OpenCL device, as `opwright.devices.PythonDevice` describes it.
+
+    All work goes to one queue that runs it in order, so that nothing has to wait for anything but
+    copies to and from the host. A handle is a number that is never given twice: where opwright sees
+    the same handle it is the same memory.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        Where work is done.
+
+    Attributes
+    ----------
+    label : str
+        Name of the hardware.
+    queue : pyopencl.CommandQueue
+    has_double : bool
+        Whether it computes in float64.
+    largest_group : int
+        Items in a work-group, a power of two.
+    tile : int
+        Rows and columns of a product that one work-group makes, 0 where none would fit.
+    """
+
+    name = "opencl"
+    dlpack_code = OPENCL
+    addressable = False
+
+    def __init__(self, device: cl.Device) -> None:
+        self._cl = load_pyopencl()
+        self._context = self._cl.Context([device])
+        self.label = device.name.strip()
+        self.queue = self._cl.CommandQueue(self._context, device)
+        self.compute_units = device.max_compute_units
+        self.has_double = bool(device.double_fp_config)
+        self.largest_group = _power_below(min(LARGEST_GROUP, device.max_work_group_size))
+        self.tile = _tile(self.largest_group, device.local_mem_size)
+        self._largest_bytes = device.max_mem_alloc_size
+        self._memory_bytes = device.global_mem_size
+        self._used_bytes = 0
+        self._buffers: dict[int, cl.Buffer] = {}
+        self._handles = itertools.count(1)
+        self._programs: dict[str, cl.Program] = {}
+        self._lock = threading.Lock()
+
+    # -- What opwright asks for -----------------------------------------------------------------
+
+    def allocate(self, size: int, /) -> int:
+        """Return the handle of a new buffer.
+
+        Raises
+        ------
+        MemoryError
+            Where it is larger than the device allows, or more than it has left.
+        """
+        buffer = self.make_buffer(size)
+        with self._lock:
+            handle = next(self._handles)
+            self._buffers[handle] = buffer
+            self._used_bytes += buffer.size
+        return handle
+
+    def free(self, handle: int, /) -> None:
+        """Give a buffer up; OpenCL keeps its memory until work that was enqueued is done."""
+        with self._lock:
+            self._used_bytes -= self._buffers.pop(handle).size
+
+    def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
+        """Copy bytes, after all that was enqueued; it has happened where a side is the host."""
+        enqueue_copy = self._cl.enqueue_copy
+        if dst_is_host:
+            enqueue_copy(self.queue, _host(dst, size), self._buffers[src])
+        elif src_is_host:
+            enqueue_copy(self.queue, self._buffers[dst], _host(src, size))
+        else:
+            source, target = self._buffers[src], self._buffers[dst]
+            enqueue_copy(self.queue, target, source, byte_count=size)
+
+    def synchronize(self) -> None:
+        """Wait until everything that was enqueued is done."""
+        self.queue.finish()
+
+    def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> DeviceArray:
+        """Return what kernels are given."""
+        return DeviceArray(self._buffers[handle], shape, dtype)
+
+    # -- What kernels ask for -------------------------------------------------------------------
+
+    def make_buffer(self, size_bytes: int) -> cl.Buffer:
+        """Return memory that is freed with the returned object; see `allocate` for errors."""
+        if size_bytes > self._largest_bytes:
+            raise MemoryError(
+                f"{self.label} gives at most {self._largest_bytes} bytes at once, "
+                f"got a need of {size_bytes}"
+            )
+        # Drivers give more than there is, and fail or swap when it is written.
+        if self._used_bytes + size_bytes > self._memory_bytes:
+            raise MemoryError(
+                f"{self.label} has {self._memory_bytes} bytes, {self._used_bytes} of them in use, "
+                f"got a need of {size_bytes}"
+            )
+        try:
+            flags = self._cl.mem_flags.READ_WRITE
+            return self._cl.Buffer(self._context, flags, size=max(size_bytes, 1))
+        except self._cl.MemoryError as error:
+            raise MemoryError(f"{self.label}: {error}") from error
+
+    def make_kernel(self, name: str, dtype: str) -> cl.Kernel:
+        """Return a kernel of the program for elements of `dtype`, built at its first use.
+
+        It is a new object each time, since setting its arguments and enqueueing it are two calls.
+        """
+        with self._lock:
+            program = self._programs.get(dtype)
+            if program is None:
+                program = self._programs[dtype] = self._build(dtype)
+        return self._cl.Kernel(program, name)
+
+    def _build(self, dtype: str) -> cl.Program:
+        folder = resources.files("opwright_opencl") / "cl"
+        texts = [(folder / f"{name}.cl").read_text(encoding="utf-8") for name in SOURCES]
+        options = ["-cl-std=CL1.2", f"-DT={CTYPES[dtype]}", f"-DTILE={self.tile or ROWS}"]
+        program = self._cl.Program(self._context, "\n".join(texts))
+        try:
+            return program.build([*options, f"-DROWS={ROWS}"])
+        except self._cl.Error as error:
+            raise KernelError(
+                f"opencl: its kernels must compile for {dtype}, got an error on {self.label}; "
+                f"report this:\n{error}"
+            ) from error
+
+
+class OpenClDevices:
+    """All OpenCL devices, opened by number; see `opwright.devices.PythonDevices`."""
+
+    dlpack_code = OPENCL
+
+    def __init__(self) -> None:
+        self._opened: dict[int, OpenClDevice] = {}
+        self._lock = threading.Lock()
+
+    def open(self, number: int, /) -> OpenClDevice:
+        """Return the device of this number, made at its first use.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            Where there is none, or what OpenCL needs is missing.
+        """
+        with self._lock:
+            device = self._opened.get(number)
+            if device is None:
+                device = self._opened[number] = OpenClDevice(get_device(number))
+        return device
+
+
+DEVICES = OpenClDevices()
+"""What the plugin names: the one table of opened devices in a process."""
+
+
+def _host(address: int, size: int) -> ctypes.Array[ctypes.c_uint8]:
+    return (ctypes.c_uint8 * size).from_address(address)
+
+
+def _power_below(count: int) -> int:
+    """Return the largest power of two that is at most `count`."""
+    return 1 << (count.bit_length() - 1)
+
+
+def _tile(largest_group: int, local_bytes: int) -> int:
+    """Return the largest tile of which a work-group and two doubles an element fit, or 0."""
+    for tile in (32, 16, 8):
+        if tile * tile // ROWS <= largest_group and 2 * 8 * tile * (tile + 1) <= local_bytes:
+            return tile
+    return 0

@@ -1,0 +1,1 @@
+"""Kernels: what each operator launches, decided in ``prepare``. No file here imports pyopencl."""

@@ -1,0 +1,99 @@
+"""Shapes as kernels see them: dimensions that behave alike made one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+MAX_DIMENSIONS = 4
+"""As many as `place_of` in ``formulas.cl`` takes."""
+
+
+def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]] | None:
+    """Return a shape of four dimensions and, for each operand, strides in elements.
+
+    Neighbouring dimensions that an operand repeats alike, or not at all, are made one.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The broadcast shape, without dimensions of 0.
+    *operands : tuple of int
+        Compact arrays that broadcast to it.
+
+    Returns
+    -------
+    tuple or None
+        None where more than four dimensions remain.
+    """
+    rows = [_strides(operand, len(shape)) for operand in operands]
+    merged: list[int] = []
+    kept: list[list[int]] = [[] for _ in operands]
+    for axis, dim in enumerate(shape):
+        if dim == 1:
+            continue
+        here = [row[axis] for row in rows]
+        if merged and all(old[-1] == new * dim for old, new in zip(kept, here, strict=True)):
+            merged[-1] *= dim
+            for old, new in zip(kept, here, strict=True):
+                old[-1] = new
+            continue
+        merged.append(dim)
+        for old, new in zip(kept, here, strict=True):
+            old.append(new)
+    missing = MAX_DIMENSIONS - len(merged)
+    if missing < 0:
+        return None
+    padded = [(0,) * missing + tuple(row) for row in kept]
+    return (1,) * missing + tuple(merged), padded
+
+
+def _strides(operand: Shape, rank: int) -> list[int]:
+    """Return a stride for each of `rank` axes, 0 along those that repeat."""
+    strides, step = [], 1
+    for dim in reversed(operand):
+        strides.append(0 if dim == 1 else step)
+        step *= dim
+    return [0] * (rank - len(operand)) + strides[::-1]
+
+
+class Lines(NamedTuple):
+    """An array seen as [outer, length, inner], with the lines along the middle."""
+
+    outer: int
+    length: int
+    inner: int
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return self.outer * self.inner
+
+
+def lines_over(shape: Shape, axes: Sequence[int]) -> Lines | None:
+    """Return the lines over these axes, None where other axes with elements lie between them."""
+    chosen = {axis % len(shape) for axis in axes} if axes else set(range(len(shape)))
+    long = sorted(axis for axis in chosen if shape[axis] != 1)
+    if not long:
+        return Lines(math.prod(shape), 1, 1)
+    first, last = long[0], long[-1]
+    if any(axis not in chosen and shape[axis] != 1 for axis in range(first, last)):
+        return None
+    span = (shape[:first], shape[first : last + 1], shape[last + 1 :])
+    return Lines(*map(math.prod, span))
+
+
+def lines_along(shape: Shape, axis: int) -> Lines:
+    """Return the lines along one axis."""
+    axis %= len(shape)
+    return Lines(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+
+
+def vector(values: Sequence[int], dtype: type[np.generic] = np.int64) -> np.ndarray:
+    """Return numbers as an argument for a vector of OpenCL C."""
+    return np.array(values, dtype)

@@ -1,0 +1,239 @@
+"""What an operator does on the device: decided in ``prepare``, bound to memory, enqueued by run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from opwright.dtypes import item_size
+from opwright.kernel import PrepareContext
+from opwright.op import Meta, numel
+from opwright_opencl.device import DEVICES, DeviceArray, OpenClDevice
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+NO_FAULT = 0xFFFFFFFF
+"""What the fault of `Labels` holds where every class id is one."""
+
+
+class Slot(NamedTuple):
+    """An argument: the buffer of this slot of the operator, NULL where it is absent or empty."""
+
+    index: int
+
+
+class Local(NamedTuple):
+    """An argument: local memory of a work-group, of this many elements."""
+
+    count: int
+
+
+class Scratch(NamedTuple):
+    """An argument: memory between two launches, of this many elements."""
+
+    count: int
+
+
+class Fault:
+    """An argument: where a kernel leaves the first line with a wrong class id."""
+
+
+class Launch(NamedTuple):
+    """One kernel, its arguments in order, and how many items run it."""
+
+    name: str
+    items: tuple[int, ...]
+    group: tuple[int, ...]
+    arguments: tuple[Any, ...]
+
+
+class Labels(NamedTuple):
+    """Which class ids a launch checks: the slot, its dtype, how many classes, the error's begin."""
+
+    slot: Slot
+    dtype: str
+    count: int
+    who: str
+
+
+class Work:
+    """What the kernel of one operator launches; ``prepare`` returns it.
+
+    Parameters
+    ----------
+    ctx : PrepareContext
+        Attributes and metas.
+    dtype : str
+        Of the elements that are computed.
+
+    Attributes
+    ----------
+    device : OpenClDevice
+    """
+
+    def __init__(self, ctx: PrepareContext, dtype: str) -> None:
+        self.device: OpenClDevice = DEVICES.open(ctx.device_number)
+        if dtype == "float64" and not self.device.has_double:
+            ctx.refuse(f"{self.device.label} does not compute in float64")
+        self._dtype = dtype
+        self._slots = [*ctx.inputs, *ctx.outputs]
+        self._launches: list[Launch] = []
+        self._moves: list[tuple[Slot, Slot, int]] = []
+        self.labels: Labels | None = None
+
+    # -- While it is prepared -------------------------------------------------------------------
+
+    def slot(self, name: str) -> Slot:
+        """Return the argument that stands for a slot."""
+        return Slot(self._slots.index(name))
+
+    def number(self, value: float) -> np.generic:
+        """Return a number as an argument of the type of the elements."""
+        return np.dtype(self._dtype).type(value)
+
+    def launch_each(self, name: str, count: int, *arguments: object) -> None:
+        """Launch one item for each of `count` elements; their number is the first argument."""
+        group = self.device.largest_group
+        self.launch(name, (-(-count // group),), (group,), np.uint64(count), *arguments)
+
+    def launch(
+        self, name: str, groups: tuple[int, ...], group: tuple[int, ...], *arguments: object
+    ) -> None:
+        """Launch work-groups of this shape; nothing where there are none."""
+        if 0 not in groups:
+            items = tuple(n * size for n, size in zip(groups, group, strict=True))
+            self._launches.append(Launch(name, items, group, arguments))
+
+    def move(self, source: str, target: str, meta: Meta) -> None:
+        """Copy the bytes of one slot to another; nothing where they lie in one place."""
+        size_bytes = count_of(meta) * item_size(meta.dtype)
+        if size_bytes:
+            self._moves.append((self.slot(source), self.slot(target), size_bytes))
+
+    # -- While a plan runs ----------------------------------------------------------------------
+
+    def bind(self, *slots: Any) -> Callable[[], None]:
+        """Return a function that enqueues everything on this memory.
+
+        Its OpenCL kernels hold their arguments, so that a run sets none; they belong to one
+        instance of a plan, which no two threads run at once.
+        """
+        import pyopencl as cl
+
+        bound = _Binding(self.device, self._dtype, slots)
+        launches = [(bound.make(launch), launch) for launch in self._launches]
+        moves = [
+            (bound.buffer(target), bound.buffer(source), size)
+            for source, target, size in self._moves
+            if bound.buffer(source) is not bound.buffer(target)
+        ]
+        queue, check = self.device.queue, bound.make_check(self.labels)
+
+        def run() -> None:
+            for target, source, size in moves:
+                cl.enqueue_copy(queue, target, source, byte_count=size)
+            for kernel, launch in launches:
+                cl.enqueue_nd_range_kernel(queue, kernel, launch.items, launch.group)
+            if check is not None:
+                check()
+
+        return run
+
+
+class _Binding:
+    """Memory of one instance of a plan, as arguments; keeps what it makes."""
+
+    def __init__(self, device: OpenClDevice, dtype: str, slots: tuple[Any, ...]) -> None:
+        self._device = device
+        self._dtype = dtype
+        self._slots = slots
+        self._scratch: dict[int, cl.Buffer] = {}
+        self._fault: cl.Buffer | None = None
+
+    def buffer(self, slot: Slot) -> cl.Buffer | None:
+        """Return the memory of a slot; what has no elements comes as a NumPy array."""
+        array = self._slots[slot.index]
+        return array.buffer if isinstance(array, DeviceArray) else None
+
+    def make(self, launch: Launch) -> cl.Kernel:
+        """Return the kernel with its arguments set."""
+        kernel = self._device.make_kernel(launch.name, self._dtype)
+        kernel.set_args(*map(self._argument, launch.arguments))
+        return kernel
+
+    def _argument(self, argument: object) -> object:
+        import pyopencl as cl
+
+        item_bytes = np.dtype(self._dtype).itemsize
+        if isinstance(argument, Slot):
+            return self.buffer(argument)
+        if isinstance(argument, Local):
+            return cl.LocalMemory(argument.count * item_bytes)
+        if isinstance(argument, Scratch):
+            if argument.count not in self._scratch:
+                size_bytes = argument.count * item_bytes
+                self._scratch[argument.count] = self._device.make_buffer(size_bytes)
+            return self._scratch[argument.count]
+        if isinstance(argument, Fault):
+            if self._fault is None:
+                self._fault = self._device.make_buffer(4)
+                cl.enqueue_copy(self._device.queue, self._fault, np.uint32([NO_FAULT]))
+            return self._fault
+        return argument
+
+    def make_check(self, labels: Labels | None) -> Callable[[], None] | None:
+        """Return a function that waits, and raises where a class id was none."""
+        if labels is None or self._fault is None:
+            return None
+        import pyopencl as cl
+
+        queue, fault = self._device.queue, self._fault
+        ids = self.buffer(labels.slot)
+        line, wrong = np.empty(1, np.uint32), np.empty(1, labels.dtype)
+
+        def check() -> None:
+            cl.enqueue_copy(queue, line, fault)
+            if line[0] == NO_FAULT:
+                return
+            cl.enqueue_copy(queue, wrong, ids, src_offset=int(line[0]) * wrong.itemsize)
+            cl.enqueue_copy(queue, fault, np.uint32([NO_FAULT]))
+            raise ValueError(f"{labels.who}: label must be in [0, {labels.count}), got {wrong[0]}")
+
+        return check
+
+
+class Kernel:
+    """A kernel as the hook names it: `write` fills a `Work` from what is known in ``prepare``.
+
+    Parameters
+    ----------
+    write : callable
+        Takes a PrepareContext and a Work; calls ``ctx.refuse(reason)`` for what it cannot do.
+    """
+
+    def __init__(self, write: Callable[[PrepareContext, Work], None]) -> None:
+        self._write = write
+
+    def prepare(self, ctx: PrepareContext) -> Work:
+        """Return what the operator launches."""
+        work = Work(ctx, first_output(ctx).dtype)
+        self._write(ctx, work)
+        return work
+
+
+def first_output(ctx: PrepareContext) -> Meta:
+    """Return the meta of the first output that is wanted."""
+    return next(metas[0] for metas in ctx.outputs.values() if metas)
+
+
+def count_of(meta: Meta) -> int:
+    """Return the number of elements."""
+    return numel(meta.shape)
+
+
+def group_for(count: int, largest: int) -> int:
+    """Return the smallest power of two with an item for each of `count`, at most `largest`."""
+    return min(largest, 1 << max(count - 1, 0).bit_length())
