@@ -8,7 +8,7 @@ import pytest
 
 from .test_isolation import KERNEL_HOOK, OP_HOOK
 
-COMMANDS = ("plugins", "ops", "kernels", "passes", "explain", "doctor")
+COMMANDS = ("plugins", "ops", "kernels", "passes", "explain", "stubs", "doctor")
 
 
 def table(text):

@@ -18,10 +18,12 @@ from opwright.names import hint
 COMMANDS: Final = {
     "plugins": "list the installed plugins and what came of them",
     "ops": "list the operators, or show one as a page",
-    "kernels": "list the kernels by operator, device and dtype",
+    "kernels": "show which kernels there are, by operator, device and dtype",
     "passes": "list the passes that rewrite a plan, in the order in which they run",
     "explain": "say which kernel serves an operator, and why",
     "check": "check every operator and kernel of an installed package by rules",
+    "new": "write a package that brings an operator, a kernel or a device",
+    "stubs": "write the installed operators as a .pyi, for type checkers and editors",
     "doctor": "find what is broken, and the command that helps",
 }
 """Every command, which is a module of this package, and one line about it."""

@@ -8,9 +8,16 @@ computes at once where it is an array. A third party's operators are in a namesp
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.ops.namespace import Finder
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Any operator, as far as a type checker knows; `opwright stubs` tells it more."""
+
 
 sys.modules[__name__].__class__ = _runtime.Namespace
 Finder("", globals())
