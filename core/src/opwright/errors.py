@@ -82,8 +82,16 @@ class OutOfMemoryError(OpwrightError, MemoryError):
     """A device could not give the memory that a plan or tensor needs."""
 
 
+class FileTakenError(OpwrightError, FileExistsError):
+    """A file would be overwritten that nobody allowed to replace."""
+
+
 class SettingError(OpwrightError, ValueError):
     """A setting of the process, or an environment variable, has a value that it cannot have."""
+
+
+class ScaffoldError(OpwrightError, ValueError):
+    """A package cannot be generated as it was asked for, or not be written."""
 
 
 class FormatError(OpwrightError, ValueError):

@@ -1,0 +1,19 @@
+"""Writes packages that bring an operator, a kernel or a device: what ``opwright new`` does."""
+
+from opwright.scaffold.layout import CHOICES, DEVICE, KERNEL, OPERATOR, Package, plan_package
+from opwright.scaffold.licenses import LICENSES
+from opwright.scaffold.naming import PackageNames, check_names
+from opwright.scaffold.writing import write_package
+
+__all__ = [
+    "CHOICES",
+    "DEVICE",
+    "KERNEL",
+    "LICENSES",
+    "OPERATOR",
+    "Package",
+    "PackageNames",
+    "check_names",
+    "plan_package",
+    "write_package",
+]
