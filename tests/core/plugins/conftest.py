@@ -15,6 +15,7 @@ import pluggy
 import pytest
 
 import opwright
+from opwright import _runtime
 
 SWISH = """
 import numpy as np
@@ -142,11 +143,15 @@ class Site:
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with opwright's core and what it needs, without any plugin of this environment."""
     folder = tmp_path_factory.mktemp("libraries")
-    for package in (numpy, pluggy, opwright):
+    for package in (numpy, pluggy):
         source = Path(str(package.__file__)).parent
         (folder / source.name).symlink_to(source)
         for beside in source.parent.glob(f"{source.name}.libs"):
             (folder / beside.name).symlink_to(beside)
+    core = folder / "opwright"  # of an editable install, modules and runtime lie apart
+    core.mkdir()
+    for source in (*Path(opwright.__file__).parent.iterdir(), Path(_runtime.__file__)):
+        (core / source.name).symlink_to(source)
     return folder
 
 
