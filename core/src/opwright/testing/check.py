@@ -9,6 +9,7 @@ from typing import Final
 from opwright.context import Context, context_guard, current_context
 from opwright.testing.context import CheckContext
 from opwright.testing.rules import Rule, select_rules
+from opwright.testing.samplers import load_samplers
 from opwright.testing.scorecard import FAILED, PASSED, SKIPPED, Finding, Result, Scorecard, Skipped
 from opwright.testing.subjects import Subject, find_subjects, select_subjects
 
@@ -58,7 +59,7 @@ def check_package(
     package, subjects = find_subjects(distribution, context)
     if subject is not None:
         subjects = select_subjects(package, subjects, subject)
-    check = CheckContext(context, seed, sample, dtype)
+    check = CheckContext(context, seed, sample, dtype, load_samplers())
     card = Scorecard(package.name, package.version, seed)
     with context_guard(context):
         for item in subjects:

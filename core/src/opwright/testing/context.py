@@ -1,8 +1,9 @@
-"""What rules need: samples of operators, and kernels run on them."""
+"""What rules need: samples of operators, kernels run on them, and what should come out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,20 +11,28 @@ import numpy as np
 from opwright.context import Context
 from opwright.definition import OpDefinition
 from opwright.devices import get_device
-from opwright.dtypes import DTYPES
+from opwright.dtypes import DTYPES, FLOAT_DTYPES, dtype_to_numpy
 from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
 from opwright.registry import ANY, HOST_DEVICE, KernelEntry
 from opwright.testing.drawing import Sampler, draw_samples
-from opwright.testing.launching import KernelRun, run_kernel
+from opwright.testing.gradient_samples import find_forward, make_gradient_sample
+from opwright.testing.launching import POISON, KernelRun, Launch
 from opwright.testing.sample import Sample
 from opwright.testing.scorecard import Skipped
 
 _ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
 """In what kernels of every dtype are run: floats, integers and what takes one or two bytes."""
 
+_FEW: Final = 4
+"""Samples in further integer dtypes: their kernels are instances of one text."""
+
+_KEPT_LAUNCHES: Final = 512
+"""Of the kernel that is being checked: making a launch takes longer than most runs."""
+
 
 class CheckContext:
-    """What rules need: samples, and kernels run on them.
+    """What rules need: samples, kernels run on them, and what should come out.
 
     Parameters
     ----------
@@ -50,46 +59,100 @@ class CheckContext:
         seed: int = 0,
         only_sample: int | None = None,
         only_dtype: str | None = None,
-        samplers: dict[str, Sampler] | None = None,
+        samplers: Mapping[str, Sampler] | None = None,
     ) -> None:
         self.context = context
         self.seed = seed
         self._only_sample = only_sample
         self._only_dtype = only_dtype
-        self._samplers = samplers or {}
+        self._samplers = dict(samplers or {})
         self._drawn: dict[tuple[str, str], list[Sample]] = {}
+        self._launches: OrderedDict[Any, Launch] = OrderedDict()
         self._devices: dict[str, str | None] = {HOST_DEVICE: None}
 
     def samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
-        """Return the samples of an operator for a dispatch dtype, drawn once."""
-        key = (definition.op_type, dtype)
-        if key not in self._drawn:
-            sampler = self._samplers.get(definition.op_type)
-            drawn = draw_samples(definition, dtype, self.seed, sampler)
-            self._drawn[key] = drawn
-        found = self._drawn[key]
+        """Return the samples of an operator for a dispatch dtype, drawn once.
+
+        Those of a gradient operator follow from its forward operator. Empty where nothing could be
+        drawn.
+        """
+        found = self._all_samples(definition, dtype)
         if self._only_sample is not None:
             found = [sample for sample in found if sample.number == self._only_sample]
         return found
 
+    def _all_samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
+        key = (definition.op_type, dtype)
+        if key not in self._drawn:
+            forward = find_forward(definition.op_type, self.context)
+            if definition.op_type in self._samplers or forward is None:
+                self._drawn[key] = self._draw(definition, dtype)
+            else:
+                self._drawn[key] = list(self._derive(forward, definition, dtype))
+        return self._drawn[key]
+
+    def _draw(self, definition: OpDefinition, dtype: str) -> list[Sample]:
+        sampler = self._samplers.get(definition.op_type)
+        if sampler is None and definition.plan_only:
+            raise Skipped("only passes make it, so its inputs cannot be drawn from its OpProto")
+        return draw_samples(definition, dtype, self.seed, sampler)
+
+    def _derive(
+        self, forward: OpDefinition, definition: OpDefinition, dtype: str
+    ) -> Iterator[Sample]:
+        """Give samples of a gradient operator: those of its forward operator, and what it made."""
+        kernels = self.references(forward.op_type, dtype)
+        for sample in self._all_samples(forward, dtype):
+            outputs = self.compute(kernels, sample)
+            if outputs is not None:
+                derived = make_gradient_sample(forward, definition, sample, outputs, self.seed)
+                if derived is not None:
+                    yield derived
+
+    def references(
+        self, op_type: str, dtype: str, without: Sequence[KernelEntry] = ()
+    ) -> list[KernelEntry]:
+        """Return the kernels that serve as references, best first.
+
+        These are the host's, the one of the lowest priority first: by convention the plain one.
+        """
+        found = self.context.kernels.candidates(op_type, HOST_DEVICE, dtype)
+        others = {(entry.device, entry.library) for entry in without}
+        return [e for e in reversed(found) if (e.device, e.library) not in others]
+
+    def compute(
+        self, kernels: Iterable[KernelEntry], sample: Sample
+    ) -> dict[str, list[Any]] | None:
+        """Return the outputs of the first kernel that computes a sample, None where none does."""
+        for entry in kernels:
+            try:
+                return self.run(entry, sample).outputs
+            except (Refuse, OpwrightError):
+                continue
+        return None
+
     def launches(self, entries: Iterable[KernelEntry]) -> Iterator[tuple[KernelEntry, Sample]]:
-        """Give each kernel with each sample of its dtype.
+        """Give each kernel with each sample of its dtype, with fewer in further integer dtypes.
 
         Raises
         ------
         Skipped
             Where the device is not there, or nothing could be drawn.
         """
-        count = 0
+        n_given = 0
+        seen: set[str] = set()
         for entry in entries:
             self.need_device(entry.device)
             definition = self.context.ops.get(entry.op_type)
             for dtype in self.dtypes(entry):
-                for sample in self.samples(definition, dtype):
-                    count += 1
+                kind = dtype if dtype in FLOAT_DTYPES else dtype_to_numpy(dtype).kind
+                samples = self.samples(definition, dtype)
+                for sample in samples[: _FEW if kind in seen else None]:
+                    n_given += 1
                     yield entry, sample
-        if not count:
-            raise Skipped("no inputs could be drawn; say which in the hook opwright_samples")
+                seen.add(kind)
+        if not n_given:
+            raise Skipped("no inputs could be drawn; a package says which: opwright.samples")
 
     def dtypes(self, entry: KernelEntry) -> tuple[str, ...]:
         """Return the dispatch dtypes in which a kernel is run."""
@@ -101,6 +164,12 @@ class CheckContext:
             allowed = slot.dtypes if slot is not None and slot.dtypes else DTYPES
             found = tuple(d for d in _ANY_DTYPES if d in allowed) or allowed[:2]
         return tuple(d for d in found if self._only_dtype in (None, d))
+
+    def operator_dtypes(self, op_type: str) -> list[str]:
+        """Return the dispatch dtypes in which any kernel of an operator is run, float64 first."""
+        found = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
+        order = ("float64", "float32", *DTYPES)
+        return sorted(found, key=order.index)
 
     def need_device(self, device: str) -> None:
         """Raise Skipped unless the device can be opened here."""
@@ -115,7 +184,16 @@ class CheckContext:
         if reason is not None:
             raise Skipped(f"the device {kind!r} is not at hand: {reason}")
 
-    def run(self, entry: KernelEntry, sample: Sample, **options: Any) -> KernelRun:
-        """Run a kernel on a sample; see `opwright.testing.launching.run_kernel`."""
+    def run(
+        self, entry: KernelEntry, sample: Sample, poison: int = POISON, **options: Any
+    ) -> KernelRun:
+        """Run a kernel on a sample; see `opwright.testing.Launch` for options and errors."""
+        key = (entry, id(sample), tuple(options.items()))
         with np.errstate(all="ignore"):
-            return run_kernel(entry, sample, context=self.context, **options)
+            launch = self._launches.get(key)
+            if launch is None:
+                launch = Launch(entry, sample, context=self.context, **options)
+                self._launches[key] = launch  # which keeps the sample, so that its id stays
+                if len(self._launches) > _KEPT_LAUNCHES:
+                    self._launches.popitem(last=False)
+            return launch.run(poison)

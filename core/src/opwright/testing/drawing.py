@@ -58,7 +58,7 @@ Sampler: TypeAlias = "Callable[[Draw], tuple[Mapping[str, Any], Mapping[str, Any
 class Draw:
     """What a package's own function draws one sample with.
 
-    The function is named in the hook ``opwright_samples`` and takes a `Draw`. It returns the inputs
+    The function is named in ``opwright.samples`` and takes a `Draw`. It returns the inputs
     by slot (an array, or a list for a slot that takes several) and the attributes that differ from
     their defaults; or None where it has nothing for this case.
 

@@ -1,0 +1,147 @@
+"""What a kernel computes is what another one computes, in float64 where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from opwright.dtypes import is_float
+from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
+from opwright.registry import KernelEntry
+from opwright.testing.context import CheckContext
+from opwright.testing.sample import Array, Sample, meta_of, widen
+from opwright.testing.scorecard import Finding, Skipped
+from opwright.testing.subjects import KernelSubject
+
+RULE = "reference"
+SUMMARY = "kernels compute what a reference does, over shapes, dtypes and attributes"
+SUBJECT = KernelSubject
+
+_ULPS: Final = 16
+"""Rounding errors that a kernel may make more than the reference, for each sum of terms."""
+
+_EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
+
+
+class _Expected(NamedTuple):
+    """Outputs by slot, and whose they are."""
+
+    outputs: Mapping[str, Sequence[Array]]
+    whose: str
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples on which a kernel differs from its reference."""
+    n_compared = n_run = 0
+    for entry, sample in context.launches(subject.entries):
+        try:
+            run = context.run(entry, sample)
+        except (Refuse, OpwrightError):
+            continue  # other rules tell
+        n_run += 1
+        expected = _find_expected(entry, sample, context)
+        if expected is None:
+            continue
+        n_compared += 1
+        fault = _find_fault(run.outputs, expected, sample)
+        if fault is not None:
+            message = f"{subject.name}: {fault}"
+            sample_text = sample.describe()
+            yield Finding(RULE, subject.name, message, sample_text, sample.number, sample.dtype)
+    if not n_run:
+        raise Skipped("the kernel computed none of the samples")
+    if not n_compared:
+        raise Skipped("there is no other kernel of this operator, nor one in float64")
+
+
+def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> _Expected | None:
+    """Return what should come out: of the reference in float64, of another kernel, of its own."""
+    definition = context.context.ops.get(entry.op_type)
+    wide = None
+    if is_float(sample.dtype) and sample.dtype != "float64" and not definition.random:
+        try:
+            wide = sample.cast("float64")
+            wide.infer(definition)
+        except OpwrightError:
+            wide = None
+    for given in filter(None, (wide, sample)):
+        for other in context.references(entry.op_type, given.dtype, [entry]):
+            outputs = context.compute([other], given)
+            if outputs is not None:
+                return _Expected(outputs, f"{other.library} in {given.dtype}")
+    if wide is not None:
+        own = [
+            e
+            for e in context.context.kernels.candidates(entry.op_type, entry.device, "float64")
+            if e.library == entry.library
+        ]
+        outputs = context.compute(own, wide)
+        if outputs is not None:
+            return _Expected(outputs, "itself in float64")
+    return None
+
+
+def _find_fault(
+    outputs: Mapping[str, Sequence[Array]], expected: _Expected, sample: Sample
+) -> str | None:
+    """Return how outputs differ from what is expected, None where they do not."""
+    largest = _largest_input(sample)
+    for slot, arrays in outputs.items():
+        for array, wanted in zip(arrays, expected.outputs[slot], strict=True):
+            if array.shape != wanted.shape:
+                return (
+                    f"{slot} has the shape {list(array.shape)}, {list(wanted.shape)} "
+                    f"by {expected.whose}"
+                )
+            place = _find_difference(array, wanted, sample, largest)
+            if place is not None:
+                return f"{slot}{list(place)} is {array[place]}, {wanted[place]} by {expected.whose}"
+    return None
+
+
+def _find_difference(
+    array: Array, wanted: Array, sample: Sample, largest: float
+) -> tuple[int, ...] | None:
+    """Return the place of the worst difference above the tolerance."""
+    dtype = meta_of(array).dtype
+    if not is_float(dtype):
+        wrong = np.asarray(array != wanted)
+        return _first(wrong)
+    with np.errstate(all="ignore"):
+        rounded = widen(np.asarray(wanted).astype(array.dtype))  # too large is infinite there
+        got = widen(array)
+        finite = rounded[np.isfinite(rounded)]
+        scale = max(largest, float(np.max(np.abs(finite), initial=0.0)))
+        tolerance = _tolerance(dtype, sample, array)
+        apart = np.abs(got - rounded) > tolerance * np.maximum(scale, np.abs(rounded))
+        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    return _first((apart | (np.isfinite(got) != np.isfinite(rounded))) & ~same)
+
+
+def _first(wrong: Array) -> tuple[int, ...] | None:
+    if not np.any(wrong):
+        return None
+    return tuple(int(i) for i in np.argwhere(wrong)[0])
+
+
+def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
+    """``ulps * eps * sqrt(terms)``; how many terms a sum has is seen from the shapes."""
+    sizes = [a.size for arrays in sample.inputs.values() for a in arrays]
+    dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
+    terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])
+    # What is kept in a narrower dtype on the way costs as much as the output's own.
+    eps = max(_EPSILON[dtype], _EPSILON.get(sample.dtype, 0.0))
+    return _ULPS * eps * float(np.sqrt(terms))
+
+
+def _largest_input(sample: Sample) -> float:
+    largest = 0.0
+    for arrays in sample.inputs.values():
+        for array in arrays:
+            if is_float(meta_of(array).dtype):
+                numbers: Any = widen(array)
+                largest = max(largest, float(np.max(np.abs(numbers), initial=0.0)))
+    return largest
