@@ -135,13 +135,30 @@ def draw_samples(
     sampler : callable, optional
         What the package says of the operator.
     """
-    found: list[Sample] = []
-    for number, case in enumerate(cases(definition)):
-        rng = np.random.default_rng([seed, crc32(definition.op_type.encode()), number])
-        sample = _draw(definition, dtype, case, rng, sampler)
-        if sample is not None:
-            found.append(replace(sample, number=number))
-    return found
+    numbered = enumerate(cases(definition))
+    drawn = (_draw_case(definition, dtype, seed, sampler, n, case) for n, case in numbered)
+    return [sample for sample in drawn if sample is not None]
+
+
+def draw_sample(
+    definition: OpDefinition, dtype: str, seed: int, sampler: Sampler | None = None
+) -> Sample | None:
+    """Return the first sample of `draw_samples`, of a few elements, or None where it has none."""
+    first = next(cases(definition))
+    return _draw_case(definition, dtype, seed, sampler, 0, first)
+
+
+def _draw_case(
+    definition: OpDefinition,
+    dtype: str,
+    seed: int,
+    sampler: Sampler | None,
+    number: int,
+    case: Case,
+) -> Sample | None:
+    rng = np.random.default_rng([seed, crc32(definition.op_type.encode()), number])
+    sample = _draw(definition, dtype, case, rng, sampler)
+    return None if sample is None else replace(sample, number=number)
 
 
 def cases(definition: OpDefinition) -> Iterator[Case]:
@@ -214,4 +231,13 @@ def _accepted(
     return sample
 
 
-__all__ = ["Case", "Draw", "LARGE", "LENGTHS", "Sampler", "cases", "draw_samples"]
+__all__ = [
+    "Case",
+    "Draw",
+    "LARGE",
+    "LENGTHS",
+    "Sampler",
+    "cases",
+    "draw_sample",
+    "draw_samples",
+]
