@@ -167,3 +167,27 @@ def dtypes_of(attr: AttrProto) -> tuple[str, ...]:
     """Return the dtypes that a dtype attribute takes, floats first."""
     floats = tuple(dtype for dtype in attr.allowed if dtype in FLOAT_DTYPES)
     return (*floats, *(dtype for dtype in attr.allowed if dtype not in floats))
+
+
+def unusual(attr: AttrProto) -> Iterator[Any]:
+    """Give values that the declaration allows and few authors think of.
+
+    The bounds where there are any; where there are none 0, -1 and large numbers.
+    """
+    if attr.is_dtype or attr.type.element is AttrType.BLOCK or attr.allowed:
+        return
+    for _, value in edges(attr):
+        yield value
+    if attr.type.element not in (AttrType.INT, AttrType.FLOAT):
+        return
+    kind = int if attr.type.element is AttrType.INT else float
+    for number in (0, 1, -1, 7, -7):
+        value = (kind(number),) if attr.type.is_list else kind(number)
+        if _is_inside(attr, kind(number)):
+            yield value
+
+
+def _is_inside(attr: AttrProto, number: int | float) -> bool:
+    low = attr.min is None or number > attr.min or (number == attr.min and not attr.min_exclusive)
+    high = attr.max is None or number < attr.max or (number == attr.max and not attr.max_exclusive)
+    return low and high

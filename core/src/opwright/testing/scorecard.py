@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -111,7 +112,7 @@ class Scorecard:
         """Return the command that shows one finding again."""
         words = ["opwright check", self.distribution, f"--rule {finding.rule}"]
         if finding.subject != self.distribution:
-            words.append(f"--subject '{finding.subject}'")
+            words.append(f"--subject {shlex.quote(finding.subject)}")
         if finding.number >= 0:
             words += [f"--dtype {finding.dtype}"] if finding.dtype else []
             words += [f"--seed {self.seed}", f"--sample {finding.number}"]

@@ -1,0 +1,117 @@
+"""Values outside of an attribute's declared range are refused, and none inside makes kernels fail.
+
+A refusal names the operator, the attribute and the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
+from opwright.proto import AttrProto
+from opwright.testing import attributes
+from opwright.testing.context import CheckContext
+from opwright.testing.failing import depends_on_values, reason_of
+from opwright.testing.sample import Sample
+from opwright.testing.scorecard import Finding, Skipped
+from opwright.testing.subjects import KernelSubject, OperatorSubject
+
+RULE = "rejects-attributes"
+SUMMARY = "values outside of a declared range are refused by name, those inside are computed"
+SUBJECT = (OperatorSubject, KernelSubject)
+
+
+def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield values that are let through, or refused without a name, or that make a kernel fail."""
+    if not subject.definition.proto.attrs:
+        raise Skipped("the operator has no attributes")
+    if isinstance(subject, OperatorSubject):
+        yield from _check_outside(subject)
+    else:
+        yield from _check_inside(subject, context)
+
+
+def _check_outside(subject: OperatorSubject) -> Iterator[Finding]:
+    proto = subject.definition.proto
+    for attr in proto.attrs:
+        for value in attributes.outside(attr):
+            given = f"{attr.name}={value!r}"
+            try:
+                attr.check(proto.type, value)
+            except OpwrightError as error:
+                said = repr(value[0] if isinstance(value, list) else value)
+                lacking = [w for w in (proto.type, attr.name, said) if w not in str(error)]
+                if lacking:
+                    yield Finding(
+                        RULE,
+                        subject.name,
+                        f"{subject.name}: the error for {given} must name operator, attribute and "
+                        f"value, got {str(error)!r} without {lacking[0]}; name it",
+                    )
+            else:
+                span = attr.describe_range() or "its type"
+                yield Finding(
+                    RULE,
+                    subject.name,
+                    f"{subject.name}: {given} must be refused, got it let through, outside of "
+                    f"{span}; declare the range",
+                )
+
+
+def _check_inside(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Run each kernel at values of its attributes that nothing forbids and few think of."""
+    seen: set[tuple[str, Any]] = set()
+    for entry, sample in context.launches(subject.entries[:1]):
+        for attr in subject.definition.proto.attrs:
+            for value in attributes.unusual(attr):
+                changed = _with_attr(sample, attr, value)
+                if (attr.name, value) in seen or not _accepts(changed, subject):
+                    continue
+                seen.add((attr.name, value))
+                try:
+                    context.run(entry, changed)
+                except Refuse:
+                    continue
+                except OpwrightError as error:
+                    if depends_on_values(entry, changed, context):
+                        continue
+                    yield Finding(
+                        RULE,
+                        subject.name,
+                        f"{subject.name}: {attr.name}={value!r} is in the declared range "
+                        f"{attr.describe_range() or '(any)'} and makes the kernel fail, got "
+                        f"{reason_of(error)}; narrow the range, or have the shape rule refuse it",
+                        changed.describe(),
+                        sample.number,
+                        sample.dtype,
+                    )
+
+
+def _with_attr(sample: Sample, attr: AttrProto, value: Any) -> Sample:
+    label = f"{attr.name}={value!r}"
+    return replace(sample, attrs={**sample.attrs, attr.name: value}, label=label)
+
+
+def _accepts(sample: Sample, subject: KernelSubject) -> bool:
+    """Tell whether OpProto and shape rule let a sample through."""
+    definition = subject.definition
+    try:
+        filled = definition.proto.fill_attrs(sample.attrs)
+        counts = definition.output_counts(sample.input_metas(definition), filled)
+    except OpwrightError:
+        counts = ()
+    wanted = tuple(sample.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
+    if any(
+        slot.duplicable and i < len(counts) and counts[i] != wanted[i]
+        for i, slot in enumerate(definition.proto.outputs)
+    ):
+        return False
+    try:
+        definition.proto.fill_attrs(sample.attrs)
+        sample.infer(definition)
+    except OpwrightError:
+        return False
+    return True
