@@ -18,6 +18,7 @@ import numpy as np
 from opwright.definition import OpDefinition
 from opwright.dtypes import dtype_to_numpy, is_float
 from opwright.errors import OpwrightError
+from opwright.meta import numel
 from opwright.testing import attributes, proposals
 from opwright.testing.sample import Array, Sample
 
@@ -47,6 +48,9 @@ LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
 
 LARGE: Final = 1500
 """Elements along one axis where a kernel may split its work between threads."""
+
+MOST_ELEMENTS: Final = 2**19
+"""Of all inputs, or of all outputs: an outer product of large axes would take gigabytes."""
 
 _TRIES: Final = 120
 _RANDOM_CASES: Final = 6
@@ -225,10 +229,11 @@ def _accepted(
             return None
         counts = proposals.output_counts(definition, metas, filled, rng)
         sample = replace(sample, outputs=counts)
-        sample.infer(definition)
+        outputs = sample.infer(definition)
     except OpwrightError:
         return None
-    return sample
+    sizes = [sum(numel(m.shape) for slot in side for m in slot) for side in (metas, outputs)]
+    return sample if max(sizes) <= MOST_ELEMENTS else None
 
 
 __all__ = [
