@@ -25,6 +25,13 @@ struct PythonTable {
   }
 };
 
+// What was raised in one line, without the traceback of `what`; a lack of memory is told as one.
+std::string TextOf(const py::error_already_set& raised) {
+  const std::string text = py::str(raised.value()).cast<std::string>();
+  if (raised.matches(PyExc_MemoryError) && !text.empty()) return text;
+  return std::string(Py_TYPE(raised.value().ptr())->tp_name) + ": " + text;
+}
+
 // Runs a body that may raise; what it raised becomes a status and a message.
 template <typename Body>
 int32_t Guarded(const ow_error* error, const Body& body) {
@@ -35,7 +42,7 @@ int32_t Guarded(const ow_error* error, const Body& body) {
     body();
     return OW_OK;
   } catch (py::error_already_set& raised) {
-    WriteMessage(error->message, error->message_bytes, raised.what());
+    WriteMessage(error->message, error->message_bytes, TextOf(raised).c_str());
     return raised.matches(PyExc_MemoryError) ? OW_OUT_OF_MEMORY : OW_ERROR;
   } catch (const std::exception& raised) {
     WriteMessage(error->message, error->message_bytes, raised.what());

@@ -228,6 +228,7 @@ class EagerSource:
             fetches=fetches,
             device=kind,
             device_number=number,
+            takes_fallback=False,
             fetch_device=kind != HOST_DEVICE,
             device_feeds=frozenset(there),
             copies_feeds=False,  # a call alone is no graph

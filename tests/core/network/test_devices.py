@@ -75,6 +75,24 @@ def test_without_a_kernel_the_error_lists_what_there_is(device):
         call(x=X)
 
 
+def test_without_a_kernel_the_error_names_the_fallback_where_it_would_help(device):
+    network, last = _network("relu")
+    advice = 'to run it on the host: give fallback="cpu"'
+    with pytest.raises(KernelNotFoundError, match=advice):
+        network.compile(["x"], [last], device="toy", scope=ow.Scope())(x=X)
+    with pytest.raises(KernelNotFoundError) as raised:  # there the caller has none to give
+        ow.ops.relu(_on_toy(X))
+    assert advice not in str(raised.value)
+
+
+def _on_toy(x):
+    network, last = _network("add")
+    (tensor,) = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fetch_device=True)(
+        x=x
+    )
+    return tensor
+
+
 def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(reference_kernels, device):
     network, last = _network("add", "negative", "relu", "add")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fallback="cpu")

@@ -48,6 +48,8 @@ class LowerRequest:
         Which of the devices of that type.
     fallback : str or None
         "cpu" allows an operator without a kernel to run on the host.
+    takes_fallback : bool
+        Whether who asks could give a fallback: the error for a missing kernel then says so.
     passes : tuple of str or None
         Names of the passes to run, or of those to leave out, as ``"-name"``; None runs all.
     fetch_device : bool
@@ -80,6 +82,7 @@ class LowerRequest:
     device: str = "cpu"
     device_number: int = 0
     fallback: str | None = None
+    takes_fallback: bool = True
     passes: tuple[str, ...] | None = None
     fetch_device: bool = False
     device_feeds: frozenset[str] = frozenset()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright.kernel import Refuse
+from opwright.errors import KernelNotFoundError
 from opwright.lowering.estimate import is_short
 from opwright.lowering.graph import (
     HOST,
@@ -54,14 +55,24 @@ def select_kernels(graph: Graph, request: LowerRequest) -> None:
             op.device = HOST
             moved = True
             continue
-        context, dtype = request.context, signature_of(op).dtype
-        pinned = context.pins.get(op.type)
-        raise context.kernels.not_found(op.type, graph.device, dtype, op.refusals, pinned)
+        raise _not_found(op, graph, request)
     graph.n_threads = request.n_threads
     if request.n_threads > 1:
         _serve_alone(graph, request)
     if moved:
         _copy_across(graph)
+
+
+def _not_found(op: LoweredOp, graph: Graph, request: LowerRequest) -> KernelNotFoundError:
+    context, dtype = request.context, signature_of(op).dtype
+    pinned = context.pins.get(op.type)
+    refusals = op.refusals  # of the device alone: the next line may add to them
+    could_fall_back = request.fallback is None and request.takes_fallback
+    allowed = replace(request, fallback=HOST)
+    helps = could_fall_back and _falls_back(op, graph, allowed) and _find(op, HOST, graph, request)
+    error = context.kernels.not_found(op.type, graph.device, dtype, refusals, pinned)
+    way_out = f'\n  to run it on the host: give fallback="{HOST}"' if helps else ""
+    return KernelNotFoundError(f"{error}{way_out}")
 
 
 def _needs_kernel(op: LoweredOp) -> bool:
