@@ -80,8 +80,8 @@ py::object RunPlanAlone(const PlanHandle& self, const std::shared_ptr<Scope>& sc
 }  // namespace
 
 void BindPlan(py::module_& module) {
-  py::class_<PlanHandle>(module, "Plan", py::is_final(), "Immutable steps and memory layout.")
-      .def_property_readonly("name", [](const PlanHandle& self) { return self.plan->name; })
+  py::class_<PlanHandle> plan(module, "Plan", py::is_final(), "Immutable steps and memory layout.");
+  plan.def_property_readonly("name", [](const PlanHandle& self) { return self.plan->name; })
       .def_property_readonly("n_steps",
                              [](const PlanHandle& self) { return self.plan->steps.size(); })
       .def_property_readonly("python_steps",
@@ -94,6 +94,7 @@ void BindPlan(py::module_& module) {
       .def_property_readonly("capture_refusal",
                              [](const PlanHandle& self) { return self.plan->capture_refusal(); })
       .def("run", &RunPlanAlone, py::arg("scope") = py::none());
+  BindTiming(&plan);
 
   py::class_<PlanBuilder> builder(module, "PlanBuilder", py::is_final(),
                                   "Collects the values and steps of one plan.");

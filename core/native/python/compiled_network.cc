@@ -272,8 +272,22 @@ PyObject* CountPlans(PyObject* object, void*) {
   return PyLong_FromSize_t(Self(object)->network->entries.size());
 }
 
+// Written in Python: nobody profiles in a hurry.
+PyObject* Profile(PyObject* object, PyObject* args, PyObject* kwargs) {
+  try {
+    const py::object profile = py::module_::import("opwright.profiling").attr("profile_compiled");
+    const auto named = kwargs == nullptr ? py::kwargs() : py::reinterpret_borrow<py::kwargs>(kwargs);
+    const auto listed = py::reinterpret_borrow<py::args>(args);
+    return profile(py::handle(object), *listed, **named).release().ptr();
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
 PyMethodDef methods[] = {
     {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
+    {"profile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Profile)),
+     METH_VARARGS | METH_KEYWORDS, "profile(feeds=None, n=30): what each step takes."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
@@ -281,6 +295,8 @@ PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(NetworkObject, weak_references), READONLY, nullptr},
     {"fetch_device", T_BOOL, offsetof(NetworkObject, fetch_device), 0,
      "Return Tensors where the values live instead of arrays."},
+    {"resolve", T_OBJECT_EX, offsetof(NetworkObject, resolve), READONLY,
+     "What finds the plan for feeds, as it was given."},
     {"scope", T_OBJECT_EX, offsetof(NetworkObject, scope), READONLY, "The scope of every call."},
     {"feed_names", T_OBJECT_EX, offsetof(NetworkObject, feed_names), READONLY,
      "The names that a call gives its feeds by."},

@@ -40,6 +40,8 @@ void BindScope(py::module_& module);
 void BindLibrary(py::module_& module);
 void BindPrepared(py::module_& module);
 void BindPlan(py::module_& module);
+// Adds what measures a plan to its class.
+void BindTiming(py::class_<PlanHandle>* plan);
 void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);

@@ -289,15 +289,15 @@ bool WaitForFeeds(Instance* instance) {
   return false;
 }
 
-PyObject* Run(const RunRequest& request, BindProblem* problem) {
+// Inlined: the usual call must not pay for the one that brings its own instance.
+__attribute__((always_inline)) inline PyObject* Run(const RunRequest& request, Instance* instance,
+                                                    BindProblem* problem) {
   const Plan& plan = *request.plan;
   Frame frame{Results(plan.fetches.size())};
   RunState state;
   state.hooks = &kHooks;
   state.user = &frame;
   state.scope = &request.scope;
-  const Lease lease(plan, request.scope.get());
-  Instance* instance = lease.get();
   if (!instance->IsBound(request.scope.get()) && !instance->Bind(request.scope, problem)) {
     return nullptr;
   }
@@ -324,7 +324,8 @@ PyObject* Run(const RunRequest& request, BindProblem* problem) {
 
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept {
   try {
-    return Run(request, problem);
+    const Lease lease(*request.plan, request.scope.get());
+    return Run(request, lease.get(), problem);
   } catch (const BindError& error) {
     RaiseBindFailure(error);
     return nullptr;
@@ -338,6 +339,28 @@ PyObject* RunPlanOrRaise(const RunRequest& request) noexcept {
   PyObject* result = RunPlan(request, &problem);
   if (result == nullptr && !PyErr_Occurred()) RaiseKind(problem.kind, problem.message.c_str());
   return result;
+}
+
+PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept {
+  try {
+    BindProblem problem;
+    PyObject* result = Run(request, instance, &problem);
+    if (result == nullptr && !PyErr_Occurred()) RaiseKind(problem.kind, problem.message.c_str());
+    return result;
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+std::unique_ptr<Instance> BuildInstance(const Plan& plan) {
+  try {
+    auto made = std::make_unique<Instance>(plan, nullptr, nullptr);
+    made->Build();
+    return made;
+  } catch (const BindError& error) {
+    RaiseBindFailure(error);
+    throw py::error_already_set();
+  }
 }
 
 }  // namespace opwright

@@ -35,6 +35,11 @@ PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept;
 // As RunPlan; what does not fit becomes an error, too.
 PyObject* RunPlanOrRaise(const RunRequest& request) noexcept;
 
+// The same on an instance that the caller has built for itself.
+PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept;
+// Throws Python's error, where a kernel could not be bound.
+std::unique_ptr<Instance> BuildInstance(const Plan& plan);
+
 }  // namespace opwright
 
 #endif  // OPWRIGHT_PYTHON_RUN_FRAME_H_

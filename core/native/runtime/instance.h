@@ -11,6 +11,7 @@
 #include "runtime/plan.h"
 #include "runtime/run.h"
 #include "runtime/status.h"
+#include "runtime/step_timer.h"
 
 namespace opwright {
 
@@ -94,6 +95,10 @@ class Instance {
     source_bindings_ = bindings;
   }
   ow_error error() { return {message_, sizeof(message_)}; }
+  // From now on every step takes its time, also those of children; nothing is recorded or replayed
+  // as a graph, in which there are no steps. Once, behind Build.
+  void TimeSteps();
+  StepTimer* timer() const { return timer_.get(); }  // null unless TimeSteps was called
 
  private:
   struct ExternalSlot {
@@ -155,6 +160,7 @@ class Instance {
   size_t n_bound_ = 0;            // steps whose kernel was bound
   std::unique_ptr<Graph> graph_;  // of plan_.graph, for the memory that is bound now
   std::unique_ptr<Event> feeds_read_;
+  std::unique_ptr<StepTimer> timer_;
   bool has_run_ = false;  // kernels may load and allocate in their first run
   std::shared_ptr<Scope> scope_;
   uint64_t bound_version_ = 0;

@@ -39,7 +39,7 @@ std::unique_ptr<Graph> Instance::Record(const StepRange& range) noexcept {
 }
 
 int32_t Instance::RunGraph(const StepRange& range) noexcept {
-  if (!graph_ && has_run_ && plan_.may_capture()) {
+  if (!graph_ && has_run_ && !timer_ && plan_.may_capture()) {
     graph_ = Record(range);
     if (graph_) {
       plan_.CountGraph();

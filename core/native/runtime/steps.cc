@@ -137,9 +137,14 @@ int32_t RunNext(Instance* instance, ContinueDetail* detail) {
   CheckCaptured(instance, *known);
   RunState* state = instance->state();
   const std::shared_ptr<Scope>& scope = *state->scope;
-  Lease lease(known->plan, scope.get());
-  Instance* next = lease.get();
-  state->chain.push_back(std::move(lease));
+  Instance* next = nullptr;
+  if (instance->timer() != nullptr) {
+    next = instance->timer()->Next(known->plan);
+  } else {
+    Lease lease(known->plan, scope.get());
+    next = lease.get();
+    state->chain.push_back(std::move(lease));
+  }
   BindProblem problem;
   if (!next->IsBound(scope.get()) && !next->Bind(scope, &problem)) {
     throw Error(problem.kind, problem.message);

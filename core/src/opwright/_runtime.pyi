@@ -7,7 +7,7 @@ constants of this module. Errors are classes of `opwright.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final, Protocol, final
 
@@ -25,6 +25,9 @@ from opwright._runtime_kernels import Prepared as Prepared
 from opwright._runtime_kernels import RefusedError as RefusedError
 from opwright._runtime_kernels import prepare_native as prepare_native
 from opwright._runtime_kernels import prepare_python as prepare_python
+from opwright._runtime_plans import Plan as Plan
+from opwright._runtime_plans import PlanBuilder as PlanBuilder
+from opwright.profiling import Profile
 
 ARENA: Final = 0
 EXTERNAL: Final = 1
@@ -173,145 +176,6 @@ class Resizer:
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
         """Give the output its shape and return the array to write. The last call counts."""
 
-_Bindings = Sequence[tuple[int, int]]
-"""((value of this plan, CAPTURED external of the child), ...); for results too: the child writes
-straight into the parent's memory."""
-
-@final
-class PlanBuilder:
-    """Collects the values and steps of one plan. Ids are ints counted from 0."""
-
-    arena_bytes: int
-    """Size of the arena on the plan's device."""
-
-    def __init__(self, device: Device, name: str) -> None: ...
-    def value(
-        self,
-        dtype_code: int,
-        shape: Sequence[int],
-        kind: int,
-        index: int = 0,
-        *,
-        device: Device | None = None,
-        strides: Sequence[int] | None = None,
-    ) -> int:
-        """Add a value. `index`: byte offset in the arena (or the number of the buffer) for ARENA,
-        the external for EXTERNAL, unused for NONE and DYNAMIC. DYNAMIC values have at least one -1
-        dim, the others none. `strides` count elements (None: compact row-major).
-        """
-    def external(self, role: int, name: str, *, create: bool = False) -> int:
-        """Add memory that comes from outside. The first value on it fixes its meta. A PERSISTABLE
-        with `create` is made, or replaced, in the run's own scope where it is missing or has
-        another meta; its first content is zero.
-        """
-    def arena(self, size_bytes: int, device: Device | None = None) -> None:
-        """Set the arena's size on a device (None: the plan's, like `arena_bytes`)."""
-    def buffers(self, sizes: Sequence[int], device: Device | None = None) -> None:
-        """Set the buffers of a device without an arena."""
-    def kernel(
-        self,
-        prepared: Prepared,
-        args: Sequence[int],
-        slot_begin: Sequence[int],
-        n_inputs: int,
-        op_index: int,
-        workspace_offset: int = -1,
-        workspace_bytes: int = 0,
-        estimate_ns: int = 0,
-        device: Device | None = None,
-    ) -> None:
-        """Add a kernel step. `args` are values, `slot_begin` has one entry more than there are
-        slots, `n_inputs` counts the *slots* that are inputs. The workspace lies in the arena of
-        `device` (on a device without offsets: `workspace_offset` is the number of a buffer).
-        `estimate_ns` 0 takes the kernel's own.
-        """
-    def copy(self, src: int, dst: int, op_index: int = -1) -> None:
-        """Add a copy of equal size, within a device or between two. A copy to the host waits until
-        the data is there.
-        """
-    def feeds_read(self) -> None:
-        """Add the step behind which no feed on the plan's device is read; needed where there is
-        one.
-        """
-    def sync(self, device: Device | None = None) -> None:
-        """Wait for a device."""
-    def call(self, plan: Plan, bindings: _Bindings, op_index: int = -1) -> None: ...
-    def branch(
-        self,
-        condition: int,
-        branches: tuple[tuple[Plan, _Bindings], tuple[Plan, _Bindings]],
-        op_index: int = -1,
-    ) -> None:
-        """Run the first child when the one-element bool `condition` holds, else the second."""
-    def loop(
-        self,
-        body: Plan,
-        condition: int,
-        carried: Sequence[tuple[int, int, int]],
-        bindings: _Bindings,
-        max_iterations: int = -1,
-        op_index: int = -1,
-        initial: int = -1,
-    ) -> None:
-        """Run `body` while a condition holds.
-
-        `condition` is a value *of the body* read after each iteration (-1: none, then the body runs
-        exactly `max_iterations` times); `initial` a value of this plan read before the first one
-        (-1: true). `carried` are (value of this plan, external of the body that reads it, value of
-        the body that is its next content): the value holds the start before and the result after.
-        Without a limit `max_iterations` is -1; a loop that reaches its limit while the condition
-        holds fails.
-        """
-    def continuation(
-        self,
-        dynamic_values: Sequence[int],
-        resolve: Callable[[tuple[tuple[int, ...], ...]], Plan],
-        bindings: Sequence[tuple[int, str]],
-    ) -> None:
-        """End the plan: `resolve` maps the shapes found for `dynamic_values` to the plan that goes
-        on, whose CAPTURED externals are bound by name to values of this one. The last 8 plans are
-        kept. Only the last plan of a chain has fetches, and a child plan has no continuation.
-        """
-    def writes(self, names: Sequence[str]) -> None:
-        """Name the persistables that the plan writes; each run raises their version."""
-    def fetch(self, value: int) -> None:
-        """Add a fetched value; a value on a FETCH external is written straight into the result."""
-    def build(self, describe: object) -> Plan:
-        """Check everything and make the plan; the builder is empty afterwards.
-
-        For a step that failed, ``describe.fail(op_index, message, cause)`` makes the exception:
-        `message` is the kernel's own or the runtime's, `cause` what a Python kernel raised or None.
-        ``describe.fail_bind`` does so where a kernel could not be bound, before any step has run.
-        `describe` must not hold the plan.
-        """
-
-@final
-class Plan:
-    """Immutable steps and memory layout, with a small pool of instances; safe for any thread."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def n_steps(self) -> int:
-        """Steps of this plan, structural ones included."""
-    @property
-    def python_steps(self) -> int:
-        """Kernel steps that run Python, children included."""
-    @property
-    def arena_bytes(self) -> int:
-        """Memory of one instance: arenas and buffers of all devices."""
-    @property
-    def instances(self) -> int:
-        """Instances that exist now, idle or running."""
-    @property
-    def graphs(self) -> int:
-        """How often an instance has recorded its steps as a graph of the device."""
-    @property
-    def capture_refusal(self) -> str:
-        """Why the steps are launched one by one; empty where the device replays them as a graph."""
-    def run(self, scope: Scope | None = None) -> None:
-        """Run a plan that has no feeds; fetches are dropped."""
-
 @final
 class CompiledNetwork:
     """``f(**feeds) -> list`` of fresh arrays, or of Tensors with `fetch_device`.
@@ -335,8 +199,18 @@ class CompiledNetwork:
     def __call__(self, **feeds: Any) -> list[Any]: ...
     def clear(self) -> None:
         """Forget the plans; those that run go on."""
+    def profile(
+        self,
+        feeds: Mapping[str, Any] | None = None,
+        n: int = 30,
+        *,
+        scope: Scope | None = None,
+    ) -> Profile:
+        """Measure each step of the plan for these feeds; see `opwright.Network.profile`."""
     @property
     def n_plans(self) -> int: ...
+    @property
+    def resolve(self) -> Callable[[dict[str, Any]], tuple[Plan, Sequence[Any]]]: ...
     @property
     def scope(self) -> Scope: ...
     @property

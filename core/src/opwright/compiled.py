@@ -64,12 +64,31 @@ class CompiledSource:
 
     def callable(self) -> _runtime.CompiledNetwork:
         """Return the callable that users get."""
-        compiled = _runtime.CompiledNetwork(self._scope, self._names, self.resolve, self._device)
+        compiled = _runtime.CompiledNetwork(self._scope, self._names, self, self._device)
         compiled.fetch_device = self._template.fetch_device
         self._template.context.watch(compiled)
         return compiled
 
-    def resolve(self, feeds: dict[str, Any]) -> tuple[_runtime.Plan, tuple[Any, ...]]:
+    @property
+    def scope(self) -> _runtime.Scope:
+        """Where the persistable variables are."""
+        return self._scope
+
+    @property
+    def device(self) -> _runtime.Device:
+        """What the network was compiled for."""
+        return self._device
+
+    def written_names(self) -> set[str]:
+        """Return every name that the operators write."""
+        return {name for op in self._template.ops for name in op.output_names()}
+
+    def __call__(self, feeds: dict[str, Any]) -> tuple[_runtime.Plan, tuple[Any, ...]]:
+        """Return the plan of `lower` as the runtime calls for it."""
+        plan, arrays = self.lower(feeds)
+        return plan.plan, arrays
+
+    def lower(self, feeds: dict[str, Any]) -> tuple[LoweredPlan, tuple[Any, ...]]:
         """Return the plan for these feeds and the scope as it is, and the feeds made ready.
 
         Those that lie on the network's device are `Tensor` objects.
@@ -88,7 +107,7 @@ class CompiledSource:
             given, frozenset(n for n, a in named.items() if isinstance(a, _runtime.Tensor))
         )
         self._lowered(plan)
-        return plan.plan, tuple(arrays)
+        return plan, tuple(arrays)
 
     def _plan(self, given: dict[str, Meta], device_feeds: frozenset[str]) -> LoweredPlan:
         template = self._template

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from opwright import _runtime
 from opwright.bindings import lasting_names, names_read_first, scope_metas
@@ -14,18 +12,16 @@ from opwright.context import current_context
 from opwright.devices import get_device
 from opwright.errors import FeedError, ProgramError
 from opwright.feeds import FeedSpec
-from opwright.lowering import LoweredPlan, LowerRequest, Placement, lower
+from opwright.inspection import Inspection
+from opwright.lowering import LowerRequest, lower
 from opwright.names import hint
 from opwright.plan_cache import PlanCache
 from opwright.program import Block, Operator, Variable, default_scope
 from opwright.registry import HOST_DEVICE, split_device
 from opwright.threads import get_num_threads
 
-if TYPE_CHECKING:
-    from opwright.profiling import Profile
 
-
-class Network:
+class Network(Inspection):
     """Operators in order, over the variables of a scope.
 
     Parameters
@@ -44,8 +40,7 @@ class Network:
         self._ops: list[Operator] = []
         self._changes = 0
         self._plans = PlanCache()
-        self._last: LoweredPlan | None = None
-        self._compiled: weakref.ref[_runtime.CompiledNetwork] | None = None
+        super().__init__()
         if self._block is None and block_or_operators is not None:
             for op in _checked_operators(block_or_operators):
                 self.add_op(op)
@@ -141,7 +136,7 @@ class Network:
                 n_threads=n_threads,
             )
             plan = self._plans.add(key, lower(request))
-        self._last, self._compiled = plan, None
+        self._remember_run(plan)
         plan.plan.run(scope)
 
     def compile(
@@ -206,86 +201,13 @@ class Network:
             program=self._program,
         )
         source = CompiledSource(
-            template, feeds, scope, self._plans, self.generation, self._remember
+            template, feeds, scope, self._plans, self.generation, self._remember_plan
         )
-        compiled = source.callable()
-        self._compiled = weakref.ref(compiled)  # it holds this network
-        return compiled
-
-    def placement(self) -> Placement:
-        """Return what the plan that was lowered or run last runs where.
-
-        Raises
-        ------
-        ProgramError
-            If nothing was lowered yet.
-        """
-        if self._last is None:
-            raise ProgramError(
-                "Network.placement: a plan must have been lowered, got none; "
-                "call run, or call what compile returned"
-            )
-        # The device may refuse later than the plan was made.
-        return replace(self._last.placement, graph_refusal=self._last.plan.capture_refusal)
-
-    def profile(
-        self,
-        feeds: Mapping[str, Any] | None = None,
-        n: int = 30,
-        *,
-        scope: _runtime.Scope | None = None,
-    ) -> Profile:
-        """Measure each step of what was compiled or run last; `print` shows a table.
-
-        The plan runs `n` times as it always does, and `n` times step by step with a clock, which
-        is read natively. A device with a queue is waited for around each step, and nothing is
-        replayed as a graph meanwhile. The runs write into copies: the scope stays as it is.
-
-        Parameters
-        ----------
-        feeds : mapping of str to array, optional
-            As a call of the compiled network takes them; their shapes decide which plan it is.
-        n : int
-            How many runs are measured, in [1, 10000].
-        scope : Scope, optional
-            Holds the persistable variables; default: that of the compiled network, and for `run`
-            the default scope.
-
-        Returns
-        -------
-        Profile
-            ``rows`` in the order of execution, ``to_json()`` plain data.
-
-        Raises
-        ------
-        ProgramError
-            If nothing was compiled or run yet, what `compile` returned is gone, or `n` is outside
-            its range.
-        FeedError
-            For a missing, unknown or misshapen feed.
-        KernelError
-            If a kernel fails.
-        """
-        from opwright.profiling import profile_network
-
-        return profile_network(self, feeds, n, scope=scope)
-
-    @property
-    def latest_plan(self) -> LoweredPlan | None:
-        """The plan that was lowered or run last."""
-        return self._last
-
-    @property
-    def latest_compiled(self) -> _runtime.CompiledNetwork | None:
-        """What `compile` returned last, unless `run` came after it or nobody holds it any more."""
-        return None if self._compiled is None else self._compiled()
+        return self._remember_compiled(source.callable())
 
     @property
     def _program(self) -> Any:
         return None if self._block is None else self._block.program
-
-    def _remember(self, plan: LoweredPlan) -> None:
-        self._last = plan
 
     def _range(self, first: int | None, last: int | None) -> tuple[int, int]:
         count = len(self.ops)

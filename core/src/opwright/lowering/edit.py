@@ -175,7 +175,9 @@ class Edit:
         self._at[at] = tuple(new)
         self._lost |= lost
         self._directions |= directions
+        origins = tuple(sorted({i for op in ops for i in op.origins or (op.index,)}))
         for op in new:
+            op.origins = origins
             for value in op.data_reads():
                 self._newly_read.add(value.buffer)
                 self._pinned.add(value.source or value)

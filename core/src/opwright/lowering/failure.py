@@ -17,6 +17,11 @@ class StepErrors:
         self._ops = ops
         self._device = device
 
+    @property
+    def ops(self) -> Sequence[LoweredOp]:
+        """The operators of the plan, by position; a step's ``op_index`` is one of these."""
+        return self._ops
+
     def fail(self, position: int, message: str, cause: BaseException | None) -> BaseException:
         """Return the exception for the step at this position of the plan."""
         if not 0 <= position < len(self._ops):

@@ -92,8 +92,7 @@ class Buffer:
 class Value:
     """One version of one variable: written once, by ``op`` (None: given from outside).
 
-    ``source`` is None but for a view: there it is the value whose data this one shows in another
-    shape. Nobody writes a view.
+    ``source`` is, of a view alone, the value whose data it shows in another shape; never written.
     """
 
     __slots__ = ("buffer", "id", "meta", "name", "op", "shape_id", "source")
@@ -125,8 +124,8 @@ class LoweredOp:
 
     ``inputs`` and ``outputs`` hold a tuple of values for each slot, in the order of the OpProto;
     an absent optional slot is an empty tuple. ``index`` is the operator's place in the network,
-    which errors name. ``signature`` is shared by equal operators, so a pass that wants other
-    attributes, shapes or dtypes makes a new operator.
+    which errors name; ``origins`` the places of all that a pass joined in it, else empty. Equal
+    operators share ``signature``: for other attributes, shapes or dtypes a pass makes a new one.
     """
 
     __slots__ = (
@@ -137,6 +136,7 @@ class LoweredOp:
         "entry",
         "index",
         "inputs",
+        "origins",
         "outputs",
         "prepared",
         "refusals",
@@ -159,6 +159,7 @@ class LoweredOp:
         self.outputs: tuple[tuple[Value, ...], ...] = ()
         self.attrs = attrs
         self.index = index
+        self.origins: tuple[int, ...] = ()
         self.device: str | None = None
         self.entry: KernelEntry | None = None
         self.prepared: Any = None
@@ -341,8 +342,7 @@ class Graph:
         Raises
         ------
         OpwrightError
-            Where operator, slots, attributes, dtypes or shapes are wrong, or an output that must
-            lie in the memory of an input does not.
+            Where anything is wrong, or an output that must lie in the memory of an input does not.
         """
         from opwright.lowering.making import make_op  # it needs this module
 

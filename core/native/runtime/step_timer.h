@@ -1,0 +1,68 @@
+// What each step of a running instance takes: the raw material of a profile.
+#ifndef OPWRIGHT_RUNTIME_STEP_TIMER_H_
+#define OPWRIGHT_RUNTIME_STEP_TIMER_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "opwright/abi.h"
+
+namespace opwright {
+
+class Instance;
+class Plan;
+struct PlanStep;
+
+// Nanoseconds on the steady clock.
+int64_t SteadyNs();
+
+// Stands in the frames of one instance in place of its steps, and belongs to it: the loop over the
+// steps knows nothing of it.
+class StepTimer {
+ public:
+  struct Times {
+    int64_t since_run_began_ns = 0;
+    int64_t calls_since_run_began = 0;
+    int64_t n_calls = 0;
+    std::vector<int64_t> runs_ns;  // of each run that came to the step, all its calls together
+  };
+
+  explicit StepTimer(Instance* instance);
+  ~StepTimer();
+  StepTimer(const StepTimer&) = delete;
+  StepTimer& operator=(const StepTimer&) = delete;
+
+  // Whether a step is operators' work; the others are the plan's overhead.
+  static bool IsTimed(const PlanStep& step);
+
+  // Runs a step between two readings of the clock, every device of the plan at rest at both.
+  int32_t Run(const PlanStep& step, const ow_call* call);
+  // The timed instance of the plan that goes on where this one ends; made at first. Throws.
+  Instance* Next(const std::shared_ptr<const Plan>& plan);
+  // Ends a run: what was counted becomes one figure of each step, here and in children.
+  void EndRun();
+  // Forgets the runs so far: they have warmed up the kernels.
+  void Clear();
+
+  const Instance& instance() const { return instance_; }
+  const std::vector<Times>& steps() const { return steps_; }  // as those of the plan
+  const std::vector<std::pair<std::shared_ptr<const Plan>, std::unique_ptr<Instance>>>& next()
+      const {
+    return next_;
+  }
+
+ private:
+  template <typename Function>
+  void ForEachInner(const Function& function);
+
+  Instance& instance_;
+  int64_t clock_ns_;  // one reading, which is no work of the step's
+  std::vector<Times> steps_;
+  std::vector<std::pair<std::shared_ptr<const Plan>, std::unique_ptr<Instance>>> next_;
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_STEP_TIMER_H_
