@@ -108,7 +108,9 @@ def power_grad(
     if x_grad is not None:
         # y * x**(y - 1), and 0 for the constant x**0 even where x is 0.
         constant = y == 0
-        slope = y * np.power(x, np.where(constant, 1, y - 1)) * out_grad
+        slope = np.asarray(y * np.power(x, np.where(constant, 1, y - 1)) * out_grad)
+        # Where x**y is no number it has no slope, though y - 1 may round to a whole number.
+        np.copyto(slope, np.nan, where=np.isnan(out))
         np.copyto(slope, 0, where=constant)
         sum_to(slope, x_grad)
     if y_grad is not None:

@@ -12,7 +12,7 @@ Ints = tuple[int, ...]
 
 
 def pad(x: Array, out: Array, *, paddings: Ints, mode: str, value: float) -> None:
-    if mode == "constant":
+    if mode == "constant" or x.ndim == 0:  # np.pad wants an axis
         out.fill(value)
         out[_center(paddings, x.shape)] = x
     else:

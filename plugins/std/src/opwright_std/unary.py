@@ -134,8 +134,8 @@ def reciprocal(x: Array, out: Array) -> None:
 
 
 def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    np.square(out, out=x_grad)
-    np.multiply(x_grad, out_grad, out=x_grad)
+    # In this order float16 overflows only where the result does.
+    np.multiply(out * out_grad, out, out=x_grad)
     np.negative(x_grad, out=x_grad)
 
 
