@@ -11,12 +11,16 @@ import numpy as np
 from opwright.context import Context
 from opwright.definition import OpDefinition
 from opwright.devices import get_device
-from opwright.dtypes import DTYPES, FLOAT_DTYPES, dtype_to_numpy
+from opwright.dtypes import DTYPES, FLOAT_DTYPES, dtype_to_numpy, is_float
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import ANY, HOST_DEVICE, KernelEntry
 from opwright.testing.drawing import Sampler, draw_samples
-from opwright.testing.gradient_samples import find_forward, make_gradient_sample
+from opwright.testing.gradient_samples import (
+    find_forward,
+    make_gradient_sample,
+    replace_outputs,
+)
 from opwright.testing.launching import POISON, KernelRun, Launch
 from opwright.testing.sample import Sample
 from opwright.testing.scorecard import Skipped
@@ -119,6 +123,27 @@ class CheckContext:
         found = self.context.kernels.candidates(op_type, HOST_DEVICE, dtype)
         others = {(entry.device, entry.library) for entry in without}
         return [e for e in reversed(found) if (e.device, e.library) not in others]
+
+    def widen(self, sample: Sample) -> Sample | None:
+        """Return a sample with float64 in the place of its dispatch dtype; None where none fits.
+
+        What a gradient operator reads of its forward operator's outputs is computed anew: these
+        hold what was rounded, such as a norm that was exactly a bound.
+        """
+        definition = self.context.ops.get(sample.op_type)
+        if not is_float(sample.dtype) or sample.dtype == "float64" or definition.random:
+            return None
+        wide = sample.cast("float64")
+        if sample.forward is not None:
+            forward = self.widen(sample.forward)
+            kernels = self.references(sample.forward.op_type, "float64")
+            outputs = None if forward is None else self.compute(kernels, forward)
+            wide = wide if outputs is None else replace_outputs(wide, outputs)
+        try:
+            wide.infer(definition)
+        except OpwrightError:
+            return None
+        return wide
 
     def compute(
         self, kernels: Iterable[KernelEntry], sample: Sample

@@ -53,6 +53,7 @@ MOST_ELEMENTS: Final = 2**19
 """Of all inputs, or of all outputs: an outer product of large axes would take gigabytes."""
 
 _TRIES: Final = 120
+_PLAIN_UNTIL: Final = 0.5
 _RANDOM_CASES: Final = 6
 
 Sampler: TypeAlias = "Callable[[Draw], tuple[Mapping[str, Any], Mapping[str, Any]] | None]"
@@ -64,7 +65,7 @@ class Draw:
 
     The function is named in ``opwright.samples`` and takes a `Draw`. It returns the inputs
     by slot (an array, or a list for a slot that takes several) and the attributes that differ from
-    their defaults; or None where it has nothing for this case.
+    their defaults; or None where it found nothing this time.
 
     >>> def gather(draw):
     ...     x = draw.floats((draw.length, 3))
@@ -86,14 +87,30 @@ class Draw:
     """
 
     def __init__(
-        self, definition: OpDefinition, dtype: str, case: Case, rng: np.random.Generator
+        self,
+        definition: OpDefinition,
+        dtype: str,
+        case: Case,
+        rng: np.random.Generator,
+        progress: float = 0.0,
     ) -> None:
         self.definition = definition
         self.rng = rng
         self.dtype = dtype
         self.length = case.length
         self.label = case.label
-        self.attrs = attributes.draw(definition, case.attrs, dtype, case.plain, rng)
+        self._progress = progress
+        # Some operators accept no call in which every attribute has its default.
+        plain = case.plain and progress < _PLAIN_UNTIL
+        self.attrs = attributes.draw(definition, case.attrs, dtype, plain, rng)
+
+    def propose(self) -> dict[str, tuple[Array, ...]] | None:
+        """Return inputs as they are drawn where the package says nothing, to change some of them.
+
+        Shapes may not fit: what the shape rule does not accept is drawn anew. None where a dtype
+        does not fit.
+        """
+        return proposals.draw(self, self._progress)
 
     def floats(
         self,
@@ -187,18 +204,17 @@ def _draw(
     rng: np.random.Generator,
     sampler: Sampler | None,
 ) -> Sample | None:
-    tries = 20 if sampler else _TRIES
-    for attempt in range(tries):
-        draw = Draw(definition, dtype, case, rng)
+    for attempt in range(_TRIES):
+        draw = Draw(definition, dtype, case, rng, attempt / _TRIES)
         if sampler is not None:
             said = sampler(draw)
             if said is None:
-                return None
+                continue
             inputs, attrs = said
             given = {name: _listed(arrays) for name, arrays in inputs.items()}
         else:
             attrs = draw.attrs
-            proposed = proposals.draw(draw, attempt / tries)
+            proposed = draw.propose()
             if proposed is None:
                 continue
             given = proposed

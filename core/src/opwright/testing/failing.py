@@ -26,10 +26,13 @@ def reason_of(error: BaseException) -> str:
 def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
     """Tell whether a kernel fails for its integers, which may be positions outside of a range.
 
-    They are drawn without knowledge of what they mean. With zeros in their place it must work.
+    They are drawn without knowledge of what they mean. With zeros in their place it must work,
+    unless there is no position at all, where another input has no elements.
     """
-    if not any(a.dtype.kind in "iu" for arrays in sample.inputs.values() for a in arrays):
-        return False
+    arrays = [a for listed in sample.inputs.values() for a in listed]
+    whole = [a for a in arrays if a.dtype.kind in "iu" and a.size]
+    if not whole or any(a.size == 0 for a in arrays):
+        return bool(whole)
     inputs = {
         slot: tuple(np.zeros_like(a) if a.dtype.kind in "iu" else a for a in arrays)
         for slot, arrays in sample.inputs.items()

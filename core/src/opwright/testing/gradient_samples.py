@@ -53,12 +53,26 @@ def make_gradient_sample(
         if grad_name(slot) in definition.output_index
     }
     present = {slot: arrays for slot, arrays in inputs.items() if arrays}
-    derived = replace(sample, op_type=definition.op_type, inputs=present, outputs=counts)
+    derived = replace(
+        sample, op_type=definition.op_type, inputs=present, outputs=counts, forward=sample
+    )
     try:
         derived.infer(definition)
     except OpwrightError:
         return None
     return derived if any(counts.values()) else None
+
+
+def replace_outputs(sample: Sample, outputs: Mapping[str, Sequence[Array]]) -> Sample:
+    """Return a sample of a gradient operator with other numbers in the forward outputs it reads."""
+    inputs = {
+        slot: tuple(
+            other if slot in outputs and _is_float(array) else array
+            for array, other in zip(arrays, outputs.get(slot, arrays), strict=True)
+        )
+        for slot, arrays in sample.inputs.items()
+    }
+    return replace(sample, inputs=inputs)
 
 
 def _normal(array: Array, rng: np.random.Generator) -> Array:

@@ -66,9 +66,8 @@ def _dtype_of(draw: Draw, slot: VarProto, chosen: Mapping[str, str]) -> str | No
     if slot.same_as is not None and slot.same_as != slot.name:
         return chosen.get(slot.same_as) or draw.attrs.get(slot.same_as)
     if slot.dtypes:
-        if draw.dtype in slot.dtypes:
-            return draw.dtype
-        return "float32" if "float32" in slot.dtypes else str(draw.choice(slot.dtypes))
+        fits = draw.dtype in slot.dtypes and draw.rng.random() < 0.6
+        return draw.dtype if fits else str(draw.choice(slot.dtypes))
     return None
 
 

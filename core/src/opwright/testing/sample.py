@@ -37,6 +37,8 @@ class Sample:
         The dispatch dtype it was drawn for.
     number : int
         Its number among the samples of one operator, dtype and seed.
+    forward : Sample or None
+        Of a gradient operator: the sample of the operator that it differentiates.
     """
 
     op_type: str
@@ -46,6 +48,7 @@ class Sample:
     label: str = ""
     dtype: str = ""
     number: int = -1
+    forward: Sample | None = None
 
     def input_metas(self, definition: OpDefinition) -> SlotMetas:
         """Return shape and dtype of each array, slot by slot in the order of the OpProto."""

@@ -59,14 +59,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> _Expected | None:
     """Return what should come out: of the reference in float64, of another kernel, of its own."""
-    definition = context.context.ops.get(entry.op_type)
-    wide = None
-    if is_float(sample.dtype) and sample.dtype != "float64" and not definition.random:
-        try:
-            wide = sample.cast("float64")
-            wide.infer(definition)
-        except OpwrightError:
-            wide = None
+    wide = context.widen(sample)
     for given in filter(None, (wide, sample)):
         for other in context.references(entry.op_type, given.dtype, [entry]):
             outputs = context.compute([other], given)

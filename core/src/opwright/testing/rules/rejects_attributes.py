@@ -15,6 +15,7 @@ from opwright.proto import AttrProto
 from opwright.testing import attributes
 from opwright.testing.context import CheckContext
 from opwright.testing.failing import depends_on_values, reason_of
+from opwright.testing.gradient_samples import find_forward
 from opwright.testing.sample import Sample
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject, OperatorSubject
@@ -28,6 +29,8 @@ def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> It
     """Yield values that are let through, or refused without a name, or that make a kernel fail."""
     if not subject.definition.proto.attrs:
         raise Skipped("the operator has no attributes")
+    if find_forward(subject.definition.op_type, subject.context) is not None:
+        raise Skipped("its attributes are those of the operator that it differentiates")
     if isinstance(subject, OperatorSubject):
         yield from _check_outside(subject)
     else:
