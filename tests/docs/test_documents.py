@@ -1,7 +1,8 @@
 """README and docs: what they show runs, prints what they say it prints, and links to what exists.
 
 A ``python`` block is executed, in the order of the page and in one name space. A listing is an
-excerpt of a file of an example package. More is said in `pages`.
+excerpt of a file of an example package, or of one that ``opwright new`` writes. More is said in
+`pages`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import opwright as ow
+from opwright.scaffold import check_names, plan_package, write_package
 from pages import FENCE, LISTING, Block, check_output, commands_of, outputs_agree, read_blocks
 
 ROOT = Path(__file__).parents[2]
@@ -84,13 +87,27 @@ def test_console_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> 
                 check_output(page, command, expected, run(command, tmp_path))
 
 
+@pytest.fixture(scope="session")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the package that the pages begin with, in Python and in C++."""
+    folder = tmp_path_factory.mktemp("generated")
+    context = ow.Context.discover()
+    for language in ("python", "cpp"):
+        names = check_names("opwright-acme", context)
+        package = plan_package(names, context, language=language)
+        write_package(folder / language, package.files)
+    return folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_listings_are_excerpts_of_an_example_package(page: Path) -> None:
+def test_listings_are_excerpts_of_an_example_package(page: Path, generated: Path) -> None:
     for block in read_blocks(page):
         name = block.listed_file()
         if name is None or block.language not in ("python", "toml"):
             continue
-        files = [*EXAMPLES.glob(f"*/{name}"), *EXAMPLES.glob(f"*/src/{name}")]
+        folders = (EXAMPLES, generated)
+        files = [f for folder in folders for f in folder.glob(f"*/{name}")]
+        files += [f for folder in folders for f in folder.glob(f"*/src/{name}")]
         excerpt = LISTING.sub("", block.text, count=1).strip("\n")
         shown = [file for file in files if excerpt in file.read_text(encoding="utf-8")]
         assert shown, f"{page.name}: {name} has changed"
