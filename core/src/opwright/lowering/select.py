@@ -11,8 +11,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from opwright.kernel import Refuse
 from opwright.errors import KernelNotFoundError
+from opwright.kernel import Refuse
 from opwright.lowering.estimate import is_short
 from opwright.lowering.graph import (
     HOST,
