@@ -47,6 +47,8 @@ class OpenClDevice:
 
     Attributes
     ----------
+    opencl : module
+        pyopencl.
     label : str
         Name of the hardware.
     queue : pyopencl.CommandQueue
@@ -63,10 +65,10 @@ class OpenClDevice:
     addressable = False
 
     def __init__(self, device: cl.Device) -> None:
-        self._cl = load_pyopencl()
-        self._context = self._cl.Context([device])
+        self.opencl = load_pyopencl()
+        self._context = self.opencl.Context([device])
         self.label = device.name.strip()
-        self.queue = self._cl.CommandQueue(self._context, device)
+        self.queue = self.opencl.CommandQueue(self._context, device)
         self.compute_units = device.max_compute_units
         self.has_double = bool(device.double_fp_config)
         self.largest_group = _power_below(min(LARGEST_GROUP, device.max_work_group_size))
@@ -103,7 +105,7 @@ class OpenClDevice:
 
     def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
         """Copy bytes, after all that was enqueued; it has happened where a side is the host."""
-        enqueue_copy = self._cl.enqueue_copy
+        enqueue_copy = self.opencl.enqueue_copy
         if dst_is_host:
             enqueue_copy(self.queue, _host(dst, size), self._buffers[src])
         elif src_is_host:
@@ -136,9 +138,9 @@ class OpenClDevice:
                 f"got a need of {size_bytes}"
             )
         try:
-            flags = self._cl.mem_flags.READ_WRITE
-            return self._cl.Buffer(self._context, flags, size=max(size_bytes, 1))
-        except self._cl.MemoryError as error:
+            flags = self.opencl.mem_flags.READ_WRITE
+            return self.opencl.Buffer(self._context, flags, size=max(size_bytes, 1))
+        except self.opencl.MemoryError as error:
             raise MemoryError(f"{self.label}: {error}") from error
 
     def make_kernel(self, name: str, dtype: str) -> cl.Kernel:
@@ -150,16 +152,16 @@ class OpenClDevice:
             program = self._programs.get(dtype)
             if program is None:
                 program = self._programs[dtype] = self._build(dtype)
-        return self._cl.Kernel(program, name)
+        return self.opencl.Kernel(program, name)
 
     def _build(self, dtype: str) -> cl.Program:
         folder = resources.files("opwright_opencl") / "cl"
         texts = [(folder / f"{name}.cl").read_text(encoding="utf-8") for name in SOURCES]
         options = ["-cl-std=CL1.2", f"-DT={CTYPES[dtype]}", f"-DTILE={self.tile or ROWS}"]
-        program = self._cl.Program(self._context, "\n".join(texts))
+        program = self.opencl.Program(self._context, "\n".join(texts))
         try:
             return program.build([*options, f"-DROWS={ROWS}"])
-        except self._cl.Error as error:
+        except self.opencl.Error as error:
             raise KernelError(
                 f"opencl: its kernels must compile for {dtype}, got an error on {self.label}; "
                 f"report this:\n{error}"

@@ -66,10 +66,10 @@ def get_device(number: int) -> cl.Device:
     """
     found = list_devices()
     if number >= len(found):
-        listed = ", ".join(f"{i} {device.name.strip()!r}" for i, device in enumerate(found))
+        listed = ", ".join(f"opencl:{i} ({each.name.strip()})" for i, each in enumerate(found))
         raise DeviceNotFoundError(
             f"opencl:{number}: the number of a device must be in [0, {len(found)}), got {number}; "
-            f"there are {listed}"
+            f"devices are {listed}"
         )
     return found[number]
 

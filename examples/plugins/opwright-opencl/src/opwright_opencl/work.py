@@ -116,35 +116,18 @@ class Work:
     # -- While a plan runs ----------------------------------------------------------------------
 
     def bind(self, *slots: Any) -> Callable[[], None]:
-        """Return a function that enqueues everything on this memory.
-
-        Its OpenCL kernels hold their arguments, so that a run sets none; they belong to one
-        instance of a plan, which no two threads run at once.
-        """
-        import pyopencl as cl
-
-        bound = _Binding(self.device, self._dtype, slots)
-        launches = [(bound.make(launch), launch) for launch in self._launches]
-        moves = [
-            (bound.buffer(target), bound.buffer(source), size)
-            for source, target, size in self._moves
-            if bound.buffer(source) is not bound.buffer(target)
-        ]
-        queue, check = self.device.queue, bound.make_check(self.labels)
-
-        def run() -> None:
-            for target, source, size in moves:
-                cl.enqueue_copy(queue, target, source, byte_count=size)
-            for kernel, launch in launches:
-                cl.enqueue_nd_range_kernel(queue, kernel, launch.items, launch.group)
-            if check is not None:
-                check()
-
-        return run
+        """Return a function that enqueues everything on this memory."""
+        return _Bound(self.device, self._dtype, slots).fill(
+            self._moves, self._launches, self.labels
+        )
 
 
-class _Binding:
-    """Memory of one instance of a plan, as arguments; keeps what it makes."""
+class _Bound:
+    """What one operator enqueues in one instance of a plan.
+
+    Its OpenCL kernels hold their arguments, so that a run sets none; no two threads run one
+    instance at once. It keeps all memory, for an OpenCL kernel does not keep its arguments.
+    """
 
     def __init__(self, device: OpenClDevice, dtype: str, slots: tuple[Any, ...]) -> None:
         self._device = device
@@ -152,57 +135,72 @@ class _Binding:
         self._slots = slots
         self._scratch: dict[int, cl.Buffer] = {}
         self._fault: cl.Buffer | None = None
+        self._moves: list[tuple[cl.Buffer, cl.Buffer, int]] = []
+        self._launches: list[tuple[cl.Kernel, tuple[int, ...], tuple[int, ...]]] = []
+        self._labels: Labels | None = None
 
-    def buffer(self, slot: Slot) -> cl.Buffer | None:
+    def fill(
+        self, moves: list[tuple[Slot, Slot, int]], launches: list[Launch], labels: Labels | None
+    ) -> Callable[[], None]:
+        """Make everything, and return what enqueues it."""
+        for source, target, size_bytes in moves:
+            here, there = self._buffer(source), self._buffer(target)
+            if here is not there:
+                self._moves.append((there, here, size_bytes))
+        for launch in launches:
+            kernel = self._device.make_kernel(launch.name, self._dtype)
+            kernel.set_args(*map(self._argument, launch.arguments))
+            self._launches.append((kernel, launch.items, launch.group))
+        self._labels = labels
+        return self.run
+
+    def run(self) -> None:
+        """Enqueue it; wait and look only where class ids are checked."""
+        cl, queue = self._device.opencl, self._device.queue
+        for target, source, size_bytes in self._moves:
+            cl.enqueue_copy(queue, target, source, byte_count=size_bytes)
+        for kernel, items, group in self._launches:
+            cl.enqueue_nd_range_kernel(queue, kernel, items, group)
+        if self._fault is not None and self._labels is not None:
+            self._check_labels(self._labels, self._fault)
+
+    def _buffer(self, slot: Slot) -> cl.Buffer | None:
         """Return the memory of a slot; what has no elements comes as a NumPy array."""
         array = self._slots[slot.index]
         return array.buffer if isinstance(array, DeviceArray) else None
 
-    def make(self, launch: Launch) -> cl.Kernel:
-        """Return the kernel with its arguments set."""
-        kernel = self._device.make_kernel(launch.name, self._dtype)
-        kernel.set_args(*map(self._argument, launch.arguments))
-        return kernel
-
     def _argument(self, argument: object) -> object:
-        import pyopencl as cl
-
         item_bytes = np.dtype(self._dtype).itemsize
         if isinstance(argument, Slot):
-            return self.buffer(argument)
+            return self._buffer(argument)
         if isinstance(argument, Local):
-            return cl.LocalMemory(argument.count * item_bytes)
+            return self._device.opencl.LocalMemory(argument.count * item_bytes)
         if isinstance(argument, Scratch):
             if argument.count not in self._scratch:
                 size_bytes = argument.count * item_bytes
                 self._scratch[argument.count] = self._device.make_buffer(size_bytes)
             return self._scratch[argument.count]
         if isinstance(argument, Fault):
-            if self._fault is None:
-                self._fault = self._device.make_buffer(4)
-                cl.enqueue_copy(self._device.queue, self._fault, np.uint32([NO_FAULT]))
+            self._fault = self._device.make_buffer(4)
+            self._forget_fault(self._fault)
             return self._fault
         return argument
 
-    def make_check(self, labels: Labels | None) -> Callable[[], None] | None:
-        """Return a function that waits, and raises where a class id was none."""
-        if labels is None or self._fault is None:
-            return None
-        import pyopencl as cl
+    def _forget_fault(self, fault: cl.Buffer) -> None:
+        queue = self._device.queue
+        self._device.opencl.enqueue_copy(queue, fault, np.array([NO_FAULT], np.uint32))
 
-        queue, fault = self._device.queue, self._fault
-        ids = self.buffer(labels.slot)
-        line, wrong = np.empty(1, np.uint32), np.empty(1, labels.dtype)
-
-        def check() -> None:
-            cl.enqueue_copy(queue, line, fault)
-            if line[0] == NO_FAULT:
-                return
-            cl.enqueue_copy(queue, wrong, ids, src_offset=int(line[0]) * wrong.itemsize)
-            cl.enqueue_copy(queue, fault, np.uint32([NO_FAULT]))
-            raise ValueError(f"{labels.who}: label must be in [0, {labels.count}), got {wrong[0]}")
-
-        return check
+    def _check_labels(self, labels: Labels, fault: cl.Buffer) -> None:
+        enqueue_copy, queue = self._device.opencl.enqueue_copy, self._device.queue
+        line = np.empty(1, np.uint32)
+        enqueue_copy(queue, line, fault)
+        if line[0] == NO_FAULT:
+            return
+        self._forget_fault(fault)
+        wrong = np.empty(1, labels.dtype)
+        place = int(line[0]) * wrong.itemsize
+        enqueue_copy(queue, wrong, self._buffer(labels.slot), src_offset=place)
+        raise ValueError(f"{labels.who}: label must be in [0, {labels.count}), got {wrong[0]}")
 
 
 class Kernel:
