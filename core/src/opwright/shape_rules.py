@@ -22,6 +22,8 @@ def same_shape_as(slot: str, *outputs: str) -> InferShape:
         for name in outputs or ctx.output_slots:
             ctx.set_output(name, shape)
 
+    whose = ", ".join(outputs) if outputs else "Every output"
+    infer_shape.__doc__ = f"{whose} has the shape of {slot}."
     return infer_shape
 
 
@@ -46,4 +48,5 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
                 shape = broadcast_shapes(shape, ctx.input(name).shape, ctx)
         ctx.set_output(out, shape, dtype)
 
+    infer_shape.__doc__ = f"{out} has the shape to which {', '.join(names)} broadcast, as in NumPy."
     return infer_shape

@@ -139,10 +139,8 @@ class Site:
         return found
 
 
-@pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with opwright's core and what it needs, without any plugin of this environment."""
-    folder = tmp_path_factory.mktemp("libraries")
+def link_libraries(folder: Path) -> None:
+    """Put opwright's core and what it needs into a folder, the core as a wheel lays it out."""
     for package in (numpy, pluggy):
         source = Path(str(package.__file__)).parent
         (folder / source.name).symlink_to(source)
@@ -152,6 +150,13 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     core.mkdir()
     for source in (*Path(opwright.__file__).parent.iterdir(), Path(_runtime.__file__)):
         (core / source.name).symlink_to(source)
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with opwright's core and what it needs, without any plugin of this environment."""
+    folder = tmp_path_factory.mktemp("libraries")
+    link_libraries(folder)
     return folder
 
 

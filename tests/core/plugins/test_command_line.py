@@ -33,21 +33,6 @@ def test_without_plugins_the_first_one_to_install_is_named(site):
     assert json.loads(site.command("plugins", "--json").stdout) == []
 
 
-def test_operators_are_listed_without_importing_them(site):
-    hook = OP_HOOK + "registry.add('acme.swish', 'not_there:X')\n    "
-    hook += "registry.add('acme.helper', 'not_there:X', hidden=True)\n"
-    site.add("acme", hook)
-    listed, everything = site.command("ops"), site.command("ops", "--all")
-    assert table(listed.stdout)[1] == ["acme.swish", "opwright-acme", "1.0", "-"]
-    assert "acme.helper" not in listed.stdout
-    assert "acme.helper" in everything.stdout
-    data = json.loads(site.command("ops", "--all", "--json").stdout)
-    assert [(item["type"], item["hidden"]) for item in data] == [
-        ("acme.helper", True),
-        ("acme.swish", False),
-    ]
-
-
 def test_passes_are_listed_in_the_order_in_which_they_run(site):
     hook = "import opwright.plugin as plugin\n\n@plugin.hookimpl\ndef opwright_passes(registry):\n"
     hook += "    registry.add('late', phase='layout', function='not_there:f', device='cuda')\n"
@@ -58,41 +43,6 @@ def test_passes_are_listed_in_the_order_in_which_they_run(site):
     assert rows[2] == ["late", "layout", "cuda", "opwright-acme", "1.0"]
     (only,) = json.loads(site.command("passes", "--json", "--device", "cpu").stdout)
     assert (only["name"], only["package"]["plugin"]) == ("early", "acme")
-
-
-def test_an_operator_is_shown_as_a_page(site):
-    site.add("acme")
-    page = site.command("ops", "acme.swish").stdout
-    assert page == (
-        "acme.swish, version 1, from opwright-acme 1.0\n"
-        "\n"
-        "Swish, out = x * sigmoid(beta * x).\n"
-        "\n"
-        "inputs\n"
-        "  x  any shape, float  selects the kernel\n"
-        "\n"
-        "outputs\n"
-        "  out  shape and dtype of x  dtype of x\n"
-        "\n"
-        "attributes\n"
-        "  beta  float (0, inf)  = 1.0  steepness\n"
-        "\n"
-        "gradient: the operator acme.swish_grad, which reads x\n"
-        "\n"
-        "kernels\n"
-        "  cpu  acme  priority 50  opwright-acme 1.0  float32 float64\n"
-    )
-    data = json.loads(site.command("ops", "acme.swish", "--json").stdout)
-    assert data["attrs"][0]["default"] == 1.0
-    assert data["attrs"][0]["type"] == "float"
-    assert data["inputs"][0]["name"] == "x"
-
-
-def test_a_derived_gradient_operator_has_a_page(site):
-    site.add("acme")
-    page = site.command("ops", "acme.swish_grad").stdout
-    assert "\n  out_grad  gradient of out" in page
-    assert "gradient: none" in page
 
 
 def test_explain_prints_the_table_and_tells_by_its_exit_code(site):

@@ -10,17 +10,13 @@ import sys
 import venv
 from pathlib import Path
 
-import numpy
-import pluggy
 import pytest
 
-import opwright
-from opwright import _runtime
 from opwright.cli import stubs
 from opwright.op import OpMaker, same_shape_as
 from opwright.ops.stub import make_stub
 
-from .conftest import Site
+from .conftest import Site, link_libraries
 
 pytestmark = pytest.mark.slow
 
@@ -95,22 +91,15 @@ class Environment:
         venv.create(folder / "env", symlinks=True)
         self.python = folder / "env" / "bin" / "python"
         [self.packages] = folder.glob("env/lib/python*/site-packages")
-        self._link_core()
+        link_libraries(self.packages)
+        self._describe_core()
         self.site = Site(self.packages, self.packages)
         self.site.add("acme")
         self.site.add("mix", MIX)
         self.folder = folder
 
-    def _link_core(self) -> None:
-        """Put the core here as a wheel would: one folder with the sources and the runtime."""
-        (self.packages / "opwright").mkdir()
-        runtime = Path(str(_runtime.__file__))
-        for source in {*Path(str(opwright.__file__)).parent.iterdir(), runtime}:
-            (self.packages / "opwright" / source.name).symlink_to(source)
-        for package in (numpy, pluggy):
-            source = Path(str(package.__file__)).parent
-            for found in (source, *source.parent.glob(f"{source.name}.libs")):
-                (self.packages / found.name).symlink_to(found)
+    def _describe_core(self) -> None:
+        """Say where the core is installed, as pip does."""
         info = self.packages / "opwright-0.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opwright\nVersion: 0.0\n")

@@ -18,7 +18,7 @@ def make_docstring(definition: OpDefinition) -> str:
     for slot in proto.inputs:
         parts += _entry(slot.name, _slot_type(slot, proto), slot.comment)
     for attr in proto.attrs:
-        parts += _entry(attr.name, _attr_type(attr), attr.comment)
+        parts += _entry(attr.name, describe_attribute(attr), attr.comment)
     parts += ["", "Returns", "-------"]
     for slot in proto.outputs:
         if not slot.intermediate:
@@ -46,7 +46,8 @@ def _slot_type(slot: VarProto, proto: OpProto) -> str:
     return ", ".join(words)
 
 
-def _attr_type(attr: AttrProto) -> str:
+def describe_attribute(attr: AttrProto) -> str:
+    """Return type, range and default of an attribute: ``float, in (0, inf), default 1.0``."""
     words = [attr.type_name]
     allowed = attr.describe_range()
     if allowed:
@@ -54,8 +55,8 @@ def _attr_type(attr: AttrProto) -> str:
     if attr.has_default:
         default = list(attr.default) if isinstance(attr.default, tuple) else attr.default
         words.append(f"default {default!r}")
-    elif not attr.required:
-        words.append("optional")
+    else:
+        words.append("required" if attr.required else "optional")
     return ", ".join(words)
 
 
