@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "ops": "list the operators, or show one as a page",
     "kernels": "show which kernels there are, by operator, device and dtype",
     "passes": "list the passes that rewrite a plan, in the order in which they run",
+    "graph": "draw a saved program as a page for a browser, with kernels and times",
     "explain": "say which kernel serves an operator, and why",
     "check": "check every operator and kernel of an installed package by rules",
     "new": "write a package that brings an operator, a kernel or a device",

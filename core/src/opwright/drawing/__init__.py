@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from opwright.drawing.page import Drawn, write_page
+from opwright.drawing.writing import check_target
 
-__all__ = ["Drawn", "write_page"]
+__all__ = ["Drawn", "check_target", "write_page"]

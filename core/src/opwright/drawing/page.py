@@ -16,7 +16,7 @@ from opwright.drawing.graph import BlockGraph, Node, build_graphs
 from opwright.drawing.kernels import KernelChoices
 from opwright.drawing.svg import NodeText, draw_block
 from opwright.drawing.times import StepTimes
-from opwright.drawing.writing import write_whole
+from opwright.drawing.writing import check_target, write_whole
 from opwright.errors import ProgramError
 from opwright.registry import HOST_DEVICE, split_device
 
@@ -53,6 +53,7 @@ def write_page(
     """Write a network as an HTML page; see `Network.graph_html`."""
     context = current_context()
     target = Path(path)
+    check_target(target, force=force)
     graphs = build_graphs(network.ops, network.block, fetches)
     n_ops = sum(len(graph.op_nodes()) for graph in graphs)
     if n_ops == 0:

@@ -9,20 +9,35 @@ from pathlib import Path
 from opwright.errors import FileTakenError
 
 
-def write_whole(path: Path, text: str, *, force: bool) -> None:
-    """Write a file under a temporary name beside it and rename it.
+def check_target(path: Path, *, force: bool) -> None:
+    """Raise where a file cannot be written as `write_whole` would.
 
     Raises
     ------
     FileTakenError
         Where the file exists and `force` is not given.
-    OSError
-        Where it cannot be written; an old file is as before.
+    IsADirectoryError, FileNotFoundError
+        Where the path is a folder, or in none.
     """
     if path.is_dir():
         raise IsADirectoryError(f"graph: must be given a file to write, got the folder {path}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"graph: the folder must exist, got {path.parent}; make it first")
+    if path.exists() and not force:
+        raise _taken(path)
+
+
+def write_whole(path: Path, text: str, *, force: bool) -> None:
+    """Write a file under a temporary name beside it and rename it.
+
+    Raises
+    ------
+    FileTakenError, IsADirectoryError, FileNotFoundError
+        As `check_target` does.
+    OSError
+        Where it cannot be written; an old file is as before.
+    """
+    check_target(path, force=force)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with temporary.open("x", encoding="utf-8") as file:
@@ -30,12 +45,16 @@ def write_whole(path: Path, text: str, *, force: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
         if not force:
-            path.open("x").close()  # the name is ours from here on, or somebody else's before
+            path.open("x").close()  # the name is ours from here on, or somebody else's by now
         temporary.replace(path)
     except FileExistsError as error:
-        raise FileTakenError(
-            f"graph: the file must not exist yet, got {path}; choose another, or replace it with "
-            "--force (in Python: force=True)"
-        ) from error
+        raise _taken(path) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _taken(path: Path) -> FileTakenError:
+    return FileTakenError(
+        f"graph: the file must not exist yet, got {path}; choose another, or replace it with "
+        "--force (in Python: force=True)"
+    )

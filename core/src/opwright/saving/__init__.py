@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.saving.loading import LoadedProgram, load
+from opwright.saving.loading import LoadedProgram, load, load_program
 from opwright.saving.writing import save
 
-__all__ = ["LoadedProgram", "load", "save"]
+__all__ = ["LoadedProgram", "load", "load_program", "save"]

@@ -62,15 +62,9 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     OperatorNotFoundError
         Where an operator is unknown; it names the package to install.
     """
-    from opwright import messages  # and protobuf with it
-    from opwright.program.serialize import program_from_proto
-
     folder = Path(path)
-    data = _read_program(folder / PROGRAM, messages.MAX_PROGRAM_BYTES)
-    message = messages.program_from_bytes(data)
-    program = program_from_proto(message)
-    _check_names(program, (*message.feeds, *message.fetches))
-    kept = kept_variables(program)
+    data, loaded = _load_file(folder / PROGRAM)
+    kept = kept_variables(loaded.program)
     expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
     arrays = read_params(find_params(folder, data), expected)
     target = default_scope() if scope is None else scope
@@ -79,7 +73,36 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
         if variable.shape != array.shape:
             variable.shape = array.shape  # of a dimension that nobody had told
         target.var(variable.name).set(array)
-    return LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
+    return loaded
+
+
+def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
+    """Return a saved program without its parameters; no scope is touched.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder that `save` has written, or the ``program.pb`` in it.
+
+    Raises
+    ------
+    FileNotFoundError, FormatError, OperatorNotFoundError
+        As `load` does.
+    """
+    given = Path(path)
+    return _load_file(given / PROGRAM if given.is_dir() else given)[1]
+
+
+def _load_file(path: Path) -> tuple[bytes, LoadedProgram]:
+    """The bytes of a program's file, and what they say."""
+    from opwright import messages  # and protobuf with it
+    from opwright.program.serialize import program_from_proto
+
+    data = _read_program(path, messages.MAX_PROGRAM_BYTES)
+    message = messages.program_from_bytes(data)
+    program = program_from_proto(message)
+    _check_names(program, (*message.feeds, *message.fetches))
+    return data, LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
 
 
 def _read_program(path: Path, max_bytes: int) -> bytes:
