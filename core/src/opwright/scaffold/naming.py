@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import keyword
 import re
-from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from opwright.context import Context
 from opwright.discovery.scan import scan
 from opwright.errors import ScaffoldError
+from opwright.registry import rules
 
 _PREFIX: Final = "opwright-"
-_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class PackageNames(NamedTuple):
@@ -43,70 +42,72 @@ def check_names(name: str, context: Context) -> PackageNames:
         Name of the distribution: a-z, 0-9, words joined by ``-``. A leading ``opwright-`` is left
         out of the plugin's name.
     context : Context
-        Whose operators and devices the plugin must not hide.
+        Whose operators, kernels and devices the plugin must not hide.
 
     Raises
     ------
     ScaffoldError
-        For a name that is malformed, with the nearest that is not, or that is taken.
+        For a name that is malformed or taken, with one near it that is neither.
     """
     names = _split(name)
-    if names is None:
-        raise ScaffoldError(
-            f"new: a name must be words of a-z and 0-9 joined by '-', begin with a letter and "
-            f"leave a plugin's name that is no Python keyword, got {name!r}; "
-            f"write {_nearest(name)!r}"
+    if not _NAME.fullmatch(name):
+        rule = f"a name must be words of a-z and 0-9 joined by '-', got {name!r}"
+    elif names is None:
+        rule = (
+            f"a name must begin with a letter, also behind {_PREFIX!r}, and be no keyword, "
+            f"got {name!r}"
         )
-    _check_installed(names)
-    _check_taken(names, "an operator", context.ops.types(all=True))
-    _check_taken(names, "a device", context.devices.names())
-    return names
+    else:
+        clash = _find_clash(names, context)
+        if clash is None:
+            return names
+        rule = f"{clash}, got {name!r}"
+    raise ScaffoldError(f"new: {rule}; write {_find_free(name, context)!r}")
 
 
 def _split(name: str) -> PackageNames | None:
     """Return the names that follow from a distribution's, None where it is malformed."""
-    short = name.removeprefix(_PREFIX)
-    plugin = short.replace("-", "_")
-    if not (_NAME.fullmatch(name) and _NAME.fullmatch(short)) or keyword.iskeyword(plugin):
+    plugin = name.removeprefix(_PREFIX).replace("-", "_")
+    module = name.replace("-", "_")
+    if not _NAME.fullmatch(name) or not all(map(rules.is_name, (plugin, module))):
         return None
-    return PackageNames(name, name.replace("-", "_"), plugin)
+    return PackageNames(name, module, plugin)
 
 
-def _nearest(name: str) -> str:
-    """Return a well-formed name that looks most like one that is not."""
-    # An upper-case letter inside begins a word: MyOps is my-ops.
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
-    short = "-".join(re.findall(r"[a-z0-9]+", spaced.lower()))
-    prefix = _PREFIX if short.startswith(_PREFIX) else ""
-    short = short.removeprefix(_PREFIX)
-    if not short[:1].isalpha():
-        short = f"ops-{short}" if short else "my-ops"
-    if keyword.iskeyword(short):
-        short += "-ops"
-    return prefix + short
-
-
-def _check_installed(names: PackageNames) -> None:
-    """Raise where another package has the plugin's or the module's name."""
+def _find_clash(names: PackageNames, context: Context) -> str | None:
+    """Return the rule that names break because they are taken, None where they are free."""
     for source in scan():
         if names.plugin == source.name:
-            raise ScaffoldError(
-                f"new: a plugin of this name is installed, got {names.distribution!r}, whose "
-                f"plugin is {names.plugin!r} as that of {source.distribution} {source.version}; "
-                f"choose another name, or pip uninstall {source.distribution}"
+            return (
+                f"the plugin's name {names.plugin!r} is that of {source.distribution} "
+                f"{source.version}, which is installed"
             )
     spec = importlib.util.find_spec(names.module)
     # A folder that happens to lie here is found too; it has no origin.
     if spec is not None and spec.origin is not None:
-        raise ScaffoldError(
-            f"new: the module {names.module!r} exists already, got {names.distribution!r}; "
-            f"write {_PREFIX + names.plugin.replace('_', '-') + '-ops'!r} or another name"
-        )
+        return f"the module's name {names.module!r} is taken"
+    taken = {
+        "an operator": context.ops.types(all=True),
+        "a device": context.devices.names(),
+        "a library of kernels": {row.library for row, _ in context.kernels.registrations()},
+    }
+    for what, listed in taken.items():
+        if names.plugin in listed:
+            return f"the plugin's name {names.plugin!r} is that of {what}"
+    return None
 
 
-def _check_taken(names: PackageNames, what: str, taken: Collection[str]) -> None:
-    if names.plugin in taken:
-        raise ScaffoldError(
-            f"new: {names.plugin!r} is the name of {what}, got {names.distribution!r}; "
-            f"write {names.distribution + '-ops'!r} or another name"
-        )
+def _find_free(name: str, context: Context) -> str:
+    """Return a name near a given one that is well-formed and not taken."""
+    # An upper-case letter inside begins a word: MyOps is my-ops.
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
+    near = "-".join(re.findall(r"[a-z0-9]+", spaced.lower())).removeprefix(_PREFIX)
+    prefix = "" if near == name else _PREFIX
+    short = near if near[:1].isalpha() else "-".join(filter(None, ["ops", near]))
+    candidates = [prefix + short, _PREFIX + short, f"{_PREFIX}{short}-ops"]
+    candidates += [f"{_PREFIX}{short}-ops{number}" for number in range(2, 100)]
+    for candidate in candidates:
+        names = _split(candidate)
+        if names is not None and _find_clash(names, context) is None:
+            return candidate
+    return candidates[-1]
