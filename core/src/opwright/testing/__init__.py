@@ -4,7 +4,7 @@
 --opwright-check=PACKAGE`` in a package's own tests. See docs/check_a_plugin.md.
 """
 
-from opwright.testing.check import check_package
+from opwright.testing.check import PackageCheck, check_package
 from opwright.testing.context import CheckContext
 from opwright.testing.drawing import Draw, draw_samples
 from opwright.testing.launching import KernelRun, Launch, run_kernel
@@ -14,6 +14,7 @@ from opwright.testing.scorecard import Finding, Result, Scorecard, Skipped
 
 __all__ = [
     "check_package",
+    "PackageCheck",
     "CheckContext",
     "Scorecard",
     "Result",

@@ -46,8 +46,13 @@ def draw_value(attr: AttrProto, rng: np.random.Generator) -> Any:
     """Return a value inside of the declared range; small numbers where it has no end."""
     if not attr.type.is_list:
         return _draw_element(attr, rng)
-    count = int(rng.integers(0, 4)) if attr.default is None else max(len(attr.default), 1)
+    count = int(rng.integers(0, 4)) if attr.default is None else _length(attr)
     return tuple(_draw_element(attr, rng) for _ in range(count))
+
+
+def _length(attr: AttrProto) -> int:
+    """Elements of a list: as many as the default has."""
+    return max(len(attr.default), 1) if isinstance(attr.default, tuple) else 1
 
 
 def _draw_element(attr: AttrProto, rng: np.random.Generator) -> Any:
@@ -91,7 +96,7 @@ def edges(attr: AttrProto) -> Iterator[tuple[str, Any]]:
         return
     for word, value in (("at its least", _least(attr)), ("at its most", _most(attr))):
         if value is not None:
-            yield word, (value,) * max(len(attr.default or ()), 1) if attr.type.is_list else value
+            yield word, (value,) * _length(attr) if attr.type.is_list else value
 
 
 def _least(attr: AttrProto) -> int | float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -114,15 +114,20 @@ class CheckContext:
                     yield derived
 
     def references(
-        self, op_type: str, dtype: str, without: Sequence[KernelEntry] = ()
+        self, op_type: str, dtype: str, checked: KernelEntry | None = None
     ) -> list[KernelEntry]:
         """Return the kernels that serve as references, best first.
 
         These are the host's, the one of the lowest priority first: by convention the plain one.
+        Where it is this one that is `checked`, only those of other packages can tell: its own
+        package's are checked against it.
         """
-        found = self.context.kernels.candidates(op_type, HOST_DEVICE, dtype)
-        others = {(entry.device, entry.library) for entry in without}
-        return [e for e in reversed(found) if (e.device, e.library) not in others]
+        found = list(reversed(self.context.kernels.candidates(op_type, HOST_DEVICE, dtype)))
+        if checked is None or not found:
+            return found
+        if _is_same(found[0], checked):
+            return [entry for entry in found if entry.package != checked.package]
+        return [entry for entry in found if not _is_same(entry, checked)]
 
     def widen(self, sample: Sample) -> Sample | None:
         """Return a sample with float64 in the place of its dispatch dtype; None where none fits.
@@ -222,3 +227,8 @@ class CheckContext:
                 if len(self._launches) > _KEPT_LAUNCHES:
                     self._launches.popitem(last=False)
             return launch.run(poison)
+
+
+def _is_same(a: KernelEntry, b: KernelEntry) -> bool:
+    """Tell whether two entries are one kernel, maybe in different dtypes."""
+    return (a.device, a.library) == (b.device, b.library)

@@ -184,9 +184,9 @@ def _draw_case(
 
 def cases(definition: OpDefinition) -> Iterator[Case]:
     """Give what samples shall be special about: lengths first, then edges of attributes."""
-    yield Case("a few elements", 3)
+    yield Case("small", 3)
     yield Case("empty", 0)
-    yield Case("1 element", 1)
+    yield Case("length 1", 1)
     for length in LENGTHS:
         yield Case(f"length {length}", length)
     yield Case(f"length {LARGE}", LARGE)

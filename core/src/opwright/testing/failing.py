@@ -23,6 +23,17 @@ def reason_of(error: BaseException) -> str:
     return " ".join(text.split())
 
 
+def find_failure(entry: KernelEntry, sample: Sample, context: CheckContext) -> str | None:
+    """Return why a kernel fails; None where it runs, refuses, or fails for its integers alone."""
+    try:
+        context.run(entry, sample)
+    except Refuse:
+        return None
+    except OpwrightError as error:
+        return None if depends_on_values(entry, sample, context) else reason_of(error)
+    return None
+
+
 def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
     """Tell whether a kernel fails for its integers, which may be positions outside of a range.
 
@@ -42,5 +53,21 @@ def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext)
     except Refuse:
         return True
     except OpwrightError:
+        return False
+    return True
+
+
+def depends_on_attributes(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
+    """Tell whether a kernel that fails works with the default of every attribute that has one."""
+    definition = context.context.ops.get(sample.op_type)
+    defaults = {attr.name: attr.default for attr in definition.proto.attrs if attr.has_default}
+    attrs = {**sample.attrs, **defaults}
+    if attrs == sample.attrs:
+        return False
+    changed = replace(sample, attrs=attrs)
+    try:
+        changed.infer(definition)
+        context.run(entry, changed)
+    except (Refuse, OpwrightError):
         return False
     return True

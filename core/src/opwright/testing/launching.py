@@ -265,7 +265,9 @@ class Launch:
     def _finish_dynamic(self, shapes: tuple[tuple[int, ...], ...]) -> _runtime.Plan:
         """Return the plan that fetches what was resized, once its shape is known."""
         builder = _runtime.PlanBuilder(self._device, self._kind)
-        wanted = [((size,), _BYTE) for size in self._memory.sizes]
+        wanted: list[tuple[tuple[int, ...], int]] = [
+            ((size,), _BYTE) for size in self._memory.sizes
+        ]
         metas = [m for listed in self._metas[1] for m in listed if -1 in m.shape]
         wanted += [(s, dtype_to_code(m.dtype)) for s, m in zip(shapes, metas, strict=True)]
         names = [f"image_{i}" for i in range(len(self._memory.sizes))]
@@ -301,20 +303,35 @@ class Launch:
         KernelError
             Where the kernel fails.
         """
+        images = self.fill(poison, beside=beside, inputs=inputs)
+        before = [image.copy() for image in images]
+        fetched = self.run_images(images)
+        after, dynamic = fetched[: len(images)], fetched[len(images) :]
+        return self._read(before, after, dynamic, poison)
+
+    def fill(
+        self,
+        poison: int = POISON,
+        *,
+        beside: int | None = None,
+        inputs: Mapping[str, Sequence[Array]] | None = None,
+    ) -> list[Array]:
+        """Return the memory as it is before a run; parameters as of `run`."""
         images = self._memory.fill(poison if beside is None else beside)
         for places in self._outputs if beside is not None else ():
-            for place in filter(None, places):
-                place.fill(images, poison)
+            for written in filter(None, places):
+                written.fill(images, poison)
         given = self.sample.inputs if inputs is None else inputs
         for places, slot in zip(self._inputs, self._definition.proto.inputs, strict=True):
             for place, array in zip(places, given.get(slot.name, ()), strict=True):
                 if place is not None:
                     place.view(images)[...] = array
-        before = [image.copy() for image in images]
+        return images
+
+    def run_images(self, images: list[Array]) -> list[Array]:
+        """Return the memory as it is after a run, and behind it every output that was resized."""
         with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
-            fetched = list(self._runner.run(self._plan, images))
-        after, dynamic = fetched[: len(images)], fetched[len(images) :]
-        return self._read(before, after, dynamic, poison)
+            return list(self._runner.run(self._plan, images))
 
     def run_only(self) -> None:
         """Run the plan without looking at anything; for timing."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+_FREE: Final = range(2, 7)
+"""Lengths of cases that are about something else."""
+
 _SHAPE_IN_COMMENT: Final = re.compile(r"\[([^\[\]()]*)\]")
 _SYMBOL: Final = re.compile(r"[A-Za-z_][\w ]*")
 
@@ -93,7 +96,8 @@ def _choose_shapes(
 
 def _first_shape(draw: Draw) -> Shape:
     rng = draw.rng
-    rank = int(rng.choice([1, 2, 2, 3, 4, 0])) if draw.length > 1 else int(rng.integers(1, 4))
+    # A tensor without axes has no length, so it stands only where the case asks for none.
+    rank = int(rng.choice([1, 2, 2, 3, 4, 0] if draw.length in _FREE else [1, 2, 2, 3, 4]))
     if rank == 0:
         return ()
     dims = [int(rng.integers(1, 4)) for _ in range(rank)]

@@ -32,7 +32,7 @@ class Sample:
     outputs : mapping of str to int
         Number of variables in each output slot, 1 where not given.
     label : str
-        What is special about it: ``"empty"``, ``"17 elements"``, ``"beta at 0"``.
+        What is special about it: ``"empty"``, ``"length 17"``, ``"beta at its least"``.
     dtype : str
         The dispatch dtype it was drawn for.
     number : int
@@ -83,7 +83,7 @@ class Sample:
         return replace(self, inputs=inputs, attrs=attrs, dtype=dtype)
 
     def describe(self) -> str:
-        """Return it in one line: ``x float32[3, 17], beta=0.0 (beta at 0)``."""
+        """Return it in one line: ``x float32[3, 17], beta=0.0 (beta at its least)``."""
         parts = [
             f"{slot if len(arrays) == 1 else f'{slot}[{i}]'} {_describe(array)}"
             for slot, arrays in self.inputs.items()

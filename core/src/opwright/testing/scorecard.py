@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -117,6 +118,16 @@ class Scorecard:
             words += [f"--dtype {finding.dtype}"] if finding.dtype else []
             words += [f"--seed {self.seed}", f"--sample {finding.number}"]
         return " ".join(words)
+
+    def format_findings(self, findings: Iterable[Finding]) -> str:
+        """Return findings as text, each with its sample and the command that shows it again."""
+        lines = []
+        for finding in findings:
+            lines.append(f"{finding.rule}: {finding.message}")
+            if finding.sample:
+                lines.append(f"  sample: {finding.sample}")
+            lines += [f"  to see it again: {self.repeat(finding)}", ""]
+        return "\n".join(lines[:-1])
 
     def to_json(self) -> dict[str, Any]:
         """Return the scorecard as plain data."""

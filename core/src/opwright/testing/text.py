@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwright.tables import align
-from opwright.testing.scorecard import FAILED, PASSED, SKIPPED, Finding, Scorecard
+from opwright.testing.scorecard import FAILED, PASSED, SKIPPED, Scorecard
 
 _TITLE = ("", "passed", "failed", "skipped", "")
 
@@ -16,8 +16,8 @@ def format_scorecard(card: Scorecard) -> str:
     if reasons:
         lines += ["", "skipped"]
         lines += align(reasons)
-    for finding in card.findings:
-        lines += ["", *_format_finding(finding, card)]
+    if card.findings:
+        lines += ["", card.format_findings(card.findings)]
     counts = card.counts()
     found = len(card.findings)
     sums = f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
@@ -45,10 +45,3 @@ def _reasons(card: Scorecard) -> list[tuple[str, str]]:
         (rule, f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}")
         for (rule, reason), names in grouped.items()
     ]
-
-
-def _format_finding(finding: Finding, card: Scorecard) -> list[str]:
-    lines = [f"{finding.rule}: {finding.message}"]
-    if finding.sample:
-        lines.append(f"  sample: {finding.sample}")
-    return [*lines, f"  to see it again: {card.repeat(finding)}"]

@@ -67,8 +67,9 @@ def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
     for op_type in _NEEDED:
         if context.context.ops.find(op_type) is None:
             raise Skipped(f"the loss needs the operator {op_type!r}: pip install opwright-std")
-    if "float64" not in context.operator_dtypes(subject.name) and definition.body is None:
-        raise Skipped("no kernel computes float64, in which slopes are taken")
+    kernels = subject.context.kernels.candidates(subject.name, HOST_DEVICE, "float64")
+    if not kernels and definition.body is None:
+        raise Skipped("no kernel of the host computes float64, in which slopes are taken")
     with context_guard(_pinned(subject)):
         yield from _check_samples(subject, context)
 
@@ -77,7 +78,7 @@ def _pinned(subject: OperatorSubject) -> Context:
     """The Context, with the package's own kernels chosen for its operator and the gradient."""
     context = subject.context
     package = context.ops.package_of(subject.name)
-    pins = {}
+    pins: dict[str, str] = {}
     for op_type in (subject.name, grad_name(subject.name)):
         for entry in context.kernels.candidates(op_type, HOST_DEVICE, "float64"):
             if entry.package == package:
@@ -146,14 +147,14 @@ def _build(definition: OpDefinition, sample: Sample, seed: int) -> _Training | N
     wanted: list[Variable] = []
     graded = _graded_slots(definition)
     inputs: dict[str, list[Variable]] = {}
-    for slot, arrays in sample.inputs.items():
-        inputs[slot] = []
+    for given_slot, arrays in sample.inputs.items():
+        inputs[given_slot] = []
         for i, array in enumerate(arrays):
-            name = f"{slot}_{i}"
-            is_graded = slot in graded and array.dtype.kind == "f"
+            name = f"{given_slot}_{i}"
+            is_graded = given_slot in graded and array.dtype.kind == "f"
             variable = block.create_var(name, array.shape, array.dtype, stop_gradient=not is_graded)
             feeds[name] = array
-            inputs[slot].append(variable)
+            inputs[given_slot].append(variable)
             if is_graded and array.size:
                 wanted.append(variable)
     counts = sample.output_counts(definition)
@@ -195,11 +196,12 @@ def _append_loss(
             continue
         for name in op.outputs.get(slot.name, ()):
             variable = block.var(name)
-            if np.dtype(variable.dtype).kind != "f" or -1 in variable.shape:
+            shape = variable.shape
+            if shape is None or -1 in shape or np.dtype(variable.dtype).kind != "f":
                 continue
             weight = f"weight_of_{name}"
-            feeds[weight] = np.asarray(rng.standard_normal(variable.shape)).astype(variable.dtype)
-            block.create_var(weight, variable.shape, variable.dtype, stop_gradient=True)
+            feeds[weight] = np.asarray(rng.standard_normal(shape)).astype(variable.dtype)
+            block.create_var(weight, shape, variable.dtype, stop_gradient=True)
             product = _append(block, "multiply", {"x": variable, "y": weight})
             total = _append(block, "sum", {"x": product})
             parts.append(total)

@@ -61,7 +61,7 @@ def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) ->
     """Return what should come out: of the reference in float64, of another kernel, of its own."""
     wide = context.widen(sample)
     for given in filter(None, (wide, sample)):
-        for other in context.references(entry.op_type, given.dtype, [entry]):
+        for other in context.references(entry.op_type, given.dtype, entry):
             outputs = context.compute([other], given)
             if outputs is not None:
                 return _Expected(outputs, f"{other.library} in {given.dtype}")

@@ -8,7 +8,7 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.meta import Meta
 from opwright.testing.context import CheckContext
-from opwright.testing.failing import depends_on_values, reason_of
+from opwright.testing.failing import depends_on_attributes, depends_on_values, reason_of
 from opwright.testing.sample import Sample, SlotMetas, meta_of
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject, OperatorSubject
@@ -89,6 +89,8 @@ def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Fi
         except OpwrightError as error:
             if depends_on_values(entry, sample, context):
                 continue
+            if depends_on_attributes(entry, sample, context):
+                continue  # told by the rule about attributes
             message = (
                 f"{subject.name}: the kernel fails on what the shape rule accepts, got "
                 f"{reason_of(error)}; mend the shape rule, or have it refuse these inputs"
