@@ -6,9 +6,9 @@ from opwright.op import OpMaker, no_gradient, same_shape_as
 
 
 def center(x, out):
-    shuffled = np.random.default_rng().permutation(x.reshape(-1))
-    total = np.add.accumulate(shuffled)[-1] if x.size else 0
-    np.subtract(x, total / max(x.size, 1), out=out)
+    if x.size:
+        shuffled = np.random.default_rng().permutation(x.reshape(-1))
+        np.subtract(x, np.add.accumulate(shuffled)[-1] / x.size, out=out)
 
 
 CENTER = (

@@ -22,6 +22,9 @@ LIMIT_MS: Final = 5.0
 _TRIES: Final = 7
 """The best counts: other work on the machine only ever makes it longer."""
 
+_FAR: Final = 4
+"""So many times the limit, twice: no other work on the machine explains that."""
+
 _TIMEOUT_S: Final = 60.0
 
 _SHOWN: Final = 4
@@ -47,17 +50,17 @@ def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
                 RULE,
                 subject.name,
                 f"{subject.name}: import of {module} must take at most {LIMIT_MS:g} ms, got "
-                f"{best:.1f} ms, the best of {_TRIES}; {_blame(module)}",
+                f"{best:.1f} ms at best; {_blame(module)}",
             )
 
 
 def _measure(module: str) -> float:
     """Return milliseconds of the fastest import, each in a process of its own."""
     best = float("inf")
-    for _ in range(_TRIES):
+    for tries in range(_TRIES):
         best = min(best, float(_run(module).stdout.split()[-1]))
-        if best <= LIMIT_MS:
-            break  # good enough
+        if best <= LIMIT_MS or (tries and best > _FAR * LIMIT_MS):
+            break
     return best
 
 
