@@ -333,10 +333,6 @@ class Launch:
         with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
             return list(self._runner.run(self._plan, images))
 
-    def run_only(self) -> None:
-        """Run the plan without looking at anything; for timing."""
-        self._runner.run(self._plan, self._memory.fill(POISON))
-
     def _read(
         self, before: list[Array], after: list[Array], dynamic: list[Array], poison: int
     ) -> KernelRun:

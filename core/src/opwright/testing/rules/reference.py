@@ -26,7 +26,7 @@ _ULPS: Final = 16
 _EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
 
 
-class _Expected(NamedTuple):
+class Expected(NamedTuple):
     """Outputs by slot, and whose they are."""
 
     outputs: Mapping[str, Sequence[Array]]
@@ -46,7 +46,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         if expected is None:
             continue
         n_compared += 1
-        fault = _find_fault(run.outputs, expected, sample)
+        fault = find_fault(run.outputs, expected, sample)
         if fault is not None:
             message = f"{subject.name}: {fault}"
             sample_text = sample.describe()
@@ -57,14 +57,14 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         raise Skipped("there is no other kernel of this operator, nor one in float64")
 
 
-def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> _Expected | None:
+def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
     """Return what should come out: of the reference in float64, of another kernel, of its own."""
     wide = context.widen(sample)
     for given in filter(None, (wide, sample)):
         for other in context.references(entry.op_type, given.dtype, entry):
             outputs = context.compute([other], given)
             if outputs is not None:
-                return _Expected(outputs, f"{other.library} in {given.dtype}")
+                return Expected(outputs, f"{other.library} in {given.dtype}")
     if wide is not None:
         own = [
             e
@@ -73,12 +73,12 @@ def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) ->
         ]
         outputs = context.compute(own, wide)
         if outputs is not None:
-            return _Expected(outputs, "itself in float64")
+            return Expected(outputs, "itself in float64")
     return None
 
 
-def _find_fault(
-    outputs: Mapping[str, Sequence[Array]], expected: _Expected, sample: Sample
+def find_fault(
+    outputs: Mapping[str, Sequence[Array]], expected: Expected, sample: Sample
 ) -> str | None:
     """Return how outputs differ from what is expected, None where they do not."""
     largest = _largest_input(sample)
