@@ -1,0 +1,48 @@
+"""Profiles on devices: at rest around each step, and no graph meanwhile."""
+
+from __future__ import annotations
+
+import numpy as np
+from tape_device import X, make_network
+
+import opwright as ow
+
+
+def test_steps_of_a_device_are_launched_one_by_one_and_waited_for(tape):
+    network, last = make_network("add", "multiply", "add")
+    call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
+    expected = call(x=X)[0]
+    profile = network.profile({"x": X}, n=4)
+    shown = [(row.op_type, row.kernel, row.operators) for row in profile.rows]
+    assert shown == [
+        ("copy", "", ()),
+        ("add", "tape/acme", (0,)),
+        ("multiply", "tape/acme", (1,)),
+        ("add", "tape/acme", (2,)),
+        ("copy", "", ()),
+    ]
+    assert profile.device == "tape"
+    np.testing.assert_array_equal(call(x=X)[0], expected)
+
+
+def test_a_graph_is_replayed_in_runs_without_a_clock_alone(tape):
+    network, last = make_network("add", "multiply")
+    call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
+    call(x=X)
+    launched = tape.count("launches")
+    profile = network.profile({"x": X}, n=2)
+    # Five timed runs of two kernels, warm-up included; a run as it is was replayed, or launched
+    # once more where the instance was bound to another scope.
+    assert tape.count("launches") - launched == 5 * 2
+    assert tape.count("replays") == 5
+    assert any("one run replays the steps as a graph" in note for note in profile.notes)
+    assert "tape was at rest before and after each step" in str(profile)
+
+
+def test_a_step_on_the_host_between_those_of_a_device_has_its_row(tape):
+    network, last = make_network("add", "relu", "add")
+    call = network.compile(["x"], [last], device="tape", scope=ow.Scope(), fallback="cpu")
+    profile = call.profile({"x": X}, n=1)
+    devices = [row.device for row in profile.rows if row.op_type != "copy"]
+    assert devices == ["tape", "cpu", "tape"]
+    assert not any("graph" in note for note in profile.notes)
