@@ -1,0 +1,138 @@
+"""Samples: what is drawn of an OpProto, always the same for one seed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.definition import OpDefinition
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright.op import NoGradient, OpMaker, same_shape_as
+from opwright.proto import AttrProto, AttrType
+from opwright.testing import Draw, Sample, attributes, draw_samples
+from opwright.testing.context import CheckContext
+
+
+def get(op_type: str) -> OpDefinition:
+    return ow.current_context().ops.get(op_type)
+
+
+def lengths_of(samples: list[Sample], slot: str = "x") -> set[int]:
+    return {dim for s in samples for array in s.inputs[slot] for dim in array.shape}
+
+
+def test_shapes_are_empty_one_around_vector_widths_and_large() -> None:
+    drawn = draw_samples(get("exp"), "float32", seed=0)
+    assert {0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 1500} <= lengths_of(drawn)
+
+
+def test_a_label_says_what_the_sample_holds() -> None:
+    for sample in draw_samples(get("exp"), "float32", seed=0):
+        if sample.label.startswith("length "):
+            assert int(sample.label.split()[1]) in sample.inputs["x"][0].shape
+        if sample.label == "empty":
+            assert sample.inputs["x"][0].size == 0
+
+
+def test_equal_seeds_draw_equal_samples_and_others_do_not() -> None:
+    first, again, other = (draw_samples(get("add"), "float32", seed) for seed in (3, 3, 4))
+    assert [s.describe() for s in first] == [s.describe() for s in again]
+    assert [s.describe() for s in first] != [s.describe() for s in other]
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.inputs["x"][0], b.inputs["x"][0])
+
+
+def test_inputs_of_operators_that_broadcast_are_broadcast() -> None:
+    drawn = draw_samples(get("add"), "float32", seed=0)
+    assert any(s.inputs["x"][0].shape != s.inputs["y"][0].shape for s in drawn)
+
+
+@pytest.mark.parametrize(
+    "op_type",
+    [
+        "matmul",
+        "conv2d",
+        "layer_norm",
+        "batch_norm",
+        "embedding",
+        "split",
+        "cross_entropy",
+        "where",
+    ],
+)
+def test_the_shape_rule_accepts_what_is_drawn_of_its_comments(op_type: str) -> None:
+    definition = get(op_type)
+    dtype = "bool" if op_type == "where" else "float32"
+    drawn = draw_samples(definition, dtype, seed=0)
+    assert len(drawn) >= 15
+    for sample in drawn:
+        sample.infer(definition)
+
+
+def test_each_edge_of_each_attribute_is_drawn() -> None:
+    drawn = draw_samples(get("dropout"), "float32", seed=0)
+    assert {s.attrs["probability"] for s in drawn if s.label == "probability at its most"} == {1.0}
+    modes = {s.attrs["mode"] for s in draw_samples(get("pad"), "float32", seed=0)}
+    assert modes == {"constant", "edge", "reflect"}
+
+
+def test_edges_lie_inside_of_a_range_and_what_is_outside_is_refused() -> None:
+    attr = AttrProto("rate", "a", AttrType.FLOAT, min=0.0, max=1.0, max_exclusive=True)
+    values = dict(attributes.edges(attr))
+    assert values["at its least"] == 0.0
+    assert 0.99 < values["at its most"] < 1.0
+    outside = list(attributes.outside(attr))
+    assert {-1000.0, 1.0, 1001.0, "text"} <= set(outside)
+    assert any(isinstance(value, float) and math.isnan(value) for value in outside)
+    for value in outside:
+        with pytest.raises((AttributeValueError, AttributeTypeError), match="acme.op: rate must"):
+            attr.check("acme.op", value)
+
+
+def test_dtypes_of_slots_follow_their_rules() -> None:
+    for sample in draw_samples(get("cast_like"), "int64", seed=0):
+        assert sample.inputs["x"][0].dtype == np.int64
+    for sample in draw_samples(get("layer_norm"), "float64", seed=0):
+        assert {a.dtype.name for arrays in sample.inputs.values() for a in arrays} == {"float64"}
+
+
+def test_a_package_says_what_the_proto_cannot() -> None:
+    pick = (
+        OpMaker("acme.pick")
+        .add_comment("Pick, out = x[index].")
+        .add_input("x", "float [n]")
+        .add_input("index", "[m], below n")
+        .dtypes("int64")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+        .build(infer_shape=same_shape_as("x"), gradient=NoGradient("it is only drawn"))
+    )
+
+    def sampler(draw: Draw) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+        return {"x": draw.floats((5,)), "index": draw.integers((draw.length,), 3, 5)}, {}
+
+    drawn = draw_samples(pick, "float32", seed=0, sampler=sampler)
+    assert lengths_of(drawn) == {5}
+    assert {17, 1500} <= lengths_of(drawn, "index")
+    assert {int(i) for s in drawn for i in s.inputs["index"][0]} == {3, 4}
+
+
+def test_samples_of_a_gradient_hold_what_the_forward_kernel_made() -> None:
+    context = CheckContext(ow.current_context())
+    drawn = context.samples(get("tanh_grad"), "float64")
+    assert len(drawn) >= 15
+    for sample in drawn:
+        assert sample.forward is not None
+        np.testing.assert_allclose(
+            sample.inputs["out"][0], np.tanh(sample.forward.inputs["x"][0]), rtol=1e-12
+        )
+
+
+def test_a_sample_is_described_in_one_line() -> None:
+    x = np.zeros((2, 3), np.float32)
+    i = np.array([1], np.int64)
+    sample = Sample("gather", {"x": (x,), "index": (i,)}, {"axis": 0}, label="small")
+    assert sample.describe() == "x float32[2, 3], index int64[1] = [1], axis=0 (small)"
