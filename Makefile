@@ -22,7 +22,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test lint format bench sanitize proto wheels clean
+.PHONY: help venv demo test lint format docs bench sanitize proto wheels clean
 .PHONY: test-cuda bench-cuda gpu-wheels
 
 help:  ## list the targets
@@ -87,6 +87,10 @@ format: $(STAMPS)/tools  ## lay out Python and C++ as the linters want it
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(NATIVE_STYLE)
+
+docs: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## build the documentation site into build/docs
+	@$(BIN)/python docs/site/build.py $(ARGS)
+	@echo build/docs/index.html
 
 # Whom the benchmarks compare with never enters the development environment.
 $(PEERS_VENV)/.stamps/peers: benchmarks/requirements-peers.txt | $(BIN)/python

@@ -53,7 +53,7 @@ class ClipByValue(GradientClip):
 
 
 class ClipByNorm(GradientClip):
-    """Each gradient g becomes ``g * max_norm / max(|g|, max_norm)``, |g| its Euclidean norm.
+    """Each gradient g becomes ``g * max_norm / max(|g|, max_norm)``, ``|g|`` its norm.
 
     Parameters
     ----------

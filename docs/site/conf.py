@@ -1,0 +1,59 @@
+"""How Sphinx makes the site; build.py writes the pages that it is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sphinx.application import Sphinx
+
+import opwright
+
+project = "opwright"
+release = opwright.__version__
+html_title = f"opwright {release}"
+html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 4
+
+# Docstrings are numpydoc, and name things in single backticks.
+default_role = "code"
+napoleon_google_docstring = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # several names in one line
+napoleon_use_rtype = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+add_module_names = False
+
+# An attribute that several classes have is no mistake; links are those that pages write.
+suppress_warnings = ["ref.python"]
+
+
+def setup(app: Sphinx) -> None:
+    """Before the theme does its part of a page, spare it what is equal on many pages."""
+    app.connect("html-page-context", _share_toctree, priority=400)
+
+
+def _share_toctree(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Resolve the side bar's list once for all operators, which are pages outside of it."""
+    folder, slash, name = page.partition("/")
+    if folder != "operators" or not slash or name == "index":
+        return
+    make = context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        key = repr(sorted(options.items()))
+        if key not in _toctrees:
+            _toctrees[key] = make(**options)
+        return _toctrees[key]
+
+    context["toctree"] = toctree
+
+
+_toctrees: dict[str, str] = {}

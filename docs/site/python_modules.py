@@ -1,0 +1,97 @@
+"""The reference of the Python modules: the names that they make public, from their docstrings."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Final
+
+from markup import table, toctree
+from sphinx.pycode import ModuleAnalyzer
+
+MODULES: Final = {
+    "opwright": "Programs, networks, scopes; what most people need.",
+    "opwright.op": "To describe an operator.",
+    "opwright.plugin": "The hooks of plugins.",
+    "opwright.kernel": "Kernels: their keys, what `prepare` is given, and why one was chosen.",
+    "opwright.devices": "Devices written in Python.",
+    "opwright.rewriting": "To write a pass.",
+    "opwright.testing": "To prove a plugin right.",
+    "opwright.errors": "Every error that opwright raises on purpose.",
+    "opwright_nn": "Models, layers, optimizers.",
+    "opwright_nn.layers": "Layers, which append operators to the current program.",
+    "opwright_nn.initializer": "First values of parameters.",
+    "opwright_nn.optimizer": "Optimizers.",
+    "opwright_nn.regularizer": "Penalties on parameters.",
+    "opwright_nn.clip": "Limits for gradients.",
+    "opwright_nn.metrics": "Measures of predictions.",
+    "opwright_nn.datasets": "Data that ships with the package.",
+}
+"""Every public module and what it is for."""
+
+LONGEST_VALUE: Final = 70
+"""Signs of a constant's value, beyond which it is not shown."""
+
+
+def make_pages() -> dict[str, str]:
+    """Return the pages by their path in the site."""
+    seen: set[int] = set()
+    pages = {f"python/{name}.rst": make_page(name, about, seen) for name, about in MODULES.items()}
+    rows = [(f"[`{name}`]({name}.rst)", about) for name, about in MODULES.items()]
+    parts = [
+        "# Python modules",
+        "What is not listed here is private.",
+        table(("module", "what it is for"), rows),
+        toctree(MODULES),
+    ]
+    return {**pages, "python/index.md": "\n\n".join(parts) + "\n"}
+
+
+def public_names(module_name: str) -> list[str]:
+    """Return what a module makes public: its ``__all__``, or the classes and functions it holds."""
+    module = importlib.import_module(module_name)
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return [name for name in listed if not name.startswith("__")]
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module_name
+    ]
+
+
+def make_page(module_name: str, about: str, documented: set[int]) -> str:
+    """Return the page of one module, as reStructuredText.
+
+    What another module makes public, too, is in the index once: `documented` says what is.
+    """
+    module = importlib.import_module(module_name)
+    lines = [module_name, "=" * len(module_name), "", about.replace("`", "``"), ""]
+    lines += [f".. py:module:: {module_name}", ""]
+    comments = ModuleAnalyzer.for_module(module_name).find_attr_docs()
+    for name in public_names(module_name):
+        value = getattr(module, name)
+        if inspect.ismodule(value):
+            continue  # it has a page of its own, or is a name space of operators
+        if inspect.isclass(value) or inspect.isroutine(value):
+            lines += _document(f"{module_name}.{name}", value, documented)
+        else:
+            lines += _document_constant(name, value, comments.get(("", name), []))
+    return "\n".join(lines) + "\n"
+
+
+def _document(path: str, value: object, documented: set[int]) -> list[str]:
+    """Return the directive for a class or function."""
+    is_class = inspect.isclass(value)
+    options = ["   :members:"] if is_class else []
+    if id(value) in documented:
+        options.append("   :no-index:")
+    documented.add(id(value))
+    return [f".. {'autoclass' if is_class else 'autofunction'}:: {path}", *options, ""]
+
+
+def _document_constant(name: str, value: object, comment: list[str]) -> list[str]:
+    """Return the directive for a constant, with the text below it in the module."""
+    text = repr(value)
+    shown = [f"   :value: {text}"] if len(text) <= LONGEST_VALUE and "object at" not in text else []
+    return [f".. py:data:: {name}", *shown, "", *(f"   {line}" for line in comment), ""]

@@ -1,0 +1,174 @@
+"""The documentation site: it builds without a warning, and its references leave nothing out."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import opwright
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "docs" / "site"
+ABI = ROOT / "core" / "include" / "opwright" / "abi.h"
+
+MODULES = ("opwright", "opwright.op", "opwright.plugin", "opwright.testing", "opwright_nn.layers")
+
+
+def load(name: str) -> ModuleType:
+    """Import a file of the site's sources."""
+    spec = importlib.util.spec_from_file_location(f"site_{name}", SOURCES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built from nothing; each warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, str(SOURCES / "build.py"), "--to", str(folder / "html")]
+    done = subprocess.run(
+        [*command, "--work", str(folder / "work")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder / "html"
+
+
+def headings(page: Path) -> str:
+    """Return the text of all headings of a page."""
+    found = re.findall(r"<h[1-6]>(.*?)<a class=\"headerlink\"", page.read_text(), re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]+>", "", "\n".join(found)))
+
+
+@pytest.mark.slow
+def test_every_operator_has_a_page_and_a_place_in_the_index(site: Path) -> None:
+    index = (site / "operators" / "index.html").read_text()
+    own = [type for type in opwright.list_ops() if "." not in type]
+    assert len(own) > 80
+    for type in own:
+        assert (site / "operators" / f"{type}.html").exists(), type
+        assert f'href="{type}.html"' in index
+
+
+@pytest.mark.slow
+def test_an_operators_page_shows_what_its_proto_says(site: Path) -> None:
+    page = (site / "operators" / "softmax.html").read_text()
+    text = re.sub(r"<[^>]+>", "", page)
+    for part in ("the axis of the classes", "opwright-cpu", "shape and dtype of x", "Gradient"):
+        assert part in text
+
+
+@pytest.mark.slow
+def test_every_name_of_the_c_interface_has_a_heading(site: Path) -> None:
+    text = ABI.read_text()
+    names = set(re.findall(r"^(?:typedef )?struct (ow_\w+) \{", text, re.MULTILINE))
+    names |= set(re.findall(r"^typedef .*\(\*(ow_\w+)\)\(", text, re.MULTILINE))
+    names |= set(re.findall(r"^#define (OW_\w+)", text, re.MULTILINE))
+    assert len(names) > 50
+    shown = set(re.findall(r"\w+", headings(site / "c" / "abi.html")))
+    assert names <= shown, names - shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["OPWRIGHT_PLUGIN", "OpMaker", "RunContext", "Status", "Shape"])
+def test_what_plugins_in_cpp_use_has_a_heading(site: Path, name: str) -> None:
+    pages = (site / "c").glob("sdk_*.html")
+    assert any(name in headings(page).split() for page in pages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_of_a_module_is_described(site: Path, module: str) -> None:
+    text = (site / "python" / f"{module}.html").read_text()
+    found = importlib.import_module(module)
+    modules = {name for name in found.__all__ if isinstance(getattr(found, name), ModuleType)}
+    for name in {*found.__all__} - modules - {"__version__"}:
+        assert f">{name}</span></span>" in text, name
+
+
+@pytest.mark.slow
+def test_every_page_is_in_the_list_of_documents(site: Path) -> None:
+    index = (site / "index.html").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        if page.name != "README.md":
+            assert f'href="{page.stem}.html"' in index, f"docs/README.md does not list {page.name}"
+
+
+@pytest.mark.slow
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+    (tmp_path / "index.md").write_text("# Title\n\n[here](gone.md)\n")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "dummy", "-c", str(SOURCES)]
+    command += [str(tmp_path), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert "gone.md" in done.stderr
+
+
+def test_a_header_is_read_declaration_by_declaration() -> None:
+    headers = load("headers")
+    text = """
+// What a thing is.
+class Thing {
+ public:
+  int size() const { return size_; }
+
+ private:
+  int size_;
+};
+
+namespace detail {
+class Hidden {};
+}  // namespace detail
+
+/* Two bits. */
+#define A 1
+#define B 2
+
+/* Called with a thing. */
+typedef int (*call_fn)(const Thing* thing);
+"""
+    thing, bits, call = headers.read_items(text)
+    assert thing == (
+        ("Thing",),
+        "What a thing is.",
+        "class Thing {\n public:\n  int size() const { return size_; }\n};",
+    )
+    assert bits == (("A", "B"), "Two bits.", "#define A 1\n#define B 2")
+    assert call[:2] == (("call_fn",), "Called with a thing.")
+
+
+def test_what_leaves_the_documents_is_copied_and_a_folder_is_named(tmp_path: Path) -> None:
+    sys.path.insert(0, str(SOURCES))
+    try:
+        pages = load("pages")
+    finally:
+        sys.path.remove(str(SOURCES))
+    for name, text in {
+        "docs/README.md": "# Documentation\n\n## Use\n\n[Page](page.md)\n",
+        "docs/page.md": "# Page\n\n[the file](../src/a.c), [all](../src), [top](README.md)\n",
+        "docs/decisions/README.md": "# Decisions\n",
+        "src/a.c": "int a;\n",
+        "CHANGELOG.md": "# Changelog\n",
+        "CONTRIBUTING.md": "[Page](docs/page.md#part)\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    made = pages.make_pages(tmp_path)
+    assert made["page.md"] == b"# Page\n\n[the file](files/src/a.c), all (`src`), [top](index.md)\n"
+    assert made["files/src/a.c"] == b"int a;\n"
+    assert made["contributing.md"] == b"[Page](page.md#part)\n"
+    assert b":caption: Use\n:hidden:\n\npage\n" in made["index.md"]
