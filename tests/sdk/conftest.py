@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,27 +15,57 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))  # abi_tables and plugin_host, for tests that are imported as files
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
-Compile = Callable[..., Path]
+OPTIONS = ["-std=c++17", "-O0", "-fPIC", *WARNINGS]
+INCLUDE = ROOT / "core" / "include"
+
+
+class Compiler:
+    """Compiles each file of `plugins` once, and links libraries of them.
+
+    The SDK is precompiled: reading it takes most of the time that a small file takes.
+    """
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+        self._made: dict[object, Path] = {}
+        (folder / "opwright").mkdir()
+        header = folder / "opwright" / "sdk.hpp"
+        header.symlink_to(INCLUDE / "opwright" / "sdk.hpp")
+        self._run("-x", "c++-header", header, "-o", header.with_suffix(".hpp.gch"))
+
+    def build(self, *names: str) -> Path:
+        """Return the library of these files."""
+        if names not in self._made:
+            objects = [self._compile(name) for name in names]
+            target = self._folder / f"plugin{len(self._made)}.so"
+            self._run("-shared", *objects, "-o", target)
+            self._made[names] = target
+        return self._made[names]
+
+    def check(self, file: Path) -> None:
+        """Compile a file of one's own without making anything of it, whatever it warns of."""
+        self._run("-w", "-fsyntax-only", file)
+
+    def _compile(self, name: str) -> Path:
+        if name not in self._made:
+            target = self._folder / f"{name}.o"
+            self._run("-c", HERE / "plugins" / name, "-o", target)
+            self._made[name] = target
+        return self._made[name]
+
+    def _run(self, *arguments: str | Path) -> None:
+        # The folder of the precompiled header comes first.
+        folders = [f"-I{self._folder}", f"-I{INCLUDE}"]
+        command = [self._program, *OPTIONS, *folders, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="session")
-def compile_plugin(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Return a function that compiles files to a plugin library and returns its path."""
-    compiler = os.environ.get("CXX", "g++")
-    if shutil.which(compiler) is None:
-        pytest.skip(f"no C++ compiler {compiler} on this machine")
-    folder = tmp_path_factory.mktemp("plugins")
-    made: dict[tuple[object, ...], Path] = {}
-
-    def compile(*files: Path | str, flags: tuple[str, ...] = ()) -> Path:
-        key = (files, flags)
-        if key not in made:
-            target = folder / f"plugin{len(made)}.so"
-            sources = [str(HERE / "plugins" / file) for file in files]
-            include = f"-I{ROOT / 'core' / 'include'}"
-            options = ["-std=c++17", "-O1", "-fPIC", "-shared", *WARNINGS, *flags, include]
-            subprocess.run([compiler, *options, *sources, "-o", str(target)], check=True)
-            made[key] = target
-        return made[key]
-
-    return compile
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    """Return what compiles plugins."""
+    program = os.environ.get("CXX", "g++")
+    if shutil.which(program) is None:
+        pytest.skip(f"no C++ compiler {program} on this machine")
+    return Compiler(program, tmp_path_factory.mktemp("plugins"))

@@ -13,8 +13,8 @@ from opwright.proto import OpProto
 
 
 @pytest.fixture(scope="module")
-def features(compile_plugin):
-    return Library(compile_plugin("features.cc"))
+def features(compiler):
+    return Library(compiler.build("features.cc"))
 
 
 def python_everything():
@@ -119,8 +119,8 @@ MISTAKES = {
 
 
 @pytest.fixture(scope="module")
-def mistakes(compile_plugin):
-    return c.CDLL(str(compile_plugin("mistakes.cc")))
+def mistakes(compiler):
+    return c.CDLL(str(compiler.build("mistakes.cc")))
 
 
 def describe(mistakes, name):

@@ -35,8 +35,8 @@ X = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 @pytest.fixture(scope="module")
-def features(compile_plugin):
-    return Library(compile_plugin("features.cc"))
+def features(compiler):
+    return Library(compiler.build("features.cc"))
 
 
 # -- attributes ------------------------------------------------------------------------------------
@@ -243,8 +243,8 @@ def test_a_dynamic_output_is_resized_by_the_host(features):
 # -- the entry -------------------------------------------------------------------------------------
 
 
-def test_registrations_of_all_files_reach_the_table(compile_plugin):
-    library = Library(compile_plugin("negate.cc", "negate_kernel.cc"))
+def test_registrations_of_all_files_reach_the_table(compiler):
+    library = Library(compiler.build("negate.cc", "negate_kernel.cc", "negate_plugin.cc"))
     assert (library.code, library.plugin.name, library.plugin.version) == (0, b"test", b"2.5")
     assert list(library.ops) == ["test.negate"]
     out = np.zeros(3, np.int8)
@@ -261,21 +261,24 @@ def test_the_entry_gives_one_table_however_often_it_is_called(features):
 
 
 @pytest.mark.parametrize(
-    ("macro", "message"),
+    ("files", "message"),
     [
         (
-            "UNLISTED",
+            ["negate.cc", "empty_plugin.cc"],
             "test: something is registered under negate, which OPWRIGHT_PLUGIN does not list",
         ),
         (
-            "MISSING",
+            ["negate.cc", "missing_plugin.cc"],
             "test: OPWRIGHT_PLUGIN lists softmax, but nothing is registered under it; is its ",
         ),
-        ("MISTAKEN", "test: test.mistaken: an operator must have a required input or a dtype"),
+        (
+            ["mistaken_plugin.cc"],
+            "test: test.mistaken: an operator must have a required input or a dtype",
+        ),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_logs_why(compile_plugin, macro, message):
-    library = Library(compile_plugin("broken.cc", flags=(f"-D{macro}",)))
+def test_a_plugin_that_cannot_be_loaded_logs_why(compiler, files, message):
+    library = Library(compiler.build(*files))
     assert library.code == ERROR
     [(level, logged)] = library.logged
     assert level == 40
@@ -283,6 +286,6 @@ def test_a_plugin_that_cannot_be_loaded_logs_why(compile_plugin, macro, message)
     assert (library.plugin.name, library.plugin.n_ops, library.plugin.n_kernels) == (b"test", 0, 0)
 
 
-def test_a_plugin_without_registrations_is_empty(compile_plugin):
-    library = Library(compile_plugin("broken.cc", flags=("-DEMPTY",)))
+def test_a_plugin_without_registrations_is_empty(compiler):
+    library = Library(compiler.build("empty_plugin.cc"))
     assert (library.code, library.plugin.n_ops, library.plugin.n_kernels) == (0, 0, 0)

@@ -1,5 +1,5 @@
-#define OPWRIGHT_PLUGIN_VERSION "2.5"
-#include "two_files.hpp"
+#include <opwright/sdk.hpp>
+
+#include "negation.hpp"
 
 OPWRIGHT_DEFINE_OP(negate);
-OPWRIGHT_PLUGIN("test", negate);

@@ -1,4 +1,6 @@
-#include "two_files.hpp"
+#include <opwright/sdk.hpp>
+
+#include "negation.hpp"
 
 template <typename T>
 struct NegateKernel {

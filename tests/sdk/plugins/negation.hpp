@@ -1,4 +1,4 @@
-// An operator that one file describes and another one has a kernel for.
+// An operator that one file defines, another one has a kernel for, and a third one lists.
 #include <opwright/sdk.hpp>
 
 struct Negate : opwright::Op<> {

@@ -1,0 +1,4 @@
+// Lists what no file registers.
+#include <opwright/sdk.hpp>
+
+OPWRIGHT_PLUGIN("test", negate, softmax);
