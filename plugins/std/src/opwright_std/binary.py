@@ -116,7 +116,7 @@ def power_grad(
     if y_grad is not None:
         # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
         flat = (x == 0) & (y >= 0)
-        slope = np.log(np.where(flat, 1, x)) * out * out_grad
+        slope = np.log(np.where(flat, 1, x)) * out_grad * out
         sum_to(slope, y_grad)
 
 

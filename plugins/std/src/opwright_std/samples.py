@@ -19,7 +19,7 @@ def adam(draw: Draw) -> Drawn:
     if inputs is None:
         return None
     for slot in ("moment2", "beta1_power", "beta2_power"):
-        inputs[slot] = tuple(np.abs(array) / 4 + 0.25 for array in inputs[slot])
+        inputs[slot] = tuple(np.asarray(np.abs(array) / 4 + 0.25) for array in inputs[slot])
     return inputs, draw.attrs
 
 
@@ -28,7 +28,7 @@ def probabilities(draw: Draw) -> Drawn:
     inputs = draw.propose()
     if inputs is None:
         return None
-    inputs["x"] = tuple(np.abs(array) / 4 + 0.25 for array in inputs["x"])
+    inputs["x"] = tuple(np.asarray(np.abs(array) / 4 + 0.25) for array in inputs["x"])
     return inputs, draw.attrs
 
 

@@ -48,7 +48,7 @@ def _find_sample(definition: OpDefinition, context: CheckContext) -> Sample:
         for sample in context.samples(definition, str(dtype)):
             if any(sample.inputs.values()):
                 return sample
-    raise Skipped("no inputs could be drawn; say which in the hook opwright_samples")
+    raise Skipped("no inputs could be drawn; a package says which: opwright.samples")
 
 
 def _wrong(definition: OpDefinition, metas: SlotMetas) -> Iterator[tuple[str, SlotMetas]]:

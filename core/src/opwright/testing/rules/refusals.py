@@ -54,7 +54,7 @@ def _refuses_all(
     sample, reason = listed[0]
     message = (
         f"what is registered must be computed, got a refusal of all {len(listed)} samples of "
-        f"{dtype}: {reason}; register what it computes, or say in the hook opwright_samples what "
+        f"{dtype}: {reason}; register what it computes, or say in opwright.samples what "
         "it takes"
     )
     return find_on(RULE, subject, sample, message)
