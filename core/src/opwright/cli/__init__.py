@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "explain": "say which kernel serves an operator, and why",
     "check": "check every operator and kernel of an installed package by rules",
     "new": "write a package that brings an operator, a kernel or a device",
+    "bench": "time every kernel of an operator in turn, and compare what they compute",
     "stubs": "write the installed operators as a .pyi, for type checkers and editors",
     "doctor": "find what is broken, and the command that helps",
 }

@@ -1,0 +1,113 @@
+"""What one run of a kernel takes: plans that run it many times, against plans that run it once.
+
+Both plans do the same around the kernel: a call from Python, the way of the memory to the device
+and back. So the difference is the kernel's own, in the native loop over the steps of a plan.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from opwright.context import Context
+from opwright.registry import KernelEntry
+from opwright.testing.launching import KernelRun, Launch
+from opwright.testing.sample import Array, Sample
+
+ROUND_S: Final = 0.005
+"""What the runs of one kernel shall take in each round."""
+
+_MAX_REPEAT: Final = 5000
+_FIRST_REPEAT: Final = 16
+_WARMUP_RUNS: Final = 3
+
+
+class KernelTimer:
+    """One kernel, prepared for a sample, to be timed in rounds.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    sample : Sample
+    device : str
+        Device type, where the kernel is for any.
+    n_threads : int
+        How many threads it may use.
+
+    Attributes
+    ----------
+    run : KernelRun
+        What it computed.
+    repeat : int
+        How often it runs in each round.
+
+    Raises
+    ------
+    Refuse
+        Where the kernel refuses the sample.
+    OpwrightError
+        Where it cannot be loaded, prepared or run.
+    """
+
+    def __init__(
+        self, entry: KernelEntry, sample: Sample, device: str, n_threads: int, context: Context
+    ) -> None:
+        self.entry = entry
+        self._sample = sample
+        self._device = device
+        self._n_threads = n_threads
+        self._context = context
+        self._once = self._launch(1)
+        self.run: KernelRun = self._once.run()
+        self._images = self._once.fill()
+        self.repeat = _FIRST_REPEAT
+        self._many = self._launch(self.repeat)
+        took_s = min(self.measure() for _ in range(_WARMUP_RUNS))
+        self.repeat = min(max(math.ceil(ROUND_S / max(took_s, 1e-9)), 2), _MAX_REPEAT)
+        self._many = self._launch(self.repeat)
+        self.measure()
+
+    def _launch(self, repeat: int) -> Launch:
+        return Launch(
+            self.entry,
+            self._sample,
+            context=self._context,
+            device=self._device,
+            n_threads=self._n_threads,
+            repeat=repeat,
+        )
+
+    def measure(self) -> float:
+        """Return the seconds that one run of the kernel took, on average over one round."""
+        once_s = _time(self._once, self._images)
+        many_s = _time(self._many, self._images)
+        return max(many_s - once_s, 0.0) / (self.repeat - 1)
+
+
+def _time(launch: Launch, images: list[Array]) -> float:
+    began = time.perf_counter()
+    launch.run_images(images)
+    return time.perf_counter() - began
+
+
+def measure_in_turn(timers: Sequence[KernelTimer], n_rounds: int) -> list[list[float]]:
+    """Return the seconds of each kernel in each round.
+
+    Every round begins with another kernel, so that what disturbs the machine for a while, or warms
+    a cache, meets all of them.
+    """
+    found: list[list[float]] = [[] for _ in timers]
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        for number in range(n_rounds):
+            for offset in range(len(timers)):
+                index = (number + offset) % len(timers)
+                found[index].append(timers[index].measure())
+    finally:
+        if collects:
+            gc.enable()
+    return found
