@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from opwright.testing import Finding, Result, Scorecard
+from opwright.testing import Finding, Result, Scorecard, load_rules
 from opwright.testing.text import format_scorecard
 
 
@@ -61,3 +63,9 @@ def test_a_scorecard_without_findings_is_good() -> None:
     card.add(Result("acme.swish", "documented", "passed"))
     assert card.ok
     assert format_scorecard(card).endswith("1 passed, 0 failed, 0 skipped; nothing found")
+
+
+def test_the_page_lists_every_rule_with_its_summary() -> None:
+    page = Path(__file__).parents[2] / "docs" / "check_a_plugin.md"
+    listed = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", page.read_text(), re.MULTILINE)
+    assert listed == [(rule.name, rule.summary) for rule in load_rules()]

@@ -14,7 +14,7 @@ from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import OperatorSubject
 
 RULE = "error-texts"
-SUMMARY = "errors about wrong inputs are <operator>: <rule broken>, got <value>"
+SUMMARY = "errors about wrong inputs name the operator, the rule that is broken and what was given"
 SUBJECT = OperatorSubject
 
 _WRAPPED = "infer_shape must accept the inputs or say why not"
