@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright.testing import check_package
 
 pytestmark = [pytest.mark.cuda_kernels, pytest.mark.slow]
 
@@ -54,3 +55,11 @@ def test_a_gradient_that_nobody_wants_is_left_out():
     a, b = RNG.normal(size=(2, 3, 5))
     for got, expected in zip(*(compute(name, a, b, ("b_grad",)) for name in DEVICES), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("op_type", ["cosine.similarity", "cosine.similarity_grad"])
+def test_a_kernel_conforms(op_type):
+    card = check_package("opwright-cosine", subject=f"{op_type}[cuda, cosine]")
+    assert card.ok, card.format_findings(card.findings)
+    checked = {result.rule for result in card.results if result.state == "passed"}
+    assert {"reference", "guard-bytes", "threads"} <= checked

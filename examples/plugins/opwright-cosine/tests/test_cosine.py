@@ -1,8 +1,9 @@
-"""Both kernels against the formula, in float64."""
+"""Both kernels against the formula, in float64, and everything against opwright's own rules."""
 
 import numpy as np
 
 import opwright as ow
+from opwright.testing import check_package
 
 A, B = np.random.default_rng(0).normal(size=(2, 5, 8))
 SCALE = 2.0
@@ -31,3 +32,8 @@ def test_the_gradient_is_the_central_difference():
         moved[index] = step
         expected = (formula(A + moved, B) - formula(A - moved, B)).sum() / (2 * step)
         np.testing.assert_allclose(got[index], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_it_conforms():
+    card = check_package("opwright-cosine")
+    assert card.ok, card.format_findings(card.findings)

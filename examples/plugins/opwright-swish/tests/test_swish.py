@@ -1,8 +1,9 @@
-"""Both kernels against the formula, in float64."""
+"""Both kernels against the formula, in float64, and everything against opwright's own rules."""
 
 import numpy as np
 
 import opwright as ow
+from opwright.testing import check_package
 
 X = np.linspace(-6, 6, 25)
 BETA = 2.0
@@ -26,3 +27,8 @@ def test_the_gradient_is_the_central_difference():
     step = 1e-6
     expected = (formula(X + step) - formula(X - step)) / (2 * step)
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9)
+
+
+def test_it_conforms():
+    card = check_package("opwright-swish")
+    assert card.ok, card.format_findings(card.findings)
