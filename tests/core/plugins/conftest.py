@@ -16,6 +16,9 @@ import pytest
 
 import opwright
 from opwright import _runtime
+from opwright.context import Context
+from opwright.op import OpMaker, same_shape_as
+from opwright.registry import Package
 
 SWISH = """
 import numpy as np
@@ -164,3 +167,23 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(tmp_path: Path, libraries: Path) -> Site:
     """An empty folder for distributions."""
     return Site(tmp_path / "site", libraries)
+
+
+@pytest.fixture
+def acme() -> Context:
+    """A Context of this process with the swish of acme, whose kernels are never run."""
+    package = Package("acme", "opwright-acme", "1.0")
+    context = Context()
+    maker = OpMaker("acme.swish").add_comment("Swish, out = x * sigmoid(beta * x).")
+    maker.add_input("x", "any shape, float").add_output("out", "that of x").same_dtype_as("x")
+    maker.add_attr("beta", float, "steepness").default(1.0).greater_than(0.0)
+    context.ops.add("acme.swish", maker.build(infer_shape=same_shape_as("x")), package)
+    context.kernels.add(
+        "acme.swish",
+        device="cpu",
+        dtypes=["float32", "float64"],
+        kernel="not_there:swish",
+        library="acme",
+        package=package,
+    )
+    return context

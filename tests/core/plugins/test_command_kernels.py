@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from opwright.cli import main
+from opwright.context import context_guard
+
 from .test_isolation import KERNEL_HOOK
 
 RIVAL = (
@@ -82,22 +85,34 @@ def test_the_matrix_fits_a_terminal_of_100_columns(site):
     assert lines[2].split()[0] == "cpu"
 
 
-def test_kernels_are_narrowed_by_operator_device_dtype_library_and_distribution(rivals):
-    def libraries(*words):
-        data = json.loads(rivals.command("kernels", "--json", *words).stdout)
-        return [(item["op_type"].partition(".")[2], item["library"]) for item in data]
+NARROWED = """
+import io, json
+from contextlib import redirect_stdout
+from opwright.cli import main
 
-    everything = [
-        *(("swish", library) for library in ("slow", "fast", "acme", "rival")),
-        ("swish_grad", "acme"),
-    ]
-    assert libraries() == everything
-    assert libraries("*_grad") == [("swish_grad", "acme")]
-    assert libraries("acme.swish", "acme.swish_grad") == everything
-    assert libraries("--device", "npu") == [("swish", "slow"), ("swish", "rival")]
-    assert libraries("--dtype", "float64") == [everything[0], everything[2], everything[4]]
-    assert libraries("--library", "fast") == [("swish", "fast")]
-    assert libraries("--distribution", "opwright-rival", "--device", "cpu") == everything[:2]
+answer = []
+for words in {words!r}:
+    with redirect_stdout(io.StringIO()) as told:
+        assert main(["kernels", "--json", *words]) == 0
+    found = json.loads(told.getvalue())
+    answer.append([(item["op_type"].partition(".")[2], item["library"]) for item in found])
+"""
+
+
+def test_kernels_are_narrowed_by_operator_device_dtype_library_and_distribution(rivals):
+    slow, fast, acme, rival = (["swish", name] for name in ("slow", "fast", "acme", "rival"))
+    grad = ["swish_grad", "acme"]
+    expected = {
+        (): [slow, fast, acme, rival, grad],
+        ("*_grad",): [grad],
+        ("acme.swish", "acme.swish_grad"): [slow, fast, acme, rival, grad],
+        ("--device", "npu"): [slow, rival],
+        ("--dtype", "float64"): [slow, acme, grad],
+        ("--library", "fast"): [fast],
+        ("--distribution", "opwright-rival", "--device", "cpu"): [slow, fast],
+    }
+    found = rivals.json(NARROWED.format(words=[*expected]))
+    assert dict(zip(expected, found, strict=True)) == expected
 
 
 def test_json_holds_everything_that_was_registered(rivals):
@@ -138,9 +153,9 @@ def test_without_a_kernel_that_is_said(site):
         (["--dvice", "cpu"], "unknown argument, got '--dvice'; did you mean '--device'?"),
     ],
 )
-def test_what_is_misspelled_is_told_with_the_nearest_name(site, words, message):
-    site.add("acme")
-    done = site.command("kernels", *words)
-    assert done.returncode in {1, 2}
-    assert done.stdout == ""
-    assert message in done.stderr
+def test_what_is_misspelled_is_told_with_the_nearest_name(acme, capsys, words, message):
+    with context_guard(acme):
+        assert main(["kernels", *words]) in {1, 2}
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert message in told.err
