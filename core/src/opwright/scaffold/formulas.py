@@ -38,7 +38,8 @@ _SIGMOID: Final = (
 )
 
 FORMULAS: Final = {
-    "abs": Formula("|x|", "np.absolute(x, out=out)", "opwright::functors::AbsoluteValue(x)"),
+    # -0.0 + 0.0 is 0.0.
+    "abs": Formula("|x|", "np.absolute(x, out=out)", "x < T(0) ? -x : x + T(0)"),
     "exp": Formula("e**x", "np.exp(x, out=out)", "opwright::functors::Exp(x)"),
     "negative": Formula("-x", "np.negative(x, out=out)", "-x"),
     "relu": Formula("max(x, 0)", "np.maximum(x, 0, out=out)", "opwright::functors::Relu(x)"),

@@ -215,8 +215,8 @@ def _base_values(names: PackageNames, kind: str, language: str, license: str) ->
 def _kernel_values(op_type: str, context: Context) -> dict[str, str]:
     formula = find_formula(op_type, context)
     slots = ["x", "y"][: formula.n_inputs]
-    loads = [f"const T {slot} = {slot}_values[i];" for slot in slots]
-    stored_loads = [f"const T {slot} = Load({slot}_values[i]);" for slot in slots]
+    loads = [f"const T {slot} = {slot}_in[i];" for slot in slots]
+    stored_loads = [f"const T {slot} = Load({slot}_in[i]);" for slot in slots]
     return {
         "OPERATOR": op_type,
         # `abs` is a builtin of Python, and a kernel's name may be anything.
@@ -230,7 +230,7 @@ def _kernel_values(op_type: str, context: Context) -> dict[str, str]:
         "N_INPUTS": str(formula.n_inputs),
         "SLOT_NAMES": repr("".join(slots)).replace("'", '"'),
         "LOADS": textwrap.indent("\n".join(loads), " " * 6),
-        "STORED_PARAMETERS": ", ".join(f"const Stored* {slot}_values" for slot in slots),
+        "STORED_PARAMETERS": ", ".join(f"const Stored* {slot}_in" for slot in slots),
         "STORED_LOADS": textwrap.indent("\n".join(stored_loads), " " * 4),
         "POINTERS": ", ".join(f'plan.input("{slot}")' for slot in slots),
     }

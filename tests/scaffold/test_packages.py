@@ -1,0 +1,55 @@
+"""Generated kernels and devices pass the kit untouched; tests/packaging installs whole packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from generated_packages import find_faults, lay_out
+
+from opwright.include import get_include
+
+START = """
+from pathlib import Path
+import opwright_cuda.emulator
+
+opwright_cuda.emulator.start(Path({folder!r}), ("-O1",))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiler() -> list[str]:
+    """Return the command that compiles a plugin, without optimisation: it takes half the time."""
+    return ["c++", "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{get_include()}"]
+
+
+def test_kernels_and_devices_pass_the_kit(
+    packages: Path, compiler: list[str], tmp_path: Path
+) -> None:
+    names = ["opwright-kernel-python", "opwright-pair-cpp", "opwright-device-python"]
+    for name in names:
+        lay_out(packages / name, tmp_path)
+    [source] = (packages / "opwright-pair-cpp" / "native").glob("*.cc")
+    library = tmp_path / "opwright_pair_cpp" / "pair_cpp.so"
+    subprocess.run([*compiler, "-fPIC", "-shared", source, "-o", library], check=True)
+    assert find_faults(packages, tmp_path, *names) == []
+
+
+def test_a_kernel_of_one_input_compiles(packages: Path, compiler: list[str]) -> None:
+    [source] = (packages / "opwright-kernel-cpp" / "native").glob("*.cc")
+    subprocess.run([*compiler, "-fsyntax-only", source], check=True)
+
+
+@pytest.mark.cuda_part
+def test_cuda_kernels_pass_the_kit_in_the_emulator(
+    packages: Path, own_cache_folder: Path, tmp_path: Path
+) -> None:
+    names = ["opwright-operator-cuda", "opwright-pair-cuda"]
+    for name in names:
+        lay_out(packages / name, tmp_path)
+    # Where the other tests of CUDA have it compiled.
+    folder = os.environ.get("OPWRIGHT_EMULATOR_DIR", str(own_cache_folder / "emulator"))
+    before = START.format(folder=folder)
+    assert find_faults(packages, tmp_path, *names, before=before) == []
