@@ -132,8 +132,8 @@ def test_an_uninstalled_plugin_is_gone_at_once(site):
         b"",
         b"nonsense",
         b"[]\n[]",
-        b'{"format": 1}\n[]',
-        b'{"format": 99, "checksum": 0}\n[]',
+        b"opwright 3 00000000\n",
+        b"opwright 99 00000000\n[]",
         b"\xff\xfe\x00",
     ],
 )
@@ -238,7 +238,7 @@ def make_record(folder: Path, name: str = "acme") -> PluginRecord:
 
 def test_a_record_survives_the_file(tmp_path):
     record = make_record(tmp_path)
-    path = str(tmp_path / "cache" / "plugins-1.json")
+    path = str(tmp_path / "cache" / "plugins-1.index")
     assert index.write(path, [record]) == "written"
     found = index.read(path, [record.source])
     assert found.records == {index.key_of(record.source): record._replace(from_index=True)}
@@ -249,30 +249,30 @@ def test_a_record_survives_the_file(tmp_path):
 )
 def test_a_record_of_another_source_does_not_hold(tmp_path, change):
     record = make_record(tmp_path)
-    path = str(tmp_path / "plugins-1.json")
+    path = str(tmp_path / "plugins-1.index")
     index.write(path, [record])
     assert index.read(path, [record.source._replace(**change)]).records == {}
 
 
 def test_a_record_without_files_is_not_kept(tmp_path):
     record = make_record(tmp_path)._replace(files=())
-    path = str(tmp_path / "plugins-1.json")
+    path = str(tmp_path / "plugins-1.index")
     index.write(path, [record])
     assert index.read(path, [record.source]).records == {}
 
 
 def test_the_folder_stays_small(tmp_path):
     for i in range(50):
-        file = tmp_path / f"plugins-{i}.json"
+        file = tmp_path / f"plugins-{i}.index"
         file.write_text("")
         os.utime(file, (i, i))
     (tmp_path / "other.txt").write_text("not ours")
-    index.write(str(tmp_path / "plugins-new.json"), [make_record(tmp_path)])
+    index.write(str(tmp_path / "plugins-new.index"), [make_record(tmp_path)])
     left = sorted(path.name for path in tmp_path.glob("plugins-*"))
     assert len(left) == 32
-    assert "plugins-new.json" in left
-    assert "plugins-49.json" in left
-    assert "plugins-0.json" not in left
+    assert "plugins-new.index" in left
+    assert "plugins-49.index" in left
+    assert "plugins-0.index" not in left
     assert (tmp_path / "other.txt").exists()
 
 

@@ -114,7 +114,7 @@ def _diagnose(
         if phase == CHECK:
             problems[package_of(by_key[key])] = result
         elif result["record"] is not None:
-            records.append(PluginRecord.from_json(result["record"]))
+            records.append(PluginRecord.from_plain(result["record"]))
         else:
             package, *rest = result["failure"]
             failures.append(PluginFailure(Package(*package), *rest))

@@ -72,7 +72,7 @@ def _load(source: Source, report: TextIO) -> list[PluginRecord]:
     _write(report, LOAD, key_of(source))
     records, failures = load_all([source])
     result = {
-        "record": records[0].to_json() if records else None,
+        "record": records[0].to_plain() if records else None,
         "failure": list(failures[0]) if failures else None,
     }
     _write(report, LOAD, key_of(source), result)

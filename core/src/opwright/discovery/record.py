@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from opwright.discovery.scan import Source
 from opwright.registry import (
@@ -12,9 +13,6 @@ from opwright.registry import (
     Package,
     PassRegistration,
 )
-
-_DTYPES: Final = KernelRegistration._fields.index("dtypes")
-_MAY_REUSE: Final = KernelRegistration._fields.index("may_reuse")
 
 
 class WatchedFile(NamedTuple):
@@ -64,13 +62,14 @@ class PluginRecord(NamedTuple):
         """Who this is."""
         return package_of(self.source)
 
-    def to_json(self) -> list[Any]:
-        """Return what `from_json` reads; named tuples become lists."""
-        return list(self[:-1])
+    def to_plain(self) -> tuple[Any, ...]:
+        """Return what `from_plain` reads: tuples, strings and numbers, no named tuples."""
+        source, *groups, load_ms, _ = self
+        return (tuple(source), *(tuple(map(tuple, group)) for group in groups), load_ms)
 
     @staticmethod
-    def from_json(data: list[Any]) -> PluginRecord:
-        """Return a record that `to_json` wrote; `data` is used up."""
+    def from_plain(data: Sequence[Any]) -> PluginRecord:
+        """Return a record that `to_plain` wrote; JSON has made lists of its tuples."""
         source, ops, kernels, devices, passes, files, load_ms = data
         return PluginRecord(
             Source(*source),
@@ -89,8 +88,9 @@ def package_of(source: Source) -> Package:
     return Package(source.name, source.distribution, source.version)
 
 
-def _read_kernel(item: list[Any]) -> KernelRegistration:
-    # In place, and by position: thousands of these are read by every process.
-    item[_DTYPES] = tuple(item[_DTYPES])
-    item[_MAY_REUSE] = tuple(map(tuple, item[_MAY_REUSE]))
-    return KernelRegistration._make(item)
+def _read_kernel(item: Sequence[Any]) -> KernelRegistration:
+    kernel = KernelRegistration._make(item)
+    if type(kernel.dtypes) is tuple:  # thousands of these are read by every process
+        return kernel
+    pairs = tuple((output, given) for output, given in kernel.may_reuse)
+    return kernel._replace(dtypes=tuple(kernel.dtypes), may_reuse=pairs)
