@@ -144,7 +144,7 @@ def _weights(slots: _Slots, n: int) -> list[float]:
     length = [0] * len(slots.row)
     for slot in sorted(range(len(slots.row)), key=lambda slot: -slots.row[slot]):
         length[slot] = 1 + max((length[other] for other in slots.below[slot]), default=0)
-    return [float(steps**2) if slot < n else _BEND_WEIGHT for slot, steps in enumerate(length)]
+    return [float(steps**4) if slot < n else _BEND_WEIGHT for slot, steps in enumerate(length)]
 
 
 def _order(slots: _Slots) -> None:
