@@ -126,6 +126,9 @@ WORKLOADS = [
                 "from importlib.metadata import entry_points",
             ),
         },
-        {"opwright": [Goal(figure=50), Goal(ratio=1, of="importlib.metadata")]},
+        {
+            "opwright": [Goal(figure=50)],
+            "opwright, discovery alone": [Goal(ratio=1, of="importlib.metadata")],
+        },
     ),
 ]
