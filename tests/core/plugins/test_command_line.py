@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from opwright.cli import COMMANDS, main
+
 from .test_isolation import KERNEL_HOOK, OP_HOOK
 
-COMMANDS = ("plugins", "ops", "kernels", "passes", "explain", "stubs", "doctor")
+GUIDE = Path(__file__).parents[3] / "docs" / "command_line.md"
 
 
 def table(text):
@@ -192,8 +195,17 @@ def test_the_version_is_told(site):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_json(site, name):
-    assert "--json" in site.command(name, "--help").stdout
+def test_every_command_has_help_and_json(capsys, name):
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_in_the_guide(name):
+    assert f"\n$ opwright {name} " in GUIDE.read_text() or f"\n$ opwright {name}\n" in (
+        GUIDE.read_text()
+    )
 
 
 def test_a_closed_pipe_is_no_traceback(site):
