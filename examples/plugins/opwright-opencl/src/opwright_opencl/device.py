@@ -21,8 +21,8 @@ CTYPES = {"float32": "float", "float64": "double"}
 LARGEST_GROUP = 256
 """More items in a work-group help nobody, and some devices take no more."""
 
-ROWS = 4
-"""Elements of a product that one item makes."""
+ROWS, WIDTH = 4, 4
+"""Rows and columns of a product that one item makes."""
 
 
 class DeviceArray(NamedTuple):
@@ -158,9 +158,10 @@ class OpenClDevice:
         folder = resources.files("opwright_opencl") / "cl"
         texts = [(folder / f"{name}.cl").read_text(encoding="utf-8") for name in SOURCES]
         options = ["-cl-std=CL1.2", f"-DT={CTYPES[dtype]}", f"-DTILE={self.tile or ROWS}"]
+        options += [f"-DROWS={ROWS}", f"-DWIDTH={WIDTH}"]
         program = self.opencl.Program(self._context, "\n".join(texts))
         try:
-            return program.build([*options, f"-DROWS={ROWS}"])
+            return program.build(options)
         except self.opencl.Error as error:
             raise KernelError(
                 f"opencl: its kernels must compile for {dtype}, got an error on {self.label}; "
@@ -208,6 +209,7 @@ def _power_below(count: int) -> int:
 def _tile(largest_group: int, local_bytes: int) -> int:
     """Return the largest tile of which a work-group and two doubles an element fit, or 0."""
     for tile in (32, 16, 8):
-        if tile * tile // ROWS <= largest_group and 2 * 8 * tile * (tile + 1) <= local_bytes:
+        items = (tile // ROWS) * (tile // WIDTH)
+        if items <= largest_group and 2 * 8 * tile * (tile + WIDTH) <= local_bytes:
             return tile
     return 0

@@ -94,6 +94,6 @@ def lines_along(shape: Shape, axis: int) -> Lines:
     return Lines(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 
 
-def vector(values: Sequence[int], dtype: type[np.generic] = np.int64) -> np.ndarray:
+def vector(values: Sequence[int], dtype: type[np.generic]) -> np.ndarray:
     """Return numbers as an argument for a vector of OpenCL C."""
     return np.array(values, dtype)

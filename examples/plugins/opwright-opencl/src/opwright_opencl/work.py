@@ -19,6 +19,10 @@ NO_FAULT = 0xFFFFFFFF
 """What the fault of `Labels` holds where every class id is one."""
 
 
+SMALL_GROUP = 32
+"""Items of a work-group with little to do; GPUs run as many at once anyway."""
+
+
 class Slot(NamedTuple):
     """An argument: the buffer of this slot of the operator, NULL where it is absent or empty."""
 
@@ -233,5 +237,5 @@ def count_of(meta: Meta) -> int:
 
 
 def group_for(count: int, largest: int) -> int:
-    """Return the smallest power of two with an item for each of `count`, at most `largest`."""
-    return min(largest, 1 << max(count - 1, 0).bit_length())
+    """Return how many items shall share `count` elements: two sizes, since drivers compile each."""
+    return min(SMALL_GROUP, largest) if count <= SMALL_GROUP else largest

@@ -37,8 +37,8 @@ GRADIENT(tanh_grad, out_grad * (1 - out * out))
     outs[i] = FORMULA;                                                                     \
   }                                                                                        \
   __kernel void NAME##_broadcast(const ulong n, __global const T* xs, __global const T* ys, \
-                                 __global T* outs, const long4 shape,                      \
-                                 const long4 x_strides, const long4 y_strides) {           \
+                                 __global T* outs, const uint4 shape,                      \
+                                 const uint4 x_strides, const uint4 y_strides) {           \
     const size_t i = get_global_id(0);                                                     \
     if (i >= n) return;                                                                    \
     const T x = xs[place_of(i, shape, x_strides)];                                         \
@@ -63,8 +63,8 @@ __kernel void fill(const ulong n, __global T* outs, const T value) {
 }
 
 // x repeated to a larger shape, each element divided.
-__kernel void spread(const ulong n, __global const T* xs, __global T* outs, const long4 shape,
-                     const long4 x_strides, const T divisor) {
+__kernel void spread(const ulong n, __global const T* xs, __global T* outs, const uint4 shape,
+                     const uint4 x_strides, const T divisor) {
   const size_t i = get_global_id(0);
   if (i < n) outs[i] = xs[place_of(i, shape, x_strides)] / divisor;
 }

@@ -13,9 +13,9 @@ T sigmoid_of(const T x) { return (T)1 / ((T)1 + exp(-x)); }
 T tanh_of(const T x) { return tanh(x); }
 
 // Position in an array of element `index` of an output of up to four dimensions. A stride of 0
-// repeats the array along that dimension.
-size_t place_of(size_t index, const long4 shape, const long4 strides) {
-  size_t place = index % shape.w * strides.w;
+// repeats the array along that dimension. 32 bits: divisions of 64 take several times as long.
+uint place_of(uint index, const uint4 shape, const uint4 strides) {
+  uint place = index % shape.w * strides.w;
   index /= shape.w;
   place += index % shape.z * strides.z;
   index /= shape.z;

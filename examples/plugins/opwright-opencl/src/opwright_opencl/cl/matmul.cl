@@ -1,23 +1,29 @@
-// out = activation(x @ y + bias) for stacks of matrices. A work-group of TILE by TILE / ROWS items
-// makes TILE by TILE elements: it goes along k in tiles that it copies to local memory, so that an
-// element is read from global memory once for TILE products, and each item keeps ROWS sums, so that
-// one read of ys serves ROWS of them.
-#define STEP (TILE / ROWS)
+// out = activation(x @ y + bias) for stacks of matrices. A work-group makes TILE by TILE elements,
+// each of its items ROWS by WIDTH of them. It goes along the depth in tiles that it copies to local
+// memory, so that an element is read from global memory once for TILE products, and sums lie in
+// registers: ROWS + WIDTH reads of local memory serve ROWS * WIDTH products. The vectors are what
+// drivers for CPUs make SIMD instructions of.
+#define PASTE(A, B) A##B
+#define VECTOR_NAME(T, N) PASTE(T, N)
+#define VECTOR VECTOR_NAME(T, WIDTH)
+#define LOAD VECTOR_NAME(vload, WIDTH)
+#define STORE VECTOR_NAME(vstore, WIDTH)
+#define PITCH (TILE + WIDTH)  // columns of a tile then lie in different banks
 
 // A tile of a matrix whose elements lie at row * row_stride + column * column_stride, with zeros
-// beyond its ends. Neighbouring items read neighbouring addresses, whichever way the matrix lies;
-// the odd width of the tile keeps the columns of local memory in banks of their own.
-void load_tile(__local T tile[TILE][TILE + 1], __global const T* matrix, const size_t first_row,
+// beyond its ends. Neighbouring items read neighbouring addresses, whichever way the matrix lies.
+void load_tile(__local T* tile, __global const T* matrix, const size_t first_row,
                const size_t first_column, const size_t rows, const size_t columns,
                const size_t row_stride, const size_t column_stride) {
-  const size_t fast = get_local_id(0);
-  for (int r = 0; r < ROWS; ++r) {
-    const size_t slow = get_local_id(1) + r * STEP;
-    const size_t i = column_stride == 1 ? slow : fast, j = column_stride == 1 ? fast : slow;
+  const int items = get_local_size(0) * get_local_size(1);
+  const bool by_row = column_stride == 1;
+  for (int e = get_local_id(1) * get_local_size(0) + get_local_id(0); e < TILE * TILE; e += items) {
+    const int slow = e / TILE, fast = e % TILE;
+    const int i = by_row ? slow : fast, j = by_row ? fast : slow;
     const size_t row = first_row + i, column = first_column + j;
-    tile[i][j] = row < rows && column < columns
-                     ? matrix[row * row_stride + column * column_stride]
-                     : (T)0;
+    const bool is_inside = row < rows && column < columns;
+    tile[i * PITCH + j] =
+        is_inside ? matrix[row * row_stride + column * column_stride] : (T)0;
   }
 }
 
@@ -30,16 +36,17 @@ T activate(const T x, const int activation) {
   }
 }
 
-// `bias` may be NULL. `x_strides` are those of stack, row and column.
+// `bias` may be null. The strides are those of stack, row and column.
 __kernel void matmul(const ulong rows, const ulong columns, const ulong depth,
                      __global const T* xs, const ulong4 x_strides, __global const T* ys,
                      const ulong4 y_strides, __global const T* bias, __global T* outs,
                      const int activation) {
-  __local T x_tile[TILE][TILE + 1], y_tile[TILE][TILE + 1];
+  __local T x_tile[TILE * PITCH], y_tile[TILE * PITCH];
   const size_t stack = get_group_id(2);
   const size_t first_row = get_group_id(1) * TILE, first_column = get_group_id(0) * TILE;
-  const int me = get_local_id(0), mine = get_local_id(1);
-  T sums[ROWS];
+  const int my_row = get_local_id(1) * ROWS, my_column = get_local_id(0) * WIDTH;
+  VECTOR sums[ROWS];
+#pragma unroll
   for (int r = 0; r < ROWS; ++r) sums[r] = 0;
   for (size_t k = 0; k < depth; k += TILE) {
     load_tile(x_tile, xs + stack * x_strides.x, first_row, k, rows, depth, x_strides.y,
@@ -47,19 +54,23 @@ __kernel void matmul(const ulong rows, const ulong columns, const ulong depth,
     load_tile(y_tile, ys + stack * y_strides.x, k, first_column, depth, columns, y_strides.y,
               y_strides.z);
     barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 4
     for (int inner = 0; inner < TILE; ++inner) {
-      const T y = y_tile[inner][me];
-      for (int r = 0; r < ROWS; ++r) sums[r] += x_tile[mine + r * STEP][inner] * y;
+      const VECTOR y = LOAD(0, y_tile + inner * PITCH + my_column);
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) sums[r] += x_tile[(my_row + r) * PITCH + inner] * y;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  const size_t column = first_column + me;
-  if (column >= columns) return;
-  const T offset = bias ? bias[column] : (T)0;
   for (int r = 0; r < ROWS; ++r) {
-    const size_t row = first_row + mine + r * STEP;
-    if (row < rows) {
-      outs[(stack * rows + row) * columns + column] = activate(sums[r] + offset, activation);
+    const size_t row = first_row + my_row + r;
+    T sum[WIDTH];
+    STORE(sums[r], 0, sum);
+    for (int c = 0; c < WIDTH; ++c) {
+      const size_t column = first_column + my_column + c;
+      if (row >= rows || column >= columns) continue;
+      const T offset = bias ? bias[column] : (T)0;
+      outs[(stack * rows + row) * columns + column] = activate(sum[c] + offset, activation);
     }
   }
 }

@@ -11,12 +11,15 @@ T largest_of_line(__global const T* line, const ulong length, const ulong inner,
   return largest_of_group(largest, scratch);
 }
 
-// fmax passes over NaN, but not this sum: a line with NaN has a total of NaN.
-T total_of_line(__global const T* line, const ulong length, const ulong inner, const T largest,
-                __local T* scratch) {
+// The total of exp(x - largest), which are written to `powers` unless that is null. fmax passes over
+// NaN, but not this sum: a line with NaN has a total of NaN.
+T total_of_line(__global const T* line, __global T* powers, const ulong length,
+                const ulong inner, const T largest, __local T* scratch) {
   T total = 0;
   for (size_t k = get_local_id(0); k < length; k += get_local_size(0)) {
-    total += exp(line[k * inner] - largest);
+    const T power = exp(line[k * inner] - largest);
+    if (powers) powers[k * inner] = power;
+    total += power;
   }
   return sum_of_group(total, scratch);
 }
@@ -24,11 +27,10 @@ T total_of_line(__global const T* line, const ulong length, const ulong inner, c
 __kernel void softmax(__global const T* xs, __global T* outs, const ulong length,
                       const ulong inner, __local T* scratch) {
   const size_t first = FIRST_OF(get_group_id(0), length, inner);
-  __global const T* x = xs + first;
-  const T largest = largest_of_line(x, length, inner, scratch);
-  const T total = total_of_line(x, length, inner, largest, scratch);
+  const T largest = largest_of_line(xs + first, length, inner, scratch);
+  const T total = total_of_line(xs + first, outs + first, length, inner, largest, scratch);
   for (size_t k = get_local_id(0); k < length; k += get_local_size(0)) {
-    outs[first + k * inner] = exp(x[k * inner] - largest) / total;
+    outs[first + k * inner] /= total;
   }
 }
 
@@ -48,7 +50,7 @@ __kernel void softmax_grad(__global const T* outs, __global const T* out_grads,
 }
 
 // `fault` keeps the first line with a class id that is none. The host looks at it. `softmax` may be
-// NULL.
+// null.
 #define SOFTMAX_LOSS(NAME, ID)                                                                  \
   __kernel void NAME(__global const T* logits, __global const ID* labels, __global T* outs,     \
                      __global T* softmax, __global uint* fault, const ulong length,             \
@@ -58,9 +60,10 @@ __kernel void softmax_grad(__global const T* outs, __global const T* out_grads,
     const bool is_class = label >= 0 && label < (long)length && label != ignored;               \
     __global const T* x = logits + first;                                                       \
     const T largest = largest_of_line(x, length, inner, scratch);                               \
-    const T total = total_of_line(x, length, inner, largest, scratch);                          \
-    for (size_t k = get_local_id(0); softmax && k < length; k += get_local_size(0)) {           \
-      softmax[first + k * inner] = exp(x[k * inner] - largest) / total;                         \
+    __global T* powers = softmax ? softmax + first : 0;                                         \
+    const T total = total_of_line(x, powers, length, inner, largest, scratch);                  \
+    for (size_t k = get_local_id(0); powers && k < length; k += get_local_size(0)) {            \
+      powers[k * inner] /= total;                                                               \
     }                                                                                           \
     if (get_local_id(0) != 0) return;                                                           \
     if (!is_class && label != ignored) atomic_min(fault, (uint)line);                           \

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from opwright.kernel import PrepareContext
-from opwright.op import Shape
+from opwright.op import Shape, numel
 from opwright_opencl.shapes import MAX_DIMENSIONS, merge_broadcast, vector
 from opwright_opencl.work import Kernel, Work, count_of, first_output
+
+MAX_COUNT = 0xFFFFFFFF
+"""Elements that ``place_of`` in ``formulas.cl`` counts."""
 
 
 def _unary(name: str) -> Kernel:
@@ -41,7 +46,9 @@ def _merged(ctx: PrepareContext, shape: Shape, *operands: Shape) -> tuple[object
     merged = merge_broadcast(shape, *operands)
     if merged is None:
         ctx.refuse(f"more than {MAX_DIMENSIONS} dimensions of {list(shape)} broadcast differently")
-    return vector(merged[0]), [vector(strides) for strides in merged[1]]
+    if numel(shape) > MAX_COUNT:
+        ctx.refuse(f"more than {MAX_COUNT} elements that broadcast, {list(shape)}")
+    return vector(merged[0], np.uint32), [vector(strides, np.uint32) for strides in merged[1]]
 
 
 NEGATIVE, RELU, SIGMOID, TANH = map(_unary, ("negative", "relu", "sigmoid", "tanh_"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright.op import Shape
-from opwright_opencl.device import ROWS
+from opwright_opencl.device import ROWS, WIDTH
 from opwright_opencl.shapes import vector
 from opwright_opencl.work import Kernel, Work
 
@@ -49,7 +49,9 @@ def _multiply(
     sizes = map(np.uint64, (x.rows, y.columns, x.columns))
     groups = (-(-y.columns // tile), -(-x.rows // tile), stacks)
     arguments = (*sizes, left, x_strides, right, y_strides, bias, work.slot("out"))
-    work.launch("matmul", groups, (tile, tile // ROWS, 1), *arguments, np.int32(activation))
+    work.launch(
+        "matmul", groups, (tile // WIDTH, tile // ROWS, 1), *arguments, np.int32(activation)
+    )
 
 
 def _check_tile(ctx: PrepareContext, work: Work) -> None:

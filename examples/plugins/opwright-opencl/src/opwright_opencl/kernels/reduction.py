@@ -44,11 +44,11 @@ def _launch(
     work: Work, x: Slot | Scratch, out: Slot | Scratch, lines: Lines, parts: int, divisor: float
 ) -> None:
     chunk = -(-lines.length // parts)
-    columns = group_for(lines.inner, min(COLUMNS, work.device.largest_group))
-    down = group_for(chunk, work.device.largest_group // columns)
+    largest = work.device.largest_group
+    columns = 1 if lines.inner == 1 else min(COLUMNS, largest)
+    items = group_for(chunk * columns, largest)
     groups = lines.outer * parts * -(-lines.inner // columns)
     sizes = map(np.uint64, (lines.length, lines.inner, columns, parts, chunk))
-    items = columns * down
     arguments = (x, out, *sizes, work.number(divisor), Local(items))
     work.launch("sum_lines", (groups,), (items,), *arguments)
 

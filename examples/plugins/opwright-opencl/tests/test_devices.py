@@ -1,0 +1,99 @@
+"""Which devices there are, and what is said where they, OpenCL or memory are missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import DeviceNotFoundError, OutOfMemoryError
+from opwright_opencl.device import DEVICES
+from opwright_opencl.platforms import list_devices
+
+ADD = """
+import sys
+import numpy as np, opwright as ow
+
+network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
+
+def add(device):
+    call = network.compile(["x"], ["out"], device=device, scope=ow.Scope(), fetch_device=True)
+    (out,) = call(x=np.ones(3, np.float32))
+    return f"{out.device} {out.numpy()}"
+"""
+
+ATTEMPT = f"""{ADD}
+try:
+    add("opencl")
+except ow.errors.DeviceNotFoundError as error:
+    print(error)
+"""
+
+
+def _has_pocl():
+    return "Portable" in list_devices()[0].platform.name
+
+
+def test_a_number_that_no_device_has_lists_those_there_are():
+    network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
+    text = r"opencl:99: the number of a device must be in \[0, \d+\), got 99; devices are opencl:0 "
+    with pytest.raises(DeviceNotFoundError, match=text):
+        network.compile(["x"], ["out"], device="opencl:99", scope=ow.Scope())
+
+
+@pytest.mark.skipif(not _has_pocl(), reason="only PoCL makes two devices of one")
+def test_each_device_of_a_machine_has_a_number(in_process):
+    code = f"{ADD}\nprint(add('opencl'), add('opencl:1'))"
+    got = in_process(code, POCL_DEVICES="basic basic")
+    assert got == "opencl [2. 2. 2.] opencl:1 [2. 2. 2.]\n"
+
+
+@pytest.mark.skipif(not _has_pocl(), reason="the variables are those of PoCL and its loader")
+@pytest.mark.parametrize(
+    ("environment", "text"),
+    [
+        ({"OCL_ICD_VENDORS": "/nonexistent"}, "a platform must be installed, got none"),
+        ({"POCL_DEVICES": ""}, "a platform must have a device, got none from 'Portable"),
+    ],
+)
+def test_what_is_missing_of_opencl_is_said(in_process, environment, text):
+    got = in_process(ATTEMPT, **environment)
+    assert got.startswith(f"opencl: {text}")
+    assert 'pip install "pyopencl[pocl]"' in got
+
+
+def test_without_pyopencl_the_package_is_listed_and_says_what_to_install(in_process):
+    code = f"import sys; sys.modules['pyopencl'] = None\n{ATTEMPT}\nprint(ow.explain('add'))"
+    got = in_process(code)
+    assert got.startswith("opencl: pyopencl must be importable, got ModuleNotFoundError")
+    assert 'pip install "pyopencl[pocl]"' in got
+    assert "opwright-opencl" in got
+
+
+def test_more_memory_than_the_device_gives_is_refused_in_one_line():
+    network = ow.Network([ow.Operator("fill", out="out", shape=[1 << 44])])
+    call = network.compile([], ["out"], device="opencl", scope=ow.Scope())
+    text = r"device opencl could not give .* bytes \(.* gives at most \d+ bytes at once.*\); make"
+    with pytest.raises(OutOfMemoryError, match=text) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+def test_a_device_gives_no_more_than_it_has(monkeypatch):
+    device = DEVICES.open(0)
+    monkeypatch.setattr(device, "_memory_bytes", 1 << 20)
+    handle = device.allocate(1 << 19)
+    with pytest.raises(MemoryError, match=r"has 1048576 bytes, \d+ of them in use, got a need of"):
+        device.allocate(1 << 20)
+    device.free(handle)
+
+
+def test_buffers_are_given_back():
+    device = DEVICES.open(0)
+    before = len(device._buffers)
+    network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
+    call = network.compile(["x"], ["out"], device="opencl", scope=ow.Scope(), passes=[])
+    np.testing.assert_array_equal(call(x=np.ones(5, np.float32))[0], 2)
+    assert len(device._buffers) > before
+    del call, network
+    assert len(device._buffers) == before

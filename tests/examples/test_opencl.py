@@ -1,0 +1,76 @@
+"""The device of examples/plugins/opwright-opencl, installed by pip into a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from example_wheels import EXAMPLES, build_example_wheel
+from pages import check_output, commands_of, read_blocks
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SOURCE = EXAMPLES / "opwright-opencl"
+
+
+class Installed:
+    """The package on the path of processes that are started here, and of no others."""
+
+    def __init__(self, folder: Path) -> None:
+        wheel = build_example_wheel(SOURCE.name, folder)
+        site = folder / "site"
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        subprocess.run([*command, "--no-deps", "--target", site, wheel], check=True, timeout=300)
+        kernels = folder / "compiled"  # shared by the processes of all tests
+        kernels.mkdir()
+        self.environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(site),
+            "PYTHONWARNINGS": "error",
+            "COLUMNS": "100",
+            "POCL_CACHE_DIR": str(kernels),
+        }
+
+    def run(self, command: str) -> str:
+        """Run a command in the folder of the example and return what it prints."""
+        done = subprocess.run(
+            command,
+            cwd=SOURCE,
+            env=self.environment,
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=500,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("opencl"))
+
+
+def test_the_commands_of_its_readme_print_what_it_says(installed: Installed) -> None:
+    page = SOURCE / "README.md"
+    [block] = [block for block in read_blocks(page) if block.language == "console"]
+    [(install, nothing), *commands] = commands_of(block)
+    assert (install, nothing) == ('pip install --quiet ".[pocl]"', "")
+    for command, expected in commands:
+        check_output(page, command, expected, installed.run(command))
+
+
+def test_its_own_tests_pass(installed: Installed) -> None:
+    installed.run("python -m pytest -q -p no:cacheprovider --import-mode=importlib tests")
+
+
+def test_doctor_and_conformance_kit_find_nothing(installed: Installed) -> None:
+    assert installed.run("opwright doctor").endswith("\nno problem found\n")
+    checked = installed.run("opwright check opwright-opencl --dtype float32")
+    assert checked.endswith("; nothing found\n")
