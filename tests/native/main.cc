@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   AddGraphTests(&tests);
   AddMemoryTests(&tests);
   AddPlanTests(&tests);
+  AddStepTimerTests(&tests);
   AddThreadTests(&tests);
   int n_run = 0;
   for (const check::Test& test : tests) {

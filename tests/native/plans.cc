@@ -71,16 +71,22 @@ void Maker::Kernel(const char* name, const std::vector<uint32_t>& inputs,
 Outcome Run(const std::shared_ptr<const opwright::Plan>& plan,
             const std::shared_ptr<opwright::Scope>& scope, std::vector<std::vector<float>> feeds,
             const opwright::RunHooks* hooks) {
+  const opwright::Lease lease(plan, scope.get());
+  return RunOn(lease.get(), scope, std::move(feeds), hooks);
+}
+
+Outcome RunOn(opwright::Instance* instance, const std::shared_ptr<opwright::Scope>& scope,
+              std::vector<std::vector<float>> feeds, const opwright::RunHooks* hooks) {
+  const opwright::Plan* plan = &instance->plan();
   opwright::RunState state;
   state.hooks = hooks;
   state.scope = &scope;
-  const opwright::Lease lease(plan, scope.get());
   opwright::BindProblem problem;
-  if (!lease->IsBound(scope.get()) && !lease->Bind(scope, &problem)) {
+  if (!instance->IsBound(scope.get()) && !instance->Bind(scope, &problem)) {
     throw opwright::Error(problem.kind, problem.message);
   }
   for (size_t i = 0; i < feeds.size(); ++i) {
-    lease->SetExternal(plan->feeds[i], feeds[i].data(), nullptr);
+    instance->SetExternal(plan->feeds[i], feeds[i].data(), nullptr);
   }
   std::vector<std::vector<float>> buffers;
   for (uint32_t i = 0; i < plan->externals.size(); ++i) {
@@ -88,10 +94,10 @@ Outcome Run(const std::shared_ptr<const opwright::Plan>& plan,
     if (external.role != Role::kFetch) continue;
     const uint64_t bytes = plan->values[external.values[0]].bytes;
     buffers.emplace_back(bytes / sizeof(float));
-    lease->SetExternal(i, buffers.back().data(), nullptr);
+    instance->SetExternal(i, buffers.back().data(), nullptr);
   }
-  state.last = lease.get();
-  const int32_t status = lease->Run(&state);
+  state.last = instance;
+  const int32_t status = instance->Run(&state);
   Outcome outcome{status, state.failed_op, state.message, {}};
   if (status != OW_OK) return outcome;
   for (const uint32_t value : state.last->plan().fetches) {

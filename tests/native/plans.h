@@ -57,6 +57,10 @@ Outcome Run(const std::shared_ptr<const opwright::Plan>& plan,
             const std::shared_ptr<opwright::Scope>& scope, std::vector<std::vector<float>> feeds,
             const opwright::RunHooks* hooks = nullptr);
 
+// The same on an instance of the caller's.
+Outcome RunOn(opwright::Instance* instance, const std::shared_ptr<opwright::Scope>& scope,
+              std::vector<std::vector<float>> feeds, const opwright::RunHooks* hooks = nullptr);
+
 // Sets a variable to n equal floats, replacing its tensor.
 void SetVariable(opwright::Scope* scope, const char* name, int64_t n, float value);
 float FirstOf(const opwright::Scope& scope, const char* name);
