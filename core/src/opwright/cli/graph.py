@@ -14,7 +14,7 @@ import numpy as np
 from opwright import Network, Scope, load
 from opwright.drawing import check_target
 from opwright.dtypes import dtype_to_numpy
-from opwright.errors import CommandError
+from opwright.errors import CommandError, FileTakenError
 from opwright.meta import Shape, shapes_match
 from opwright.names import hint
 from opwright.program import Block, Variable
@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         )
     try:
         drawn, profile = _draw(args, model)
+    except FileTakenError:
+        raise
     except OSError as error:
         raise CommandError(_explain(error, model)) from error
     if args.json:
