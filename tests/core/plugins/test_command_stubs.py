@@ -259,6 +259,15 @@ def test_what_is_interrupted_leaves_the_old_stub_whole(tmp_path, monkeypatch):
     assert path.read_text() == "old"
 
 
+def test_who_reads_the_old_stub_meanwhile_reads_it_whole(tmp_path):
+    path = tmp_path / "__init__.pyi"
+    path.write_text("old")
+    with path.open() as reader:
+        stubs._write({path: "newer"})
+        assert reader.read() == "old"
+    assert path.read_text() == "newer"
+
+
 def test_without_operators_there_is_nothing_to_write(tmp_path):
     environment = Environment(tmp_path)
     for found in [*environment.packages.glob("*acme*"), *environment.packages.glob("*mix*")]:
