@@ -183,7 +183,7 @@ def test_blocks_of_control_flow_can_be_closed_and_lie_in_their_owner(programs, d
     assert ids == ["op-0-0", "op-1-0", "op-2-0"]
     blocks = [a["id"] for tag, a in page.elements if tag == "details"]
     assert blocks == ["block-0", "block-1", "block-2"]
-    assert "block 1: true_block of cond #0 in block 0, 1 operators" in page.texts
+    assert "block 1: true_block of cond #0 in block 0, 1 operator" in page.texts
     assert page.nodes("control") == ["op-0-0"]
 
 

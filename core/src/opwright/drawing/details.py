@@ -11,6 +11,7 @@ from opwright.drawing.kernels import KernelChoices
 from opwright.drawing.svg import node_id
 from opwright.drawing.times import StepTimes
 from opwright.program.text import format_operator
+from opwright.registry import ANY
 
 if TYPE_CHECKING:
     from opwright.proto import OpProto
@@ -94,12 +95,16 @@ def _type(proto: OpProto) -> dict[str, Any]:
 
 
 def _explanation(answer: dict[str, Any]) -> dict[str, Any]:
-    """What `explain` says, as far as it is shown: candidates for other devices only take room."""
+    """What `explain` says, as far as it is shown: kernels for other dtypes are only counted."""
+    here = [found for found in answer["candidates"] if found["device"] in {answer["device"], ANY}]
+    dtype = answer["dtype"]
+    fitting = [found for found in here if dtype is None or found["dtype"] in {dtype, ANY}]
     return {
         "device": answer["device"],
         "dtype": answer["dtype"] or "any dtype",
         "otherwise": answer["otherwise"],
         "notes": answer["notes"],
+        "n_others": len(here) - len(fitting),
         "candidates": [
             {
                 "library": found["library"],
@@ -109,7 +114,6 @@ def _explanation(answer: dict[str, Any]) -> dict[str, Any]:
                 "verdict": found["verdict"],
                 "reason": found["reason"],
             }
-            for found in answer["candidates"]
-            if found["device"] in {answer["device"], "*"}
+            for found in fitting
         ],
     }

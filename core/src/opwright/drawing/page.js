@@ -80,6 +80,9 @@
                    found.priority);
         if (found.reason) add(row, "div", found.reason, "faint");
       }
+      if (answer.n_others > 0) {
+        add(panel, "p", "and " + answer.n_others + " for other dtypes", "faint");
+      }
       for (const note of answer.notes) add(panel, "p", note, "faint");
     }
   };

@@ -143,10 +143,11 @@ class _Page:
             outer, index, attr = graph.owner
             owner = next(g for g in self._graphs if g.idx == outer).op_nodes()[index]
             name += f": {attr} of {owner.name} #{index} in block {outer}"
+        count = len(graph.op_nodes())
         inner = [g.idx for g in self._graphs if g.owner is not None and g.owner[0] == idx]
         return (
             f'<details class="block" id="block-{idx}" open><summary>{escape(name)}, '
-            f"{len(graph.op_nodes())} operators</summary>\n"
+            f"{count} operator{'s' if count != 1 else ''}</summary>\n"
             f"{draw_block(graph, lambda node: self._text(idx, node))}"
             f"{''.join(map(self._blocks, inner))}</details>\n"
         )
