@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from opwright import context
 from opwright.cli import COMMANDS, main
+from opwright.context import Context
 
 from .test_isolation import KERNEL_HOOK, OP_HOOK
 
@@ -217,3 +219,16 @@ def test_a_closed_pipe_is_no_traceback(site):
     )
     done = site.run("-c", code, check=False)
     assert "Traceback" not in done.stderr
+
+
+def test_who_interrupts_a_command_gets_no_traceback(capsys, monkeypatch):
+    def interrupt(*args):
+        error = KeyboardInterrupt()
+        error.add_note("plugin 'endless' was being loaded")
+        raise error
+
+    monkeypatch.setattr(Context, "discover", interrupt)
+    monkeypatch.setattr(context, "_default", None)
+    assert main(["kernels"]) == 130
+    told = capsys.readouterr().err
+    assert told == "opwright: kernels: interrupted\n  plugin 'endless' was being loaded\n"

@@ -33,6 +33,8 @@ COMMANDS: Final = {
 _DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is broken."
 
 _USAGE_ERROR = 2
+_INTERRUPTED = 130
+"""As of a process that a shell has interrupted."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command is None:
         parser.print_help()
         return _USAGE_ERROR
+    return _run(command, args)
+
+
+def _run(command: str, args: argparse.Namespace) -> int:
     try:
         code = int(importlib.import_module(f"opwright.cli.{command}").run(args))
         sys.stdout.flush()
@@ -61,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `opwright kernels | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt as interrupt:
+        notes = getattr(interrupt, "__notes__", ())  # such as the plugin that was being loaded
+        return _fail("\n  ".join([f"{command}: interrupted", *notes]), code=_INTERRUPTED)
     except OpwrightError as error:
         return _fail(str(error), code=_USAGE_ERROR if isinstance(error, CommandError) else 1)
 
