@@ -65,9 +65,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if profile is not None:
         print(profile)
-    blocks = "1 block" if drawn.blocks == 1 else f"{drawn.blocks} blocks"
-    print(f"wrote {drawn.path}: {drawn.operators} operators in {blocks}; open it in a browser")
+    size = f"{_count(drawn.operators, 'operator')} in {_count(drawn.blocks, 'block')}"
+    print(f"wrote {drawn.path}: {size}; open it in a browser")
     return 0
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:

@@ -135,6 +135,7 @@ def _measure(
     rows = _Rows(n)
     rows.add_plan(root, depth=0, block=0)
     total_s = math.fsum(row["median_s"] for row in rows.found if row["depth"] == 0)
+    run_s = median(runs) * 1e-9
     return Profile(
         device=placement.device,
         n_runs=n,
@@ -143,7 +144,7 @@ def _measure(
             ProfileRow(**row, share=row["median_s"] / total_s if total_s else 0.0)
             for row in rows.found
         ),
-        run_s=median(runs) * 1e-9,
+        run_s=run_s,
         total_s=total_s,
         notes=_notes(
             placement.device, plan.capture_refusal, median(runs) * 1e-9 / (total_s or 1.0)
