@@ -34,8 +34,20 @@ suppress_warnings = ["ref.python"]
 
 
 def setup(app: Sphinx) -> None:
-    """Before the theme does its part of a page, spare it what is equal on many pages."""
+    """Step in before napoleon reads a docstring, and before the theme does its part of a page."""
+    app.connect("autodoc-process-docstring", _keep_whole, priority=400)
     app.connect("html-page-context", _share_toctree, priority=400)
+
+
+def _keep_whole(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Begin the docstring of a property with an empty comment.
+
+    Napoleon takes what stands before a colon in the first line for the property's type.
+    """
+    if what in ("property", "attribute"):
+        lines[:0] = ["..", ""]
 
 
 def _share_toctree(

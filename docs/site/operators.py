@@ -10,6 +10,7 @@ from opwright.gradient_rules import GradOp
 from opwright.proto import AttrProto, OpProto, VarProto
 
 STANDARD = "Standard operators"
+LONGEST_SUMMARY = 110
 INTRODUCTION = """\
 Each is a function of `opwright.ops`, for arrays and for variables of a program. These pages are
 made from what the operators say of themselves, as `opwright ops NAME` is."""
@@ -150,6 +151,8 @@ def _make_index(types: list[str], context: Context) -> str:
 
 
 def _first_sentence(comment: str) -> str:
+    """Return how a comment begins; where a long formula follows the name, the name."""
     text = " ".join(comment.split())
     end = text.find(". ")
-    return text if end < 0 else text[: end + 1]
+    sentence = text if end < 0 else text[: end + 1]
+    return sentence if len(sentence) <= LONGEST_SUMMARY else f"{sentence.partition(', ')[0]}."

@@ -92,6 +92,16 @@ PYTHON_PLUGINS = {
 }
 """Hook modules by the plugin's name."""
 
+STUCK = (
+    HEAD
+    + """
+@plugin.hookimpl
+def opwright_ops(registry):
+    registry.add("{name}.swish", "{package}.slow:SWISH")
+"""
+)
+"""Names an operator in a module of its own, which the wheel brings beside it."""
+
 ENDLESS = "import time\nwhile True:\n    time.sleep(60)\n"
 
 LIBRARY = r"""
