@@ -111,6 +111,9 @@ class Launch:
     repeat : int
         How often the kernel runs in each run of the plan. The difference between two numbers is
         what the kernel takes, without the way of the memory to the device and back.
+    apart : bool
+        Whether each of these runs writes outputs of its own, of which `run` returns the last; not
+        for outputs that the kernel resizes.
 
     Raises
     ------
@@ -131,6 +134,7 @@ class Launch:
         reuse: Sequence[tuple[str, str]] = (),
         strided: bool = False,
         repeat: int = 1,
+        apart: bool = False,
     ) -> None:
         self.entry = entry
         self.sample = sample
@@ -143,7 +147,7 @@ class Launch:
         self._op = self._make_op(definition)
         self._prepared = self._prepare(n_threads)
         self._memory = Memory(self._device.has_arena, self._device.alignment)
-        self._lay_out(dict(reuse), strided)
+        self._lay_out(dict(reuse), strided, repeat if apart else 1)
         self._plan = self._build(repeat)
         self._runner = _runtime.EagerOperator(0, 0, _never, 2)
 
@@ -169,7 +173,7 @@ class Launch:
             raise prepared
         return prepared
 
-    def _lay_out(self, reuse: dict[str, str], strided: bool) -> None:
+    def _lay_out(self, reuse: dict[str, str], strided: bool, n_outputs: int) -> None:
         proto = self._definition.proto
         self._inputs: list[list[Place | None]] = []
         for slot, metas in zip(proto.inputs, self._metas[0], strict=True):
@@ -178,26 +182,29 @@ class Launch:
                 for name, meta in _named(slot.name, metas)
             ]
             self._inputs.append(places)
-        self._outputs: list[list[Place | None]] = []
-        for slot, metas in zip(proto.outputs, self._metas[1], strict=True):
-            source = slot.aliases or reuse.get(slot.name)
-            if source is not None and metas:
-                listed = self._inputs[self._definition.input_index[source]]
-                self._outputs.append(
-                    [place and place.share(m) for place, m in zip(listed, metas, strict=True)]
-                )
-                continue
-            self._outputs.append(
-                [
-                    None if -1 in meta.shape else self._memory.add(name, meta)
-                    for name, meta in _named(slot.name, metas)
-                ]
-            )
+        self._all_outputs = [self._place_outputs(reuse) for _ in range(n_outputs)]
+        self._outputs = self._all_outputs[-1]
         size_bytes = self._prepared.workspace_bytes
         self._workspace = (
             self._memory.add("the workspace", Meta((size_bytes,), "uint8")) if size_bytes else None
         )
         self._memory.close()
+
+    def _place_outputs(self, reuse: dict[str, str]) -> list[list[Place | None]]:
+        outputs: list[list[Place | None]] = []
+        for slot, metas in zip(self._definition.proto.outputs, self._metas[1], strict=True):
+            source = slot.aliases or reuse.get(slot.name)
+            if source is not None and metas:
+                listed = self._inputs[self._definition.input_index[source]]
+                outputs.append([p and p.share(m) for p, m in zip(listed, metas, strict=True)])
+                continue
+            outputs.append(
+                [
+                    None if -1 in meta.shape else self._memory.add(name, meta)
+                    for name, meta in _named(slot.name, metas)
+                ]
+            )
+        return outputs
 
     def _build(self, repeat: int) -> _runtime.Plan:
         host = _runtime.host_device()
@@ -214,9 +221,10 @@ class Launch:
             feed = builder.external(_runtime.FEED, f"image_{region}")
             builder.copy(builder.value(_BYTE, (size,), _runtime.EXTERNAL, feed, device=host), image)
             images.append(image)
-        args, begin, dynamic = self._add_args(builder)
+        arguments = [self._add_args(builder, outputs) for outputs in self._all_outputs]
         place = self._workspace
-        for _ in range(repeat):
+        for i in range(repeat):
+            args, begin, dynamic = arguments[i % len(arguments)]
             builder.kernel(
                 self._prepared,
                 args,
@@ -240,12 +248,14 @@ class Launch:
                 _fetch(builder, image, (size,), _BYTE)
         return builder.build(errors)
 
-    def _add_args(self, builder: _runtime.PlanBuilder) -> tuple[list[int], list[int], list[int]]:
+    def _add_args(
+        self, builder: _runtime.PlanBuilder, outputs: list[list[Place | None]]
+    ) -> tuple[list[int], list[int], list[int]]:
         """Return the arguments of the step, where slots begin, and what the kernel resizes."""
         args: list[int] = []
         begin = [0]
         dynamic: list[int] = []
-        places = (*self._inputs, *self._outputs)
+        places = (*self._inputs, *outputs)
         for listed, metas in zip(places, (*self._metas[0], *self._metas[1]), strict=True):
             for place, meta in zip(listed, metas, strict=True):
                 code = dtype_to_code(meta.dtype)
