@@ -139,9 +139,10 @@ class OpenClDevice:
             )
         try:
             flags = self.opencl.mem_flags.READ_WRITE
-            return self.opencl.Buffer(self._context, flags, size=max(size_bytes, 1))
+            made: cl.Buffer = self.opencl.Buffer(self._context, flags, size=max(size_bytes, 1))
         except self.opencl.MemoryError as error:
             raise MemoryError(f"{self.label}: {error}") from error
+        return made
 
     def make_kernel(self, name: str, dtype: str) -> cl.Kernel:
         """Return a kernel of the program for elements of `dtype`, built at its first use.
@@ -152,21 +153,23 @@ class OpenClDevice:
             program = self._programs.get(dtype)
             if program is None:
                 program = self._programs[dtype] = self._build(dtype)
-        return self.opencl.Kernel(program, name)
+        kernel: cl.Kernel = self.opencl.Kernel(program, name)
+        return kernel
 
     def _build(self, dtype: str) -> cl.Program:
         folder = resources.files("opwright_opencl") / "cl"
         texts = [(folder / f"{name}.cl").read_text(encoding="utf-8") for name in SOURCES]
         options = ["-cl-std=CL1.2", f"-DT={CTYPES[dtype]}", f"-DTILE={self.tile or ROWS}"]
         options += [f"-DROWS={ROWS}", f"-DWIDTH={WIDTH}"]
-        program = self.opencl.Program(self._context, "\n".join(texts))
+        program: cl.Program = self.opencl.Program(self._context, "\n".join(texts))
         try:
-            return program.build(options)
+            program.build(options)
         except self.opencl.Error as error:
             raise KernelError(
                 f"opencl: its kernels must compile for {dtype}, got an error on {self.label}; "
                 f"report this:\n{error}"
             ) from error
+        return program
 
 
 class OpenClDevices:

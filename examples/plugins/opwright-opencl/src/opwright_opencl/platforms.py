@@ -46,7 +46,7 @@ def list_devices() -> list[cl.Device]:
             f"opencl: a platform must be installed, got none ({error}); install the OpenCL driver "
             'of your device, or one for the CPU: pip install "pyopencl[pocl]"'
         ) from error
-    found = [device for platform in platforms for device in _devices_of(platform, cl)]
+    found = [device for platform in platforms for device in _devices_of(platform)]
     if not found:
         names = ", ".join(repr(platform.name) for platform in platforms) or "no platform"
         raise DeviceNotFoundError(
@@ -74,9 +74,10 @@ def get_device(number: int) -> cl.Device:
     return found[number]
 
 
-def _devices_of(platform: cl.Platform, cl: ModuleType) -> list[cl.Device]:
+def _devices_of(platform: cl.Platform) -> list[cl.Device]:
+    opencl = load_pyopencl()
     try:
         devices: list[cl.Device] = platform.get_devices()
-    except cl.Error:  # "not found" is an error here, too; the others may still have some
+    except opencl.Error:  # "not found" is an error here, too; the others may still have some
         return []
     return devices

@@ -70,7 +70,7 @@ class Lines(NamedTuple):
     inner: int
 
     @property
-    def count(self) -> int:
+    def n_lines(self) -> int:
         """How many lines there are."""
         return self.outer * self.inner
 

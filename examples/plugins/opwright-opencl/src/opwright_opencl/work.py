@@ -26,19 +26,19 @@ SMALL_GROUP = 32
 class Slot(NamedTuple):
     """An argument: the buffer of this slot of the operator, NULL where it is absent or empty."""
 
-    index: int
+    number: int
 
 
 class Local(NamedTuple):
     """An argument: local memory of a work-group, of this many elements."""
 
-    count: int
+    elements: int
 
 
 class Scratch(NamedTuple):
     """An argument: memory between two launches, of this many elements."""
 
-    count: int
+    elements: int
 
 
 class Fault:
@@ -59,7 +59,7 @@ class Labels(NamedTuple):
 
     slot: Slot
     dtype: str
-    count: int
+    classes: int
     who: str
 
 
@@ -96,7 +96,8 @@ class Work:
 
     def number(self, value: float) -> np.generic:
         """Return a number as an argument of the type of the elements."""
-        return np.dtype(self._dtype).type(value)
+        number: np.generic = np.dtype(self._dtype).type(value)
+        return number
 
     def launch_each(self, name: str, count: int, *arguments: object) -> None:
         """Launch one item for each of `count` elements; their number is the first argument."""
@@ -149,7 +150,7 @@ class _Bound:
         """Make everything, and return what enqueues it."""
         for source, target, size_bytes in moves:
             here, there = self._buffer(source), self._buffer(target)
-            if here is not there:
+            if here is not None and there is not None and here is not there:
                 self._moves.append((there, here, size_bytes))
         for launch in launches:
             kernel = self._device.make_kernel(launch.name, self._dtype)
@@ -170,20 +171,20 @@ class _Bound:
 
     def _buffer(self, slot: Slot) -> cl.Buffer | None:
         """Return the memory of a slot; what has no elements comes as a NumPy array."""
-        array = self._slots[slot.index]
+        array = self._slots[slot.number]
         return array.buffer if isinstance(array, DeviceArray) else None
 
-    def _argument(self, argument: object) -> object:
+    def _argument(self, argument: Any) -> Any:
         item_bytes = np.dtype(self._dtype).itemsize
         if isinstance(argument, Slot):
             return self._buffer(argument)
         if isinstance(argument, Local):
-            return self._device.opencl.LocalMemory(argument.count * item_bytes)
+            return self._device.opencl.LocalMemory(argument.elements * item_bytes)
         if isinstance(argument, Scratch):
-            if argument.count not in self._scratch:
-                size_bytes = argument.count * item_bytes
-                self._scratch[argument.count] = self._device.make_buffer(size_bytes)
-            return self._scratch[argument.count]
+            if argument.elements not in self._scratch:
+                size_bytes = argument.elements * item_bytes
+                self._scratch[argument.elements] = self._device.make_buffer(size_bytes)
+            return self._scratch[argument.elements]
         if isinstance(argument, Fault):
             self._fault = self._device.make_buffer(4)
             self._forget_fault(self._fault)
@@ -204,7 +205,7 @@ class _Bound:
         wrong = np.empty(1, labels.dtype)
         place = int(line[0]) * wrong.itemsize
         enqueue_copy(queue, wrong, self._buffer(labels.slot), src_offset=place)
-        raise ValueError(f"{labels.who}: label must be in [0, {labels.count}), got {wrong[0]}")
+        raise ValueError(f"{labels.who}: label must be in [0, {labels.classes}), got {wrong[0]}")
 
 
 class Kernel:

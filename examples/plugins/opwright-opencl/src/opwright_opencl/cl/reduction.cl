@@ -10,7 +10,7 @@ __kernel void sum_lines(__global const T* xs, __global T* outs, const ulong leng
   const size_t column = group % blocks * columns + me % columns;
   group /= blocks;
   const size_t part = group % parts, outer = group / parts;
-  const size_t end = min((part + 1) * chunk, length);
+  const size_t end = min((ulong)((part + 1) * chunk), length);
   T sum = 0;
   if (column < inner) {
     for (size_t row = part * chunk + me / columns; row < end; row += down) {

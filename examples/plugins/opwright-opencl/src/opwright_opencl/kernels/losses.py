@@ -18,8 +18,8 @@ def _check_labels(ctx: PrepareContext, work: Work, lines: Lines) -> str:
     """Have the class ids checked; return how the name of the kernel for their dtype ends."""
     if ctx.attrs["soft_label"]:
         ctx.refuse("distributions as labels; class ids are served")
-    if lines.count >= NO_FAULT:
-        ctx.refuse(f"{lines.count} class ids; fewer than {NO_FAULT} are served")
+    if lines.n_lines >= NO_FAULT:
+        ctx.refuse(f"{lines.n_lines} class ids; fewer than {NO_FAULT} are served")
     dtype = ctx.inputs["label"][0].dtype
     who = ctx.op_type.removesuffix("_grad")
     work.labels = Labels(work.slot("label"), dtype, lines.length, who)
@@ -34,7 +34,7 @@ def _cross_entropy(ctx: PrepareContext, work: Work) -> None:
     lines = lines_along(ctx.inputs["x"][0].shape, -1)
     name = f"cross_entropy_{_check_labels(ctx, work, lines)}"
     slots, epsilon = _slots(work, "x", "label", "out"), work.number(ctx.attrs["epsilon"])
-    work.launch_each(name, lines.count, *slots, Fault(), np.uint64(lines.length), epsilon)
+    work.launch_each(name, lines.n_lines, *slots, Fault(), np.uint64(lines.length), epsilon)
 
 
 def _cross_entropy_grad(ctx: PrepareContext, work: Work) -> None:
@@ -55,7 +55,7 @@ def _softmax_loss(ctx: PrepareContext, work: Work) -> None:
     arguments = [*_slots(work, "logits", "label", "out", "softmax"), Fault()]
     arguments += [np.uint64(lines.length), np.uint64(lines.inner)]
     arguments += [np.int64(ctx.attrs["ignore_index"]), Local(items)]
-    work.launch(name, (lines.count,), (items,), *arguments)
+    work.launch(name, (lines.n_lines,), (items,), *arguments)
 
 
 def _softmax_loss_grad(ctx: PrepareContext, work: Work) -> None:

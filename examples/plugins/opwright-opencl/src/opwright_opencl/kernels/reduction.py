@@ -28,7 +28,7 @@ def _sum(ctx: PrepareContext, work: Work, axes: Sequence[int], is_mean: bool) ->
     if parts == 1:
         _launch(work, x, out, lines, 1, divisor)
         return
-    between = Scratch(lines.count * parts)
+    between = Scratch(lines.n_lines * parts)
     _launch(work, x, between, lines, parts, 1.0)
     _launch(work, between, out, lines._replace(length=parts), 1, divisor)
 

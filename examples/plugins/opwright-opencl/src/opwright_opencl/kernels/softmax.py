@@ -17,7 +17,7 @@ def _along_axis(name: str, *slots: str) -> Kernel:
         items = group_for(lines.length, work.device.largest_group)
         sizes = map(np.uint64, (lines.length, lines.inner))
         arguments = (*map(work.slot, slots), *sizes, Local(items))
-        work.launch(name, (lines.count,), (items,), *arguments)
+        work.launch(name, (lines.n_lines,), (items,), *arguments)
 
     return Kernel(write)
 
