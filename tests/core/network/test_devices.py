@@ -215,3 +215,18 @@ def test_what_a_plugin_opens_must_be_a_device():
 
     with pytest.raises(PluginError, match="pair: a device must have name.* without 'name'"):
         _compile_on("pair", Empty())
+
+
+def test_a_profile_tells_copies_and_steps_of_the_device_and_of_the_host_apart(device):
+    network, last = _network("add", "relu", "multiply")
+    call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fallback="cpu")
+    profile = network.profile({"x": X}, n=2)
+    kernels = [(row.op_type, row.device) for row in profile.rows]
+    assert [item for item in kernels if item[0] != "copy"] == [
+        ("add", "toy"),
+        ("relu", "cpu"),
+        ("multiply", "toy"),
+    ]
+    assert sum(op_type == "copy" for op_type, _ in kernels) == network.placement().copies
+    assert len(device.buffers) > 0
+    np.testing.assert_array_equal(call(x=X)[0], (X + X) * X)

@@ -131,6 +131,7 @@ def test_the_number_of_runs_is_checked_first(n):
         (None, "'x' is missing"),
         ({"y": X}, "unknown feed, got 'y'"),
         ({"x": X[:, :2]}, r"shape must be \(\?, 3\), got \(4, 2\)"),
+        ({1: X}, "feeds must be named by strings, got the name 1"),
         ([X], "feeds must be a mapping from names to arrays, got list"),
     ],
 )

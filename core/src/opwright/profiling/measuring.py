@@ -103,6 +103,9 @@ def _checked_feeds(feeds: Any) -> dict[str, Any]:
             f"profile: feeds must be a mapping from names to arrays, got {type(feeds).__name__}; "
             'write profile({"x": array})'
         )
+    for name in feeds:
+        if not isinstance(name, str):
+            raise FeedError(f"profile: feeds must be named by strings, got the name {name!r}")
     return dict(feeds)
 
 
