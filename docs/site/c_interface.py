@@ -8,6 +8,7 @@ from pathlib import Path
 from headers import Item, find_head, read_items, split_parts
 from markup import code, escape, table, toctree
 
+ABI = "opwright/abi.h"
 INTRODUCTION = """\
 Compiled plugins include these headers, which `opwright.get_include()` finds, and link nothing of
 opwright. [Publish a compiled operator](../publish_a_compiled_operator.md) shows how."""
@@ -16,15 +17,16 @@ opwright. [Publish a compiled operator](../publish_a_compiled_operator.md) shows
 def make_pages(include: Path) -> dict[str, str]:
     """Return the pages by their path in the site."""
     abi = (include / "abi.h").read_text(encoding="utf-8")
-    pages = {"c/abi.md": make_page("opwright/abi.h", abi)}
-    rows = [("[`opwright/abi.h`](abi.md)", "The interface itself, in C; normative.")]
+    pages = {"c/abi.md": make_page(ABI, abi)}
+    rows = [(f"[`{ABI}`](abi.md)", "The interface itself, in C; normative.")]
     umbrella = find_head((include / "sdk.hpp").read_text(encoding="utf-8"))
     rows.append(("`opwright/sdk.hpp`", escape(umbrella.partition("\n\n")[0])))
-    for header in sorted((include / "sdk").glob("*.hpp")):
+    for header in [*sorted((include / "sdk").glob("*.hpp")), include / "functors.h"]:
         text = header.read_text(encoding="utf-8")
-        name = f"opwright/sdk/{header.name}"
-        pages[f"c/sdk_{header.stem}.md"] = make_page(name, text)
-        rows.append((f"[`{name}`](sdk_{header.stem}.md)", escape(find_head(text))))
+        name = f"opwright/{header.relative_to(include).as_posix()}"
+        page = "_".join(header.relative_to(include).with_suffix("").parts)
+        pages[f"c/{page}.md"] = make_page(name, text)
+        rows.append((f"[`{name}`]({page}.md)", escape(find_head(text).partition("\n\n")[0])))
     pages["c/index.md"] = _make_index(rows, [path.removesuffix(".md") for path in pages])
     return pages
 
@@ -43,7 +45,7 @@ def _make_index(rows: list[tuple[str, str]], names: list[str]) -> str:
 
 def make_page(name: str, text: str) -> str:
     """Return the page of one header: its declarations, each with the comment above it."""
-    language = "c" if name.endswith(".h") else "cpp"
+    language = "c" if name == ABI else "cpp"
     parts = [f"# {name}", _prose(find_head(text))]
     for title, chunk in split_parts(text):
         items = list(read_items(chunk))
