@@ -10,6 +10,7 @@ import gc
 import math
 import time
 from collections.abc import Sequence
+from statistics import median
 from typing import Final
 
 from opwright.context import Context
@@ -21,8 +22,8 @@ ROUND_S: Final = 0.005
 """What the runs of one kernel shall take in each round."""
 
 _MAX_REPEAT: Final = 5000
-_FIRST_REPEAT: Final = 16
-_WARMUP_RUNS: Final = 3
+_MAX_GROWTH: Final = 16
+_WARMUP_RUNS: Final = 5
 
 
 class KernelTimer:
@@ -63,12 +64,19 @@ class KernelTimer:
         self._once = self._launch(1)
         self.run: KernelRun = self._once.run()
         self._images = self._once.fill()
-        self.repeat = _FIRST_REPEAT
+        self.repeat = 2
         self._many = self._launch(self.repeat)
-        took_s = min(self.measure() for _ in range(_WARMUP_RUNS))
-        self.repeat = min(max(math.ceil(ROUND_S / max(took_s, 1e-9)), 2), _MAX_REPEAT)
-        self._many = self._launch(self.repeat)
-        self.measure()
+        self._find_repeat()
+
+    def _find_repeat(self) -> None:
+        """Raise `repeat` until a round is long enough, in steps: short times are mostly noise."""
+        while self.repeat < _MAX_REPEAT:
+            took_s = median(self.measure() for _ in range(_WARMUP_RUNS)) * (self.repeat - 1)
+            if took_s >= ROUND_S / 2:
+                return
+            factor = min(math.ceil(ROUND_S / max(took_s, 1e-9)), _MAX_GROWTH)
+            self.repeat = min(self.repeat * factor, _MAX_REPEAT)
+            self._many = self._launch(self.repeat)
 
     def _launch(self, repeat: int) -> Launch:
         return Launch(
