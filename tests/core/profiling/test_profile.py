@@ -298,6 +298,24 @@ def test_what_follows_a_shape_that_values_decide_has_rows_with_the_shape_found()
     assert len(call(x=np.ones(2, np.float32))) == 1
 
 
+def test_what_follows_another_shape_in_each_run_counts_for_its_runs_alone():
+    program = ow.Program(seed=7)
+    block = program.global_block()
+    block.create_var("x", [-1])
+    block.append_op("dropout", {"x": "x"}, {"out": "y"}, {"probability": 0.5, "training": True})
+    block.append_op("nonzero", {"x": "y"}, {"out": "index"})
+    block.append_op("cast", {"x": "index"}, {"out": "as_float"}, {"dtype": "float32"})
+    network = ow.Network(block)
+    call = network.compile(["x"], ["as_float"], scope=ow.Scope())
+    profile = call.profile({"x": np.ones(256, np.float32)}, n=8)
+    casts = [row for row in profile.rows if row.op_type == "cast"]
+    assert len({row.outputs for row in casts}) == len(casts) > 1
+    assert sum(row.runs for row in casts) == 8
+    assert sum(row.share for row in profile.rows) == pytest.approx(1)
+    expected = sum(row.median_s * row.runs / 8 for row in profile.rows)
+    assert profile.total_s == pytest.approx(expected)
+
+
 def test_what_lowering_adds_belongs_to_no_operator():
     program = ow.Program(seed=7)
     block = program.global_block()

@@ -137,15 +137,17 @@ def _measure(
     runs, _, root = plan.time_steps(arrays, scope, n, _WARMUP_RUNS, fetch_device)
     rows = _Rows(n)
     rows.add_plan(root, depth=0, block=0)
-    total_s = math.fsum(row["median_s"] for row in rows.found if row["depth"] == 0)
+    parts_s = [row["median_s"] * row["runs"] / n for row in rows.found]
+    own = [part for part, row in zip(parts_s, rows.found, strict=True) if row["depth"] == 0]
+    total_s = math.fsum(own)
     run_s = median(runs) * 1e-9
     return Profile(
         device=placement.device,
         n_runs=n,
         n_threads=placement.n_threads,
         rows=tuple(
-            ProfileRow(**row, share=row["median_s"] / total_s if total_s else 0.0)
-            for row in rows.found
+            ProfileRow(**row, share=part / total_s if total_s else 0.0)
+            for part, row in zip(parts_s, rows.found, strict=True)
         ),
         run_s=run_s,
         total_s=total_s,
@@ -217,6 +219,7 @@ class _Rows:
                 "inputs": tuple(_typed(value, shapes) for slot in op.inputs for value in slot),
                 "outputs": outputs,
                 "calls": steps[-1].n_calls / self._n,
+                "runs": len(runs_ns),
                 "median_s": median(runs_ns) * 1e-9,
                 "min_s": min(runs_ns) * 1e-9,
                 "output_bytes": sum(size_bytes(Meta(s, dtype)) for _, dtype, s in outputs),

@@ -42,10 +42,13 @@ class ProfileRow:
         Name, dtype and shape of each.
     calls : float
         How often it ran in one run, on average: more than once in a loop, seldom in a branch.
+    runs : int
+        How many of the measured runs came to it: all, but for a branch, and for what follows a
+        shape that is another one in each run.
     median_s, min_s : float
-        Seconds that it took in one run, all its calls together.
+        Seconds that it took in one of these runs, all its calls together.
     share : float
-        Its median over the sum of all medians of depth 0, in [0, 1].
+        Of the sum over all steps of depth 0, in [0, 1].
     output_bytes : int
         Memory of its outputs.
     """
@@ -63,6 +66,7 @@ class ProfileRow:
     inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
     calls: float
+    runs: int
     median_s: float
     min_s: float
     share: float
@@ -91,7 +95,7 @@ class Profile:
     run_s : float
         Median of a run as it always is: feeds, all steps, fetches; nothing is timed inside.
     total_s : float
-        Sum of the medians of the steps.
+        Sum of the medians of the steps, each by the part of the runs that came to it.
     notes : tuple of str
         How this device was measured, where that matters.
     """
