@@ -1,9 +1,10 @@
-"""The emulated GPU: argument packing, orders of threads, grids too large to run."""
+"""The emulated GPU: argument packing, orders of threads, their stacks, grids too large to run."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +112,12 @@ def test_a_missing_argument_is_told_with_the_sizes() -> None:
 # ---- Indices beyond 2**31 ------------------------------------------------------------------------
 
 
-def run_last_blocks(folder: Path, expression: str, arguments: list[Any], blocks: int) -> str:
+def run_last_blocks(
+    folder: Path, source: Source, expression: str, arguments: list[Any], blocks: int
+) -> str:
     """Run the last four of so many blocks of 256 threads."""
     compiler = HostCompiler(folder)
-    library, (entry,) = compiler.build(own_source("elementwise.cu"), [expression])
+    library, (entry,) = compiler.build(source, [expression])
     driver, kernels = ctypes.CDLL(str(compiler.build_driver())), ctypes.CDLL(str(library))
     driver.emulator_run.restype = ctypes.c_char_p
     driver.emulator_runtime.restype = ctypes.c_void_p
@@ -137,7 +140,38 @@ def test_elements_beyond_two_to_the_31_are_reached(emulator_folder: Path) -> Non
         address = ctypes.c_void_p(ctypes.addressof(flags))
         blocks = -(-n // 256)
         arguments = [address, address, ctypes.c_int64(n), ctypes.c_char()]
+        source = own_source("elementwise.cu")
         expression = "elementwise_flat<LogicalNot<bool>, bool, Inputs<bool>, 0u, 1>"
-        assert run_last_blocks(emulator_folder, expression, arguments, blocks) == ""
+        assert run_last_blocks(emulator_folder, source, expression, arguments, blocks) == ""
         assert (flags[n - 1], flags[n - 999], flags[n - 1_025]) == (1, 1, 0)
         del flags
+
+
+# ---- Stacks --------------------------------------------------------------------------------------
+
+WAITING = """
+#include "kernel.h"
+__global__ void wait() { __syncthreads(); }
+"""
+
+
+def count_mappings() -> int:
+    return len(Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_a_thread_that_ends_gives_back_the_stacks_of_its_blocks(emulator_folder: Path) -> None:
+    def run() -> None:
+        source = Source("wait.cu", WAITING, own_source("elementwise.cu").headers)
+        assert run_last_blocks(emulator_folder, source, "wait", [], 4) == ""
+
+    def run_in_thread() -> None:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+    run_in_thread()  # opens the libraries
+    before = count_mappings()
+    for _ in range(8):
+        run_in_thread()
+    # 256 stacks and their guards each; Python does not wait until the last one is quite gone.
+    assert count_mappings() - before < 2 * 512

@@ -41,10 +41,15 @@ char* NewStack() {
 
 }  // namespace
 
+Fibers::~Fibers() {
+  for (char* stack : stacks_) munmap(stack - kGuardBytes, kGuardBytes + kStackBytes);
+}
+
 bool Fibers::Begin(size_t n, void (*entry)()) {
   while (stacks_.size() < n) {
-    stacks_.push_back(NewStack());
-    if (stacks_.back() == nullptr) return false;
+    char* stack = NewStack();
+    if (stack == nullptr) return false;
+    stacks_.push_back(stack);
   }
   if (contexts_.size() < n) contexts_.resize(n);
   for (size_t i = 0; i < n; ++i) {

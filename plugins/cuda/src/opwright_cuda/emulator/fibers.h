@@ -56,9 +56,14 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 
 #endif
 
-// The stacks of one thread's fibers, kept from block to block.
+// The stacks of one thread's fibers, kept from block to block as long as the thread lives.
 class Fibers {
  public:
+  Fibers() = default;
+  Fibers(const Fibers&) = delete;
+  Fibers& operator=(const Fibers&) = delete;
+  ~Fibers();
+
   // Lets the first `n` fibers begin anew with `entry`; false where there is no memory for stacks.
   bool Begin(size_t n, void (*entry)());
   // Runs fiber `i` until it leaves.
