@@ -138,6 +138,13 @@ def test_shapes_stand_on_the_edges_and_parameters_on_their_operators(programs, d
     assert page.details()["operators"]["op-0-1"]["inputs"][0]["from"] == "op-0-0"
 
 
+def test_what_nobody_reads_stands_below_the_operator_that_writes_it(programs, draw):
+    block = programs.global_block()
+    block.create_var("x", [2, 3])
+    block.append_op("sigmoid", {"x": "x"}, {"out": "unread"})
+    assert "unread float32[2, 3]" in draw(ow.Network(block)).texts
+
+
 def test_details_say_which_kernel_serves_on_each_device_and_why(programs, draw):
     details = draw(_built(programs, _layers)).details()
     assert details["devices"][0] == "cpu"

@@ -82,11 +82,14 @@ class _Drawing:
                 if read.source < 0 or (read.source, number) in self._layout.far:
                     continue
                 of_variable = self._graph.nodes[read.source].kind != "op"
-                length = max(_COLUMNS["label"] - len(read.type) - 1, 8)
-                name = shorten(read.name, length)
                 # A variable's own box says its name.
-                label = read.type if of_variable else f"{name} {read.type}".rstrip()
+                label = read.type if of_variable else _typed(read.name, read.type)
                 labels[read.source][label] = None
+        # What nobody reads, as in a program that only initialises.
+        sources = {a for a, _ in self._graph.edges}
+        for number, node in enumerate(self._graph.nodes):
+            if number not in sources and node.kind == "op" and node.role() != "update":
+                labels[number] = {_typed(name, type): None for _, name, type in node.writes[:1]}
         return [list(found) for found in labels]
 
     def _stack_rows(self) -> tuple[list[float], float]:
@@ -183,6 +186,11 @@ class _Drawing:
             f'<text class="line" x="14" y="51">{escape(shorten(text.kernel, 22))}</text>'
             f'<text class="time" x="{NODE_WIDTH - 8}" y="51">{escape(text.time)}</text></g>\n'
         )
+
+
+def _typed(name: str, type: str) -> str:
+    length = max(_COLUMNS["label"] - len(type) - 1, 8)
+    return f"{shorten(name, length)} {type}".rstrip()
 
 
 def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
