@@ -276,7 +276,8 @@ PyObject* CountPlans(PyObject* object, void*) {
 PyObject* Profile(PyObject* object, PyObject* args, PyObject* kwargs) {
   try {
     const py::object profile = py::module_::import("opwright.profiling").attr("profile_compiled");
-    const auto named = kwargs == nullptr ? py::kwargs() : py::reinterpret_borrow<py::kwargs>(kwargs);
+    const auto named =
+        kwargs == nullptr ? py::kwargs() : py::reinterpret_borrow<py::kwargs>(kwargs);
     const auto listed = py::reinterpret_borrow<py::args>(args);
     return profile(py::handle(object), *listed, **named).release().ptr();
   } catch (...) {
