@@ -70,6 +70,21 @@ def test_without_pyopencl_the_package_is_listed_and_says_what_to_install(in_proc
     assert "opwright-opencl" in got
 
 
+def test_a_child_of_fork_is_told_instead_of_waiting_for_ever(in_process):
+    code = f"""{ADD}
+add("opencl")
+if os.fork() == 0:
+    try:
+        add("opencl")
+    except ow.errors.OpwrightError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+"""
+    text = "opencl: a device must be used in the process that opened it, got a child of fork"
+    assert text in in_process(f"import os, warnings; warnings.simplefilter('ignore')\n{code}")
+
+
 def test_more_memory_than_the_device_gives_is_refused_in_one_line():
     network = ow.Network([ow.Operator("fill", out="out", shape=[1 << 44])])
     call = network.compile([], ["out"], device="opencl", scope=ow.Scope())

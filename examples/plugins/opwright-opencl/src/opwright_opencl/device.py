@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
@@ -80,6 +81,7 @@ class OpenClDevice:
         self._handles = itertools.count(1)
         self._programs: dict[str, cl.Program] = {}
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     # -- What opwright asks for -----------------------------------------------------------------
 
@@ -105,6 +107,7 @@ class OpenClDevice:
 
     def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
         """Copy bytes, after all that was enqueued; it has happened where a side is the host."""
+        self.check_process()
         enqueue_copy = self.opencl.enqueue_copy
         if dst_is_host:
             enqueue_copy(self.queue, _host(dst, size), self._buffers[src])
@@ -116,6 +119,7 @@ class OpenClDevice:
 
     def synchronize(self) -> None:
         """Wait until everything that was enqueued is done."""
+        self.check_process()
         self.queue.finish()
 
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> DeviceArray:
@@ -124,8 +128,17 @@ class OpenClDevice:
 
     # -- What kernels ask for -------------------------------------------------------------------
 
+    def check_process(self) -> None:
+        """Raise KernelError in a child of fork, where no thread of the driver is left to answer."""
+        if os.getpid() != self._process:
+            raise KernelError(
+                "opencl: a device must be used in the process that opened it, got a child of fork; "
+                'start the child otherwise, as multiprocessing.get_context("spawn") does'
+            )
+
     def make_buffer(self, size_bytes: int) -> cl.Buffer:
         """Return memory that is freed with the returned object; see `allocate` for errors."""
+        self.check_process()
         if size_bytes > self._largest_bytes:
             raise MemoryError(
                 f"{self.label} gives at most {self._largest_bytes} bytes at once, "

@@ -161,6 +161,7 @@ class _Bound:
 
     def run(self) -> None:
         """Enqueue it; wait and look only where class ids are checked."""
+        self._device.check_process()
         cl, queue = self._device.opencl, self._device.queue
         for target, source, size_bytes in self._moves:
             cl.enqueue_copy(queue, target, source, byte_count=size_bytes)
