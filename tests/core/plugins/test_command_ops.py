@@ -274,3 +274,9 @@ def test_every_installed_operator_has_a_page_of_100_columns_whose_example_runs()
             exec(code["code"], names)  # the page says that it runs
     definitions = map(context.ops.get, without)
     assert [d.op_type for d in definitions if not d.plan_only and d.control is None] == []
+
+
+def test_every_standard_operator_has_its_shape_rule_in_words():
+    context = current_context()
+    std = [t for t in context.ops.types() if "." not in t]
+    assert [t for t in std if not context.ops.get(t).infer_shape.__doc__] == []

@@ -25,6 +25,7 @@ def accuracy(
 
 
 def _accuracy_shape(ctx: InferContext) -> None:
+    """Each output has one element; label is [n, 1] or [n] beside x [n, classes]."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(x) == 2, f"x must be [n, classes], got {format_shape(x)}")
     column = (*x[:1], 1)

@@ -55,6 +55,7 @@ def adaptive_avg_pool2d_grad(
 
 
 def _adaptive_avg_pool2d_shape(ctx: InferContext) -> None:
+    """The output has output_size in the place of height and width."""
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
     set_images(ctx, "out", n, channels, pair_attr(ctx, "output_size"))

@@ -19,6 +19,7 @@ def add_n(x: tuple[Array, ...], out: Array) -> None:
 
 
 def _add_n_shape(ctx: InferContext) -> None:
+    """The output has the one shape that all x have."""
     first, *others = ctx.inputs("x")
     shape = first.shape
     for meta in others:

@@ -69,6 +69,7 @@ def avg_pool2d_grad(
 
 
 def _avg_pool2d_shape(ctx: InferContext) -> None:
+    """The output has the number of windows in the place of height and width."""
     n, channels, *pooled = infer_pooled(ctx)
     set_images(ctx, "out", n, channels, pooled)
 

@@ -91,6 +91,7 @@ def batch_norm_grad(
 
 
 def _batch_norm_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, all else is [channels]."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
     channels = shape[1]

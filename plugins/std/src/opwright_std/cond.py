@@ -6,6 +6,7 @@ from opwright.op import BLOCK, Branch, InferContext, Meta, OpMaker, merge_dims, 
 
 
 def _cond_shape(ctx: InferContext) -> None:
+    """The outputs have the shapes that both blocks give, which must agree."""
     if any(dim not in (1, -1) for dim in ctx.input("condition").shape):
         ctx.fail(f"condition must have one element, got {ctx.input('condition')}")
     true = ctx.block_metas("true_block", ctx.attr("true_outputs"))

@@ -145,6 +145,7 @@ def conv2d_grad(
 
 
 def _conv2d_shape(ctx: InferContext) -> None:
+    """The output has out_channels for channels, numbers of windows for height and width."""
     n, channels, *sizes = image_dims(ctx)
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")
     strides, dilations = pair_attr(ctx, "strides"), pair_attr(ctx, "dilations")

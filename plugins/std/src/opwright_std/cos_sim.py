@@ -56,6 +56,7 @@ def cos_sim_grad(
 
 
 def _cos_sim_shape(ctx: InferContext) -> None:
+    """The output has the shape to which x and y broadcast, with length 1 along the axis."""
     x, y = ctx.input("x").shape, ctx.input("y").shape
     ctx.require(len(x) == len(y), f"x and y must have one rank, got {len(x)} and {len(y)}")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(x))

@@ -54,6 +54,7 @@ def dropout_grad(
 
 
 def _dropout_shape(ctx: InferContext) -> None:
+    """Every output has the shape of x."""
     ctx.set_output("out", ctx.input("x").shape)
     ctx.set_output("mask", ctx.input("x").shape)
 

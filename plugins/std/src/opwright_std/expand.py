@@ -14,6 +14,7 @@ def expand(x: Array, out: Array, *, shape: tuple[int, ...]) -> None:
 
 
 def _expand_shape(ctx: InferContext) -> None:
+    """The output has the given shape, to which x must broadcast."""
     shape, target = ctx.input("x").shape, ctx.attr("shape")
     added = len(target) - len(shape)
     if added < 0 or -1 in target[:added]:

@@ -21,6 +21,7 @@ ACTIVATIONS = ("", "relu", "sigmoid", "tanh", "softmax")
 
 
 def _fc_shape(ctx: InferContext) -> None:
+    """The output has the first num_flatten_dims axes of x, then one for the columns of weight."""
     x, weight = ctx.input("x").shape, ctx.input("weight").shape
     kept = ctx.attr("num_flatten_dims")
     ctx.require(len(weight) == 2, f"weight must be [inputs, outputs], got {format_shape(weight)}")

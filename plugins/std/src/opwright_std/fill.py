@@ -16,6 +16,7 @@ def fill_like(out: Array, *, value: float) -> None:
 
 
 def _fill_shape(ctx: InferContext) -> None:
+    """The output has the given shape."""
     ctx.set_output("out", ctx.attr("shape"))
 
 

@@ -15,6 +15,7 @@ def flatten(x: Array, out: Array, *, start_axis: int, stop_axis: int) -> None:
 
 
 def _flatten_shape(ctx: InferContext) -> None:
+    """The output has one axis in the place of the axes from start_axis to stop_axis."""
     shape = ctx.input("x").shape
     rank = len(shape)
     axes = {name: ctx.attr(name) for name in ("start_axis", "stop_axis")}

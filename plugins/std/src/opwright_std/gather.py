@@ -37,6 +37,7 @@ def gather_grad(index: Array, out_grad: Array, x_grad: Array, *, axis: int) -> N
 
 
 def _gather_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, with that of index in the place of the axis."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     ctx.set_output("out", (*shape[:axis], *ctx.input("index").shape, *shape[axis + 1 :]))

@@ -83,6 +83,7 @@ def _write_x_grad(inner: Array, normal: Array, spread: Array, out: Array) -> Non
 
 
 def _layer_norm_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, mean and inv_std that of the axes before begin_norm_axis."""
     x = ctx.input("x")
     begin = normalize_axis(ctx, ctx.attr("begin_norm_axis"), len(x.shape), "begin_norm_axis")
     for slot in ("scale", "bias"):

@@ -25,6 +25,7 @@ def matmul(x: Array, y: Array, out: Array, *, transpose_x: bool, transpose_y: bo
 
 
 def _matmul_shape(ctx: InferContext) -> None:
+    """The output is [..., m, n] for x [..., m, k] and y [..., k, n]; the axes ... broadcast."""
     x, y = _as_matrix(ctx, "x"), _as_matrix(ctx, "y")
     left, right = ctx.input("x").shape, ctx.input("y").shape
     if len(right) == 1:

@@ -60,6 +60,7 @@ def max_pool2d_grad(
 
 
 def _max_pool2d_shape(ctx: InferContext) -> None:
+    """The output has the number of windows in the place of height and width."""
     _, _, height, width = image_dims(ctx)
     if min(height, width) > 0 and height * width > _MAX_PLANE:
         ctx.fail(f"x must have at most {_MAX_PLANE} elements in a plane, got {height} x {width}")

@@ -10,7 +10,7 @@ from .dtypes import FLOATS, Array
 
 
 def same_shapes(ctx: InferContext) -> None:
-    """Give out the one shape that x and label have."""
+    """The output has the one shape that x and label have."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     if not shapes_match(x, label):
         ctx.fail(f"label must have the shape of x, {format_shape(x)}, got {format_shape(label)}")

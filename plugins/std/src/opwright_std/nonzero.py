@@ -26,6 +26,7 @@ def nonzero(x: Array, out: Resizable) -> None:
 
 
 def _nonzero_shape(ctx: InferContext) -> None:
+    """The output has a row for each axis of x, and a column for each element that is not 0."""
     rank = len(ctx.input("x").shape)
     ctx.require(rank, "x must have at least 1 dimension, got a scalar")
     ctx.set_output("out", (rank, -1))

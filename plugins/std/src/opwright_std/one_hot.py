@@ -17,6 +17,7 @@ def one_hot(x: Array, out: Array, *, depth: int) -> None:
 
 
 def _one_hot_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, and behind it depth."""
     ctx.set_output("out", (*ctx.input("x").shape, ctx.attr("depth")))
 
 

@@ -39,6 +39,7 @@ def update_shape(*state: str) -> Callable[[InferContext], None]:
     """Return the shape rule of an optimizer with these states."""
 
     def infer_shape(ctx: InferContext) -> None:
+        """What is updated keeps its shape, and grad and states have that of param."""
         shape = ctx.input("param").shape
         scalars = ("learning_rate", *SCALARS)
         for slot in ("grad", "learning_rate", *state):

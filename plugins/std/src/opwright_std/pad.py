@@ -53,6 +53,7 @@ def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
 
 
 def _pad_shape(ctx: InferContext) -> None:
+    """Each axis of out is longer than that of x by its two paddings."""
     shape, paddings, mode = ctx.input("x").shape, ctx.attr("paddings"), ctx.attr("mode")
     if len(paddings) != 2 * len(shape):
         ctx.fail(f"paddings must hold a begin and an end for each axis, got {list(paddings)}")

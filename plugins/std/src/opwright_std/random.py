@@ -41,10 +41,12 @@ def _random(op_type: str, comment: str) -> OpMaker:
 
 
 def _given_shape(ctx: InferContext) -> None:
+    """The output has the given shape."""
     ctx.set_output("out", ctx.attr("shape"))
 
 
 def _uniform_shape(ctx: InferContext) -> None:
+    """The output has the given shape; min must not be above max."""
     low, high = ctx.attr("min"), ctx.attr("max")
     ctx.require(low <= high, f"min must not be above max, got min={low}, max={high}")
     _given_shape(ctx)

@@ -36,18 +36,21 @@ def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
 
 
 def _reduced_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
     ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
 
 
 def _extremum_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
     _set_nonempty(ctx, shape, axes)
 
 
 def _position_shape(ctx: InferContext) -> None:
+    """The output is x without the axis, or with length 1 there by keepdims."""
     shape = ctx.input("x").shape
     _set_nonempty(ctx, shape, (normalize_axis(ctx, ctx.attr("axis"), len(shape)),))
 

@@ -24,6 +24,7 @@ def restore_shape(g: GradientContext) -> None:
 
 
 def _reshape_shape(ctx: InferContext) -> None:
+    """The output has the given shape, with as many elements as x; one length may be -1."""
     shape, target = ctx.input("x").shape, ctx.attr("shape")
     ctx.require(target.count(-1) <= 1, f"shape must have at most one -1, got {list(target)}")
     copied = {axis for axis, dim in enumerate(target) if dim == 0}

@@ -32,6 +32,7 @@ def _index(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tupl
 
 
 def _slice_shape(ctx: InferContext) -> None:
+    """Each axis of out is as long as what the slice leaves of that of x, as in Python."""
     shape, axes, steps = ctx.input("x").shape, ctx.attr("axes"), ctx.attr("steps")
     starts, ends = ctx.attr("starts"), ctx.attr("ends")
     if not len(axes) == len(starts) == len(ends) or (steps and len(steps) != len(axes)):

@@ -24,7 +24,7 @@ def along_axis(op_type: str, comment: str) -> OpMaker:
 
 
 def along_axis_shape(ctx: InferContext) -> None:
-    """Give out the shape of x; axis must be one of its axes."""
+    """The output has the shape of x; axis must be one of its axes."""
     shape = ctx.input("x").shape
     normalize_axis(ctx, ctx.attr("axis"), len(shape))
     ctx.set_output("out", shape)

@@ -85,6 +85,7 @@ def softmax_with_cross_entropy_grad(
 
 
 def _loss_shape(ctx: InferContext) -> None:
+    """The output has the shape of the class ids, or with soft_label that of logits, 1 class."""
     shape = ctx.input("logits").shape
     infer_row_loss(ctx, "logits", normalize_axis(ctx, ctx.attr("axis"), len(shape)))
     ctx.set_output("softmax", shape)

@@ -21,6 +21,7 @@ def split(
 
 
 def _split_shape(ctx: InferContext) -> None:
+    """The outputs share the length of x along the axis; all else is as in x."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     parts = [(*shape[:axis], length, *shape[axis + 1 :]) for length in _lengths(ctx, shape[axis])]

@@ -19,6 +19,7 @@ def unsqueeze(x: Array, out: Array, *, axis: tuple[int, ...]) -> None:
 
 
 def _squeeze_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, all those of length 1 where none is given."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     if not axis:
         if -1 in shape:
@@ -32,6 +33,7 @@ def _squeeze_shape(ctx: InferContext) -> None:
 
 
 def _unsqueeze_shape(ctx: InferContext) -> None:
+    """The output is x with axes of length 1, which stand at the given places in out."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     rank = len(shape) + len(axis)
     added = set(normalize_axes(ctx, axis, rank)) if axis else set()

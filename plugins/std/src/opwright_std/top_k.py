@@ -36,6 +36,7 @@ def top_k_grad(indices: Array, out_grad: Array, x_grad: Array, *, axis: int, **_
 
 
 def _top_k_shape(ctx: InferContext) -> None:
+    """Both outputs have the shape of x with length k along the axis."""
     shape, k = ctx.input("x").shape, ctx.attr("k")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     if k > shape[axis] != -1:

@@ -14,6 +14,7 @@ def transpose(x: Array, out: Array, *, axes: tuple[int, ...]) -> None:
 
 
 def _transpose_shape(ctx: InferContext) -> None:
+    """The output has the axes of x in the given order, turned round where none is given."""
     shape, axes = ctx.input("x").shape, ctx.attr("axes")
     if axes and len(axes) != len(shape):
         ctx.fail(f"axes must name all axes of a {len(shape)}-d input, got axes={list(axes)}")

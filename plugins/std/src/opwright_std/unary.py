@@ -206,6 +206,7 @@ def clip_grad(x: Array, out_grad: Array, x_grad: Array, *, min: float, max: floa
 
 
 def _clip_shape(ctx: InferContext) -> None:
+    """The output has the shape of x; min must not be above max."""
     low, high = ctx.attr("min"), ctx.attr("max")
     ctx.require(low <= high, f"min must not be above max, got min={low}, max={high}")
     ctx.set_output("out", ctx.input("x").shape)
