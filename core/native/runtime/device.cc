@@ -73,7 +73,7 @@ void* Device::Allocate(uint64_t bytes, const std::string& what) {
   const bool failed = status != OW_OK && status != OW_OUT_OF_MEMORY;
   Throw(failed ? ErrorKind::kKernel : ErrorKind::kOutOfMemory, what, ": device ", name_,
         " could not give the memory, got a need of ", bytes, " bytes", reason,
-        "; make the batch smaller or free tensors");
+        failed ? "" : "; make the batch smaller or free tensors");
 }
 
 void Device::Free(void* handle) noexcept {

@@ -180,6 +180,13 @@ def test_a_device_without_memory_left_says_how_much_was_asked():
         rt.Tensor.from_numpy(f32(1, 2, 3, 4), device)
 
 
+def test_an_allocation_that_fails_otherwise_is_no_lack_of_memory():
+    memory = Handles()
+    memory.allocate = lambda size: 1 / 0
+    with pytest.raises(KernelError, match=r"16 bytes \(ZeroDivisionError: division by zero\)$"):
+        rt.Tensor.from_numpy(f32(1, 2, 3, 4), rt.make_python_device(memory))
+
+
 def test_what_a_device_raises_comes_out_named():
     memory = Handles()
     device = rt.make_python_device(memory)
