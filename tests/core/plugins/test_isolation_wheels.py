@@ -276,12 +276,18 @@ def test_doctor_says_where_what_never_ends_was(endless: Installed) -> None:
 
 def test_who_interrupts_an_endless_import_is_told_the_plugin(endless: Installed) -> None:
     code = """
-import signal, threading
-threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+import os, signal, sys, threading, time
 from opwright.context import current_context
+
+def interrupt():
+    while "opwright_endless.plugin" not in sys.modules:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
 current_context()
 """
-    done = endless.run("-c", code)
+    done = endless.run("-c", code, OPWRIGHT_PLUGINS="endless")
     assert done.stderr.splitlines()[-2] == "KeyboardInterrupt"
     assert done.stderr.splitlines()[-1].startswith(
         "plugin 'endless' of opwright-endless 1.0 was being loaded; to see what it does: opwright "

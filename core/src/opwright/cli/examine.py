@@ -31,6 +31,7 @@ _BOOT: Final = (
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _LAST_WORDS_S: Final = 5.0
+_START_S: Final = 60.0  # for the child itself, before it comes to the first plugin
 
 
 class Crash(NamedTuple):
@@ -148,7 +149,7 @@ def _follow(child: subprocess.Popen[str], timeout_s: float) -> tuple[list[_Event
     """Read what a child says until it ends, or spends too long on one plugin."""
     events: list[_Event] = []
     lines = _read_lines(child)
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + max(timeout_s, _START_S)
     while True:
         try:
             line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
