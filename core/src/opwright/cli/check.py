@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import Final
 
 from opwright.testing import Result, check_package
 from opwright.testing.text import format_scorecard
+
+_CLEAR: Final = "\r\033[K"
+"""Sets a terminal back to the beginning of an empty line."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the scorecard; 1 where something was found."""
+    shows = sys.stderr.isatty() and not args.json
     card = check_package(
         args.package,
         rules=args.rule,
@@ -31,12 +36,14 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         sample=args.sample,
         dtype=args.dtype,
-        progress=_show if sys.stderr.isatty() and not args.json else None,
+        progress=_show if shows else None,
     )
+    if shows:
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
     print(json.dumps(card.to_json(), indent=2) if args.json else format_scorecard(card))
     return 0 if card.ok else 1
 
 
 def _show(result: Result) -> None:
     """Show on a terminal what is being checked; overwritten by what comes next."""
-    print(f"\r\033[K{result.subject}: {result.rule}", end="\r", file=sys.stderr, flush=True)
+    print(f"{_CLEAR}{result.subject}: {result.rule}", end="", file=sys.stderr, flush=True)

@@ -47,7 +47,7 @@ class PackageCheck:
 
     Raises
     ------
-    OpwrightError
+    CommandError, DtypeError
         For an unknown distribution, rule, subject or dtype, with what there is.
     """
 

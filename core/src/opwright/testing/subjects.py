@@ -9,7 +9,7 @@ from typing import NoReturn, TypeAlias
 from opwright.context import Context
 from opwright.definition import OpDefinition
 from opwright.discovery import PluginRecord
-from opwright.errors import OpwrightError, PluginError
+from opwright.errors import CommandError
 from opwright.names import hint
 from opwright.registry import KernelEntry, PluginFailure
 
@@ -98,7 +98,7 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
 
     Raises
     ------
-    PluginError
+    CommandError
         Where no plugin comes from such a distribution, with those that are installed.
     """
     wanted = _normal(distribution)
@@ -134,13 +134,13 @@ def select_subjects(package: PackageSubject, subjects: list[Subject], name: str)
 
     Raises
     ------
-    OpwrightError
+    CommandError
         Where there is none, with the nearest name.
     """
     found = [s for s in subjects if name in (s.name, getattr(s, "op_type", None))]
     if not found:
         known = sorted({s.name for s in subjects})
-        raise OpwrightError(
+        raise CommandError(
             f"check: {package.name} brings nothing of this name, got {name!r}"
             f"{hint(name, known, 'operators and kernels')}"
         )
@@ -156,16 +156,16 @@ def _fail_unknown(distribution: str, context: Context) -> NoReturn:
     installed |= {failure.package.distribution for failure in context.failures}
     installed |= {package.distribution for package in context.report.disabled}
     if not installed:
-        raise PluginError(
+        raise CommandError(
             f"check: no plugin is installed, got {distribution!r}; pip install {distribution}"
         )
     disabled = {_normal(package.distribution) for package in context.report.disabled}
     if _normal(distribution) in disabled:
-        raise PluginError(
+        raise CommandError(
             f"check: OPWRIGHT_PLUGINS leaves this distribution out, got {distribution!r}; "
             "name its plugin there, or unset it"
         )
-    raise PluginError(
+    raise CommandError(
         f"check: no installed distribution of this name brings a plugin, got {distribution!r}"
         f"{hint(distribution, sorted(installed), 'distributions')}; see: opwright plugins"
     )

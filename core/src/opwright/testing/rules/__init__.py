@@ -19,7 +19,7 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-from opwright.errors import OpwrightError
+from opwright.errors import CommandError
 from opwright.names import hint
 from opwright.testing.scorecard import Finding
 
@@ -64,12 +64,12 @@ def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
 
     Raises
     ------
-    OpwrightError
+    CommandError
         For an unknown name, with the nearest one.
     """
     rules = load_rules()
     known = [rule.name for rule in rules]
     for name in names:
         if name not in known:
-            raise OpwrightError(f"check: unknown rule, got {name!r}{hint(name, known, 'rules')}")
+            raise CommandError(f"check: unknown rule, got {name!r}{hint(name, known, 'rules')}")
     return tuple(rule for rule in rules if not names or rule.name in names)
