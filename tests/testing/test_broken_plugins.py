@@ -43,6 +43,7 @@ PLANTED = (
     Planted("shape-rule", "broken_shape_rule.resized"),
     Planted("reference", "broken_reference.tail"),
     Planted("reference", "broken_reference.large"),
+    Planted("reference", "broken_compiled.ignores_strides"),
     Planted("rejects-attributes", "broken_rejects_attributes.scaled", FAILS),
     Planted("rejects-attributes", "broken_rejects_attributes.raised", FAILS),
     Planted("gradient", "broken_gradient.square"),

@@ -2,7 +2,7 @@
 
 import opwright.plugin as plugin
 
-OPERATORS = ("writes_input", "leaves_last", "writes_past_end", "shares_sum")
+OPERATORS = ("writes_input", "leaves_last", "writes_past_end", "shares_sum", "ignores_strides")
 
 
 @plugin.hookimpl

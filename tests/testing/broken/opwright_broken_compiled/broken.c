@@ -45,6 +45,15 @@ static int32_t shares_sum(const ow_call* call) {
   return OW_OK;
 }
 
+/* Said to take any strides. */
+static int32_t ignores_strides(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i];
+  return OW_OK;
+}
+
 static int32_t prepare(ow_prepare* prepare) {
   prepare->estimate_ns = 1000000; /* long, so that the GIL is released around it */
   return OW_OK;
@@ -71,12 +80,14 @@ static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
 __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
                                                                   const ow_plugin** out) {
   static ow_plugin plugin;
-  static ow_kernel kernels[4];
+  static ow_kernel kernels[5];
   (void)host;
   kernels[0] = make_kernel("broken_compiled.writes_input", writes_input);
   kernels[1] = make_kernel("broken_compiled.leaves_last", leaves_last);
   kernels[2] = make_kernel("broken_compiled.writes_past_end", writes_past_end);
   kernels[3] = make_kernel("broken_compiled.shares_sum", shares_sum);
+  kernels[4] = make_kernel("broken_compiled.ignores_strides", ignores_strides);
+  kernels[4].flags = OW_KERNEL_STRIDED;
   memset(&plugin, 0, sizeof(plugin));
   plugin.size = sizeof(plugin);
   plugin.abi_major = OW_ABI_MAJOR;
@@ -84,7 +95,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   plugin.name = "broken_compiled";
   plugin.version = "1.0";
   plugin.kernels = kernels;
-  plugin.n_kernels = 4;
+  plugin.n_kernels = 5;
   plugin.kernel_stride = sizeof(ow_kernel);
   *out = &plugin;
   return OW_OK;
