@@ -136,3 +136,14 @@ def test_a_sample_is_described_in_one_line() -> None:
     i = np.array([1], np.int64)
     sample = Sample("gather", {"x": (x,), "index": (i,)}, {"axis": 0}, label="small")
     assert sample.describe() == "x float32[2, 3], index int64[1] = [1], axis=0 (small)"
+
+
+def test_the_plain_kernel_is_the_reference_and_is_itself_held_against_other_packages() -> None:
+    context = CheckContext(ow.current_context())
+    first, *others = context.references("relu", "float32")
+    assert first.library == "numpy"
+    assert first not in context.references("relu", "float32", first)
+    for other in others:
+        assert context.references("relu", "float32", other)[0] is first
+    same = context.references("relu", "float32", first)
+    assert all(entry.package != first.package for entry in same)

@@ -118,11 +118,15 @@ class CheckContext:
     ) -> list[KernelEntry]:
         """Return the kernels that serve as references, best first.
 
-        These are the host's, the one of the lowest priority first: by convention the plain one.
+        First come the host's, the one of the lowest priority before all: by convention the plain
+        one. Where the host has none, those of other devices that are at hand serve.
         Where it is this one that is `checked`, only those of other packages can tell: its own
         package's are checked against it.
         """
-        found = list(reversed(self.context.kernels.candidates(op_type, HOST_DEVICE, dtype)))
+        kernels = self.context.kernels
+        devices = [HOST_DEVICE, *(d for d in kernels.devices_of(op_type) if d != HOST_DEVICE)]
+        listed = (kernels.candidates(op_type, d, dtype) for d in devices if self._is_at_hand(d))
+        found = next((list(reversed(entries)) for entries in listed if entries), [])
         if checked is None or not found:
             return found
         if _is_same(found[0], checked):
@@ -200,6 +204,13 @@ class CheckContext:
         found = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
         order = ("float64", "float32", *DTYPES)
         return sorted(found, key=order.index)
+
+    def _is_at_hand(self, device: str) -> bool:
+        try:
+            self.need_device(device)
+        except Skipped:
+            return False
+        return True
 
     def need_device(self, device: str) -> None:
         """Raise Skipped unless the device can be opened here."""
