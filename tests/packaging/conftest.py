@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,27 +17,34 @@ ROOT = Path(__file__).parents[2]
 
 
 class Environment:
-    """A virtual environment, used as a person would: pip, scripts and commands, from `folder`."""
+    """A virtual environment, used as a person would: pip, scripts and commands, from `folder`.
+
+    The pip is that of this process's environment: to write a copy of it and to compile that takes
+    longer than all else.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.bin = folder / "env" / "bin"
-        venv.create(folder / "env", with_pip=True)
+        venv.create(folder / "env")
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command: str | Path, **variables: str) -> str:
         """Run a command of the environment's bin folder and return what it prints."""
         program, *arguments = [str(part) for part in command]
-        return self._run([str(self.bin / program), *arguments], self.folder)
+        return self._run([str(self.bin / program), *arguments], self.folder, variables)
 
     def shell(self, line: str, folder: Path) -> str:
         """Run a line as a person types it in a folder, the environment being active."""
         return self._run(["sh", "-c", line], folder)
 
-    def _run(self, command: list[str], folder: Path) -> str:
+    def _run(
+        self, command: list[str], folder: Path, variables: Mapping[str, str] | None = None
+    ) -> str:
         names = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT")
         env = {name: value for name, value in os.environ.items() if name not in names}
         env["XDG_CACHE_HOME"] = str(self.folder / "cache")
         env["PATH"] = f"{self.bin}{os.pathsep}{env['PATH']}"
+        env |= variables or {}
         done = subprocess.run(
             command,
             cwd=folder,
@@ -53,7 +61,15 @@ class Environment:
         return self.run("python", "-W", "error", "-c", code)
 
     def install(self, *what: str | Path) -> None:
-        self.run("pip", "--disable-pip-version-check", "install", "--quiet", *what)
+        self._pip("install", "--no-compile", *what)
+
+    def uninstall(self, name: str) -> None:
+        self._pip("uninstall", "--yes", name)
+
+    def _pip(self, command: str, *words: str | Path) -> None:
+        program = [sys.executable, "-m", "pip", "--python", str(self.bin / "python")]
+        options = ["--disable-pip-version-check", "--quiet"]
+        self._run([*program, *options, command, *map(str, words)], self.folder)
 
 
 def copy_sources(folder: Path) -> Path:
@@ -65,6 +81,18 @@ def copy_sources(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     return folder
+
+
+def build_wheel(package: Path, folder: Path) -> None:
+    """Build a wheel as pip does without isolation, less pip itself."""
+    project = tomllib.loads((package / "pyproject.toml").read_text())
+    backend = project["build-system"]["build-backend"]
+    code = f"import {backend} as backend; backend.build_wheel({str(folder)!r})"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=package, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="session")
@@ -80,34 +108,27 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     That source distributions need nothing that lies about by chance is tested by themselves.
     """
     folder = tmp_path_factory.mktemp("wheels")
-    packages = [ROOT / "core", *sorted((ROOT / "plugins").iterdir())]
-    folders = [str(path) for path in packages if (path / "pyproject.toml").exists()]
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
-    command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(folder), *folders]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for path in [ROOT / "core", *sorted((ROOT / "plugins").iterdir())]:
+        if (path / "pyproject.toml").exists():
+            build_wheel(path, folder)
     return sorted(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="session")
-def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Environment]:
-    """Return a function that makes an environment and installs into it what it is given."""
-
-    def make(name: str, *what: str | Path) -> Environment:
-        made = Environment(tmp_path_factory.mktemp(name))
-        made.install(*what)
-        return made
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def environment(wheels: list[Path], make_environment: Callable[..., Environment]) -> Environment:
+def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with the wheels and what they require, nothing else.
 
     Of CUDA there is nothing: neither what opwright-cuda requires, a gigabyte, nor a driver.
     """
     [cuda] = [wheel for wheel in wheels if wheel.name.startswith("opwright_cuda")]
-    made = make_environment("installed", *(wheel for wheel in wheels if wheel != cuda))
+    made = Environment(tmp_path_factory.mktemp("installed"))
+    made.install(*(wheel for wheel in wheels if wheel != cuda))
     made.install("--no-deps", cuda)
     return made
+
+
+@pytest.fixture(scope="session")
+def testing_environment(environment: Environment) -> Environment:
+    """The same with pytest, for the tests that packages bring."""
+    environment.install("pytest")
+    return environment

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from example_wheels import EXAMPLES
+from example_wheels import EXAMPLES, build_example_wheel
 from pages import check_output, commands_of, read_blocks
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -18,26 +18,23 @@ INSTALL = "pip install --quiet ."
 NAMES = ("opwright-cosine", "opwright-swish")
 
 
-@pytest.fixture(scope="module")
-def testing_environment(environment: Any) -> Any:
-    environment.install("pytest")
-    return environment
-
-
 @pytest.fixture(scope="module", params=NAMES)
 def example(
-    request: pytest.FixtureRequest, testing_environment: Any, cosine_wheel: Path
+    request: pytest.FixtureRequest,
+    testing_environment: Any,
+    cosine_wheel: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
-    """Install an example and give a copy of its folder; take it out again.
-
-    What is compiled is installed from the wheel that plain pip made of the folder, for all tests.
-    """
+    """Install an example from the wheel that pip makes of it; give a copy of its folder."""
     environment, name = testing_environment, request.param
+    wheel = cosine_wheel
+    if name != "opwright-cosine":  # of which all tests share one
+        wheel = build_example_wheel(name, tmp_path_factory.mktemp("wheel"))
+    environment.install(wheel)
     source = environment.folder / name
     shutil.copytree(EXAMPLES / name, source, ignore=shutil.ignore_patterns("build"))
-    environment.install(cosine_wheel if name == "opwright-cosine" else source)
     yield source
-    environment.run("pip", "uninstall", "--yes", "--quiet", name)
+    environment.uninstall(name)
     assert name not in environment.run("opwright", "plugins")
 
 

@@ -20,13 +20,13 @@ def use(environment: Any, name: str, plugin: str) -> None:
     said = environment.run("opwright", "check", name)
     assert f"{plugin}.isru_grad" in said
     assert " 0 failed" in said
-    environment.run("pip", "uninstall", "--yes", "--quiet", name)
+    environment.uninstall(name)
 
 
-def test_a_package_in_python_is_made_installed_used_and_checked(environment: Any) -> None:
+def test_a_package_in_python_is_made_installed_used_and_checked(testing_environment: Any) -> None:
+    environment = testing_environment
     environment.run("opwright", "new", "opwright-acme")
     environment.install(environment.folder / "opwright-acme")
-    environment.install("pytest")
     tests = environment.folder / "opwright-acme" / "tests"
     environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
     use(environment, "opwright-acme", "acme")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +24,22 @@ def oldest_release() -> str:
 
 
 def test_oldest_and_newest_protobuf_read_each_others_messages(
-    wheels: list[Path], make_environment: Callable[..., Any], tmp_path: Path
+    environment: Any, tmp_path: Path
 ) -> None:
-    kept = [wheel for wheel in wheels if wheel.name.startswith(("opwright-", "opwright_std-"))]
-    oldest = make_environment("oldest", *kept, f"protobuf=={oldest_release()}.*")
-    newest = make_environment("newest", *kept, "--upgrade", "protobuf")
-    written = {}
-    for name, environment in (("oldest", oldest), ("newest", newest)):
-        written[name] = tmp_path / name
-        version = environment.run("python", "-W", "error", SCRIPT, "write", written[name])
-        assert version.startswith(oldest_release()) is (environment is oldest), version
-    assert written["oldest"].read_bytes() == written["newest"].read_bytes()
-    for name, environment in (("oldest", newest), ("newest", oldest)):
-        environment.run("python", "-W", "error", SCRIPT, "copy", written[name], tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == written[name].read_bytes()
+    """The environment has the newest one; the oldest lies in a folder that Python finds first."""
+    oldest, newest = {"PYTHONPATH": str(tmp_path / "oldest")}, {}
+    environment.install("--target", tmp_path / "oldest", f"protobuf=={oldest_release()}.*")
+
+    def run(release: dict[str, str], *words: str | Path) -> str:
+        return str(environment.run("python", "-W", "error", SCRIPT, *words, **release))
+
+    for name, release in (("by_oldest", oldest), ("by_newest", newest)):
+        version = run(release, "write", tmp_path / name)
+        assert version.startswith(oldest_release()) is (release is oldest), version
+    assert (tmp_path / "by_oldest").read_bytes() == (tmp_path / "by_newest").read_bytes()
+    for name, release in (("by_oldest", newest), ("by_newest", oldest)):
+        run(release, "copy", tmp_path / name, tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
