@@ -74,6 +74,11 @@ $(STAMPS)/nvrtc: $(STAMPS)/tools
 test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## run all tests
 	@$(BIN)/python -m pytest $(ARGS)
 
+check: $(STAMPS)/packages $(STAMPS)/cuda  ## run the conformance kit on our own packages: half an hour
+	$(BIN)/opwright check opwright-std
+	$(BIN)/opwright check opwright-cpu
+	$(BIN)/python tests/testing/check_cuda.py
+
 lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## check style, types, layers, length of files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

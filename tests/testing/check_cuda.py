@@ -1,0 +1,51 @@
+"""The kit on opwright-cuda where there is no GPU: on the emulated one.
+
+``python tests/testing/check_cuda.py [arguments of opwright check]``. What the samples want is found
+out with kernels that do nothing, and compiled together, as for the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import opwright as ow
+from emulated_gpu import Collector, compile_together
+from opwright.cli import main
+from opwright_cuda.emulator import HostCompiler, start
+from opwright_cuda.toolchain import Toolchain, replace_toolchain
+
+PACKAGE = "opwright-cuda"
+COLLECTING = ["--rule", "refusals", "--rule", "shape-rule"]
+"""Rules that run every sample once."""
+
+
+def check(folder: Path, words: list[str]) -> int:
+    """Return the exit code of ``opwright check opwright-cuda`` with these arguments."""
+    start(folder, ("-O1",))
+    compiler = HostCompiler(folder, ("-O1",))
+    collector = Collector(compiler)
+    before = replace_toolchain(collector)
+    subject = words[words.index("--subject") :][:2] if "--subject" in words else []
+    # What is prepared now must not be found again: a context of its own.
+    with ow.context_guard(ow.Context.discover()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            main(["check", PACKAGE, *COLLECTING, *subject])
+    replace_toolchain(before)
+    compile_together(collector.wanted, compiler)
+    replace_toolchain(Toolchain(compiler))
+    return main(["check", PACKAGE, *words])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", temporary))
+        sys.exit(check(place, sys.argv[1:]))
