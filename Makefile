@@ -22,7 +22,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test lint format docs bench sanitize proto wheels clean
+.PHONY: help venv demo test check lint format docs bench sanitize proto wheels clean
 .PHONY: test-cuda bench-cuda gpu-wheels
 
 help:  ## list the targets
