@@ -104,7 +104,8 @@ class _Page:
 
     def _header(self) -> str:
         n_ops = sum(len(graph.op_nodes()) for graph in self._graphs)
-        facts = [f"{n_ops} operators", f"kernels of {self._choices.devices[0]}"]
+        counted = "1 operator" if n_ops == 1 else f"{n_ops} operators"
+        facts = [counted, f"kernels of {self._choices.devices[0]}"]
         if len(self._graphs) > 1:
             facts.insert(1, f"{len(self._graphs)} blocks")
         facts += self._times.facts()
