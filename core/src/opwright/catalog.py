@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opwright.context import current_context
-from opwright.proto import OpProto
+
+if TYPE_CHECKING:
+    from opwright.proto import OpProto
 
 
 def list_ops(all: bool = False) -> list[str]:

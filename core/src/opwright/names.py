@@ -1,8 +1,29 @@
-"""Names: hints for mistyped ones, and fresh ones that nobody holds yet."""
+"""Names: which are valid, hints for mistyped ones, and fresh ones that nobody holds yet."""
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Callable, Iterable
+from typing import Final
+
+from opwright.errors import RegistrationError
+
+_OP_TYPE: Final = re.compile(r"([a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*")
+
+
+def check_op_type(op_type: str) -> None:
+    """Raise RegistrationError unless a type is ``lower_snake``, after a prefix and a dot if any."""
+    if not _OP_TYPE.fullmatch(str(op_type)):
+        raise RegistrationError(
+            f"{op_type}: an operator type must be lower_snake, after a prefix and a dot where it "
+            f"has one, got {op_type!r}; write it like 'acme.rms_norm'"
+        )
+    for part in op_type.split("."):
+        if keyword.iskeyword(part):
+            raise RegistrationError(
+                f"{op_type}: an operator type must not be a Python keyword, got {part!r}"
+            )
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:

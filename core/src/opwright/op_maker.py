@@ -19,13 +19,12 @@ from opwright.definition import (
 from opwright.dtypes import DTYPES
 from opwright.errors import RegistrationError
 from opwright.gradient_rules import GradOp
-from opwright.names import hint
+from opwright.names import check_op_type, hint
 from opwright.proto import AttrProto, OpProto, VarProto
 from opwright.proto_rules import (
     check_control,
     check_count_outputs,
     check_op_proto,
-    check_op_type,
     check_random,
 )
 

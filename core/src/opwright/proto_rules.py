@@ -12,11 +12,10 @@ from opwright.attribute_values import PYTHON_TYPES, AttrType, describe_type
 from opwright.control import Branch, Control
 from opwright.dtypes import DTYPES
 from opwright.errors import AttributeTypeError, AttributeValueError, RegistrationError
-from opwright.names import hint
+from opwright.names import check_op_type, hint
 from opwright.proto import AttrProto, OpProto, VarProto
 from opwright.vocabulary import SEED_ATTR, STEP_SLOT, STREAM_ATTR
 
-_TYPE = re.compile(r"([a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -37,20 +36,6 @@ def check_op_proto(proto: OpProto) -> None:
     for attr in proto.attrs:
         _check_attr(proto, attr)
     _check_dispatch(proto)
-
-
-def check_op_type(op_type: str) -> None:
-    """Raise RegistrationError unless a type is ``lower_snake``, after a prefix and a dot if any."""
-    if not _TYPE.fullmatch(str(op_type)):
-        raise RegistrationError(
-            f"{op_type}: an operator type must be lower_snake, after a prefix and a dot where it "
-            f"has one, got {op_type!r}; write it like 'acme.rms_norm'"
-        )
-    for part in op_type.split("."):
-        if keyword.iskeyword(part):
-            raise RegistrationError(
-                f"{op_type}: an operator type must not be a Python keyword, got {part!r}"
-            )
 
 
 def check_random(proto: OpProto) -> None:

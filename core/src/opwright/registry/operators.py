@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from opwright.definition import OpDefinition
 from opwright.errors import OperatorNotFoundError, RegistrationError
-from opwright.gradient_rules import GradOp, derive_grad_definition
 from opwright.names import hint
 from opwright.registry import rules
 from opwright.registry.advice import advise_operator
@@ -17,6 +15,7 @@ from opwright.registry.target import load_target
 from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
+    from opwright.definition import OpDefinition
     from opwright.registry.native_library import LibraryTable
 
 
@@ -82,7 +81,7 @@ class OpRegistry:
         if isinstance(target, str):
             rules.check_target(target, type, libraries=True)
         self._check_free(type, package)
-        if isinstance(target, OpDefinition):
+        if not isinstance(target, str):
             self._definitions[type] = self._checked(type, target, package, hidden)
             target = ""
         self.enter([OpRegistration(type, target, hidden)], package)
@@ -197,6 +196,8 @@ class OpRegistry:
 
     @staticmethod
     def _checked(type: str, found: object, package: Package, hidden: bool) -> OpDefinition:
+        from opwright.definition import OpDefinition  # a list of types needs none
+
         if not isinstance(found, OpDefinition):
             raise RegistrationError(
                 f"{type}: definition must be what OpMaker.build returns, got {found!r} from "
@@ -221,6 +222,8 @@ class OpRegistry:
         forward = self.find(type.removesuffix(GRAD_SUFFIX))
         if forward is None:
             return None
+        from opwright.gradient_rules import GradOp, derive_grad_definition  # as above
+
         rule = forward.gradient
         if not isinstance(rule, GradOp) or rule.type != type:
             return None

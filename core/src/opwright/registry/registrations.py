@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from opwright import proto_rules
+from opwright.names import check_op_type
 from opwright.registry import rules
 
 
@@ -68,7 +68,7 @@ def key_text(*parts: str) -> str:
 
 def make_op(type: str, target: object, hidden: bool) -> OpRegistration:
     """Check and return one operator; whose prefix it may bear is checked by the caller."""
-    proto_rules.check_op_type(type)
+    check_op_type(type)
     rules.check_target(target, type, libraries=True)
     return OpRegistration(type, str(target), bool(hidden))
 
@@ -88,7 +88,7 @@ def make_kernel(
 
     A target that is no string is left to the caller.
     """
-    proto_rules.check_op_type(op_type)
+    check_op_type(op_type)
     who = key_text(op_type, str(device), str(library))
     rules.check_device(device, who)
     names = rules.check_dtypes(dtypes, who)

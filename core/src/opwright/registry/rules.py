@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from opwright import proto_rules
+from opwright import names
 from opwright.dtypes import DTYPES
 from opwright.errors import RegistrationError
 from opwright.names import hint
@@ -47,7 +47,7 @@ def check_name(name: object, what: str) -> None:
 
 def check_op_type(op_type: str, package: Package) -> None:
     """Raise unless a plugin of `package` may bring an operator of this type."""
-    proto_rules.check_op_type(op_type)
+    names.check_op_type(op_type)
     prefix, dot, name = op_type.rpartition(".")
     if not dot and package.distribution != STD_DISTRIBUTION:
         raise RegistrationError(
@@ -123,18 +123,18 @@ def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
             f"{who}: dtypes must be a list of dtype names or '*', got {dtypes!r}; "
             f"write [{dtypes!r}]"
         )
-    names = tuple(dtypes)
-    for name in names:
+    listed = tuple(dtypes)
+    for name in listed:
         if name not in DTYPES:
             raise RegistrationError(
                 f"{who}: unknown dtype, got {name!r}{hint(str(name), DTYPES, 'dtypes')}"
             )
-    if not names or len(set(names)) != len(names):
+    if not listed or len(set(listed)) != len(listed):
         raise RegistrationError(
-            f"{who}: dtypes must name at least one dtype, and each once, got {list(names)}; "
+            f"{who}: dtypes must name at least one dtype, and each once, got {list(listed)}; "
             "list those that the kernel computes"
         )
-    return names
+    return listed
 
 
 def check_priority(priority: object, who: str) -> None:
