@@ -7,6 +7,7 @@ from markup import code, escape, table
 from opwright.context import Context, current_context
 from opwright.definition import NoGradient, OpDefinition
 from opwright.gradient_rules import GradOp
+from opwright.ops.docstring import describe_slot
 from opwright.proto import AttrProto, OpProto, VarProto
 
 STANDARD = "Standard operators"
@@ -58,24 +59,7 @@ def _signature(proto: OpProto) -> str:
 
 
 def _slot(slot: VarProto, proto: OpProto) -> tuple[str, ...]:
-    traits = []
-    if slot.duplicable:
-        traits.append("takes a list")
-    if slot.optional:
-        traits.append("optional")
-    if slot.intermediate:
-        traits.append("read by the gradient only")
-    if slot.shape_only:
-        traits.append("only its shape is read")
-    if slot.same_as is not None:
-        traits.append(f"dtype of `{slot.same_as}`")
-    if slot.dtypes:
-        traits.append(" or ".join(slot.dtypes))
-    if slot.aliases is not None:
-        traits.append(f"the variable of `{slot.aliases}`")
-    if slot.name == proto.dispatch_slot and slot in proto.inputs:
-        traits.append("its dtype selects the kernel")
-    return f"`{slot.name}`", escape(slot.comment), "; ".join(traits)
+    return f"`{slot.name}`", escape(slot.comment), escape("; ".join(describe_slot(slot, proto)))
 
 
 def _attr(attr: AttrProto) -> tuple[str, ...]:

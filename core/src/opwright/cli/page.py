@@ -11,7 +11,7 @@ from opwright.cli.example import Example, example_to_json, find_example
 from opwright.cli.gradients import describe_gradient
 from opwright.context import Context
 from opwright.definition import OpDefinition
-from opwright.ops.docstring import describe_attribute
+from opwright.ops.docstring import describe_attribute, describe_slot
 from opwright.proto import OpProto, VarProto
 from opwright.tables import align
 
@@ -143,24 +143,7 @@ def _rule_in_words(definition: OpDefinition) -> list[str]:
 
 
 def _slot_row(slot: VarProto, proto: OpProto) -> _Row:
-    words = []
-    if slot.dtypes:
-        words.append(" | ".join(slot.dtypes))
-    if slot.same_as is not None:
-        words.append(f"dtype of {slot.same_as}")
-    if slot.aliases is not None:
-        words.append(f"alias: must be the variable of {slot.aliases}")
-    if slot.duplicable:
-        words.append("takes a list")
-    if slot.optional:
-        words.append("may be absent")
-    if slot.intermediate:
-        words.append("intermediate, for the gradient only")
-    if slot.shape_only:
-        words.append("only its shape is read")
-    if slot.name == proto.dispatch_slot and slot in proto.inputs:
-        words.append("its dtype selects the kernel")
-    return slot.name, "; ".join(words), slot.comment
+    return slot.name, "; ".join(describe_slot(slot, proto)), slot.comment
 
 
 def _wrap(text: str) -> list[str]:

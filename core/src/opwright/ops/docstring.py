@@ -46,6 +46,28 @@ def _slot_type(slot: VarProto, proto: OpProto) -> str:
     return ", ".join(words)
 
 
+def describe_slot(slot: VarProto, proto: OpProto) -> list[str]:
+    """Return what holds for the variables of a slot, a few words each: ``may be absent``."""
+    words = []
+    if slot.dtypes:
+        words.append(" | ".join(slot.dtypes))
+    if slot.same_as is not None:
+        words.append(f"dtype of {slot.same_as}")
+    if slot.aliases is not None:
+        words.append(f"alias: must be the variable of {slot.aliases}")
+    if slot.duplicable:
+        words.append("takes a list")
+    if slot.optional:
+        words.append("may be absent")
+    if slot.intermediate:
+        words.append("intermediate, for the gradient only")
+    if slot.shape_only:
+        words.append("only its shape is read")
+    if slot.name == proto.dispatch_slot and slot in proto.inputs:
+        words.append("its dtype selects the kernel")
+    return words
+
+
 def describe_attribute(attr: AttrProto) -> str:
     """Return type, range and default of an attribute: ``float, in (0, inf), default 1.0``."""
     words = [attr.type_name]
