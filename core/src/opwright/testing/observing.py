@@ -17,7 +17,7 @@ from opwright.testing.subjects import KernelSubject
 OTHER_POISON: Final = 0x41
 """Beside `POISON`: 12 in float32, 2 million in float64, so that adding to it shows."""
 
-_REPEATS: Final = 6
+_REPEATS: Final = 16
 
 
 class Observed(NamedTuple):
@@ -41,12 +41,23 @@ class Observed(NamedTuple):
 
     def repeats(self) -> bool:
         """Tell whether equal inputs in equal memory give equal bits, as far as some runs show."""
-        runs = (self.launch.run(POISON).outputs for _ in range(_REPEATS))
-        return all(equal_bytes(self.first.outputs, outputs) for outputs in runs)
+        return repeats(self.launch, self.first)
 
     def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:
         """Return a finding that shows on this sample."""
         return find_on(rule, subject, self.sample, message)
+
+
+def repeats(
+    launch: Launch, expected: KernelRun, poison: int = POISON, beside: int | None = None
+) -> bool:
+    """Tell whether some more runs in such memory give what is expected, to the last bit.
+
+    Where other memory seems to change a result, both results must repeat: one that varies by itself
+    may be another one by chance.
+    """
+    runs = (launch.run(poison, beside=beside).outputs for _ in range(_REPEATS))
+    return all(equal_bytes(expected.outputs, outputs) for outputs in runs)
 
 
 def find_on(rule: str, subject: KernelSubject, sample: Sample, message: str) -> Finding:

@@ -18,6 +18,7 @@ from opwright.testing.observing import (
     find_difference,
     find_launch,
     observe,
+    repeats,
 )
 from opwright.testing.sample import Sample, meta_of
 from opwright.testing.scorecard import Finding
@@ -56,7 +57,7 @@ def _reads_output(observed: Observed) -> str | None:
             listed, other.outputs[slot], other.untouched[slot], strict=True
         ):
             if array.shape == changed.shape and _differ(array, changed, ~left):
-                return slot
+                return slot if repeats(observed.launch, other, OTHER_POISON, POISON) else None
     return None
 
 

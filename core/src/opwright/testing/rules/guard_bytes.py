@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from opwright.testing.context import CheckContext
 from opwright.testing.launching import POISON
-from opwright.testing.observing import OTHER_POISON, Observed, equal_bytes, observe
+from opwright.testing.observing import OTHER_POISON, Observed, equal_bytes, observe, repeats
 from opwright.testing.scorecard import Finding
 from opwright.testing.subjects import KernelSubject
 
@@ -38,5 +38,7 @@ def _reads_beside(observed: Observed) -> bool:
     first = observed.first.outputs
     if equal_bytes(first, observed.second.outputs):
         return False
-    other = observed.launch.run(POISON, beside=OTHER_POISON).outputs
-    return not equal_bytes(first, other) and observed.repeats()
+    other = observed.launch.run(POISON, beside=OTHER_POISON)
+    if equal_bytes(first, other.outputs) or not observed.repeats():
+        return False
+    return repeats(observed.launch, other, POISON, OTHER_POISON)
