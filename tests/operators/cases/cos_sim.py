@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from case import LENGTHS, WIDE, Array, Case, Random, Values
+from case import FLOATS, LENGTHS, WIDE, Array, Case, Random, Values
 
 
 def cos_sim(
@@ -36,6 +36,19 @@ CASES = (
         terms=4,
     ),
     Case("cos_sim", {"x": Random((5,)), "y": Random((5,))}, cos_sim, label="vectors", terms=5),
+    Case(
+        "cos_sim",
+        {
+            "x": Values([[1.5, -1.5, 1.25], [0.125, 1.5, 1.0]]),
+            "y": Values([[1.25, -1.5, 1.5], [0.5, 1.0, -0.25]]),
+        },
+        cos_sim,
+        attrs={"scale": 8.0, "epsilon": 2.515},  # which float16 rounds up
+        label="held",
+        terms=3,
+        magnitude=8.0,
+        dtypes=FLOATS,
+    ),
     Case(
         "cos_sim",
         {"x": Values([[0.0, 0.0], [1e-3, 2e-3]]), "y": Values([[1.0, 2.0], [-1.0, 1.0]])},

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from opwright.dtypes import dtype_to_numpy
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_type
@@ -270,7 +271,9 @@ def _fill_in_cos_sim_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     dtype = ctx.inputs["x"][0].dtype
     ctype = compute_type(dtype)
-    members = Struct(*(scalar(ctype, ctx.attrs[name]) for name in ("scale", "epsilon")))
+    # A norm that was held at epsilon was rounded with it when it was stored.
+    epsilon = float(np.array(ctx.attrs["epsilon"]).astype(dtype_to_numpy(dtype)))
+    members = Struct(scalar(ctype, ctx.attrs["scale"]), scalar(ctype, epsilon))
     read = {
         slot: operand(plan.input(slot), metas[0]) for slot, metas in ctx.inputs.items() if metas
     }
