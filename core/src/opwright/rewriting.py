@@ -26,9 +26,10 @@ is change the inputs, outputs or attributes of an operator that is in the graph 
 from __future__ import annotations
 
 from opwright.lowering.edit import Edit
-from opwright.lowering.graph import Buffer, External, Graph, LoweredOp, Role, Value
+from opwright.lowering.graph import Graph
 from opwright.lowering.slots import input_of, make_if_served, output_of, writer_of
 from opwright.lowering.uses import Uses
+from opwright.lowering.values import Buffer, External, LoweredOp, Role, Value
 from opwright.meta import Meta
 
 __all__ = [

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from opwright.devices import get_device
 from opwright.lowering.build_graph import GraphBuilder
-from opwright.lowering.graph import LoweredOp
 from opwright.lowering.memory import plan_memory
 from opwright.lowering.passes import remove_dead_ops, run_passes
 from opwright.lowering.placement import Placement
 from opwright.lowering.plan import LoweredPlan, assemble
 from opwright.lowering.request import LowerRequest
 from opwright.lowering.select import select_kernels
+from opwright.lowering.values import LoweredOp
 
 __all__ = ["LowerRequest", "LoweredPlan", "Placement", "lower"]
 

@@ -15,11 +15,14 @@ from opwright import vocabulary
 from opwright.errors import FeedError, OpwrightError, ProgramError
 from opwright.lowering.control import lower_control
 from opwright.lowering.expand import open_composite
-from opwright.lowering.graph import (
+from opwright.lowering.graph import Graph
+from opwright.lowering.making import infer_op, metas_of
+from opwright.lowering.select import find_kernel
+from opwright.lowering.signature import Signature
+from opwright.lowering.values import (
     Buffer,
     Continuation,
     External,
-    Graph,
     LoweredOp,
     Role,
     Value,
@@ -27,9 +30,6 @@ from opwright.lowering.graph import (
     external_value,
     new_value,
 )
-from opwright.lowering.making import infer_op, metas_of
-from opwright.lowering.select import find_kernel
-from opwright.lowering.signature import Signature
 from opwright.meta import Meta
 from opwright.names import hint
 

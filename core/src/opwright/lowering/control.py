@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opwright.control import Branch, Control, Loop
 from opwright.errors import ProgramError, ShapeError
-from opwright.lowering.graph import Child, LoweredOp, Role, Value
+from opwright.lowering.values import Child, LoweredOp, Role, Value
 from opwright.meta import Meta, numel
 
 if TYPE_CHECKING:

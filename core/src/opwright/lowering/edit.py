@@ -11,8 +11,9 @@ from opwright.lowering.uses import OUTSIDE
 from opwright.registry import ANY
 
 if TYPE_CHECKING:
-    from opwright.lowering.graph import Buffer, Graph, LoweredOp, Value
+    from opwright.lowering.graph import Graph
     from opwright.lowering.uses import Uses
+    from opwright.lowering.values import Buffer, LoweredOp, Value
 
 
 class Edit:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from opwright.lowering.graph import HOST, LoweredOp
 from opwright.lowering.making import signature_of
+from opwright.lowering.values import HOST, LoweredOp
 
 BYTES_PER_NS: Final = 10
 """What one core moves from and to memory: 10 GB/s."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.errors import ProgramError
 from opwright.gradient_context import BodyContext
-from opwright.lowering.graph import LoweredOp, Value
+from opwright.lowering.values import LoweredOp, Value
 from opwright.meta import Meta
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opwright.errors import KernelError, OpwrightError
-from opwright.lowering.graph import LoweredOp, Role, Value
+from opwright.lowering.values import LoweredOp, Role, Value
 
 
 class StepErrors:

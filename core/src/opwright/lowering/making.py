@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.definition import OpDefinition
 from opwright.errors import ShapeError, SlotError
-from opwright.lowering.graph import LoweredOp, Value
 from opwright.lowering.signature import Signature, SlotMetas, attrs_key
+from opwright.lowering.values import LoweredOp, Value
 from opwright.meta import Meta, numel
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 
 from opwright import _runtime
-from opwright.lowering.graph import HOST, Buffer, Graph, LoweredOp, Value, copy_op, new_value
+from opwright.lowering.graph import Graph
 from opwright.lowering.signature import size_bytes
+from opwright.lowering.values import HOST, Buffer, LoweredOp, Value, copy_op, new_value
 
 LEAST_SHARED_BYTES = 4096
 """A Python kernel works in place from this size on."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from opwright.discovery import Settings
 from opwright.errors import PluginError
-from opwright.lowering.graph import Graph, LoweredOp, Role, Value
+from opwright.lowering.graph import Graph
+from opwright.lowering.values import LoweredOp, Role, Value
 from opwright.lowering.verify import find_fault, last_writes
 from opwright.names import hint
 
 if TYPE_CHECKING:
-    from opwright.lowering.graph import Buffer
     from opwright.lowering.request import LowerRequest
+    from opwright.lowering.values import Buffer
     from opwright.registry import PassEntry
 
 

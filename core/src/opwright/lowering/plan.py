@@ -11,9 +11,10 @@ from opwright.devices import get_device
 from opwright.dtypes import dtype_to_code
 from opwright.lowering.estimate import estimate_ns
 from opwright.lowering.failure import StepErrors
-from opwright.lowering.graph import HOST, Buffer, Graph, LoweredOp, Role, Value
+from opwright.lowering.graph import Graph
 from opwright.lowering.memory import MemoryLayout
 from opwright.lowering.placement import Placement
+from opwright.lowering.values import HOST, Buffer, LoweredOp, Role, Value
 
 if TYPE_CHECKING:
     from opwright.kernel import KernelEntry

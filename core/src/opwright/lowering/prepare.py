@@ -9,12 +9,13 @@ from opwright import _runtime
 from opwright.devices import find_helper, find_lack_of_arrays, get_device
 from opwright.errors import KernelError, OpwrightError
 from opwright.kernel import DeviceCall, PrepareContext, Refuse
-from opwright.lowering.graph import HOST, LoweredOp
 from opwright.lowering.making import signature_of
+from opwright.lowering.values import HOST, LoweredOp
 
 if TYPE_CHECKING:
     from opwright.kernel import KernelEntry
     from opwright.lowering.request import LowerRequest
+    from opwright.registry.signature import PythonLayout
 
 
 def prepare_kernel(
@@ -38,8 +39,11 @@ def prepare_kernel(
     OpwrightError
         Where prepare fails without refusing.
     """
-    prepare = _prepare_native if entry.is_native else _prepare_python
-    return prepare(entry, op, device, packable, request)
+    if entry.is_native:
+        return _prepare_native(entry, op, device, packable, request)
+    if entry.layout is not None:
+        return _prepare_function(entry, entry.layout, op, device, request)
+    return _prepare_class(entry, op, device, packable, request)
 
 
 def opened_device(device: str, request: LowerRequest) -> _runtime.Device | None:
@@ -52,34 +56,48 @@ def _lack_of_arrays(device: str, request: LowerRequest) -> str | None:
     return None if device == HOST else find_lack_of_arrays(request.device_name, request.context)
 
 
-def _prepare_python(
+def _attributes(op: LoweredOp) -> dict[str, Any]:
+    """Every attribute of an operator, None where absent."""
+    return {attr.name: op.attrs.get(attr.name) for attr in op.definition.proto.attrs}
+
+
+def _duplicable(op: LoweredOp) -> list[int]:
+    """The places of the slots that take lists."""
+    proto = op.definition.proto
+    return [i for i, slot in enumerate((*proto.inputs, *proto.outputs)) if slot.duplicable]
+
+
+def _prepare_function(
+    entry: KernelEntry, layout: PythonLayout, op: LoweredOp, device: str, request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make a Python function, which takes attributes beside arrays, ready for these attributes."""
+    lacking = _lack_of_arrays(device, request)
+    if lacking is not None:
+        return Refuse(lacking)
+    attrs = _attributes(op)
+    return _runtime.prepare_python(
+        entry.load(),
+        layout.positional,
+        layout.keywords,
+        {name: attrs[name] for name in layout.attributes},
+        duplicable=_duplicable(op),
+        capturable=entry.capturable,
+        op_type=op.type,
+    )
+
+
+def _prepare_class(
     entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
 ) -> _runtime.Prepared | Refuse:
-    """Make a Python kernel ready for these attributes and metas, or return its refusal."""
+    """Call a Python kernel's ``prepare`` for these attributes and metas."""
     proto = op.definition.proto
-    attrs = {attr.name: op.attrs.get(attr.name) for attr in proto.attrs}
-    slots = (*proto.inputs, *proto.outputs)
-    duplicable = [i for i, slot in enumerate(slots) if slot.duplicable]
-    layout = entry.layout
-    if layout is not None:
-        lacking = _lack_of_arrays(device, request)
-        if lacking is not None:
-            return Refuse(lacking)
-        constants = {name: attrs[name] for name in layout.attributes}
-        return _runtime.prepare_python(
-            entry.load(),
-            layout.positional,
-            layout.keywords,
-            constants,
-            duplicable=duplicable,
-            capturable=entry.capturable,
-            op_type=op.type,
-        )
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
     number = 0 if device == HOST else request.device_number
-    ctx = PrepareContext(op.type, inputs, outputs, attrs, device, request.n_threads, number)
+    ctx = PrepareContext(
+        op.type, inputs, outputs, _attributes(op), device, request.n_threads, number
+    )
     try:
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):
@@ -98,7 +116,7 @@ def _prepare_python(
         ready,
         layout.positional,
         layout.keywords,
-        duplicable=duplicable,
+        duplicable=_duplicable(op),
         bind=binds,
         packs=packs,
         n_threads=request.n_threads,

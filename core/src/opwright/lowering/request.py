@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from opwright.lowering.graph import HOST, External, Role
+from opwright.lowering.values import HOST, External, Role
 from opwright.meta import Meta
 from opwright.registry import join_device
 from opwright.threads import get_num_threads

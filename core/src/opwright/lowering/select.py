@@ -14,20 +14,12 @@ from typing import TYPE_CHECKING, Any
 from opwright.errors import KernelNotFoundError
 from opwright.kernel import Refuse
 from opwright.lowering.estimate import is_short
-from opwright.lowering.graph import (
-    HOST,
-    Buffer,
-    Graph,
-    LoweredOp,
-    Role,
-    Value,
-    copy_op,
-    new_value,
-)
+from opwright.lowering.graph import Graph
 from opwright.lowering.making import signature_of
 from opwright.lowering.prepare import opened_device, prepare_kernel
 from opwright.lowering.quarantine import find_fault
 from opwright.lowering.signature import Choice, Signature
+from opwright.lowering.values import HOST, Buffer, LoweredOp, Role, Value, copy_op, new_value
 from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opwright.errors import DtypeError
-from opwright.lowering.graph import Graph, LoweredOp, Value
+from opwright.lowering.graph import Graph
+from opwright.lowering.values import LoweredOp, Value
 
 
 def input_of(op: LoweredOp, slot: str) -> Value | None:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opwright.lowering.graph import Buffer, Graph, LoweredOp, Value
+    from opwright.lowering.graph import Graph
+    from opwright.lowering.values import Buffer, LoweredOp, Value
 
 OUTSIDE = -1
 """The position at which given values were written: before the first operator."""

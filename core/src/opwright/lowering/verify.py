@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opwright.lowering.graph import Role
+from opwright.lowering.values import Role
 
 if TYPE_CHECKING:
-    from opwright.lowering.graph import Buffer, Graph, LoweredOp, Value
+    from opwright.lowering.graph import Graph
+    from opwright.lowering.values import Buffer, LoweredOp, Value
 
 Held = dict["Buffer", "Value"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opwright._runtime import Scope
     from opwright.inspection import Inspection
     from opwright.lowering import LoweredPlan
-    from opwright.lowering.graph import LoweredOp, Value
+    from opwright.lowering.values import LoweredOp, Value
 
 DEFAULT_RUNS: Final = 30
 """Enough for a median that an interrupt does not move."""

@@ -21,8 +21,8 @@ from opwright.dtypes import dtype_to_code
 from opwright.kernel import Refuse
 from opwright.lowering import LowerRequest
 from opwright.lowering.failure import StepErrors
-from opwright.lowering.graph import LoweredOp, new_value
 from opwright.lowering.prepare import prepare_kernel
+from opwright.lowering.values import LoweredOp, new_value
 from opwright.meta import Meta
 from opwright.registry import ANY, HOST_DEVICE, KernelEntry
 from opwright.testing.memory import Memory, Place
