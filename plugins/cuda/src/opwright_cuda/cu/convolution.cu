@@ -254,10 +254,12 @@ __global__ void __launch_bounds__(kProductThreads)
   const WeightSource<T, true> right{weight + group * c.filters * n_taps, c, true, c.filters};
   TileSums<Value, Shape> sums(!is_last);
   MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), target.End(n_taps), &sums);
+#pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t window = tile.row + sums.row + i;
     if (window >= c.n_windows) break;
     const int64_t at = OffsetOfWindow(window, c);
+#pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t of_group = tile.column + sums.column + j;
       if (of_group >= c.filters) break;
@@ -286,11 +288,13 @@ __global__ void __launch_bounds__(kProductThreads)
   TileSums<Value, Shape> sums(!is_last);
   const int64_t end = target.End(c.filters * kernel);
   MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), end, &sums);
+#pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t pixel = tile.row + sums.row + i;
     if (pixel >= c.n_pixels) break;
     const Triple at = TakeApart(pixel, c.pixels);
     const int64_t offset = at.first * c.x.image + at.middle * c.x.h + at.last * c.x.w;
+#pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t channel = tile.column + sums.column + j;
       if (channel >= c.channels) break;
@@ -317,9 +321,11 @@ __global__ void __launch_bounds__(kProductThreads)
   TileSums<Value, Shape> sums(false);
   const int64_t end = target.End(c.n_windows);
   MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), end, &sums);
+#pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t filter = tile.row + sums.row + i;
     if (filter >= c.filters) break;
+#pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t number = tile.column + sums.column + j;
       if (number >= n_taps) break;

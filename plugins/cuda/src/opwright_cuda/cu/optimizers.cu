@@ -173,7 +173,7 @@ struct Powers {
 };
 
 template <int most>
-__global__ void advance(Powers<most> powers, int32_t n) {
+__global__ void advance(const __grid_constant__ Powers<most> powers, int32_t n) {
   const int32_t i = static_cast<int32_t>(GlobalIndex());
   if (i >= n) return;
   if (powers.is_double[i] != 0) {

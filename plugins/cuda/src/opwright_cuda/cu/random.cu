@@ -21,7 +21,10 @@ OW_INLINE void WriteBlock(const Out* values, T* out, int64_t block, int64_t n) {
     for (int k = 0; k < kMany; ++k) stored.at[k] = Store<T>(values[k]);
     reinterpret_cast<Vector<T, kMany>*>(out)[block] = stored;
   } else {
-    for (int k = 0; first + k < n; ++k) out[first + k] = Store<T>(values[k]);
+#pragma unroll
+    for (int k = 0; k < kMany; ++k) {
+      if (first + k < n) out[first + k] = Store<T>(values[k]);
+    }
   }
 }
 
@@ -80,6 +83,7 @@ __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key
     if (first + 4 <= n) {
       values = reinterpret_cast<const Vector<T, 4>*>(x)[number];
     } else {
+#pragma unroll
       for (int k = 0; k < 4; ++k) values.at[k] = x[first + k < n ? first + k : first];
     }
     Vector<bool, 4> kept;
@@ -92,7 +96,9 @@ __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key
       reinterpret_cast<Vector<T, 4>*>(out)[number] = values;
       reinterpret_cast<Vector<bool, 4>*>(mask)[number] = kept;
     } else {
-      for (int k = 0; first + k < n; ++k) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (first + k >= n) break;
         out[first + k] = values.at[k];
         mask[first + k] = kept.at[k];
       }
