@@ -82,6 +82,41 @@ Op = struct(
     ("n_gradient_needs", _u32),
     ("gradient_needs", c.POINTER(c.c_char_p)),
 )
+Error = struct("Error", ("message", _pointer), ("message_bytes", _u64))
+# Pointers to functions take what ctypes makes of Python's values, wrapped where an int is 64 bits.
+_STATUS = c.CFUNCTYPE(_i32)
+_NOTHING = c.CFUNCTYPE(None)
+Device = struct(
+    "Device",
+    ("size", _u64),
+    ("name", c.c_char_p),
+    ("dlpack_code", _i32),
+    ("flags", _u32),
+    ("alignment", _u64),
+    ("user", _pointer),
+    ("count", _STATUS),
+    ("open", _STATUS),
+    ("close", _NOTHING),
+    ("allocate", _STATUS),
+    ("free", _NOTHING),
+    ("allocate_host", _STATUS),
+    ("free_host", _NOTHING),
+    ("memory_info", _STATUS),
+    ("copy", _STATUS),
+    ("synchronize", _STATUS),
+    ("stream_create", _STATUS),
+    ("stream_destroy", _NOTHING),
+    ("stream_synchronize", _STATUS),
+    ("event_create", _STATUS),
+    ("event_destroy", _NOTHING),
+    ("event_record", _STATUS),
+    ("event_wait", _STATUS),
+    ("event_synchronize", _STATUS),
+    ("begin_capture", _STATUS),
+    ("end_capture", _STATUS),
+    ("replay", _STATUS),
+    ("graph_destroy", _NOTHING),
+)
 Plugin = struct(
     "Plugin",
     ("size", _u64),

@@ -130,7 +130,11 @@ class PrepareContext {
 
   const char* op_type() const { return prepare_->op_type; }
   int32_t n_threads() const { return prepare_->n_threads; }  // what run will be called with
-  void* device_state() const { return prepare_->device_state; }
+  // The device's own object, of the class that was registered; NULL for the host.
+  template <typename D = void>
+  D* device_state() const {
+    return static_cast<D*>(prepare_->device_state);
+  }
   const ow_prepare* frame() const { return prepare_; }
 
   uint32_t input_count(uint32_t slot) const { return args_.InputCount(slot); }
@@ -175,7 +179,11 @@ class RunContext {
       : call_(call), args_(call->args, call->slot_begin, call->n_slots, n_inputs) {}
 
   int32_t n_threads() const { return call_->n_threads; }
-  void* stream() const { return call_->stream; }
+  // The device's; NULL where there are no streams.
+  template <typename Stream = void>
+  Stream* stream() const {
+    return static_cast<Stream*>(call_->stream);
+  }
   const ow_call* frame() const { return call_; }
 
   uint32_t input_count(uint32_t slot) const { return args_.InputCount(slot); }

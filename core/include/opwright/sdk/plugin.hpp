@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "opwright/abi.h"
+#include "opwright/sdk/device_bridge.hpp"
 #include "opwright/sdk/infer_shape.hpp"
 #include "opwright/sdk/kernel.hpp"
 #include "opwright/sdk/op_maker.hpp"
@@ -57,6 +58,12 @@ class PluginTables {
     (AddKernel<OpT, Kernel<Dtypes>, Dtypes>(op_type, device), ...);
   }
 
+  template <typename D>
+  void AddDevice(const char* name) {
+    devices_.push_back(DeviceBridge<D>::Table());
+    devices_.back().name = name;
+  }
+
   const ow_plugin* Finish() {
     plugin_.ops = ops_.data();
     plugin_.n_ops = ops_.size();
@@ -64,6 +71,9 @@ class PluginTables {
     plugin_.kernels = kernels_.data();
     plugin_.n_kernels = kernels_.size();
     plugin_.kernel_stride = sizeof(ow_kernel);
+    plugin_.devices = devices_.data();
+    plugin_.n_devices = devices_.size();
+    plugin_.device_stride = sizeof(ow_device);
     return &plugin_;
   }
 
@@ -126,6 +136,7 @@ class PluginTables {
   std::deque<KernelRow> kernel_rows_;
   std::vector<ow_op> ops_;
   std::vector<ow_kernel> kernels_;
+  std::vector<ow_device> devices_;
 };
 
 struct Registration {
@@ -180,7 +191,9 @@ struct LoadedPlugin {
   const ow_plugin* plugin = nullptr;
 };
 
-inline const LoadedPlugin* LoadPlugin(const char* name, const char* version, const char* tags) {
+OPWRIGHT_LOCAL inline const LoadedPlugin* LoadPlugin(const ow_host* host, const char* name,
+                                                     const char* version, const char* tags) {
+  plugin_log = {name, host};
   auto* loaded = new LoadedPlugin;
   auto* tables = new PluginTables(name, version);
   char message[2048] = "";
@@ -198,7 +211,7 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
                                           const char* name, const char* version,
                                           const char* tags) noexcept {
   try {
-    static const LoadedPlugin* loaded = LoadPlugin(name, version, tags);
+    static const LoadedPlugin* loaded = LoadPlugin(host, name, version, tags);
     *plugin = loaded->plugin;
     if (loaded->code != OW_OK && host != nullptr && host->log != nullptr) {
       host->log(OW_LOG_ERROR, loaded->message.c_str());
@@ -255,6 +268,11 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
   OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__),                           \
                          tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
                              std::string(opwright_op_##tag::Type()) + "_grad", device))
+
+// Adds a device class: OPWRIGHT_REGISTER_DEVICE(tag, "shelf", Shelf). Kernels for it are registered
+// as those for the host, with its name.
+#define OPWRIGHT_REGISTER_DEVICE(tag, name, device) \
+  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__), tables->AddDevice<device>(name))
 
 #ifndef OPWRIGHT_PLUGIN_VERSION
 #define OPWRIGHT_PLUGIN_VERSION "0"

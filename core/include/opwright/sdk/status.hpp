@@ -61,6 +61,12 @@ class [[nodiscard]] Status {
     return Status(OW_REFUSED, detail::Concat(parts...));
   }
 
+  // There is no room; the message may say how much there is.
+  template <typename... Parts>
+  static Status OutOfMemory(const Parts&... parts) {
+    return Status(OW_OUT_OF_MEMORY, detail::Concat(parts...));
+  }
+
   bool ok() const { return failure_ == nullptr; }
   int32_t code() const { return ok() ? OW_OK : failure_->code; }
   std::string message() const { return ok() ? std::string() : failure_->message; }
@@ -86,6 +92,7 @@ namespace detail {
 // long.
 inline void WriteMessage(const char* text, char* message, uint64_t message_bytes) noexcept {
   if (message == nullptr || message_bytes == 0) return;
+  if (text == nullptr) text = "";  // what() of an exception may say so
   uint64_t length = std::strlen(text);
   if (length >= message_bytes) {
     length = message_bytes - 1;
