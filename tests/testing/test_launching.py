@@ -143,6 +143,41 @@ def test_inputs_with_gaps_reach_kernels_that_take_strides() -> None:
     assert seen == [(24, 8)]
 
 
+def test_a_parameter_is_packed_once_and_again_after_it_was_set() -> None:
+    packed = []
+
+    class Packing:
+        @classmethod
+        def prepare(cls, ctx: Any) -> Any:
+            ctx.pack("x", cls.double)
+            return cls()
+
+        @staticmethod
+        def double(x: Any) -> Any:
+            packed.append(x.tolist())
+            return x * 2
+
+        def __call__(self, x: Any, out: Any) -> None:
+            np.copyto(out, x)
+
+    context, entry = make(Packing)
+    launch = Launch(entry, Sample("acme.copy", {"x": (X,)}, {}), context=context, packed=True)
+    launch.run()
+    np.testing.assert_array_equal(launch.run().outputs["out"][0], X * 2)
+    assert packed == [X.tolist()]
+    run = launch.run(inputs={"x": (-X,)})
+    np.testing.assert_array_equal(run.outputs["out"][0], -X * 2)
+    assert packed == [X.tolist(), (-X).tolist()]
+    assert launch.packed == ("x",)
+    assert run.changed == ()
+
+
+def test_a_kernel_that_packs_nothing_is_not_run_packed() -> None:
+    context, entry = make(copy)
+    with pytest.raises(Refuse, match="packs none of these inputs"):
+        run_kernel(entry, Sample("acme.copy", {"x": (X,)}, {}), context=context, packed=True)
+
+
 def test_a_refusal_is_raised_with_its_reason() -> None:
     class Never:
         @classmethod

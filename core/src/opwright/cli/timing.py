@@ -9,14 +9,16 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Final
 
 from opwright.context import Context
 from opwright.registry import KernelEntry
-from opwright.testing.launching import KernelRun, Launch
-from opwright.testing.sample import Array, Sample
+from opwright.testing.kernel_run import KernelRun
+from opwright.testing.launching import Launch
+from opwright.testing.sample import Sample
 
 ROUND_S: Final = 0.005
 """What the runs of one kernel shall take in each round."""
@@ -61,11 +63,11 @@ class KernelTimer:
         self._device = device
         self._n_threads = n_threads
         self._context = context
-        self._once = self._launch(1)
-        self.run: KernelRun = self._once.run()
-        self._images = self._once.fill()
+        once = self._launch(1)
+        self.run: KernelRun = once.run()
+        self._once = _filled(once)
         self.repeat = 2
-        self._many = self._launch(self.repeat)
+        self._many = _filled(self._launch(self.repeat))
         self._find_repeat()
 
     def _find_repeat(self) -> None:
@@ -76,7 +78,7 @@ class KernelTimer:
                 return
             factor = min(math.ceil(ROUND_S / max(took_s, 1e-9)), _MAX_GROWTH)
             self.repeat = min(self.repeat * factor, _MAX_REPEAT)
-            self._many = self._launch(self.repeat)
+            self._many = _filled(self._launch(self.repeat))
 
     def _launch(self, repeat: int) -> Launch:
         return Launch(
@@ -90,14 +92,19 @@ class KernelTimer:
 
     def measure(self) -> float:
         """Return the seconds that one run of the kernel took, on average over one round."""
-        once_s = _time(self._once, self._images)
-        many_s = _time(self._many, self._images)
+        once_s = _time(self._once)
+        many_s = _time(self._many)
         return max(many_s - once_s, 0.0) / (self.repeat - 1)
 
 
-def _time(launch: Launch, images: list[Array]) -> float:
+def _filled(launch: Launch) -> Callable[[], object]:
+    """Return what runs a launch, without what lies between two runs."""
+    return partial(launch.run_filled, launch.fill())
+
+
+def _time(run: Callable[[], object]) -> float:
     began = time.perf_counter()
-    launch.run_images(images)
+    run()
     return time.perf_counter() - began
 
 

@@ -7,7 +7,8 @@
 from opwright.testing.check import PackageCheck, check_package
 from opwright.testing.context import CheckContext
 from opwright.testing.drawing import Draw, draw_samples
-from opwright.testing.launching import KernelRun, Launch, run_kernel
+from opwright.testing.kernel_run import KernelRun
+from opwright.testing.launching import Launch, run_kernel
 from opwright.testing.rules import Rule, load_rules
 from opwright.testing.sample import Sample
 from opwright.testing.scorecard import Finding, Result, Scorecard, Skipped

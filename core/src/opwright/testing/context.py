@@ -21,7 +21,8 @@ from opwright.testing.gradient_samples import (
     make_gradient_sample,
     replace_outputs,
 )
-from opwright.testing.launching import POISON, KernelRun, Launch
+from opwright.testing.kernel_run import POISON, KernelRun
+from opwright.testing.launching import Launch
 from opwright.testing.sample import Sample
 from opwright.testing.scorecard import Skipped
 
@@ -229,15 +230,19 @@ class CheckContext:
         self, entry: KernelEntry, sample: Sample, poison: int = POISON, **options: Any
     ) -> KernelRun:
         """Run a kernel on a sample; see `opwright.testing.Launch` for options and errors."""
+        return self.launch(entry, sample, **options).run(poison)
+
+    def launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
+        """Return a kernel prepared for a sample, made once; see `opwright.testing.Launch`."""
         key = (entry, id(sample), tuple(options.items()))
-        with np.errstate(all="ignore"):
-            launch = self._launches.get(key)
-            if launch is None:
+        launch = self._launches.get(key)
+        if launch is None:
+            with np.errstate(all="ignore"):
                 launch = Launch(entry, sample, context=self.context, **options)
-                self._launches[key] = launch  # which keeps the sample, so that its id stays
-                if len(self._launches) > _KEPT_LAUNCHES:
-                    self._launches.popitem(last=False)
-            return launch.run(poison)
+            self._launches[key] = launch  # which keeps the sample, so that its id stays
+            if len(self._launches) > _KEPT_LAUNCHES:
+                self._launches.popitem(last=False)
+        return launch
 
 
 def _is_same(a: KernelEntry, b: KernelEntry) -> bool:

@@ -35,12 +35,18 @@ class Case(NamedTuple):
         Attributes that are given; others are drawn, or the default where `edge` says so.
     plain : bool
         Attributes that are not given have their default.
+    others : (int, int)
+        Range of the axes that `length` does not say, its end excluded.
+    most_elements : int
+        Of all inputs, or of all outputs.
     """
 
     label: str
     length: int
     attrs: Mapping[str, Any] = {}
     plain: bool = True
+    others: tuple[int, int] = (1, 4)
+    most_elements: int = 2**19  # an outer product of large axes would take gigabytes
 
 
 LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
@@ -49,8 +55,11 @@ LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
 LARGE: Final = 1500
 """Elements along one axis where a kernel may split its work between threads."""
 
-MOST_ELEMENTS: Final = 2**19
-"""Of all inputs, or of all outputs: an outer product of large axes would take gigabytes."""
+WIDE: Final = (33, 41)
+"""Of every axis in one case: products and convolutions choose other ways where no axis is short."""
+
+_MOST_WIDE: Final = 2**16
+"""Elements of that case: a cube of such axes."""
 
 _TRIES: Final = 120
 _PLAIN_UNTIL: Final = 0.5
@@ -99,6 +108,7 @@ class Draw:
         self.dtype = dtype
         self.length = case.length
         self.label = case.label
+        self._others = case.others
         self._progress = progress
         # Some operators accept no call in which every attribute has its default.
         plain = case.plain and progress < _PLAIN_UNTIL
@@ -111,6 +121,10 @@ class Draw:
         does not fit.
         """
         return proposals.draw(self, self._progress)
+
+    def other_length(self) -> int:
+        """Return how long an axis is to be of which `length` does not tell."""
+        return int(self.rng.integers(*self._others))
 
     def floats(
         self,
@@ -190,6 +204,7 @@ def cases(definition: OpDefinition) -> Iterator[Case]:
     for length in LENGTHS:
         yield Case(f"length {length}", length)
     yield Case(f"length {LARGE}", LARGE)
+    yield Case("no short axis", WIDE[0], others=WIDE, most_elements=_MOST_WIDE)
     for attr in definition.proto.attrs:
         for label, value in attributes.edges(attr):
             yield Case(f"{attr.name} {label}", 3, {attr.name: value})
@@ -249,7 +264,7 @@ def _accepted(
     except OpwrightError:
         return None
     sizes = [sum(numel(m.shape) for slot in side for m in slot) for side in (metas, outputs)]
-    return sample if max(sizes) <= MOST_ELEMENTS else None
+    return sample if max(sizes) <= case.most_elements else None
 
 
 __all__ = [

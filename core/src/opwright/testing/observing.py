@@ -9,7 +9,8 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
-from opwright.testing.launching import POISON, KernelRun, Launch
+from opwright.testing.kernel_run import POISON, KernelRun
+from opwright.testing.launching import Launch
 from opwright.testing.sample import Array, Sample
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject
@@ -22,6 +23,8 @@ _REPEATS: Final = 16
 
 class Observed(NamedTuple):
     """A kernel run twice on one sample, in memory that held other bytes the second time.
+
+    Where it packs inputs, the second run works with what the first has packed.
 
     Attributes
     ----------
@@ -45,7 +48,13 @@ class Observed(NamedTuple):
 
     def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:
         """Return a finding that shows on this sample."""
-        return find_on(rule, subject, self.sample, message)
+        packed = f", where it packs {', '.join(self.launch.packed)}" if self.launch.packed else ""
+        return find_on(rule, subject, self.sample, f"{message}{packed}")
+
+    def find_like(self, context: CheckContext, **options: object) -> Launch | None:
+        """Return such a launch with other options; None where it cannot be prepared."""
+        packed = bool(self.launch.packed)
+        return find_launch(self.entry, self.sample, context, packed=packed, **options)
 
 
 def repeats(
@@ -67,7 +76,7 @@ def find_on(rule: str, subject: KernelSubject, sample: Sample, message: str) -> 
 
 
 def observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
-    """Run the kernels of a subject on every sample that they do not refuse.
+    """Run the kernels of a subject on every sample that they do not refuse, packed where they pack.
 
     A run that fails is left out: the rule `reference` tells of it.
 
@@ -91,21 +100,22 @@ _last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observed]]] = W
 def _observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
     found = []
     for entry, sample in context.launches(subject.entries):
-        launch = find_launch(entry, sample, context)
-        if launch is None:
-            continue
-        try:
-            first, second = launch.run(POISON), launch.run(OTHER_POISON)
-        except OpwrightError:
-            continue
-        found.append(Observed(entry, sample, launch, first, second))
+        for packed in (False, True):
+            launch = find_launch(entry, sample, context, packed=packed)
+            if launch is None:
+                continue
+            try:
+                first, second = launch.run(POISON), launch.run(OTHER_POISON)
+            except OpwrightError:
+                continue
+            found.append(Observed(entry, sample, launch, first, second))
     return found
 
 
 def find_launch(
     entry: KernelEntry, sample: Sample, context: CheckContext, **options: object
 ) -> Launch | None:
-    """Return a kernel prepared for a sample; None where it refuses it or cannot be prepared."""
+    """Return a kernel prepared for a sample; None where it refuses, fails, or does not pack."""
     try:
         return Launch(entry, sample, context=context.context, **options)  # type: ignore[arg-type]
     except (Refuse, OpwrightError):

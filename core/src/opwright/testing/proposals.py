@@ -100,7 +100,7 @@ def _first_shape(draw: Draw) -> Shape:
     rank = int(rng.choice([1, 2, 2, 3, 4, 0] if draw.length in _FREE else [1, 2, 2, 3, 4]))
     if rank == 0:
         return ()
-    dims = [int(rng.integers(1, 4)) for _ in range(rank)]
+    dims = [draw.other_length() for _ in range(rank)]
     dims[int(rng.integers(rank)) if rng.random() < 0.3 else -1] = draw.length
     return tuple(dims)
 
@@ -121,9 +121,9 @@ def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
         first[1:2],
         (1,),
         (),
-        (*first[-1:], int(rng.integers(1, 4))),
-        (*first[:-2], *first[-1:], int(rng.integers(1, 4))),
-        tuple(int(rng.integers(1, 4)) for _ in range(int(rng.integers(1, 4)))),
+        (*first[-1:], draw.other_length()),
+        (*first[:-2], *first[-1:], draw.other_length()),
+        tuple(draw.other_length() for _ in range(int(rng.integers(1, 4)))),
     ]
     return choices[int(rng.integers(len(choices)))]
 
@@ -145,10 +145,10 @@ def _as_written(
     rng = draw.rng
     names = dict.fromkeys(part for slot in slots for part in _symbols(slot) or ())
     free = [name for name in names if not name.isdigit() and name != "..."]
-    lengths = {name: int(rng.integers(1, 5)) for name in free}
+    lengths = {name: draw.other_length() for name in free}
     if free:
         lengths[free[int(rng.integers(len(free)))]] = draw.length
-    extra = tuple(int(rng.integers(1, 4)) for _ in range(int(rng.integers(0, 3))))
+    extra = tuple(draw.other_length() for _ in range(int(rng.integers(0, 3))))
     first: Shape = ()
     shapes: dict[str, list[Shape]] = {}
     for slot in slots:

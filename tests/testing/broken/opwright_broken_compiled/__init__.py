@@ -2,7 +2,14 @@
 
 import opwright.plugin as plugin
 
-OPERATORS = ("writes_input", "leaves_last", "writes_past_end", "shares_sum", "ignores_strides")
+OPERATORS = (
+    "writes_input",
+    "leaves_last",
+    "writes_past_end",
+    "shares_sum",
+    "ignores_strides",
+    "packs_in_place",
+)
 
 
 @plugin.hookimpl

@@ -54,6 +54,27 @@ static int32_t ignores_strides(const ow_call* call) {
   return OW_OK;
 }
 
+/* Turns the parameter itself round before it is copied. */
+static int32_t pack_in_place(const ow_call* call, uint32_t arg, const DLTensor* source,
+                             void* destination) {
+  float* x = (float*)source->data;
+  const int64_t n = count(source);
+  (void)call;
+  (void)arg;
+  for (int64_t i = 0; i < n; ++i) ((float*)destination)[i] = x[i];
+  for (int64_t i = 0; i < n; ++i) x[i] = -x[i];
+  return OW_OK;
+}
+
+static int32_t prepare_packed(ow_prepare* prepare) {
+  if (prepare->arg_flags != NULL && (prepare->arg_flags[0] & OW_ARG_PACKABLE) != 0) {
+    prepare->packs[0].arg = 0;
+    prepare->packs[0].bytes = (uint64_t)count(prepare->args[0]) * sizeof(float);
+    prepare->n_packs = 1;
+  }
+  return OW_OK;
+}
+
 static int32_t prepare(ow_prepare* prepare) {
   prepare->estimate_ns = 1000000; /* long, so that the GIL is released around it */
   return OW_OK;
@@ -80,7 +101,7 @@ static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
 __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
                                                                   const ow_plugin** out) {
   static ow_plugin plugin;
-  static ow_kernel kernels[5];
+  static ow_kernel kernels[6];
   (void)host;
   kernels[0] = make_kernel("broken_compiled.writes_input", writes_input);
   kernels[1] = make_kernel("broken_compiled.leaves_last", leaves_last);
@@ -88,6 +109,9 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   kernels[3] = make_kernel("broken_compiled.shares_sum", shares_sum);
   kernels[4] = make_kernel("broken_compiled.ignores_strides", ignores_strides);
   kernels[4].flags = OW_KERNEL_STRIDED;
+  kernels[5] = make_kernel("broken_compiled.packs_in_place", ignores_strides);
+  kernels[5].prepare = prepare_packed;
+  kernels[5].pack = pack_in_place;
   memset(&plugin, 0, sizeof(plugin));
   plugin.size = sizeof(plugin);
   plugin.abi_major = OW_ABI_MAJOR;
@@ -95,7 +119,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   plugin.name = "broken_compiled";
   plugin.version = "1.0";
   plugin.kernels = kernels;
-  plugin.n_kernels = 5;
+  plugin.n_kernels = 6;
   plugin.kernel_stride = sizeof(ow_kernel);
   *out = &plugin;
   return OW_OK;

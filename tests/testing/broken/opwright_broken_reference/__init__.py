@@ -1,4 +1,4 @@
-"""A plugin whose fast kernels are wrong at an edge."""
+"""A plugin whose fast kernels are wrong at an edge, or only where they pack an input."""
 
 import opwright.plugin as plugin
 
@@ -9,6 +9,8 @@ KERNELS = "opwright_broken_reference.operators"
 def opwright_ops(registry):
     registry.add("broken_reference.tail", f"{KERNELS}:TAIL")
     registry.add("broken_reference.large", f"{KERNELS}:LARGE")
+    registry.add("broken_reference.packed_end", f"{KERNELS}:PACKED_END")
+    registry.add("broken_reference.packed_once", f"{KERNELS}:PACKED_ONCE")
 
 
 @plugin.hookimpl
@@ -27,4 +29,11 @@ def opwright_kernels(registry):
             device="cpu",
             dtypes=["float32"],
             kernel=f"{KERNELS}:fast_{name}",
+        )
+    for name, kernel in (("packed_end", "PacksWithoutEnd"), ("packed_once", "PacksOnce")):
+        registry.add(
+            f"broken_reference.{name}",
+            device="cpu",
+            dtypes=["float32"],
+            kernel=f"{KERNELS}:{kernel}",
         )

@@ -1,4 +1,4 @@
-"""Two fast kernels beside a right one: the tail of a vector, and what lies beyond a block."""
+"""Fast kernels beside a right one: wrong in the tail, beyond a block, where they pack."""
 
 import numpy as np
 
@@ -25,6 +25,44 @@ def fast_large(x, out):
     target[_BLOCK:] += 1
 
 
+class Doubled:
+    """A parameter that is kept doubled; an input that is none comes as it is."""
+
+    def __init__(self):
+        self.kept = None
+
+    @classmethod
+    def prepare(cls, ctx):
+        kernel = cls()
+        ctx.pack("x", kernel.pack)
+        return kernel
+
+    def __call__(self, x, out):
+        if isinstance(x, _Packed):
+            np.copyto(out, x.doubled)
+        else:
+            np.multiply(x, 2, out=out)
+
+
+class _Packed:
+    def __init__(self, doubled):
+        self.doubled = doubled
+
+
+class PacksWithoutEnd(Doubled):
+    def pack(self, x):
+        doubled = x.reshape(-1) * 2
+        doubled[doubled.size - doubled.size % _WIDTH :] = 0
+        return _Packed(doubled.reshape(x.shape))
+
+
+class PacksOnce(Doubled):
+    def pack(self, x):
+        if self.kept is None:
+            self.kept = _Packed(x * 2)
+        return self.kept
+
+
 def _make(name):
     return (
         OpMaker(f"broken_reference.{name}")
@@ -39,3 +77,5 @@ def _make(name):
 
 TAIL = _make("tail")
 LARGE = _make("large")
+PACKED_END = _make("packed_end")
+PACKED_ONCE = _make("packed_once")

@@ -8,19 +8,17 @@ import numpy as np
 
 from opwright.definition import OpDefinition
 from opwright.errors import OpwrightError
-from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
-from opwright.testing.launching import POISON
+from opwright.testing.kernel_run import POISON
 from opwright.testing.observing import (
     OTHER_POISON,
     Observed,
     equal_bytes,
     find_difference,
-    find_launch,
     observe,
     repeats,
 )
-from opwright.testing.sample import Sample, meta_of
+from opwright.testing.sample import meta_of
 from opwright.testing.scorecard import Finding
 from opwright.testing.subjects import KernelSubject
 
@@ -40,7 +38,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
                 f"an output must be written before it is read, got a result that depends on what "
                 f"{read} held before; declare which input it aliases, or read that input",
             )
-        for output, given in _fitting(observed.entry, observed.sample, subject.definition):
+        for output, given in _fitting(observed, subject.definition):
             message = _compare(observed, output, given, context)
             if message is not None:
                 yield observed.find(RULE, subject, message)
@@ -65,13 +63,14 @@ def _differ(a: np.ndarray, b: np.ndarray, where: np.ndarray) -> bool:
     return bool(where.any()) and a[where].tobytes() != b[where].tobytes()
 
 
-def _fitting(
-    entry: KernelEntry, sample: Sample, definition: OpDefinition
-) -> Iterator[tuple[str, str]]:
+def _fitting(observed: Observed, definition: OpDefinition) -> Iterator[tuple[str, str]]:
     """Give the pairs of `may_reuse` that a plan would use: equal dtypes, and as many bytes."""
+    sample = observed.sample
     counts = dict(zip(definition.output_index, sample.output_counts(definition), strict=True))
     metas = dict(zip(definition.output_index, sample.infer(definition), strict=True))
-    for output, given in entry.may_reuse:
+    for output, given in observed.entry.may_reuse:
+        if given in observed.launch.packed:
+            continue  # a plan does not write what it packs
         arrays = sample.inputs.get(given, ())
         if counts[output] == 1 and len(arrays) == 1:
             source, target = meta_of(arrays[0]), metas[output][0]
@@ -81,7 +80,7 @@ def _fitting(
 
 def _compare(observed: Observed, output: str, given: str, context: CheckContext) -> str | None:
     """Return what is wrong where an output lies in an input; None where nothing is."""
-    launch = find_launch(observed.entry, observed.sample, context, reuse=[(output, given)])
+    launch = observed.find_like(context, reuse=[(output, given)])
     pair = f"may_reuse=[({output!r}, {given!r})]"
     if launch is None:
         return f"{pair} must work, got a kernel that cannot be prepared for it; take the pair back"

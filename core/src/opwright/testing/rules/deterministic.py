@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.testing.context import CheckContext
-from opwright.testing.observing import count_elements, find_difference, find_launch, observe
+from opwright.testing.observing import count_elements, find_difference, observe
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject
 
@@ -25,17 +25,16 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     if not observed:
         raise Skipped("declared as not deterministic")
     for entry in subject.entries:
-        mine = [each.sample for each in observed if each.entry is entry]
-        for sample in sorted(mine, key=count_elements)[-_SAMPLES:]:
+        mine = [each for each in observed if each.entry is entry]
+        for each in sorted(mine, key=lambda one: count_elements(one.sample))[-_SAMPLES:]:
             for n_threads in (1, 2):
-                launch = find_launch(entry, sample, context, n_threads=n_threads)
+                launch = each.find_like(context, n_threads=n_threads)
                 if launch is None:
                     continue
                 first = launch.run().outputs
                 runs = (find_difference(first, launch.run().outputs) for _ in range(_RUNS))
                 other = next((name for name in runs if name is not None), None)
                 if other is not None:
-                    each = next(e for e in observed if e.sample is sample)
                     yield each.find(
                         RULE,
                         subject,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opwright.testing.context import CheckContext
-from opwright.testing.launching import POISON
+from opwright.testing.kernel_run import POISON
 from opwright.testing.observing import OTHER_POISON, Observed, equal_bytes, observe, repeats
 from opwright.testing.scorecard import Finding
 from opwright.testing.subjects import KernelSubject

@@ -12,6 +12,7 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
+from opwright.testing.failing import reason_of
 from opwright.testing.sample import Array, Sample, meta_of, widen
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject
@@ -51,6 +52,8 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             compact = Expected(run.outputs, "itself on the same inputs without gaps")
             apart = context.run(entry, sample, strided=True)
             fault = find_fault(apart.outputs, compact, sample)
+        if fault is None:
+            fault = _find_fault_of_packed(entry, sample, run.outputs, context)
         if fault is not None:
             message = f"{subject.name}: {fault}"
             sample_text = sample.describe()
@@ -78,6 +81,41 @@ def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) ->
         outputs = context.compute(own, wide)
         if outputs is not None:
             return Expected(outputs, "itself in float64")
+    return None
+
+
+def _find_fault_of_packed(
+    entry: KernelEntry,
+    sample: Sample,
+    outputs: Mapping[str, Sequence[Array]],
+    context: CheckContext,
+) -> str | None:
+    """Return what goes wrong where a kernel packs inputs, None where nothing does or it packs none.
+
+    It packs in the first run, works with that in the second, and packs anew in the third, before
+    which the parameters are set.
+    """
+    try:
+        launch = context.launch(entry, sample, packed=True)
+    except (Refuse, OpwrightError):
+        return None
+    turned = sample.turned_inputs()
+    try:
+        of_turned = context.launch(entry, sample).run(inputs=turned).outputs
+        runs = [(sample.inputs, outputs), (sample.inputs, outputs), (turned, of_turned)]
+    except OpwrightError:
+        runs = [(sample.inputs, outputs)] * 2  # what was turned round is not valid any more
+    names = ", ".join(launch.packed)
+    moments = ("packed", "used again as it was packed", "packed anew after it was set")
+    for (given, wanted), moment in zip(runs, moments, strict=False):
+        try:
+            got = launch.run(inputs=given).outputs
+        except OpwrightError as error:
+            return f"where {names} is {moment} it must compute the same, got {reason_of(error)}"
+        expected = Expected(wanted, "itself on arrays as they are")
+        fault = find_fault(got, expected, sample)
+        if fault is not None:
+            return f"where {names} is {moment}, {fault}"
     return None
 
 

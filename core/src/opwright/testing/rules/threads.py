@@ -13,21 +13,17 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final
 
-import numpy as np
-
-from opwright.dtypes import is_float
 from opwright.errors import OpwrightError
 from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
-from opwright.testing.launching import Launch
+from opwright.testing.launching import Filled, Launch
 from opwright.testing.observing import (
     Observed,
     count_elements,
     find_difference,
-    find_launch,
     observe,
 )
-from opwright.testing.sample import Array, Sample, meta_of
+from opwright.testing.sample import Array
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject
 
@@ -57,25 +53,30 @@ Outputs = dict[str, list[Array]]
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the largest sample if two threads that run it disturb each other."""
-    largest = max(observe(subject, context), key=lambda each: count_elements(each.sample))
-    if not largest.repeats():
-        raise Skipped("results differ from run to run anyway")
-    other = _disturb(largest, context)
-    if other is not None:
-        yield largest.find(
-            RULE,
-            subject,
-            f"two threads must not disturb each other, got {other} while another thread ran it on "
-            "other inputs; keep nothing between runs in a module, a static variable or what "
-            "prepare returned: ask for a workspace",
-        )
+    """Yield the largest sample if two threads that run it disturb each other, packed or not."""
+    observed = observe(subject, context)
+    plain = [each for each in observed if not each.launch.packed]
+    packed = [each for each in observed if each.launch.packed]
+    for listed in filter(None, (plain, packed)):
+        largest = max(listed, key=lambda each: count_elements(each.sample))
+        if not largest.repeats():
+            raise Skipped("results differ from run to run anyway")
+        other = _disturb(largest, context)
+        if other is not None:
+            yield largest.find(
+                RULE,
+                subject,
+                f"two threads must not disturb each other, got {other} while another thread ran it "
+                "on other inputs; keep nothing between runs in a module, a static variable or what "
+                "prepare returned: ask for a workspace",
+            )
+            return
 
 
 def _disturb(observed: Observed, context: CheckContext) -> str | None:
     """Return what comes out otherwise where another thread runs the kernel too; None if nothing."""
     sample, launch = observed.sample, observed.launch
-    one, other = sample.inputs, _turned(sample)
+    one, other = sample.inputs, sample.turned_inputs()
     try:
         alone = [launch.run(inputs=inputs).outputs for inputs in (one, other)]
     except OpwrightError:
@@ -92,18 +93,8 @@ def _repeat(observed: Observed, context: CheckContext) -> Launch:
         return observed.launch
     written = sum(a.nbytes for arrays in observed.first.outputs.values() for a in arrays)
     repeat = max(1, min(_MOST_REPEATS, _MOST_BYTES // max(written, 1)))
-    launch = find_launch(observed.entry, observed.sample, context, repeat=repeat, apart=True)
+    launch = observed.find_like(context, repeat=repeat, apart=True)
     return launch or observed.launch
-
-
-def _turned(sample: Sample) -> Inputs:
-    """Return the same numbers in another order, floats smaller: what was valid mostly still is."""
-    return {slot: tuple(map(_turn, arrays)) for slot, arrays in sample.inputs.items()}
-
-
-def _turn(array: Array) -> Array:
-    turned = np.roll(array.reshape(-1), 1).reshape(array.shape)
-    return (turned * 0.75).astype(array.dtype) if is_float(meta_of(array).dtype) else turned
 
 
 def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs]) -> str | None:
@@ -111,19 +102,19 @@ def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs]) -> str | None:
     found: list[str] = []
     barrier = threading.Barrier(_THREADS)
 
-    def work(images: list[Array], expected: list[bytes]) -> None:
+    def work(given: Filled, expected: list[bytes]) -> None:
         barrier.wait()
         end = time.thread_time() + _SPAN_S
         while not found and time.thread_time() < end:
             try:
-                same = [image.tobytes() for image in launch.run_images(images)] == expected
+                same = [image.tobytes() for image in launch.run_filled(given)] == expected
             except Exception as error:  # noqa: BLE001 - told in the thread that checks
                 found.append(f"{type(error).__name__}: {error}")
             else:
                 found.extend([] if same else ["another result"])
 
     filled = [launch.fill(inputs=given) for given in inputs]
-    alone = [[image.tobytes() for image in launch.run_images(images)] for images in filled]
+    alone = [[image.tobytes() for image in launch.run_filled(each)] for each in filled]
     threads = [
         threading.Thread(target=work, args=(filled[i % 2], alone[i % 2])) for i in range(_THREADS)
     ]
