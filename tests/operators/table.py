@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from case import Case
-from one_operator import graded_slots, targets
+from one_operator import Target, graded_slots, targets
 
 import opwright as ow
 
@@ -27,14 +27,15 @@ def load_cases() -> tuple[Case, ...]:
     return tuple(found)
 
 
-def first_cases() -> list[Case]:
+@cache
+def first_cases() -> tuple[Case, ...]:
     """Return of every operator the case with the most elements."""
     best: dict[str, Case] = {}
     for case in load_cases():
         counted = not case.outputs or "sections" in case.attrs or "num" in case.attrs
         if counted and (case.op not in best or _size(case) > _size(best[case.op])):
             best[case.op] = case
-    return list(best.values())
+    return tuple(best.values())
 
 
 def _size(case: Case) -> int:
@@ -43,20 +44,23 @@ def _size(case: Case) -> int:
     )
 
 
-def over_targets(cases: Callable[[], Iterator[tuple[Case, str]]]) -> Any:
+def over_targets(
+    cases: Callable[[], Iterator[tuple[Case, str]]],
+    chosen: Callable[[Target], bool] = lambda target: True,
+) -> Any:
     """Parametrize a test over cases in dtypes, on every device and library that has a kernel."""
     parameters = []
     for case, dtype in cases():
-        for target in targets(case, dtype):
+        for target in filter(chosen, targets(case, dtype)):
             marks = [pytest.mark.cuda_kernels] if target.device == "cuda" else []
             name = f"{case}-{dtype}-{target}"
             parameters.append(pytest.param(case, dtype, target, id=name, marks=marks))
     return pytest.mark.parametrize(("case", "dtype", "target"), parameters)
 
 
-def over_cases(cases: list[Case]) -> Any:
+def over_cases(cases: Iterable[Case]) -> Any:
     """Parametrize a test over cases."""
-    return pytest.mark.parametrize("case", cases, ids=str)
+    return pytest.mark.parametrize("case", list(cases), ids=str)
 
 
 def every_dtype() -> Iterator[tuple[Case, str]]:
