@@ -1,7 +1,6 @@
 #include "block.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,24 +44,24 @@ Block::Block(const KernelEntry& kernel, const LaunchShape& shape, void* const* p
       order_kind_(TheOrder()),
       threads_(static_cast<size_t>(n_)),
       lanes_(static_cast<size_t>(n_)) {
-  for (int i = 0; i < (n_ + kWarp - 1) / kWarp; ++i) warps_.push_back(i);
-  if (order_kind_ == Order::kDescending) std::reverse(warps_.begin(), warps_.end());
-}
-
-const std::string& Block::Run(const Dim& block) {
-  error_.clear();
   for (int i = 0; i < n_; ++i) {
     const auto index = static_cast<unsigned>(i);
     Thread& thread = threads_[index];
-    thread.block = block;
     thread.block_dim = shape_.block;
     thread.grid_dim = shape_.grid;
     thread.thread = {index % shape_.block.x, index / shape_.block.x % shape_.block.y,
                      index / (shape_.block.x * shape_.block.y)};
     thread.index = i;
     thread.lane = i % kWarp;
-    lanes_[index] = Lane{};
   }
+  for (int i = 0; i < (n_ + kWarp - 1) / kWarp; ++i) warps_.push_back(i);
+  if (order_kind_ == Order::kDescending) std::reverse(warps_.begin(), warps_.end());
+}
+
+const std::string& Block::Run(const Dim& block) {
+  error_.clear();
+  for (Thread& thread : threads_) thread.block = block;
+  std::fill(lanes_.begin(), lanes_.end(), Lane{});
   shared_.clear();
   dynamic_.reset();
   if (order_kind_ == Order::kThreads) {
@@ -156,7 +155,7 @@ void Block::Meet(Wait wait, unsigned mask, int line) {
   me.mask = mask;
   me.line = line;
   me.wait = wait;
-  TheFibers().Leave(static_cast<size_t>(current_thread->index), false);
+  TheFibers().Leave(me.fiber);
 }
 
 // Lets go on who waits for nothing more; false where nobody does.
@@ -242,22 +241,22 @@ void Block::ReportStuck() {
 // ---- As fibers
 // -----------------------------------------------------------------------------------
 
+// A fiber goes from thread to thread, for good: one that meets nobody takes no stack of its own.
 void Block::Enter() {
   TheFibers().Arrived();
-  current->kernel_.call(current->params_);
-  const int index = current_thread->index;
-  current->lane(index).wait = Wait::kDone;
-  TheFibers().Leave(static_cast<size_t>(index), true);
+  while (true) {
+    current->kernel_.call(current->params_);
+    Lane& lane = current->lane(current_thread->index);
+    lane.wait = Wait::kDone;
+    const int fiber = lane.fiber;
+    if (!current->BeginNext(fiber)) TheFibers().LeaveIdle(fiber);
+  }
 }
 
 void Block::RunFibers() {
   current = this;
-  if (!TheFibers().Begin(static_cast<size_t>(n_), &Enter)) {
-    error_ = "there is no memory for the stacks of its threads";
-    return;
-  }
   bool has_moved = true;
-  while (has_moved) {
+  while (has_moved && error_.empty()) {
     has_moved = false;
     if (order_kind_ == Order::kRandom) std::shuffle(warps_.begin(), warps_.end(), random_);
     for (const int warp : warps_) {
@@ -265,26 +264,45 @@ void Block::RunFibers() {
     }
     if (OpenAll()) has_moved = true;
   }
-  ReportStuck();
+  if (error_.empty()) ReportStuck();
+  if (!error_.empty()) TheFibers().GiveUp();
 }
 
 // As far as it comes without the others: an exchange within a warp keeps no other warp waiting.
 bool Block::RunWarp(int first) {
-  const int n = std::min(kWarp, n_ - first);
-  std::array<int, kWarp> order{};
-  for (int k = 0; k < n; ++k) {
-    order[static_cast<size_t>(k)] = order_kind_ == Order::kDescending ? n - 1 - k : k;
+  first_ = first;
+  n_order_ = std::min(kWarp, n_ - first);
+  for (int k = 0; k < n_order_; ++k) {
+    order_[static_cast<size_t>(k)] = order_kind_ == Order::kDescending ? n_order_ - 1 - k : k;
   }
-  if (order_kind_ == Order::kRandom) std::shuffle(order.begin(), order.begin() + n, random_);
+  if (order_kind_ == Order::kRandom) {
+    std::shuffle(order_.begin(), order_.begin() + n_order_, random_);
+  }
   bool has_moved = false;
-  for (int k = 0; k < n; ++k) {
-    const int i = first + order[static_cast<size_t>(k)];
+  for (next_ = 0; next_ < n_order_;) {
+    const int i = first + order_[static_cast<size_t>(next_++)];
     if (lane(i).wait != Wait::kNothing) continue;
+    if (lane(i).fiber < 0) lane(i).fiber = TheFibers().Take(&Enter);
+    if (lane(i).fiber < 0) {
+      error_ = "there is no memory for the stacks of its threads";
+      return false;
+    }
     current_thread = &threads_[static_cast<size_t>(i)];
-    TheFibers().Resume(static_cast<size_t>(i));
+    TheFibers().Resume(lane(i).fiber);
     has_moved = true;
   }
   return OpenWarp(first) || has_moved;
+}
+
+// Called by a fiber whose thread is done: the next in order goes on there if it has not yet begun.
+bool Block::BeginNext(int fiber) {
+  if (next_ == n_order_) return false;
+  const int i = first_ + order_[static_cast<size_t>(next_)];
+  if (lane(i).wait != Wait::kNothing || lane(i).fiber >= 0) return false;
+  ++next_;
+  lane(i).fiber = fiber;
+  current_thread = &threads_[static_cast<size_t>(i)];
+  return true;
 }
 
 // ---- As threads

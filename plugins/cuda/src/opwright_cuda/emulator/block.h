@@ -2,6 +2,7 @@
 #ifndef OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
 #define OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,7 @@ enum class Wait { kNothing, kBlock, kWarp, kDone };
 struct Lane {
   Wait wait = Wait::kNothing;
   int line = 0;
+  int fiber = -1;  // on which it runs, once it has begun
   unsigned mask = 0;
   uint64_t value = 0;
   int from = 0;
@@ -75,6 +77,7 @@ class Block {
   void WaitInThread(Lane* me, Wait wait, unsigned mask, int line);
   bool NobodyRuns() const;
   bool RunWarp(int first);
+  bool BeginNext(int fiber);
   bool Open();
   bool OpenAll();
   bool OpenWarp(int first);
@@ -88,7 +91,11 @@ class Block {
   const Order order_kind_;
   std::vector<Thread> threads_;
   std::vector<Lane> lanes_;
-  std::vector<int> warps_;  // in the order in which they run
+  std::vector<int> warps_;          // in the order in which they run
+  std::array<int, kWarp> order_{};  // that of a warp's threads
+  int first_ = 0;                   // thread of the warp that runs
+  int n_order_ = 0;
+  int next_ = 0;  // place in `order_`
   std::minstd_rand random_{1};
   std::deque<Shared> shared_;
   std::unique_ptr<Shared> dynamic_;

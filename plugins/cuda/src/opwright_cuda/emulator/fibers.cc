@@ -45,32 +45,53 @@ Fibers::~Fibers() {
   for (char* stack : stacks_) munmap(stack - kGuardBytes, kGuardBytes + kStackBytes);
 }
 
-bool Fibers::Begin(size_t n, void (*entry)()) {
-  while (stacks_.size() < n) {
+int Fibers::Take(void (*entry)()) {
+  if (!idle_.empty()) {
+    const int fiber = idle_.back();
+    idle_.pop_back();
+    return fiber;
+  }
+  if (unused_.empty()) {
     char* stack = NewStack();
-    if (stack == nullptr) return false;
+    if (stack == nullptr) return -1;
+    unused_.push_back(static_cast<int>(stacks_.size()));
     stacks_.push_back(stack);
+    contexts_.emplace_back();
   }
-  if (contexts_.size() < n) contexts_.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    Clean(stacks_[i], kStackBytes);
-    MakeContext(&contexts_[i], stacks_[i], entry);
-  }
-  return true;
+  const int fiber = unused_.back();
+  unused_.pop_back();
+  const auto i = static_cast<size_t>(fiber);
+  MakeContext(&contexts_[i], stacks_[i], entry);
+  return fiber;
 }
 
-void Fibers::Resume(size_t i) {
+void Fibers::Resume(int fiber) {
+  const auto i = static_cast<size_t>(fiber);
   void* kept = nullptr;
   BeginSwitch(&kept, {stacks_[i], kStackBytes});
   SwitchContext(&main_, &contexts_[i]);
   EndSwitch(kept, nullptr);
 }
 
-void Fibers::Leave(size_t i, bool for_good) {
+void Fibers::Leave(int fiber) {
   void* kept = nullptr;
-  BeginSwitch(for_good ? nullptr : &kept, main_stack_);
-  SwitchContext(&contexts_[i], &main_);
+  BeginSwitch(&kept, main_stack_);
+  SwitchContext(&contexts_[static_cast<size_t>(fiber)], &main_);
   EndSwitch(kept, &main_stack_);
+}
+
+void Fibers::LeaveIdle(int fiber) {
+  idle_.push_back(fiber);
+  Leave(fiber);
+}
+
+void Fibers::GiveUp() {
+  idle_.clear();
+  unused_.clear();
+  for (size_t i = 0; i < stacks_.size(); ++i) {
+    Clean(stacks_[i], kStackBytes);
+    unused_.push_back(static_cast<int>(i));
+  }
 }
 
 }  // namespace shim

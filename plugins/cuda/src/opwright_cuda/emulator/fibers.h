@@ -56,7 +56,8 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 
 #endif
 
-// The stacks of one thread's fibers, kept from block to block as long as the thread lives.
+// The fibers of one thread of the process, kept from block to block as long as it lives. What is
+// idle waits to be given more work, so that it costs nothing to begin with it.
 class Fibers {
  public:
   Fibers() = default;
@@ -64,17 +65,24 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
   ~Fibers();
 
-  // Lets the first `n` fibers begin anew with `entry`; false where there is no memory for stacks.
-  bool Begin(size_t n, void (*entry)());
-  // Runs fiber `i` until it leaves.
-  void Resume(size_t i);
-  // Called by fiber `i`: as its first deed, to wait, and as its last deed.
+  // Returns an idle fiber, a new one of which begins with `entry`; -1 where there is no memory for
+  // its stack.
+  int Take(void (*entry)());
+  // Runs a fiber until it leaves.
+  void Resume(int fiber);
+  // Called by a new fiber as its first deed.
   void Arrived() { EndSwitch(nullptr, &main_stack_); }
-  void Leave(size_t i, bool for_good);
+  // Called by a fiber: to wait, or because it is idle.
+  void Leave(int fiber);
+  void LeaveIdle(int fiber);
+  // Forgets what fibers were doing that are not idle: they begin anew.
+  void GiveUp();
 
  private:
   std::vector<Context> contexts_;
   std::vector<char*> stacks_;
+  std::vector<int> idle_;
+  std::vector<int> unused_;  // with a stack, and nothing on it
   Context main_;
   Stack main_stack_;
 };
