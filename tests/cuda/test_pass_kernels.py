@@ -46,7 +46,7 @@ def test_a_chain_compiles(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_loss_and_bias_gradients_compile(dtype: str) -> None:
     ctype, computed = CTYPES[dtype], compute_type(dtype)
-    teams = (f"LaneLine<{computed}, 8>", f"StreamedLine<{computed}, BlockTeam>")
+    teams = (f"KeptLine<LaneTeam, {computed}, 8, 2>", f"StreamedLine<BlockTeam, {computed}, 2>")
     losses = [f"class_loss_and_grad_lines<{team}, {ctype}>" for team in teams]
     assert_compiles(own_source("losses.cu"), losses)
     grads = [f"derivative_and_sums<{name}Grad, {ctype}>" for name in ("Relu", "Sigmoid", "Tanh")]

@@ -96,8 +96,10 @@ def test_a_broadcast_bias_gathers_the_gradient_of_many_rows() -> None:
     np.testing.assert_array_equal(out, x.sum((0, 1))[None])
 
 
-# Kept in registers, 2, 8 or 32 a lane; in shared memory; read twice, as rows and as tiles.
-LINES = [(5, 40), (3, 200), (3, 700), (2, 1501), (2, 10_301), (2, 31, 33), (1, 2, 300, 2)]
+# Kept in registers, 2, 8 or 32 of a lane, 16 or 32 of a thread, one by one or as vectors; read
+# twice, as rows that begin off a vector and as tiles.
+ROWS = [(5, 40), (3, 200), (3, 700), (2, 1501), (2, 2048), (2, 5000), (2, 10_301), (3, 16_390)]
+LINES = [*ROWS, (2, 31, 33), (1, 2, 300, 2)]
 
 
 def line_values(shape: tuple[int, ...]) -> Any:
@@ -116,6 +118,14 @@ def test_softmax_of_lines_of_any_length(shape: tuple[int, ...], op_type: str) ->
     out = call(op_type, {"x": RNG.standard_normal(shape)}, device="cpu", axis=axis)[0]
     inputs = {"x": out, "out": out, "out_grad": RNG.standard_normal(shape)}
     agree(f"{op_type}_grad", inputs, "x_grad", 1e-4, axis=axis)
+
+
+@pytest.mark.parametrize("shape", [*ROWS, (30_000, 24)], ids=str)
+def test_softmax_of_16_bits_of_lines_of_any_length(shape: tuple[int, ...]) -> None:
+    x = (RNG.standard_normal(shape) * 4).astype(ml_dtypes.bfloat16)
+    (out,) = call("softmax", {"x": x})
+    (wanted,) = call("softmax", {"x": x.astype(np.float32)}, device="cpu")
+    np.testing.assert_allclose(out.astype(np.float32), wanted, 2**-8)
 
 
 @pytest.mark.parametrize("shape", LINES[2:], ids=str)
@@ -165,7 +175,7 @@ def test_a_label_out_of_range_is_an_error(op_type: str, wrong: int) -> None:
         call(op_type, given, outputs)
 
 
-@pytest.mark.parametrize("shape", [(900, 24), (3, 200), (3, 700), (2, 1501), (2, 10_301)], ids=str)
+@pytest.mark.parametrize("shape", [(900, 24), *ROWS[1:]], ids=str)
 def test_layers_of_any_length_are_normalised(shape: tuple[int, ...]) -> None:
     x, out_grad = RNG.standard_normal(shape) * 3 + 50, RNG.standard_normal(shape)
     scale, bias = RNG.standard_normal((2, shape[1]))

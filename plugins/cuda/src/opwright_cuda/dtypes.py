@@ -50,3 +50,8 @@ BITS: Final = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
 def compute_type(dtype: str) -> str:
     """Return the C++ type that kernels of a dtype compute in: float for the 16-bit ones."""
     return "float" if dtype in {"float16", "bfloat16"} else CTYPES[dtype]
+
+
+def compute_bytes(dtype: str) -> int:
+    """Return the size of a number of a float dtype while kernels compute with it."""
+    return max(ITEM_BYTES[dtype], 4)

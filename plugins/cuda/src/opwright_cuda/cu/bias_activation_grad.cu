@@ -10,14 +10,14 @@ __global__ void derivative_and_sums(T* x_grad, T* sums, const T* out, const T* o
                                     Lines lines, int32_t width) {
   using C = Compute<T>;
   const Derivative<C> derivative{};
-  StreamedLine<C, TileTeam> line(lines, width);
+  StreamedLine<TileTeam, C, 1> line(lines, width);
   C total = C(0);
-  line.ForEach([&](int64_t i, C&) {
-    const int64_t at = line.At(i);
-    const T grad = Store<T>(derivative(Load(out[at]), Load(out_grad[at])));
-    x_grad[at] = grad;
-    total += Load(grad);
-  });
+  const auto apply = [&](int64_t, C&, C value, C grad) {
+    const C made = Rounded<T>(derivative(value, grad));
+    total += made;
+    return made;
+  };
+  Transform(line, x_grad, apply, out, out_grad);
   total = line.Reduce(total, SumOf<C>());
   if (line.IsFirst()) sums[line.line] = Store<T>(total);
 }

@@ -200,6 +200,23 @@ struct alignas(sizeof(T) * n) Vector {
   T at[n];
 };
 
+// Writes a vector in one go for certain: where much lies between its elements, the compiler makes
+// several stores of an assignment.
+template <typename T, int n>
+OW_INLINE void StoreWhole(Vector<T, n>* to, const Vector<T, n>& vector) {
+#if defined(__CUDACC_RTC__)
+  if constexpr (sizeof(vector) == 16) {
+    uint32_t words[4];
+    memcpy(words, &vector, sizeof(words));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
+                 : "memory");
+    return;
+  }
+#endif
+  *to = vector;
+}
+
 OW_INLINE int64_t GlobalIndex() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

@@ -1,7 +1,7 @@
 // Teams of threads that each work on one line of an array at a time: its elements along one axis.
 //
 // A team says which line is its own (`line`), where that lies and which of its elements are its
-// (`ForEach`), and reduces a value over its threads (`Reduce`, at which all threads of the block
+// (`EachBlock`), and reduces a value over its threads (`Reduce`, at which all threads of the block
 // arrive). Lines may be cut into parts, for teams of their own: few long lines keep a GPU busy
 // then. Made by opwright_cuda.kernels.lines.
 #ifndef OPWRIGHT_CUDA_LINES_H_
@@ -50,6 +50,11 @@ struct LaneTeam : Share {
     Take(lines, GlobalIndex() / width, 0, 0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
+  // Where a thread has many items, the whole warp works: the compiler knows all places.
+  template <int items>
+  OW_INLINE int StepOf() const {
+    return items > 8 ? kWarp : size;
+  }
   template <typename T, typename Function>
   OW_INLINE T Reduce(T value, Function function) const {
     for (int lanes = size / 2; lanes > 0; lanes /= 2) {
@@ -72,6 +77,10 @@ struct BlockTeam : Share {
     Take(lines, block / lines.parts, block % lines.parts, 0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
+  template <int>
+  OW_INLINE int StepOf() const {
+    return size;
+  }
   template <typename T, typename Function>
   OW_INLINE T Reduce(T value, Function function) const {
     return BlockReduce(value, function);
@@ -80,6 +89,7 @@ struct BlockTeam : Share {
 };
 
 constexpr int kTileThreads = 256;
+constexpr int kMostLineThreads = 512;  // in a block
 
 // A column of threads; a block of 256 has `width` of them, a power of 2, for lines that lie side by
 // side: neighbouring threads read neighbours.
@@ -120,65 +130,173 @@ struct TileTeam : Share {
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };
 
-// ---- Teams that go over their line several times ------------------------------------------------
+// ---- Teams that go over their line, a vector at a time ------------------------------------------
 
-// `ForEach` calls a function with the number of each element of this thread and with a Kept that is
-// its own. Where `kKeeps`, it still holds what an earlier call left there.
-//
-// In registers, for lines no longer than items * width. Of more than two items the width is 32, so
-// that places are known to the compiler.
-template <typename Kept, int items>
-struct LaneLine : LaneTeam {
+// `EachBlock` calls a function for all elements of this thread, so many neighbours at once:
+// function(Width<n>, number of the first one, what is kept of them). Where `kKeeps`, that still
+// holds what an earlier call has left there.
+template <int n>
+struct Width {
+  static constexpr int value = n;
+};
+
+// In registers, for lines no longer than items * size. A multiple of `vector` elements makes one.
+template <typename Team, typename KeptOf, int items, int vector>
+struct KeptLine : Team {
+  using Kept = KeptOf;
   static constexpr bool kKeeps = true;
   Kept kept[items];
 
-  OW_INLINE LaneLine(const Lines& lines, int width) : LaneTeam(lines, width) {}
+  OW_INLINE KeptLine(const Lines& lines, int width) : Team(lines, width) {}
   template <typename Function>
-  OW_INLINE void ForEach(Function function) {
-    const int step = items > 2 ? kWarp : size;
-    const int n = static_cast<int>(end);
+  OW_INLINE void EachBlock(Function function) {
+    const int step = this->template StepOf<items>();
+    const int n = static_cast<int>(this->end);
 #pragma unroll
-    for (int k = 0; k < items; ++k) {
-      const int i = thread + k * step;
-      if (i < n) function(i, kept[k]);
+    for (int k = 0; k < items / vector; ++k) {
+      const int i = (this->thread + k * step) * vector;
+      if (i < n) function(Width<vector>(), i, kept + k * vector);
     }
   }
 };
 
-// In dynamic shared memory, `length` of them.
-template <typename Kept>
-struct SharedLine : BlockTeam {
-  static constexpr bool kKeeps = true;
-
-  OW_INLINE SharedLine(const Lines& lines, int width) : BlockTeam(lines, width) {}
-  template <typename Function>
-  OW_INLINE void ForEach(Function function) {
-    OW_DYNAMIC_SHARED(Kept, kept);
-#pragma unroll 4
-    for (int64_t i = begin + thread; i < end; i += size) function(i, kept[i]);
-  }
-};
-
-// Nothing is kept.
-template <typename Kept, typename Team>
+// Nothing is kept. Lines of any length: one that does not begin where a vector does begins with
+// single elements.
+template <typename Team, typename KeptOf, int vector>
 struct StreamedLine : Team {
+  using Kept = KeptOf;
   static constexpr bool kKeeps = false;
 
   OW_INLINE StreamedLine(const Lines& lines, int width) : Team(lines, width) {}
   template <typename Function>
-  OW_INLINE void ForEach(Function function) {
-    Kept none;
+  OW_INLINE void EachBlock(Function function) {
+    const int64_t misplaced = vector == 1 ? 0 : (vector - this->At(this->begin) % vector) % vector;
+    const int64_t first = min(this->begin + misplaced, this->end);
+    const int64_t last = this->end - (this->end - first) % vector;
+    if (vector > 1) EachOne(this->begin, first, function);
+    Kept none[vector];
 #pragma unroll 4
-    for (int64_t i = this->begin + this->thread; i < this->end; i += this->size) function(i, none);
+    for (int64_t i = first + this->thread * vector; i < last; i += this->size * vector) {
+      function(Width<vector>(), i, none);
+    }
+    if (vector > 1) EachOne(last, this->end, function);
+  }
+
+ private:
+  template <typename Function>
+  OW_INLINE void EachOne(int64_t from, int64_t to, Function function) const {
+    Kept none;
+#pragma unroll 1
+    for (int64_t i = from + this->thread; i < to; i += this->size) function(Width<1>(), i, &none);
   }
 };
 
-// Two numbers, reduced at once.
+// An array that is as long as a line and belongs to all of them; null where all are `otherwise`.
+template <typename T>
+struct ForAllLines {
+  const T* values;
+  Compute<T> otherwise;
+};
+// What is read again where the line does not keep it.
+template <typename T>
+struct Again {
+  const T* values;
+};
+
+// ReadBlock: `n` neighbours of what is read along a line, from number `i` on.
+template <int n, typename Line, typename T>
+OW_INLINE Vector<T, n> ReadBlock(const Line& line, const T* x, int64_t i) {
+  return *reinterpret_cast<const Vector<T, n>*>(x + line.At(i));
+}
+template <int n, typename Line, typename T>
+OW_INLINE Vector<T, n> ReadBlock(const Line& line, Again<T> x, int64_t i) {
+  if constexpr (Line::kKeeps) {
+    return {};
+  } else {
+    return ReadBlock<n>(line, x.values, i);
+  }
+}
+template <int n, typename Line, typename T>
+OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line&, ForAllLines<T> x, int64_t i) {
+  Vector<Compute<T>, n> block;
+  if (x.values != nullptr && i % n == 0) {
+    const auto stored = *reinterpret_cast<const Vector<T, n>*>(x.values + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k) block.at[k] = Load(stored.at[k]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      block.at[k] = x.values == nullptr ? x.otherwise : Load(x.values[i + k]);
+    }
+  }
+  return block;
+}
+
+// Calls function(number, kept, values of the sources...) for each element of this thread.
+template <typename Line, typename Function, typename... Source>
+OW_INLINE void ForEach(Line& line, Function function, Source... sources) {
+  line.EachBlock([&](auto width, int64_t i, auto* kept) {
+    constexpr int kWidth = decltype(width)::value;
+    const auto apply = [&](const auto&... blocks) {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) function(i + k, kept[k], Load(blocks.at[k])...);
+    };
+    apply(ReadBlock<kWidth>(line, sources, i)...);
+  });
+}
+
+template <int n, typename Line, typename T>
+OW_INLINE void WriteBlock(const Line& line, T* out, int64_t i, const Vector<T, n>& block) {
+  if (out != nullptr) StoreWhole(reinterpret_cast<Vector<T, n>*>(out + line.At(i)), block);
+}
+
+// Two numbers, reduced or written at once.
 template <typename T>
 struct Pair {
   T first;
   T second;
 };
+
+// Writes what function(number, kept, values...) returns, a pair, to two arrays that lie as the
+// lines do. They may be null, or lie on what is read.
+template <typename Line, typename T, typename Function, typename... Source>
+OW_INLINE void TransformBoth(Line& line, T* first, T* second, Function function,
+                             Source... sources) {
+  line.EachBlock([&](auto width, int64_t i, auto* kept) {
+    constexpr int kWidth = decltype(width)::value;
+    const auto apply = [&](const auto&... blocks) {
+      Vector<T, kWidth> firsts;
+      Vector<T, kWidth> seconds;
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        const Pair<Compute<T>> made = function(i + k, kept[k], Load(blocks.at[k])...);
+        firsts.at[k] = Store<T>(made.first);
+        seconds.at[k] = Store<T>(made.second);
+      }
+      WriteBlock(line, first, i, firsts);
+      WriteBlock(line, second, i, seconds);
+    };
+    apply(ReadBlock<kWidth>(line, sources, i)...);
+  });
+}
+
+// The same for one array.
+template <typename Line, typename T, typename Function, typename... Source>
+OW_INLINE void Transform(Line& line, T* out, Function function, Source... sources) {
+  line.EachBlock([&](auto width, int64_t i, auto* kept) {
+    constexpr int kWidth = decltype(width)::value;
+    const auto apply = [&](const auto&... blocks) {
+      Vector<T, kWidth> made;
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        made.at[k] = Store<T>(function(i + k, kept[k], Load(blocks.at[k])...));
+      }
+      WriteBlock(line, out, i, made);
+    };
+    apply(ReadBlock<kWidth>(line, sources, i)...);
+  });
+}
+
 template <typename T>
 struct PairSumOf {
   static OW_INLINE Pair<T> Identity() { return {T(0), T(0)}; }

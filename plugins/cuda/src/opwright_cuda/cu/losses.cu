@@ -33,18 +33,18 @@ __global__ void class_loss_lines(T* out, T* softmax, const T* x, Labels labels, 
   using C = Compute<T>;
   Line line(lines, width);
   const int64_t id = line.is_there ? labels.At(line.line) : -1;
+  const C of_class = id < 0 ? C(0) : Load(x[line.At(id)]);  // nobody has written there so far
   const Powers<C> powers = ReadPowers<true>(line, x);
   const C share = C(1) / powers.total;
-  if (line.IsFirst() && id < 0) out[line.line] = Store<T>(C(0));
-  line.ForEach([&](int64_t i, C& kept) {
-    if (i == id) {  // whoever has the element of the class
-      const C shifted = Load(x[line.At(i)]) - powers.top;
-      out[line.line] = Store<T>(functors::Log(powers.total) - shifted);
-    }
-    if (softmax != nullptr) {
-      softmax[line.At(i)] = Store<T>(PowerAt(line, x, i, kept, powers.top) * share);
-    }
-  });
+  if (line.IsFirst()) {
+    const C loss = functors::Log(powers.total) - (of_class - powers.top);
+    out[line.line] = Store<T>(id < 0 ? C(0) : loss);
+  }
+  if (softmax == nullptr) return;
+  const auto apply = [&](int64_t, C kept, C again) {
+    return PowerOf<Line>(kept, again, powers.top) * share;
+  };
+  Transform(line, softmax, apply, Again<T>{x});
 }
 
 template <typename Line, typename T>
@@ -56,12 +56,12 @@ __global__ void soft_loss_lines(T* out, T* softmax, const T* x, const T* label, 
   const C share = C(1) / powers.total;
   const C log_total = functors::Log(powers.total);
   C loss = C(0);
-  line.ForEach([&](int64_t i, C& kept) {
-    const C shifted = ShiftedAt(line, x, i, kept, powers.top);
-    const C weight = Load(label[line.At(i)]);
+  const auto apply = [&](int64_t, C kept, C again, C weight) {
+    const C shifted = ShiftedOf<Line>(kept, again, powers.top);
     if (weight != C(0)) loss -= weight * (shifted - log_total);  // 0 * -inf is 0 here
-    if (softmax != nullptr) softmax[line.At(i)] = Store<T>(functors::Exp(shifted) * share);
-  });
+    return functors::Exp(shifted) * share;
+  };
+  Transform(line, softmax, apply, Again<T>{x}, label);
   loss = line.Reduce(loss, SumOf<C>());
   if (line.IsFirst()) out[line.line] = Store<T>(loss);
 }
@@ -74,10 +74,10 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
   if (!line.is_there) return;
   const int64_t id = labels.At(line.line);
   const C slope = Load(out_grad[line.line]);
-  line.ForEach([&](int64_t i, C&) {
-    const C grad = Load(softmax[line.At(i)]) * slope - (i == id ? slope : C(0));
-    x_grad[line.At(i)] = Store<T>(id < 0 ? C(0) : grad);
-  });
+  const auto apply = [&](int64_t i, C&, C probability) {
+    return id < 0 ? C(0) : probability * slope - (i == id ? slope : C(0));
+  };
+  Transform(line, x_grad, apply, softmax);
 }
 
 // Both at once where every loss has the gradient `slope`: one sweep. `softmax` and `out` may be
@@ -99,12 +99,12 @@ __global__ void class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T
     const C loss = underflows ? -functors::Log(epsilon) : functors::Log(powers.total) - shifted;
     out[line.line] = Store<T>(id < 0 ? C(0) : loss);
   }
-  line.ForEach([&](int64_t i, C& kept) {
-    const C probability = PowerAt(line, x, i, kept, powers.top) * share;
-    if (softmax != nullptr) softmax[line.At(i)] = Store<T>(probability);
+  const auto apply = [&](int64_t i, C kept, C again) {
+    const C probability = PowerOf<Line>(kept, again, powers.top) * share;
     const C grad = probability * factor - (i == id ? factor : C(0));
-    x_grad[line.At(i)] = Store<T>(factor == C(0) ? C(0) : grad);  // 0 * NaN would not do
-  });
+    return Pair<C>{factor == C(0) ? C(0) : grad, probability};  // 0 * NaN would not do
+  };
+  TransformBoth(line, x_grad, softmax, apply, Again<T>{x});
 }
 
 // ---- cross_entropy ------------------------------------------------------------------------------
@@ -127,10 +127,10 @@ __global__ void cross_entropy_soft_lines(T* out, const T* x, const T* label, Com
   using C = Compute<T>;
   Line line(lines, width);
   C total = C(0);
-  line.ForEach([&](int64_t i, C&) {
-    const C score = functors::Maximum(Load(x[line.At(i)]), epsilon);
-    total += functors::Log(score) * Load(label[line.At(i)]);
-  });
+  const auto add = [&](int64_t, C&, C score, C weight) {
+    total += functors::Log(functors::Maximum(score, epsilon)) * weight;
+  };
+  ForEach(line, add, x, label);
   total = line.Reduce(total, SumOf<C>());
   if (line.IsFirst()) out[line.line] = Store<T>(-total);
 }
@@ -148,11 +148,9 @@ __global__ void cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels label
   Line line(lines, width);
   if (!line.is_there) return;
   const int64_t id = labels.At(line.line);
-  line.ForEach([&](int64_t i, C&) {
-    C grad = C(0);
-    if (i == id) grad = SlopeOf(Load(x[line.At(i)]), C(1), Load(out_grad[line.line]), epsilon);
-    x_grad[line.At(i)] = Store<T>(grad);
-  });
+  const C grad = Load(out_grad[line.line]);
+  const C slope = id < 0 ? C(0) : SlopeOf(Load(x[line.At(id)]), C(1), grad, epsilon);
+  Transform(line, x_grad, [&](int64_t i, C&) { return i == id ? slope : C(0); });
 }
 
 // Either gradient may be null.
@@ -164,16 +162,11 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
   Line line(lines, width);
   if (!line.is_there) return;
   const C slope = Load(out_grad[line.line]);
-  line.ForEach([&](int64_t i, C&) {
-    const C score = Load(x[line.At(i)]);
-    if (x_grad != nullptr) {
-      x_grad[line.At(i)] = Store<T>(SlopeOf(score, Load(label[line.At(i)]), slope, epsilon));
-    }
-    if (label_grad != nullptr) {
-      const C power = functors::Log(functors::Maximum(score, epsilon));
-      label_grad[line.At(i)] = Store<T>(-(power * slope));
-    }
-  });
+  const auto apply = [&](int64_t, C&, C score, C weight) {
+    const C power = functors::Log(functors::Maximum(score, epsilon));
+    return Pair<C>{SlopeOf(score, weight, slope, epsilon), -(power * slope)};
+  };
+  TransformBoth(line, x_grad, label_grad, apply, x, label);
 }
 
 // ---- accuracy -----------------------------------------------------------------------------------
@@ -188,14 +181,14 @@ __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_
   const int64_t id = line.is_there ? labels.At(line.line) : -1;
   const C score = id < 0 ? C(0) : Load(x[line.At(id)]);
   int64_t before = 0;
-  line.ForEach([&](int64_t i, C&) {
-    const C other = Load(x[line.At(i)]);
+  const auto count = [&](int64_t i, C&, C other) {
     if (score != score) {
       before += i < id && other != other;
     } else {
       before += i < id ? !(other < score) : i > id && !(other <= score);
     }
-  });
+  };
+  ForEach(line, count, x);
   before = line.Reduce(before, SumOf<int64_t>());
   if (line.IsFirst()) is_right[line.line] = id >= 0 && before < k;
 }

@@ -33,34 +33,33 @@ struct PairTarget {
 // Deviations are squared in a second pass: the difference of squares would cancel. `scale` and
 // `bias` may be null, `out` may lie on x.
 template <typename Line, typename T>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, const T* scale, const T* bias,
                      Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
   C sum = C(0);
-  line.ForEach([&](int64_t i, C& kept) {
-    kept = Load(x[line.At(i)]);
-    sum += kept;
-  });
-  const C center = line.Reduce(sum, SumOf<C>()) / n;
-  const auto deviation = [&](int64_t i, C kept) {
-    return (Line::kKeeps ? kept : Load(x[line.At(i)])) - center;
+  const auto add = [&](int64_t, C& kept, C value) {
+    kept = value;
+    sum += value;
   };
+  ForEach(line, add, x);
+  const C center = line.Reduce(sum, SumOf<C>()) / n;
+  const auto deviation = [&](C kept, C again) { return (Line::kKeeps ? kept : again) - center; };
   C squares = C(0);
-  line.ForEach([&](int64_t i, C& kept) {
-    const C change = deviation(i, kept);
+  const auto add_square = [&](int64_t, C kept, C again) {
+    const C change = deviation(kept, again);
     squares += change * change;
-  });
+  };
+  ForEach(line, add_square, Again<T>{x});
   const C variance = line.Reduce(squares, SumOf<C>()) / n;
   const C spread = C(1) / functors::Sqrt(variance + epsilon);
-  line.ForEach([&](int64_t i, C& kept) {
-    C normal = deviation(i, kept) * spread;
-    if (scale != nullptr) normal *= Load(scale[i]);
-    if (bias != nullptr) normal += Load(bias[i]);
-    out[line.At(i)] = Store<T>(normal);
-  });
+  const auto normalize = [&](int64_t, C kept, C again, C factor, C shift) {
+    return deviation(kept, again) * spread * factor + shift;
+  };
+  Transform(line, out, normalize, Again<T>{x}, ForAllLines<T>{scale, C(1)},
+            ForAllLines<T>{bias, C(0)});
   if (!line.IsFirst()) return;
   mean[line.line] = Store<T>(center);
   inv_std[line.line] = Store<T>(spread);
@@ -68,80 +67,82 @@ __global__ void __launch_bounds__(512)
 
 // x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale.
 template <typename Line, typename T>
-__global__ void layer_norm_grad_lines(T* x_grad, const T* x, const T* scale, const T* mean,
-                                      const T* inv_std, const T* out_grad, Lines lines,
-                                      int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    layer_norm_grad_lines(T* x_grad, const T* x, const T* scale, const T* mean, const T* inv_std,
+                          const T* out_grad, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
   const C center = line.is_there ? Load(mean[line.line]) : C(0);
   const C spread = line.is_there ? Load(inv_std[line.line]) : C(0);
-  const auto read = [&](int64_t i) {
-    const C grad = Load(out_grad[line.At(i)]);
-    const C normal = (Load(x[line.At(i)]) - center) * spread;
-    return Pair<C>{scale == nullptr ? grad : grad * Load(scale[i]), normal};
+  const auto pair_of = [&](C value, C grad, C factor) {
+    return Pair<C>{grad * factor, (value - center) * spread};
   };
+  const ForAllLines<T> factors{scale, C(1)};
   Pair<C> sums = PairSumOf<C>::Identity();
-  line.ForEach([&](int64_t i, Pair<C>& kept) {
-    kept = read(i);
+  const auto add = [&](int64_t, Pair<C>& kept, C value, C grad, C factor) {
+    kept = pair_of(value, grad, factor);
     sums = PairSumOf<C>()(sums, {kept.first, kept.first * kept.second});
-  });
+  };
+  ForEach(line, add, x, out_grad, factors);
   sums = line.Reduce(sums, PairSumOf<C>());
-  line.ForEach([&](int64_t i, Pair<C>& kept) {
-    const Pair<C> pair = Line::kKeeps ? kept : read(i);
+  const auto apply = [&](int64_t, Pair<C> kept, C value, C grad, C factor) {
+    const Pair<C> pair = Line::kKeeps ? kept : pair_of(value, grad, factor);
     const C common = pair.second * (sums.second / n) + sums.first / n;
-    x_grad[line.At(i)] = Store<T>((pair.first - common) * spread);
-  });
+    return (pair.first - common) * spread;
+  };
+  Transform(line, x_grad, apply, Again<T>{x}, Again<T>{out_grad}, factors);
 }
 
 // Sums of out_grad and of out_grad * normal over rows; lines are columns.
-template <typename Team, typename T>
+template <typename Line, typename T>
 __global__ void layer_norm_column_sums(PairTarget<T> target, const T* x, const T* mean,
                                        const T* inv_std, const T* out_grad, Lines lines,
                                        int32_t width) {
   using C = Compute<T>;
-  Team team(lines, width);
+  Line line(lines, width);
   Pair<C> sums = PairSumOf<C>::Identity();
-  team.ForEach([&](int64_t row, C&) {
-    const C grad = Load(out_grad[team.At(row)]);
-    const C normal = (Load(x[team.At(row)]) - Load(mean[row])) * Load(inv_std[row]);
-    sums = PairSumOf<C>()(sums, {grad, grad * normal});
-  });
-  sums = team.Reduce(sums, PairSumOf<C>());
-  if (team.IsFirst()) target.Write(team.slot, sums);
+  const auto add = [&](int64_t, C&, C value, C grad, C center, C spread) {
+    sums = PairSumOf<C>()(sums, {grad, grad * ((value - center) * spread)});
+  };
+  ForEach(line, add, x, out_grad, ForAllLines<T>{mean, C(0)}, ForAllLines<T>{inv_std, C(0)});
+  sums = line.Reduce(sums, PairSumOf<C>());
+  if (line.IsFirst()) target.Write(line.slot, sums);
 }
 
-template <typename Team, typename T>
+template <typename Line, typename T>
 __global__ void sum_pairs(PairTarget<T> target, const Pair<Compute<T>>* pairs, Lines lines,
                           int32_t width) {
   using C = Compute<T>;
-  Team team(lines, width);
+  Line line(lines, width);
   Pair<C> sums = PairSumOf<C>::Identity();
-  team.ForEach([&](int64_t i, C&) { sums = PairSumOf<C>()(sums, pairs[team.At(i)]); });
-  sums = team.Reduce(sums, PairSumOf<C>());
-  if (team.IsFirst()) target.Write(team.slot, sums);
+  ForEach(line, [&](int64_t, C&, Pair<C> pair) { sums = PairSumOf<C>()(sums, pair); }, pairs);
+  sums = line.Reduce(sums, PairSumOf<C>());
+  if (line.IsFirst()) target.Write(line.slot, sums);
 }
 
 // ---- batch_norm ---------------------------------------------------------------------------------
 
 // Of every part of a line: from the deviations from its own mean.
 template <typename Line, typename T>
-__global__ void moments_lines(Moments<Compute<T>>* moments, const T* x, Lines lines,
-                              int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    moments_lines(Moments<Compute<T>>* moments, const T* x, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(line.end - line.begin);
   C sum = C(0);
-  line.ForEach([&](int64_t i, C& kept) {
-    kept = Load(x[line.At(i)]);
-    sum += kept;
-  });
+  const auto add = [&](int64_t, C& kept, C value) {
+    kept = value;
+    sum += value;
+  };
+  ForEach(line, add, x);
   const C center = line.Reduce(sum, SumOf<C>()) / n;
   C squares = C(0);
-  line.ForEach([&](int64_t i, C& kept) {
-    const C change = (Line::kKeeps ? kept : Load(x[line.At(i)])) - center;
+  const auto add_square = [&](int64_t, C kept, C again) {
+    const C change = (Line::kKeeps ? kept : again) - center;
     squares += change * change;
-  });
+  };
+  ForEach(line, add_square, Again<T>{x});
   squares = line.Reduce(squares, SumOf<C>());
   if (line.IsFirst()) moments[line.slot] = {n, center, squares};
 }
@@ -195,23 +196,22 @@ __global__ void use_statistics(RunningStatistics<T> s, int64_t n_channels, Compu
 }
 
 // Sums of out_grad and of out_grad * normal; a line is of channel line % n_channels.
-template <typename Team, typename T>
-__global__ void batch_norm_sums(Pair<Compute<T>>* pairs, const T* x, const T* mean,
-                                const T* inv_std, const T* out_grad, int64_t n_channels,
-                                Lines lines, int32_t width) {
+template <typename Line, typename T>
+__global__ void __launch_bounds__(kMostLineThreads)
+    batch_norm_sums(Pair<Compute<T>>* pairs, const T* x, const T* mean, const T* inv_std,
+                    const T* out_grad, int64_t n_channels, Lines lines, int32_t width) {
   using C = Compute<T>;
-  Team team(lines, width);
-  const int64_t channel = team.is_there ? team.line % n_channels : 0;
+  Line line(lines, width);
+  const int64_t channel = line.is_there ? line.line % n_channels : 0;
   const C center = Load(mean[channel]);
   const C spread = Load(inv_std[channel]);
   Pair<C> sums = PairSumOf<C>::Identity();
-  team.ForEach([&](int64_t i, C&) {
-    const C grad = Load(out_grad[team.At(i)]);
-    const C normal = (Load(x[team.At(i)]) - center) * spread;
-    sums = PairSumOf<C>()(sums, {grad, grad * normal});
-  });
-  sums = team.Reduce(sums, PairSumOf<C>());
-  if (team.IsFirst()) pairs[team.slot] = sums;
+  const auto add = [&](int64_t, C&, C value, C grad) {
+    sums = PairSumOf<C>()(sums, {grad, grad * ((value - center) * spread)});
+  };
+  ForEach(line, add, x, out_grad);
+  sums = line.Reduce(sums, PairSumOf<C>());
+  if (line.IsFirst()) pairs[line.slot] = sums;
 }
 
 // Writes the gradients of bias and scale, and the means of both sums, which the gradient of x
@@ -241,14 +241,12 @@ OW_INLINE C NormOf(C squares, C epsilon) {
 }
 
 template <typename Line, typename T>
-__global__ void norm_lines(T* norm, const T* x, Compute<T> epsilon, Lines lines, int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    norm_lines(T* norm, const T* x, Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   C squares = C(0);
-  line.ForEach([&](int64_t i, C&) {
-    const C value = Load(x[line.At(i)]);
-    squares += value * value;
-  });
+  ForEach(line, [&](int64_t, C&, C value) { squares += value * value; }, x);
   squares = line.Reduce(squares, SumOf<C>());
   if (line.IsFirst()) norm[line.line] = Store<T>(NormOf(squares, epsilon));
 }
@@ -256,24 +254,26 @@ __global__ void norm_lines(T* norm, const T* x, Compute<T> epsilon, Lines lines,
 // Of lines that share nothing. Each factor is divided by its own norm: the product of the norms
 // might underflow.
 template <typename Line, typename T>
-__global__ void cos_sim_lines(T* out, T* x_norm, T* y_norm, const T* x, const T* y,
-                              Compute<T> scale, Compute<T> epsilon, Lines lines, int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    cos_sim_lines(T* out, T* x_norm, T* y_norm, const T* x, const T* y, Compute<T> scale,
+                  Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   Pair<C> squares = PairSumOf<C>::Identity();
-  const auto read = [&](int64_t i) { return Pair<C>{Load(x[line.At(i)]), Load(y[line.At(i)])}; };
-  line.ForEach([&](int64_t i, Pair<C>& kept) {
-    kept = read(i);
-    squares = PairSumOf<C>()(squares, {kept.first * kept.first, kept.second * kept.second});
-  });
+  const auto add_squares = [&](int64_t, Pair<C>& kept, C first, C second) {
+    kept = {first, second};
+    squares = PairSumOf<C>()(squares, {first * first, second * second});
+  };
+  ForEach(line, add_squares, x, y);
   squares = line.Reduce(squares, PairSumOf<C>());
   const T x_rounded = Store<T>(NormOf(squares.first, epsilon));
   const T y_rounded = Store<T>(NormOf(squares.second, epsilon));
   C cosine = C(0);
-  line.ForEach([&](int64_t i, Pair<C>& kept) {
-    const Pair<C> pair = Line::kKeeps ? kept : read(i);
+  const auto add_term = [&](int64_t, Pair<C> kept, C first, C second) {
+    const Pair<C> pair = Line::kKeeps ? kept : Pair<C>{first, second};
     cosine += (pair.first / Load(x_rounded)) * (pair.second / Load(y_rounded));
-  });
+  };
+  ForEach(line, add_term, Again<T>{x}, Again<T>{y});
   cosine = line.Reduce(cosine, SumOf<C>());
   if (!line.IsFirst()) return;
   out[line.line] = Store<T>(cosine * scale);

@@ -43,13 +43,16 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
   using C = Compute<T>;
   if constexpr (Line::kKeeps) {
     C top = Lowest<C>();
-    line.ForEach([&](int64_t i, C& kept) {
-      kept = Load(x[line.At(i)]);
-      top = functors::Maximum(top, kept);
-    });
+    ForEach(
+        line,
+        [&](int64_t, C& kept, C value) {
+          kept = value;
+          top = functors::Maximum(top, kept);
+        },
+        x);
     top = line.Reduce(top, MaxOf<C>());
     C total = C(0);
-    line.ForEach([&](int64_t, C& kept) {
+    ForEach(line, [&](int64_t, C& kept) {
       kept -= top;
       const C power = functors::Exp(kept);
       total += power;
@@ -58,21 +61,19 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
     return {top, line.Reduce(total, SumOf<C>())};
   } else {
     Powers<C> powers = PowersOf<C>::Identity();
-    line.ForEach([&](int64_t i, C&) { powers.Add(Load(x[line.At(i)])); });
+    ForEach(line, [&](int64_t, C&, C value) { powers.Add(value); }, x);
     return line.Reduce(powers, PowersOf<C>());
   }
 }
 
-// What ReadPowers has left, or the same made again.
-template <typename Line, typename T>
-OW_INLINE Compute<T> ShiftedAt(const Line& line, const T* x, int64_t i, Compute<T> kept,
-                               Compute<T> top) {
-  return Line::kKeeps ? kept : Load(x[line.At(i)]) - top;
+// What ReadPowers has left, or the same made again of a value that is read again.
+template <typename Line, typename C>
+OW_INLINE C ShiftedOf(C kept, C again, C top) {
+  return Line::kKeeps ? kept : again - top;
 }
-template <typename Line, typename T>
-OW_INLINE Compute<T> PowerAt(const Line& line, const T* x, int64_t i, Compute<T> kept,
-                             Compute<T> top) {
-  return Line::kKeeps ? kept : functors::Exp(Load(x[line.At(i)]) - top);
+template <typename Line, typename C>
+OW_INLINE C PowerOf(C kept, C again, C top) {
+  return Line::kKeeps ? kept : functors::Exp(again - top);
 }
 
 }  // namespace opwright_cuda

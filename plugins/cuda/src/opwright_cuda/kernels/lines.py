@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from opwright_cuda.launch import FREE_SHARED_BYTES, Argument, LaunchPlan, Pointer, Struct
+from opwright_cuda.dtypes import ITEM_BYTES, compute_bytes, compute_type
+from opwright_cuda.kernels.elementwise import VECTOR_BYTES
+from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source
 
 THREADS: Final = 256
@@ -16,6 +18,8 @@ THREADS: Final = 256
 WARP: Final = 32
 ENOUGH_BLOCKS: Final = 1024
 """So many keep any GPU busy; a fixed number, so that sums do not depend on the GPU."""
+FEW_ELEMENTS: Final = 2**19
+"""With two each they keep no more threads busy than a GPU has at once."""
 MOST_KEPT_BYTES: Final = 128
 """That a thread keeps in registers."""
 
@@ -54,8 +58,6 @@ class Team(NamedTuple):
         Blocks, and threads of each.
     parts, chunk : int
         Teams for each line, and elements of each.
-    shared_bytes : int
-        Dynamic shared memory.
     """
 
     ctype: str
@@ -65,7 +67,6 @@ class Team(NamedTuple):
     block: int
     parts: int = 1
     chunk: int = 0
-    shared_bytes: int = 0
 
     def arguments(self) -> list[Argument]:
         """Return ``Lines`` of lines.h and the width."""
@@ -77,7 +78,7 @@ class Team(NamedTuple):
     ) -> None:
         """Add the launch of a kernel that takes `arguments`, then the lines and the width."""
         given = [*arguments, *self.arguments()]
-        plan.launch(source, expression, self.grid, self.block, given, self.shared_bytes)
+        plan.launch(source, expression, self.grid, self.block, given)
 
 
 def power_of_two(n: int) -> int:
@@ -147,31 +148,69 @@ def team_to_read(lines: Lines, may_split: bool = False) -> Team:
     return split(team, 8192) if may_split else team
 
 
-def team_to_keep(lines: Lines, kept: str, kept_bytes: int) -> Team:
-    """Return the teams that go over every line several times.
+def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
+    """Elements that a thread of such a team reads at once."""
+    vector = max(VECTOR_BYTES // item_bytes, 1)
+    # Blocks may begin a line with single elements; few lanes would lose too much by it.
+    fits = ctype == "BlockTeam" or (ctype == "LaneTeam" and lines.length % vector == 0)
+    return vector if fits else 1
+
+
+def streamed(
+    lines: Lines, dtype: str, may_split: bool = False, item_bytes: int | None = None
+) -> Team:
+    """Return the teams that read every line once, a vector at a time.
 
     Parameters
     ----------
     lines : Lines
         What they work on.
-    kept : str
-        The C++ type that they keep of each element, where there is room for it.
-    kept_bytes : int
-        Its size.
+    dtype : str
+        Of the elements.
+    may_split : bool
+        Whether several teams may share a line.
+    item_bytes : int, optional
+        Size of an element where it is not that of the dtype.
     """
+    team = team_to_read(lines, may_split)
+    vector = _vector_of(lines, team.ctype, item_bytes or ITEM_BYTES[dtype])
+    return team._replace(ctype=f"StreamedLine<{team.ctype}, {compute_type(dtype)}, {vector}>")
+
+
+def _kept_line(team: str, kept: str, items: int, vector: int) -> str:
+    return f"KeptLine<{team}, {kept}, {items}, {min(vector, items)}>"
+
+
+def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
+    """Return the teams that go over every line several times and keep it where there is room.
+
+    Parameters
+    ----------
+    lines : Lines
+        What they work on.
+    dtype : str
+        Of the elements.
+    n_arrays : int
+        How many arrays they read: of one they keep an element, of two a pair of them.
+    """
+    ctype = compute_type(dtype)
+    kept = ctype if n_arrays == 1 else f"Pair<{ctype}>"
     if lines.inner > 1:
-        return tiles_of(lines, f"StreamedLine<{kept}, TileTeam>")
+        return tiles_of(lines, f"StreamedLine<TileTeam, {kept}, 1>")
     length = lines.length
-    for items in (2, 8, MOST_KEPT_BYTES // kept_bytes):
+    vector = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype])
+    most = MOST_KEPT_BYTES // (n_arrays * compute_bytes(dtype))
+    for items in (8, most) if lines.n_lines * length > FEW_ELEMENTS else (2, 8, most):
         if length <= items * WARP:
-            lanes = WARP if items > 2 else power_of_two(quotient_up(length, items))
-            return lanes_of(lines, lanes, f"LaneLine<{kept}, {items}>")
-    threads = 128 if length <= 2048 else THREADS if length <= 4096 else 512
-    n_bytes = length * kept_bytes
-    if n_bytes <= FREE_SHARED_BYTES - 8192:  # the rest is for the reductions
-        ctype = f"SharedLine<{kept}>"
-        return Team(ctype, lines, threads, lines.outer, threads, shared_bytes=n_bytes)
-    return Team(f"StreamedLine<{kept}, BlockTeam>", lines, 512, lines.outer, 512)
+            lanes = WARP if items > 8 else power_of_two(quotient_up(length, items))
+            return lanes_of(lines, lanes, _kept_line("LaneTeam", kept, items, vector))
+    for threads, items in ((128, most // 2), (256, most // 2), (512, most // 2), (512, most)):
+        if length <= threads * items:
+            ctype = _kept_line("BlockTeam", kept, items, vector)
+            return Team(ctype, lines, threads, lines.outer, threads)
+    vector = _vector_of(lines, "BlockTeam", ITEM_BYTES[dtype])
+    ctype = f"StreamedLine<BlockTeam, {kept}, {vector}>"
+    return Team(ctype, lines, 512, lines.outer, 512)
 
 
 def partials(plan: LaunchPlan, team: Team, n_bytes: int) -> Pointer:

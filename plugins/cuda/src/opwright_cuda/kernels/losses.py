@@ -16,9 +16,8 @@ from opwright_cuda.kernels.elementwise import (
     launch_elementwise,
     operand,
 )
-from opwright_cuda.kernels.lines import Lines, Team, lines_along, team_to_read
+from opwright_cuda.kernels.lines import Team, lines_along, streamed, team_to_keep
 from opwright_cuda.kernels.reduction import scalar
-from opwright_cuda.kernels.softmax import team_to_keep_elements, team_to_keep_pairs
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of
 from opwright_cuda.source import own_source
 
@@ -38,12 +37,6 @@ def _labels(
         np.int32(ignored is not None),
         text,
     )
-
-
-def _streamed(lines: Lines, dtype: str, is_reduced: bool = False) -> Team:
-    """Return teams that go over their line once, or over parts of it where they add up nothing."""
-    team = team_to_read(lines, may_split=not is_reduced)
-    return team._replace(ctype=f"StreamedLine<{compute_type(dtype)}, {team.ctype}>")
 
 
 def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> bool:
@@ -67,7 +60,7 @@ def _fill_in_softmax_loss(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the loss of scores, and their softmax."""
     x = ctx.inputs["logits"][0]
     lines = lines_along(x.shape, ctx.attrs["axis"])
-    team = team_to_keep_elements(lines, x.dtype)
+    team = team_to_keep(lines, x.dtype)
     outputs = [plan.output("out"), plan.optional_output("softmax"), plan.input("logits")]
     if ctx.attrs["soft_label"]:
         arguments: list[Argument] = [*outputs, plan.input("label")]
@@ -90,13 +83,13 @@ def _fill_in_softmax_loss_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     lines = lines_along(meta.shape, ctx.attrs["axis"])
     made, softmax = plan.output("logits_grad"), plan.input("softmax")
     if ctx.attrs["soft_label"]:
-        team = team_to_keep_pairs(lines, meta.dtype)
+        team = team_to_keep(lines, meta.dtype, n_arrays=2)
         expression = f"soft_label_grad_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
         arguments: list[Argument] = [made, softmax, plan.input("label"), plan.input("out_grad")]
         team.launch(plan, own_source("softmax.cu"), expression, arguments)
         return
     labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
-    team = _streamed(lines, meta.dtype)
+    team = streamed(lines, meta.dtype, may_split=True)
     arguments = [made, softmax, labels, plan.input("out_grad")]
     _launch(plan, team, "class_loss_grad_lines", meta, arguments)
 
@@ -118,7 +111,7 @@ def _fill_in_softmax_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> Non
         scalar(ctype, ctx.attrs["loss_grad"]),
         scalar(ctype, ctx.attrs["epsilon"]),
     ]
-    team = team_to_keep_elements(lines, x.dtype)
+    team = team_to_keep(lines, x.dtype)
     _launch(plan, team, "class_loss_and_grad_lines", x, arguments)
 
 
@@ -133,7 +126,7 @@ def _fill_in_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> None:
     epsilon = scalar(compute_type(x.dtype), ctx.attrs["epsilon"])
     out, read = plan.output("out"), plan.input("x")
     if ctx.attrs["soft_label"]:
-        team = _streamed(lines, x.dtype, is_reduced=True)
+        team = streamed(lines, x.dtype)
         arguments: list[Argument] = [out, read, plan.input("label"), epsilon]
         _launch(plan, team, "cross_entropy_soft_lines", x, arguments)
         return
@@ -154,7 +147,7 @@ def _fill_in_cross_entropy_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if not wanted or _fill_zeros(ctx, plan) or math.prod(x.shape) == 0:
         return
     lines = lines_along(x.shape, -1)
-    team = _streamed(lines, x.dtype)
+    team = streamed(lines, x.dtype, may_split=True)
     epsilon = scalar(compute_type(x.dtype), ctx.attrs["epsilon"])
     x_grad, read = plan.optional_output("x_grad"), plan.input("x")
     out_grad = plan.input("out_grad")
@@ -177,7 +170,7 @@ def _fill_in_accuracy(ctx: PrepareContext, plan: LaunchPlan) -> None:
     lines = lines_along(x.shape, 1)
     is_right = plan.workspace(max(lines.outer, 1))
     labels = _labels(ctx, plan, lines.length)
-    team = _streamed(lines, x.dtype, is_reduced=True)
+    team = streamed(lines, x.dtype)
     arguments: list[Argument] = [is_right, plan.input("x"), labels, np.int64(ctx.attrs["k"])]
     _launch(plan, team, "is_right_lines", x, arguments)
     made = [plan.output(slot) for slot in ("accuracy", "correct", "total")]

@@ -16,7 +16,7 @@ import numpy as np
 from opwright.dtypes import dtype_to_numpy
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_type
+from opwright_cuda.dtypes import CTYPES, compute_bytes, compute_type
 from opwright_cuda.kernels.elementwise import (
     THREADS,
     Operand,
@@ -29,10 +29,10 @@ from opwright_cuda.kernels.lines import (
     Team,
     lines_along,
     partials,
-    team_to_read,
+    streamed,
+    team_to_keep,
 )
 from opwright_cuda.kernels.reduction import launch_reduction, scalar, total_of
-from opwright_cuda.kernels.softmax import team_to_keep_elements, team_to_keep_pairs
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
 from opwright_cuda.source import own_source
 
@@ -45,15 +45,6 @@ def _launch(
 ) -> None:
     expression = f"{kernel}<{team.ctype}, {CTYPES[meta.dtype]}>"
     team.launch(plan, own_source("normalization.cu"), expression, arguments)
-
-
-def _streamed(lines: Lines, dtype: str, may_split: bool) -> Team:
-    team = team_to_read(lines, may_split)
-    return team._replace(ctype=f"StreamedLine<{compute_type(dtype)}, {team.ctype}>")
-
-
-def _compute_bytes(dtype: str) -> int:
-    return max(ITEM_BYTES[dtype], 4)
 
 
 def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -78,7 +69,7 @@ def _fill_in_layer_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
     outputs = [plan.output(slot) for slot in ("out", "mean", "inv_std")]
     inputs = [plan.optional_input(slot) for slot in ("x", "scale", "bias")]
     epsilon = scalar(compute_type(x.dtype), ctx.attrs["epsilon"])
-    team = team_to_keep_elements(_rows(ctx), x.dtype)
+    team = team_to_keep(_rows(ctx), x.dtype)
     _launch(plan, team, "layer_norm_lines", x, [*outputs, *inputs, epsilon])
 
 
@@ -95,21 +86,22 @@ def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     slots = ("x", "scale", "mean", "inv_std", "out_grad")
     read = {slot: plan.optional_input(slot) for slot in slots}
     if ctx.outputs["x_grad"]:
-        team = team_to_keep_pairs(rows, x.dtype)
+        team = team_to_keep(rows, x.dtype, n_arrays=2)
         _launch(plan, team, "layer_norm_grad_lines", x, [plan.output("x_grad"), *read.values()])
     bias_grad, scale_grad = (plan.optional_output(slot) for slot in ("bias_grad", "scale_grad"))
     if bias_grad is None and scale_grad is None:
         return
     del read["scale"]
     target = Struct(None, bias_grad, scale_grad)
-    team = _streamed(Lines(1, rows.outer, rows.length), x.dtype, may_split=True)
+    team = streamed(Lines(1, rows.outer, rows.length), x.dtype, may_split=True)
     if team.parts == 1:
         _launch(plan, team, "layer_norm_column_sums", x, [target, *read.values()])
         return
-    found = partials(plan, team, 2 * _compute_bytes(x.dtype))
+    pair_bytes = 2 * compute_bytes(x.dtype)
+    found = partials(plan, team, pair_bytes)
     sums = Struct(found, None, None)
     _launch(plan, team, "layer_norm_column_sums", x, [sums, *read.values()])
-    team = _streamed(Lines(1, team.parts, rows.length), x.dtype, may_split=False)
+    team = streamed(Lines(1, team.parts, rows.length), x.dtype, item_bytes=pair_bytes)
     _launch(plan, team, "sum_pairs", x, [target, found])
 
 
@@ -141,9 +133,9 @@ def _channels_of(meta: Meta, keeps: bool) -> Channels:
     n, channels, *rest = meta.shape
     size = math.prod(rest)
     lines = Lines(n * channels, size, 1) if size > 1 else Lines(1, n, channels)
-    team = _streamed(lines, meta.dtype, may_split=True)
+    team = streamed(lines, meta.dtype, may_split=True)
     if keeps and team.parts == 1 and size > 1:
-        team = team_to_keep_elements(lines, meta.dtype)
+        team = team_to_keep(lines, meta.dtype)
     inner = team.parts if size > 1 else 1
     n_parts = n * team.parts if size > 1 else team.parts
     parts = Struct(np.int64(channels), np.int64(inner))
@@ -166,7 +158,7 @@ def _fill_in_batch_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if ctx.attrs["training"] and math.prod(meta.shape) > 0:
         channels = _channels_of(meta, keeps=True)
         team = channels.team
-        moments = partials(plan, team, 3 * _compute_bytes(meta.dtype))
+        moments = partials(plan, team, 3 * compute_bytes(meta.dtype))
         _launch(plan, team, "moments_lines", meta, [moments, plan.input("x")])
         momentum = scalar(ctype, ctx.attrs["momentum"])
         n_parts = np.int64(channels.n_parts)
@@ -201,7 +193,7 @@ def _fill_in_batch_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x, mean, inv_std = (plan.input(slot) for slot in ("x", "saved_mean", "saved_inv_std"))
     out_grad = plan.input("out_grad")
     bias_grad, scale_grad = (plan.optional_output(slot) for slot in ("bias_grad", "scale_grad"))
-    n_channels, n_bytes = shape[1], _compute_bytes(meta.dtype)
+    n_channels, n_bytes = shape[1], compute_bytes(meta.dtype)
     means = [plan.workspace(n_channels * n_bytes) for _ in range(2)]
     uses_batch = ctx.attrs["training"]
     if uses_batch or bias_grad is not None or scale_grad is not None:
@@ -242,20 +234,20 @@ def _fill_in_cos_sim(ctx: PrepareContext, plan: LaunchPlan) -> None:
     ctype, axis = compute_type(x.dtype), ctx.attrs["axis"]
     scale, epsilon = (scalar(ctype, ctx.attrs[name]) for name in ("scale", "epsilon"))
     if x.shape == y.shape:
-        team = team_to_keep_pairs(lines_along(x.shape, axis), x.dtype)
+        team = team_to_keep(lines_along(x.shape, axis), x.dtype, n_arrays=2)
         outputs = [plan.output(slot) for slot in ("out", "x_norm", "y_norm")]
         inputs = (plan.input("x"), plan.input("y"))
         _launch(plan, team, "cos_sim_lines", x, [*outputs, *inputs, scale, epsilon])
         return
     operands = []
     for slot, meta in (("x", x), ("y", y)):
-        team = _streamed(lines_along(meta.shape, axis), meta.dtype, may_split=False)
+        team = streamed(lines_along(meta.shape, axis), meta.dtype)
         norm = plan.output(f"{slot}_norm")
         _launch(plan, team, "norm_lines", meta, [norm, plan.input(slot), epsilon])
         operands.append(operand(plan.input(slot), meta))
         operands.append(operand(norm, ctx.outputs[f"{slot}_norm"][0]))
     shape = _broadcast_shape(ctx)
-    terms = Operand(plan.workspace(math.prod(shape) * _compute_bytes(x.dtype)), shape, ctype)
+    terms = Operand(plan.workspace(math.prod(shape) * compute_bytes(x.dtype)), shape, ctype)
     launch_elementwise(plan, f"CosineTerm<{ctype}>", terms, operands, Struct(scale))
     made = operand(plan.output("out"), out)
     launch_reduction(plan, total_of(x.dtype), terms, [axis % len(shape)], made)
@@ -287,7 +279,7 @@ def _fill_in_cos_sim_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         if made.shape == shape:
             launch_elementwise(plan, f"CosineGrad<{ctype}>", made, inputs, members)
             continue
-        n_bytes = math.prod(shape) * _compute_bytes(dtype)
+        n_bytes = math.prod(shape) * compute_bytes(dtype)
         terms = Operand(plan.workspace(n_bytes), shape, ctype)
         launch_elementwise(plan, f"CosineGrad<{ctype}>", terms, inputs, members)
         axes = [i for i, dim in enumerate(made.shape) if dim != shape[i]]

@@ -1,7 +1,7 @@
 """softmax and log_softmax along an axis, and their gradients.
 
-A row is read once and kept in the registers of a warp or in the memory of a block; one that is too
-long for it, and lines that lie side by side, are read twice.
+A row is read once and kept in the registers of a warp or of a block; one that is too long for
+them, and lines that lie side by side, are read twice.
 """
 
 from __future__ import annotations
@@ -11,22 +11,10 @@ from typing import Final
 
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_type
-from opwright_cuda.kernels.lines import Lines, Team, lines_along, team_to_keep
+from opwright_cuda.dtypes import CTYPES
+from opwright_cuda.kernels.lines import lines_along, team_to_keep
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
 from opwright_cuda.source import own_source
-
-
-def team_to_keep_elements(lines: Lines, dtype: str) -> Team:
-    """Return the teams that keep the elements of their lines."""
-    ctype = compute_type(dtype)
-    return team_to_keep(lines, ctype, max(ITEM_BYTES[dtype], 4))
-
-
-def team_to_keep_pairs(lines: Lines, dtype: str) -> Team:
-    """Return the teams that keep the elements of two arrays."""
-    ctype = compute_type(dtype)
-    return team_to_keep(lines, f"Pair<{ctype}>", 2 * max(ITEM_BYTES[dtype], 4))
 
 
 def launch_softmax(
@@ -49,7 +37,7 @@ def launch_softmax(
     """
     if math.prod(meta.shape) == 0:
         return
-    team = team_to_keep_elements(lines_along(meta.shape, axis), meta.dtype)
+    team = team_to_keep(lines_along(meta.shape, axis), meta.dtype)
     expression = f"{op_type}_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
     team.launch(plan, own_source("softmax.cu"), expression, [out, x])
 
@@ -73,7 +61,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     if math.prod(meta.shape) == 0:
         return
-    team = team_to_keep_pairs(lines_along(meta.shape, ctx.attrs["axis"]), meta.dtype)
+    team = team_to_keep(lines_along(meta.shape, ctx.attrs["axis"]), meta.dtype, n_arrays=2)
     expression = f"{ctx.op_type}_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
     arguments = [plan.output("x_grad"), plan.input("out"), plan.input("out_grad")]
     team.launch(plan, own_source("softmax.cu"), expression, [*arguments])
