@@ -18,6 +18,7 @@ import pytest
 
 import opwright as ow
 from opwright_cuda import native
+from opwright_cuda.compiling import Instance
 from opwright_cuda.emulator import EmulatedDriver, HostCompiler, start
 from opwright_cuda.source import Source
 from opwright_cuda.toolchain import LoadedKernel, Toolchain, replace_toolchain
@@ -36,6 +37,9 @@ class Collector(Toolchain):
         super().__init__(compiler)
         self.wanted: dict[Source, set[str]] = {}
         self.nothing = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}')
+
+    def must_compile(self, instance: Instance) -> bool:
+        return False
 
     def find(self, source: Source, expressions: Sequence[str], arch: str) -> list[LoadedKernel]:
         self.wanted.setdefault(source, set()).update(expressions)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ import pytest
 from opwright.errors import KernelError, PluginError
 from opwright_cuda import native, nvrtc, toolchain
 from opwright_cuda.cache import MAX_FILES, ImageCache
+from opwright_cuda.compiling import Compiler, Image, Instance
 from opwright_cuda.source import Source, own_source
-from opwright_cuda.toolchain import Image, Toolchain
+from opwright_cuda.toolchain import Toolchain
 
 IMAGE = Image(b"\x7fELF" + bytes(range(256)), ("_Z1fIfEvPT_", "_Z1fIdEvPT_"))
 
@@ -30,6 +33,9 @@ class CountingCompiler:
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
         self.calls.append((source.name, tuple(expressions), arch))
         return Image(IMAGE.data, tuple(f"symbol of {e}" for e in expressions))
+
+    def beside(self) -> AbstractContextManager[Compiler]:
+        return nullcontext(self)
 
 
 @pytest.fixture
@@ -92,8 +98,79 @@ def test_a_kernel_is_compiled_once_in_a_process_and_once_on_disk(
         source(), ["f<float>", "f<double>"], "sm_90"
     )
     Toolchain(compiler, ImageCache(tmp_path)).find(source(), ["f<double>", "f<float>"], "sm_90")
-    assert compiler.calls == [("f.cu", ("f<double>", "f<float>"), "sm_90")]
-    assert loaded == [("symbol of f<double>", "symbol of f<float>")] * 2
+    assert sorted(compiler.calls) == [
+        ("f.cu", ("f<double>",), "sm_90"),
+        ("f.cu", ("f<float>",), "sm_90"),
+    ]
+    assert sorted(loaded) == sorted([("symbol of f<double>",), ("symbol of f<float>",)] * 2)
+
+
+def test_what_is_on_disk_serves_whichever_instances_come_next(tmp_path: Path, loaded: Any) -> None:
+    compiler = CountingCompiler()
+    Toolchain(compiler, ImageCache(tmp_path)).find(source(), ["f", "g", "h"], "sm_90")
+    for names in (["g"], ["h", "f"], ["g", "f", "h"]):
+        tools = Toolchain(compiler, ImageCache(tmp_path))
+        assert not any(tools.must_compile(Instance(source(), n, "sm_90")) for n in names)
+        tools.find(source(), names, "sm_90")
+    assert len(compiler.calls) == 3
+
+
+class FailingCompiler(CountingCompiler):
+    """Compiles everything but ``bad``."""
+
+    def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
+        image = super().compile(source, expressions, arch)
+        if "bad" in expressions:
+            raise KernelError("f.cu: cannot compile bad")
+        return image
+
+
+def test_one_that_fails_leaves_the_others_on_disk(tmp_path: Path, loaded: Any) -> None:
+    compiler = FailingCompiler()
+    for _ in range(2):
+        with pytest.raises(KernelError, match="cannot compile bad"):
+            Toolchain(compiler, ImageCache(tmp_path)).find(source(), ["f", "bad", "g"], "sm_90")
+    assert sorted(names for _, (names,), _ in compiler.calls) == ["bad", "bad", "f", "g"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_failure_of_what_was_deferred_is_raised_once_where_it_is_wanted(loaded: Any) -> None:
+    compiler = FailingCompiler()
+    tools = Toolchain(compiler)
+    tools.compile([[Instance(source(), "bad", "sm_90")], [Instance(source(), "f", "sm_90")]])
+    assert tools.find(source(), ["f"], "sm_90")
+    with pytest.raises(KernelError, match="cannot compile bad"):
+        tools.find(source(), ["bad"], "sm_90")
+    assert len(compiler.calls) == 2
+    with pytest.raises(KernelError, match="cannot compile bad"):
+        tools.find(source(), ["bad"], "sm_90")  # compiled again: its cause may be gone
+    assert len(compiler.calls) == 3
+
+
+def test_threads_that_want_the_same_compile_it_once(loaded: Any) -> None:
+    compiler = CountingCompiler()
+    tools = Toolchain(compiler)
+    begin = threading.Barrier(6)
+
+    def want(names: list[str]) -> None:
+        begin.wait()
+        tools.compile([[Instance(source(), name, "sm_90") for name in names]])
+        tools.find(source(), names, "sm_90")
+
+    wanted = (["f", "g"], ["g", "h"], ["h", "f"]) * 2
+    threads = [threading.Thread(target=want, args=(names,)) for names in wanted]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(names for _, (names,), _ in compiler.calls) == ["f", "g", "h"]
+
+
+def test_a_child_does_not_wait_for_a_thread_that_compiled_when_it_was_forked(loaded: Any) -> None:
+    tools = Toolchain(CountingCompiler())
+    with tools._lock:  # as another thread of the parent has it
+        tools.threads_changed(forked=True)
+        assert tools.find(source(), ["f"], "sm_90")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +226,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from opwright_cuda.cache import ImageCache
-from opwright_cuda.toolchain import Image
+from opwright_cuda.compiling import Image
 cache = ImageCache(Path(sys.argv[1]))
 for round in range(200):
     for key in "abc":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from opwright.errors import KernelError, OpwrightError
 from opwright.meta import Meta
@@ -43,6 +43,10 @@ class DeviceCall(NamedTuple):
     attrs: Mapping[str, Any]
 
 
+Complete: TypeAlias = Callable[[Sequence[Any]], None]
+"""Does, at the end of lowering, what several kernels put off; see `PrepareContext.defer`."""
+
+
 class PrepareContext:
     """Everything that is known of one operator when a plan is made.
 
@@ -65,10 +69,13 @@ class PrepareContext:
         What was asked for by `workspace`.
     packs : dict of str to callable
         What was asked for by `pack`.
+    deferred : list of (callable, object) or None
+        What was put off by `defer`; None where nothing can be.
     """
 
     __slots__ = (
         "attrs",
+        "deferred",
         "device",
         "device_number",
         "inputs",
@@ -98,6 +105,7 @@ class PrepareContext:
         self.n_threads = n_threads
         self.workspace_bytes = 0
         self.packs: dict[str, Callable[[Any], object]] = {}
+        self.deferred: list[tuple[Complete, Any]] | None = None
 
     def refuse(self, reason: str) -> NoReturn:
         """Decline this operator, so that the next candidate is tried.
@@ -131,3 +139,24 @@ class PrepareContext:
                 f"{hint(str(slot), known, 'such inputs')}"
             )
         self.packs[slot] = function
+
+    def defer(self, complete: Complete, work: Any) -> bool:
+        """Put off what takes long, such as compiling; False where it must be done now.
+
+        Where it returns True, what ``prepare`` returns then is checked, serves to lay out the plan,
+        and is never run. Once all kernels of the plan are chosen, `complete` is called with what
+        those of them have put off that the plan uses, to do it together; then ``prepare`` is called
+        again, may put off nothing, and must decide what it decided before.
+
+        Parameters
+        ----------
+        complete : callable
+            Takes a list of `work`, of all kernels that gave this same function. What fails in it
+            is not for it to raise, but for the ``prepare`` of the kernel that it belongs to.
+        work : object
+            What this kernel needs.
+        """
+        if self.deferred is None:
+            return False
+        self.deferred.append((complete, work))
+        return True

@@ -1,7 +1,8 @@
 """Lowering: from operators and metas to a plan in which everything is decided.
 
 ``build_graph`` infers shapes and turns names into values, ``passes`` rewrites, ``select`` chooses
-and prepares kernels, ``memory`` lays out, ``plan`` hands it to the runtime.
+and prepares kernels, ``finish`` completes what they put off, ``memory`` lays out, ``plan`` hands it
+to the runtime.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 
 from opwright.devices import get_device
 from opwright.lowering.build_graph import GraphBuilder
+from opwright.lowering.finish import finish_kernels
 from opwright.lowering.memory import plan_memory
 from opwright.lowering.passes import remove_dead_ops, run_passes
 from opwright.lowering.placement import Placement
@@ -40,6 +42,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
         run_passes(graph, request, ("canonicalize", "fuse", "layout"))
         select_kernels(graph, request)
         run_passes(graph, request, ("memory",))
+        finish_kernels(graph)
         device = get_device(request.device_name, request.context)
         plan = assemble(graph, request, plan_memory(graph, device))
         _forget_writers(built)

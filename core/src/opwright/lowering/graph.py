@@ -15,7 +15,9 @@ from opwright.lowering.values import Continuation, External, LoweredOp, Value, n
 from opwright.meta import Meta
 
 if TYPE_CHECKING:
+    from opwright._runtime import Prepared
     from opwright.lowering.edit import Edit
+    from opwright.lowering.finish import Unfinished
     from opwright.lowering.request import LowerRequest
     from opwright.lowering.uses import Uses
 
@@ -49,6 +51,8 @@ class Graph:
         True for ``Network.run``: nothing may be removed.
     n_threads : int
         How many threads the chosen kernels use: one count for all of them.
+    unfinished : dict of Prepared to Unfinished
+        Kernels that put off a part of their ``prepare`` until the end of lowering.
     """
 
     __slots__ = (
@@ -66,6 +70,7 @@ class Graph:
         "request",
         "signatures",
         "sinks",
+        "unfinished",
         "written_names",
     )
 
@@ -82,6 +87,7 @@ class Graph:
         self.signatures: dict[tuple[Any, ...], Signature] = {}
         self.prepare_s = 0.0
         self.n_threads = 1
+        self.unfinished: dict[Prepared, Unfinished] = {}
         self.continuation: Continuation | None = None
         self._uses: Uses | None = None
         self._by_type: dict[str, list[LoweredOp]] | None = None

@@ -14,12 +14,18 @@ from opwright.lowering.values import HOST, LoweredOp
 
 if TYPE_CHECKING:
     from opwright.kernel import KernelEntry
+    from opwright.kernel.prepare import Complete
     from opwright.lowering.request import LowerRequest
     from opwright.registry.signature import PythonLayout
 
 
 def prepare_kernel(
-    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+    entry: KernelEntry,
+    op: LoweredOp,
+    device: str,
+    packable: tuple[int, ...],
+    request: LowerRequest,
+    deferred: list[tuple[Complete, Any]] | None = None,
 ) -> _runtime.Prepared | Refuse:
     """Make a kernel ready for an operator's attributes and metas, or return its refusal.
 
@@ -33,6 +39,9 @@ def prepare_kernel(
         Flat arguments that the plan reads from the scope and never writes.
     request : LowerRequest
         Says which Context, which of the devices and how many threads.
+    deferred : list, optional
+        Takes what the kernel puts off until the end of lowering; what is returned then only says
+        what will be. Without it nothing can be put off.
 
     Raises
     ------
@@ -43,7 +52,7 @@ def prepare_kernel(
         return _prepare_native(entry, op, device, packable, request)
     if entry.layout is not None:
         return _prepare_function(entry, entry.layout, op, device, request)
-    return _prepare_class(entry, op, device, packable, request)
+    return _prepare_class(entry, op, device, packable, request, deferred)
 
 
 def opened_device(device: str, request: LowerRequest) -> _runtime.Device | None:
@@ -87,7 +96,12 @@ def _prepare_function(
 
 
 def _prepare_class(
-    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+    entry: KernelEntry,
+    op: LoweredOp,
+    device: str,
+    packable: tuple[int, ...],
+    request: LowerRequest,
+    deferred: list[tuple[Complete, Any]] | None,
 ) -> _runtime.Prepared | Refuse:
     """Call a Python kernel's ``prepare`` for these attributes and metas."""
     proto = op.definition.proto
@@ -98,6 +112,7 @@ def _prepare_class(
     ctx = PrepareContext(
         op.type, inputs, outputs, _attributes(op), device, request.n_threads, number
     )
+    ctx.deferred = deferred
     try:
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opwright.errors import KernelNotFoundError
 from opwright.kernel import Refuse
 from opwright.lowering.estimate import is_short
+from opwright.lowering.finish import Unfinished, remember
 from opwright.lowering.graph import Graph
 from opwright.lowering.making import signature_of
 from opwright.lowering.prepare import opened_device, prepare_kernel
@@ -24,9 +25,6 @@ from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
     from opwright.lowering.request import LowerRequest
-
-MAX_PREPARED = 4096
-"""Prepared kernels kept for later plans: those of the largest models, several times over."""
 
 
 def select_kernels(graph: Graph, request: LowerRequest) -> None:
@@ -163,20 +161,19 @@ def _choose(
         prepared = context.prepared.get(key)
         if prepared is None:
             begin = time.perf_counter()
-            prepared = prepare_kernel(entry, op, device, packable, request)
+            deferred: list[Any] = []
+            prepared = prepare_kernel(entry, op, device, packable, request, deferred)
             graph.prepare_s += time.perf_counter() - begin
-            _remember(context.prepared, key, prepared)
+            if deferred and not isinstance(prepared, Refuse):
+                unfinished = Unfinished(entry, key, device, packable, request, tuple(deferred))
+                graph.unfinished[prepared] = unfinished
+            else:
+                remember(context.prepared, key, prepared)
         if isinstance(prepared, Refuse):
             op.refusals = (*op.refusals, (entry, REFUSED + prepared.reason))
             continue
         return signature.choose(entry, prepared), depends
     return None, depends
-
-
-def _remember(kept: dict[Any, Any], key: Any, prepared: object) -> None:
-    if len(kept) >= MAX_PREPARED:
-        kept.pop(next(iter(kept)), None)  # the oldest; plans keep what they use
-    kept[key] = prepared
 
 
 def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:

@@ -7,14 +7,13 @@ import hashlib
 import json
 import os
 import tempfile
+import threading
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from opwright.discovery.index import find_cache_folder
-
-if TYPE_CHECKING:
-    from opwright_cuda.toolchain import Image
+from opwright_cuda.compiling import Image
 
 FORMAT: Final = 1
 """Raised when files change their form."""
@@ -38,6 +37,7 @@ class ImageCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._has_warned = False
+        self._warning = threading.Lock()
 
     @classmethod
     def default(cls) -> ImageCache | None:
@@ -45,10 +45,12 @@ class ImageCache:
         folder = find_cache_folder()
         return None if folder is None else cls(Path(folder) / "cuda")
 
+    def has(self, key: str) -> bool:
+        """Tell whether there is a file of an image, whole or damaged."""
+        return self._path(key).exists()
+
     def read(self, key: str) -> Image | None:
         """Return an image, or None where it is absent or damaged."""
-        from opwright_cuda.toolchain import Image
-
         try:
             data = self._path(key).read_bytes()
         except OSError:
@@ -95,8 +97,9 @@ class ImageCache:
             file.unlink(missing_ok=True)
 
     def _warn(self, error: OSError) -> None:
-        if not self._has_warned:
-            self._has_warned = True
+        with self._warning:
+            before, self._has_warned = self._has_warned, True
+        if not before:
             warnings.warn(
                 f"compiled CUDA kernels cannot be kept in {self._folder} ({error}): each process "
                 "compiles them anew; set OPWRIGHT_CACHE_DIR to a folder that can be written",

@@ -22,6 +22,7 @@ from opwright.errors import KernelError
 from opwright.kernel import DeviceCall, PrepareContext
 from opwright.op import Meta
 from opwright_cuda import native
+from opwright_cuda.compiling import Instance
 from opwright_cuda.dtypes import ITEM_BYTES
 from opwright_cuda.source import Source
 from opwright_cuda.toolchain import LoadedKernel, current_toolchain
@@ -31,6 +32,7 @@ LAUNCH_NS: Final = 2_000
 
 _LAUNCH, _FILL, _PRODUCT, _COPY = range(4)
 _WORKSPACE, _FAULT = -1, -2
+_COMPILED_LATER: Final = LoadedKernel(0, None)
 _WORKSPACE_ALIGNMENT: Final = 256
 MAX_GRID: Final = (2**31 - 1, 65_535, 65_535)
 """The largest grid in each direction."""
@@ -228,7 +230,7 @@ class LaunchPlan:
         self._actions.append([_PRODUCT, *numbers, *places])
 
     def finish(self, estimate_ns: int | None = None) -> DeviceCall:
-        """Compile the kernels and return what ``prepare`` returns.
+        """Return what ``prepare`` returns, with the kernels compiled where lowering cannot wait.
 
         Parameters
         ----------
@@ -243,7 +245,7 @@ class LaunchPlan:
                 handle, sizes = kernels[action.source, action.expression]
                 if sizes is not None:
                     self._check_sizes(action, sizes)
-                if action.shared_bytes > FREE_SHARED_BYTES:
+                if handle and action.shared_bytes > FREE_SHARED_BYTES:
                     native.allow_shared(handle, self._ctx.device_number, action.shared_bytes)
                 actions += [_LAUNCH, handle, *action.grid, *action.block, action.shared_bytes]
                 actions += [len(action.places), *action.places]
@@ -269,16 +271,19 @@ class LaunchPlan:
             )
 
     def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
-        """Compile all instances of one source together."""
-        wanted: dict[Source, list[str]] = {}
+        """Return the kernels, or leave them to be compiled with those of other operators."""
+        wanted: dict[Source, dict[str, None]] = {}
         for action in self._actions:
             if isinstance(action, _Launch):
-                expressions = wanted.setdefault(action.source, [])
-                if action.expression not in expressions:
-                    expressions.append(action.expression)
+                wanted.setdefault(action.source, {})[action.expression] = None
+        toolchain, arch = current_toolchain(), self.gpu.arch
+        instances = [Instance(s, e, arch) for s, expressions in wanted.items() for e in expressions]
+        missing = [i for i in instances if toolchain.must_compile(i)]
+        if missing and self._ctx.defer(toolchain.compile, missing):
+            return {(i.source, i.expression): _COMPILED_LATER for i in instances}
         found = {}
         for source, expressions in wanted.items():
-            kernels = current_toolchain().find(source, expressions, self.gpu.arch)
+            kernels = toolchain.find(source, list(expressions), arch)
             for expression, kernel in zip(expressions, kernels, strict=True):
                 found[source, expression] = kernel
         return found

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
+from multiprocessing import spawn
+from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final
 
 from opwright.errors import KernelError, PluginError
+from opwright_cuda.compiling import Compiler, CompilerLostError, Image
+from opwright_cuda.nvrtc_program import Outcome, Program, compile_program, version_of
 from opwright_cuda.source import Source
-from opwright_cuda.toolchain import Image
 
 OPTIONS: Final = ("-std=c++17", "-lineinfo", "-default-device")
 """For every source. No fast arithmetic and no flush to zero: results are those of the CPU."""
+
+_LOOK_S: Final = 1.0
+"""How often a process is looked after whose answer is awaited."""
 
 
 class Nvrtc:
@@ -33,50 +42,102 @@ class Nvrtc:
     @cached_property
     def version(self) -> str:
         """``"nvrtc 13.0"``."""
-        _, major, minor = self._api.nvrtcVersion()
-        return f"nvrtc {major}.{minor}"
+        return version_of(self._api)
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
-        """Return the cubin of each expression; see `opwright_cuda.toolchain.Compiler`."""
-        api = self._api
-        names = [name.encode() for name, _ in source.headers]
-        texts = [text.encode() for _, text in source.headers]
+        """Return the cubin of each expression; see `opwright_cuda.compiling.Compiler`."""
         options = (f"-arch={arch}", *OPTIONS, *source.options)
-        program = self._checked(
-            api.nvrtcCreateProgram(
-                source.text.encode(), source.name.encode(), len(names), texts, names
+        program = Program(source.name, source.text, source.headers, options, tuple(expressions))
+        outcome = self._run(program)
+        if outcome.failure:
+            raise KernelError(
+                f"NVRTC failed with {outcome.failure}; report it with the kernel's name"
             )
-        )
+        if not outcome.cubin:
+            raise KernelError(
+                f"{source.name}: {self.version} cannot compile {', '.join(expressions)} with "
+                f"{' '.join(options)}:\n{outcome.log}"
+            )
+        return Image(outcome.cubin, outcome.names)
+
+    def _run(self, program: Program) -> Outcome:
+        return compile_program(self._api, program)
+
+    @contextmanager
+    def beside(self) -> Iterator[Compiler]:
+        """Give NVRTC in a process of its own: within one, a lock lets one program through."""
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        library = load_nvidia_dynamic_lib("nvrtc").abs_path
+        ours, theirs = Pipe()
+        with theirs:
+            process = _start(theirs.fileno(), str(library))
         try:
-            for expression in expressions:
-                self._checked(api.nvrtcAddNameExpression(program, expression.encode()))
-            encoded = [option.encode() for option in options]
-            (result,) = api.nvrtcCompileProgram(program, len(encoded), encoded)
-            if result != api.nvrtcResult.NVRTC_SUCCESS:
-                raise KernelError(
-                    f"{source.name}: {self.version} cannot compile {', '.join(expressions)} with "
-                    f"{' '.join(options)}:\n{self._log(program)}"
-                )
-            size = self._checked(api.nvrtcGetCUBINSize(program))
-            cubin = bytearray(size)
-            self._checked(api.nvrtcGetCUBIN(program, cubin))
-            lowered = (
-                self._checked(api.nvrtcGetLoweredName(program, expression.encode())).decode()
-                for expression in expressions
-            )
-            return Image(bytes(cubin), tuple(lowered))
+            yield _NvrtcBeside(self.version, process, ours)
         finally:
-            api.nvrtcDestroyProgram(program)
+            process.kill()  # it keeps nothing
+            process.wait()
 
-    def _log(self, program: Any) -> str:
-        size = self._checked(self._api.nvrtcGetProgramLogSize(program))
-        log = bytearray(size)
-        self._checked(self._api.nvrtcGetProgramLog(program, log))
-        return bytes(log).rstrip(b"\0").decode(errors="replace").strip()
 
-    def _checked(self, answer: tuple[Any, ...]) -> Any:
-        """Return the value of an answer, without the result that comes first."""
-        result, *values = answer
-        if result != self._api.nvrtcResult.NVRTC_SUCCESS:
-            raise KernelError(f"NVRTC failed with {result.name}; report it with the kernel's name")
-        return values[0] if values else None
+def _start(descriptor: int, library: str) -> subprocess.Popen[bytes]:
+    executable = spawn.get_executable()
+    if not executable or getattr(sys, "frozen", False):
+        raise CompilerLostError(f"there is no Python to start, got {executable!r}")
+    script = (
+        f"import sys; sys.path[:] = {sys.path!r}; from opwright_cuda.nvrtc_program import serve; "
+        f"serve({descriptor}, {library!r})"
+    )
+    try:
+        return subprocess.Popen(
+            [executable, "-P", "-c", script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[descriptor],
+            process_group=0,  # an interrupt from the keyboard is for this process
+        )
+    except OSError as error:
+        raise CompilerLostError(f"{type(error).__name__}: {error}") from error
+
+
+class _NvrtcBeside(Nvrtc):
+    """NVRTC in another process, used by one thread."""
+
+    def __init__(
+        self, version: str, process: subprocess.Popen[bytes], connection: Connection
+    ) -> None:
+        self.version = version
+        self._process = process
+        self._connection = connection
+        self._is_ready = False
+
+    def _run(self, program: Program) -> Outcome:
+        self._begin()
+        try:
+            self._connection.send(tuple(program))
+            return Outcome(*self._receive())
+        except (EOFError, OSError) as error:
+            raise KernelError(
+                f"{program.name}: the process that compiled {', '.join(program.expressions)} must "
+                f"answer, got its end, exit status {self._process.wait()}; set "
+                "OPWRIGHT_NUM_THREADS=1 to compile in this process"
+            ) from error
+
+    def _begin(self) -> None:
+        """Wait until the process can compile."""
+        if self._is_ready:
+            return
+        try:
+            version = self._receive()
+        except (EOFError, OSError) as error:
+            status = self._process.wait()
+            raise CompilerLostError(f"it ended with exit status {status}") from error
+        if version != self.version:
+            raise CompilerLostError(f"it has {version}, not {self.version}")
+        self._is_ready = True
+
+    def _receive(self) -> Any:
+        """Return what the process sends; its end may show in nothing but its absence."""
+        while not self._connection.poll(_LOOK_S):
+            if self._process.poll() is not None and not self._connection.poll():
+                raise EOFError
+        return self._connection.recv()

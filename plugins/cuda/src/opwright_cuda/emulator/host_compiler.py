@@ -8,14 +8,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from opwright.errors import KernelError, OpwrightError
 from opwright_cuda import native
+from opwright_cuda.compiling import Compiler, Image
 from opwright_cuda.source import Source, digest_of
-from opwright_cuda.toolchain import Image, Toolchain, replace_toolchain
+from opwright_cuda.toolchain import Toolchain, replace_toolchain
 
 HERE: Final = Path(__file__).parent
 FLAGS: Final = ("-std=c++17", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
@@ -64,7 +66,7 @@ class HostCompiler:
         return target
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
-        """Return the image of these instances; see `opwright_cuda.toolchain.Compiler`."""
+        """Return the image of these instances; see `opwright_cuda.compiling.Compiler`."""
         found = [self._ready.get((source.digest, expression)) for expression in expressions]
         first = found[0]
         if first is not None and all(e is not None and e[0] == first[0] for e in found):
@@ -72,6 +74,10 @@ class HostCompiler:
             return Image(os.fsencode(first[0]) + b"\0", names)
         path, names = self.build(source, expressions)
         return Image(os.fsencode(path) + b"\0", names)
+
+    def beside(self) -> AbstractContextManager[Compiler]:
+        """Give itself: the C++ compiler is a process of its own each time."""
+        return nullcontext(self)
 
     def build(self, source: Source, expressions: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
         """Compile instances into one library; return it and the names of their entries."""
