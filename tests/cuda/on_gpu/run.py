@@ -80,7 +80,10 @@ SECTIONS = (
     Section(
         "kernels",
         "kernels beyond the table",
-        (KERNELS, f"--ignore={KERNELS}/on_gpu", f"--ignore={KERNELS}/test_models.py"),
+        (
+            KERNELS, "tests/sdk/test_cosine_cuda.py",
+            f"--ignore={KERNELS}/on_gpu", f"--ignore={KERNELS}/test_models.py",
+        ),
         is_parted=True,
     ),
     Section(
