@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright.kernel import Refuse
+from opwright.testing import Sample, run_kernel
 
 rng = np.random.default_rng(11)
 
@@ -151,6 +153,22 @@ def test_gradients_of_convolutions_are_numpys(data_format, channels, groups, dty
         tolerance = 200 * np.finfo(dtype).eps
         size = float(np.abs(wanted).max())
         np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * size)
+
+
+def test_a_gradient_that_onednn_computes_wrongly_is_declined() -> None:
+    x, weight, slopes = (
+        np.ones(shape, ml_dtypes.bfloat16) for shape in ((3, 1, 1, 1), (3, 1, 1, 1), (3, 3, 1, 1))
+    )
+    sample = Sample(
+        "conv2d_grad",
+        {"x": (x,), "weight": (weight,), "out_grad": (slopes,)},
+        ow.current_context().ops.get("conv2d_grad").proto.fill_attrs({"strides": [1, 2]}),
+        {"x_grad": 0, "weight_grad": 1, "bias_grad": 0},
+    )
+    entries = ow.current_context().kernels.entries("conv2d_grad")
+    onednn = next(e for e in entries if (e.library, e.dtype) == ("onednn", "bfloat16"))
+    with pytest.raises(Refuse, match="strides beyond the kernel over a column of one channel"):
+        run_kernel(onednn, sample)
 
 
 def widen(array: np.ndarray) -> np.ndarray:

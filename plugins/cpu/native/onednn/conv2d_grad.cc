@@ -144,6 +144,9 @@ struct Conv2dGradKernel {
 
   opwright::Status AddWeightGradient(const dnnl::convolution_forward::primitive_desc& forward,
                                      bool with_weight, bool with_bias) {
+    if (!std::is_same_v<T, float> && IsColumnOfOneChannel()) {
+      return opwright::Status::Refused("strides beyond the kernel over a column of one channel");
+    }
     const memory::desc bias = with_bias ? shape_.bias() : memory::desc();
     const dnnl::convolution_backward_weights::primitive_desc description(
         CpuEngine(), kDirect, shape_.AsPreferred(shape_.x()), shape_.AnyWeight(), bias,
@@ -166,6 +169,14 @@ struct Conv2dGradKernel {
       pipeline_.AddReorder(grad, result, shape_.weight(), kWeightGrad);
     }
     return opwright::Status::Ok();
+  }
+
+  // There oneDNN multiplies 16-bit numbers with a scratchpad that it has not filled.
+  bool IsColumnOfOneChannel() const {
+    const memory::dims weight = shape_.weight().get_dims();
+    const size_t rank = weight.size();
+    const int64_t reach = (weight[rank - 1] - 1) * (shape_.dilations()[1] + 1) + 1;
+    return weight[rank - 3] == 1 && shape_.out().get_dims()[3] == 1 && shape_.strides()[1] > reach;
   }
 
   // out_grad in the layout that a primitive reads; both may read the same copy.
