@@ -47,22 +47,29 @@ def lay_out(package: Path, folder: Path) -> None:
     (info / "entry_points.txt").write_text(f"[opwright.plugins]\n{plugin} = {module}\n")
 
 
-def find_faults(packages: Path, folder: Path, *names: str, before: str = "") -> list[Any]:
-    """Run the packages that lie in a folder in a process of their own; return what is not good.
-
-    Operators without attributes, and gradients, have none that could be rejected.
-    """
+def run_python(folder: Path, *words: str, **variables: str) -> str:
+    """Run Python in a folder, with further variables in its environment; return what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", before + CHECK, *names],
-        cwd=packages,
-        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "error"},
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,
         timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    cards = json.loads(done.stdout.splitlines()[-1])
+    return done.stdout
+
+
+def find_faults(packages: Path, folder: Path, *names: str, before: str = "") -> list[Any]:
+    """Run the packages that lie in a folder in a process of their own; return what is not good.
+
+    Operators without attributes, and gradients, have none that could be rejected.
+    """
+    variables = {"PYTHONPATH": str(folder), "PYTHONWARNINGS": "error"}
+    printed = run_python(packages, "-c", before + CHECK, *names, **variables)
+    cards = json.loads(printed.splitlines()[-1])
     results = [result for name in names for result in cards[name]["results"]]
     assert {result["subject"] for result in results} >= set(names)
     return [r for r in results if r["state"] != "passed" and r["rule"] != "rejects-attributes"]

@@ -64,6 +64,7 @@ def test_all_python_is_compiled_and_pleases_ruff(packages: Path) -> None:
 def test_all_cpp_and_cuda_is_laid_out(packages: Path) -> None:
     found = {*packages.glob("*/native/*.cc"), *packages.glob("*/src/*/cu/*.cu")}
     assert len(found) == sum(language != "python" for _, language in PACKAGES.values())
+    found |= {*packages.glob("*/native/*.h")}
     subprocess.run([BIN / "clang-format", "--dry-run", "--Werror", *sorted(found)], check=True)
 
 

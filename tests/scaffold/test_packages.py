@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
-from generated_packages import find_faults, lay_out
+from generated_packages import find_faults, lay_out, run_python
 
 from opwright.include import get_include
 
@@ -35,6 +36,28 @@ def test_kernels_and_devices_pass_the_kit(
     library = tmp_path / "opwright_pair_cpp" / "pair_cpp.so"
     subprocess.run([*compiler, "-fPIC", "-shared", source, "-o", library], check=True)
     assert find_faults(packages, tmp_path, *names) == []
+
+
+BUILD = """
+import sys
+import scikit_build_core.build as backend
+
+folder = sys.argv[1]
+options = {"build-dir": f"{folder}/build", "cmake.build-type": "Debug"}
+backend.build_wheel(folder, options | {"cmake.define.CMAKE_CXX_FLAGS": "-Werror"})
+"""
+
+
+@pytest.mark.slow
+def test_the_wheel_of_a_device_in_cpp_passes_its_own_tests(packages: Path, tmp_path: Path) -> None:
+    """The conformance kit is one of them. The wheel is built as pip does, less pip itself."""
+    package = packages / "opwright-device-cpp"
+    run_python(package, "-c", BUILD, str(tmp_path))
+    [wheel] = tmp_path.glob("opwright_device_cpp-0.1.0-py3-none-*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    said = run_python(package, *tests, PYTHONPATH=str(tmp_path / "site"))
+    assert "7 passed" in said
 
 
 def test_a_kernel_of_one_input_compiles(packages: Path, compiler: list[str]) -> None:

@@ -48,7 +48,7 @@ def test_a_name_that_cannot_be_is_answered_by_one_that_can(
     [
         ({"kind": "kernal"}, "unknown kind, got 'kernal'; did you mean 'kernel'"),
         ({"language": "rust"}, "got 'rust'; languages of an operator are 'python', 'cpp', 'cuda'"),
-        ({"kind": "device", "language": "cuda"}, "languages of a device are 'python'"),
+        ({"kind": "device", "language": "cuda"}, "languages of a device are 'python', 'cpp'$"),
         ({"license": "mit"}, "unknown license, got 'mit'; did you mean 'MIT'"),
         ({"operator": "relu"}, "got 'relu' with kind 'operator'; leave it out, or add --kind"),
         (

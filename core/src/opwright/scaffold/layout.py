@@ -87,13 +87,28 @@ CHOICES: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
     },
     (DEVICE, "python"): {
         **_PYTHON,
-        "example.py": "device_python/example.py.in",
+        "example.py": "common/device_example.py.in",
         "src/@MODULE@/arena.py": "device_python/arena.py.in",
         "src/@MODULE@/kernels.py": "device_python/kernels.py.in",
         "tests/test_arena.py": "device_python/arena_values.py.in",
     },
+    (DEVICE, "cpp"): {
+        **_CPP,
+        "example.py": "common/device_example.py.in",
+        "native/arena.cc": "device_cpp/arena.cc.in",
+        "native/arena.h": "device_cpp/arena.h.in",
+        "native/memory.h": "device_cpp/memory.h.in",
+        "native/worker.h": "device_cpp/worker.h.in",
+        "tests/test_arena.py": "device_cpp/arena_values.py.in",
+    },
 }
 """Kind and language to path and template; marks stand in both, and in the templates."""
+
+# What the device's thread is linked with.
+_THREADS: Final = """\
+find_package(Threads REQUIRED)
+target_link_libraries(@PLUGIN@ PRIVATE Threads::Threads)
+"""
 
 _WORDS: Final = {"python": "Python", "cpp": "C++", "cuda": "CUDA C++"}
 _SUMMARIES: Final = {
@@ -206,7 +221,8 @@ def _base_values(names: PackageNames, kind: str, language: str, license: str) ->
         "WORD": _WORDS[language],
         "LICENSE": license,
         "ABI": get_abi_version(),
-        "FUNCTION": "isru",
+        "FUNCTION": "arena" if kind == DEVICE else "isru",
+        "THREADS": render(_THREADS, {"PLUGIN": names.plugin}) if kind == DEVICE else "",
         "NEEDS": ", ".join(f'"{need}"' for need in needs),
         "TEST_NEEDS": ", ".join(f'"{need}"' for need in tests),
     }
