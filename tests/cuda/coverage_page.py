@@ -27,7 +27,8 @@ bfloat16 where the operator takes it. Each kernel of this table is executed in e
 `tests/cuda/test_coverage.py`, on the CPU where there is no GPU, and compared with NumPy. Written by
 `tests/cuda/coverage_page.py`.
 
-"native" kernels are CUDA sources of opwright-cuda; "cublaslt" is NVIDIA's library.
+"native" kernels are CUDA sources of opwright-cuda; "cublaslt" and "cudnn" are NVIDIA's libraries,
+cuDNN where it is installed.
 
 | operator | dtypes | libraries |
 |---|---|---|

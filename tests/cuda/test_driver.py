@@ -174,6 +174,7 @@ for name in ("cupy", "cuda", "cuda.bindings", "cuda.pathfinder"):
 USES = {
     "import": "import opwright, opwright_cuda, opwright_cuda.plugin, opwright_cuda.native",
     "discovery": "import opwright; opwright.Context.discover().kernels.entries('sigmoid')",
+    "convolutions": "import opwright; opwright.explain('conv2d', 'cuda')",
     "kernels": "from opwright.cli import main; assert not main(['kernels'])",
     "explain": "from opwright.cli import main; assert not main(['kernels', 'sigmoid'])",
     "doctor": "from opwright.cli import main; assert not main(['doctor'])",
@@ -187,7 +188,7 @@ def test_what_only_looks_opens_no_driver(
     script = f"{WITHOUT_CUDA}\n{USES[use]}\nprint(open('/proc/self/maps').read())"
     said = machine.python(script, **tripwire)
     assert not Path(tripwire["OPENED"]).exists()
-    assert not any(name in said for name in ("libcuda", "libnvrtc", "libcublas"))
+    assert not any(name in said for name in ("libcuda", "libnvrtc", "libcublas", "libcudnn"))
 
 
 def test_the_tripwire_is_one(machine: Machine, tripwire: dict[str, str]) -> None:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "blas.h"
+#include "cudnn.h"
 
 namespace opwright_cuda {
 
@@ -100,6 +101,7 @@ Device::~Device() {
   if (context_ == nullptr) return;
   {
     const Current current(*this);
+    cudnn_.reset();
     blas_.reset();
     staging_.reset();
     if (fault_ != nullptr) driver_->MemFreeHost(fault_);
@@ -204,6 +206,16 @@ Status Device::GetBlas(const Blas** blas) {
     OPWRIGHT_RETURN_IF_ERROR(Blas::Open(&blas_));
   }
   *blas = blas_.get();
+  return Status::Ok();
+}
+
+Status Device::GetCudnn(Cudnn** cudnn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!cudnn_) {
+    const Current current(*this);
+    OPWRIGHT_RETURN_IF_ERROR(Cudnn::Open(&cudnn_));
+  }
+  *cudnn = cudnn_.get();
   return Status::Ok();
 }
 

@@ -16,6 +16,7 @@
 namespace opwright_cuda {
 
 class Blas;
+class Cudnn;
 
 class Device {
  public:
@@ -45,6 +46,8 @@ class Device {
 
   // The product library on this device, opened by the first caller.
   Status GetBlas(const Blas** blas);
+  // The same of cuDNN.
+  Status GetCudnn(Cudnn** cudnn);
 
  private:
   Device() = default;
@@ -63,6 +66,7 @@ class Device {
   std::unique_ptr<Staging> staging_;
   std::mutex mutex_;
   std::unique_ptr<Blas> blas_;
+  std::unique_ptr<Cudnn> cudnn_;
 };
 
 // Makes a device's context current in this thread, and puts back what was there: CuPy may be using

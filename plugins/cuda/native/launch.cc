@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -8,7 +9,9 @@
 #include <opwright/sdk/attributes.hpp>
 
 #include "blas.h"
+#include "cudnn.h"
 #include "device.h"
+#include "numbers.h"
 
 namespace opwright_cuda {
 
@@ -17,9 +20,10 @@ namespace {
 using opwright::AttributeReader;
 using opwright::detail::AtBorder;
 
-enum ActionCode : int64_t { kLaunch = 0, kFill = 1, kProduct = 2, kCopy = 3 };
+enum ActionCode : int64_t { kLaunch = 0, kFill = 1, kProduct = 2, kCopy = 3, kOperationGraph = 4 };
 constexpr int64_t kWorkspaceArgument = -1;
 constexpr int64_t kFaultArgument = -2;
+constexpr uint64_t kWorkspaceAlignment = 256;
 
 struct Fixup {
   int64_t argument;
@@ -44,6 +48,8 @@ struct Action {
   size_t source = 0;  // place in the constants
   // A product.
   std::unique_ptr<Product> product;
+  // An operation graph.
+  std::unique_ptr<OperationGraph> graph;
 };
 
 struct Prepared {
@@ -53,12 +59,15 @@ struct Prepared {
   std::vector<Fixup> fixups;
   std::vector<size_t> places;  // of the parameters of all launches
   std::vector<Action> actions;
+  uint64_t graph_workspace = 0;  // where cuDNN's part of the workspace begins, and its bytes
+  uint64_t graph_workspace_bytes = 0;
 };
 
 // The parameters of one instance: the driver reads them from here in each launch.
 struct Bound {
   std::vector<uint64_t> constants;
   std::vector<void*> params;
+  char* graph_workspace = nullptr;
 
   char* at(size_t place) { return reinterpret_cast<char*>(constants.data()) + place; }
   CUdeviceptr pointer(size_t place) {
@@ -67,43 +76,6 @@ struct Bound {
     return address;
   }
 };
-
-// Reads numbers one after the other; what is written beside the record must not be followed.
-class Numbers {
- public:
-  explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
-
-  bool done() const { return next_ == numbers_.size(); }
-  int64_t Next() {
-    if (done()) throw opwright::Exception("cuda.launch: the record ends in the middle");
-    return numbers_[next_++];
-  }
-  // A number below `bound`.
-  template <typename T>
-  T Next(uint64_t bound) {
-    const int64_t number = Next();
-    if (number < 0 || static_cast<uint64_t>(number) >= bound) {
-      throw opwright::Exception("cuda.launch: a number of the record must lie in [0, ", bound,
-                                "), got ", number);
-    }
-    return static_cast<T>(number);
-  }
-
- private:
-  const std::vector<int64_t>& numbers_;
-  size_t next_ = 0;
-};
-
-// Where a pointer of 8 bytes lies in the constants.
-size_t NextPlace(Numbers* numbers, const Prepared& made) {
-  const uint64_t size = made.constants.size();
-  const auto place = numbers->Next<size_t>(size < 7 ? 0 : size - 7);
-  if (place % 8 != 0) {
-    throw opwright::Exception("cuda.launch: a pointer's place must be a multiple of 8, got ",
-                              place);
-  }
-  return place;
-}
 
 Action ReadLaunch(Numbers* numbers, Prepared* made) {
   Action action(kLaunch);
@@ -121,7 +93,7 @@ Action ReadLaunch(Numbers* numbers, Prepared* made) {
 
 Action ReadFill(Numbers* numbers, const Prepared& made) {
   Action action(kFill);
-  action.pointer = NextPlace(numbers, made);
+  action.pointer = numbers->NextPlace(made.constants.size());
   action.bytes = numbers->Next<uint64_t>(INT64_MAX);
   action.value = numbers->Next<unsigned char>(256);
   return action;
@@ -129,8 +101,8 @@ Action ReadFill(Numbers* numbers, const Prepared& made) {
 
 Action ReadCopy(Numbers* numbers, const Prepared& made) {
   Action action(kCopy);
-  action.pointer = NextPlace(numbers, made);
-  action.source = NextPlace(numbers, made);
+  action.pointer = numbers->NextPlace(made.constants.size());
+  action.source = numbers->NextPlace(made.constants.size());
   action.bytes = numbers->Next<uint64_t>(INT64_MAX);
   return action;
 }
@@ -138,11 +110,23 @@ Action ReadCopy(Numbers* numbers, const Prepared& made) {
 Status ReadProduct(Numbers* numbers, const Prepared& made, Action* action) {
   ProductSpec spec;
   for (int64_t& number : spec.numbers) number = numbers->Next();
-  for (size_t& place : spec.pointers) place = NextPlace(numbers, made);
+  for (size_t& place : spec.pointers) place = numbers->NextPlace(made.constants.size());
   const Blas* blas = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(made.device->GetBlas(&blas));
   const Current current(*made.device);
   return blas->Make(spec, &action->product);
+}
+
+Status ReadGraph(Numbers* numbers, Prepared* made, Action* action) {
+  OperationGraphSpec spec = ReadOperationGraph(numbers, made->constants.size());
+  Cudnn* cudnn = nullptr;
+  const Status started = made->device->GetCudnn(&cudnn);
+  if (!started.ok()) return Status::Refused(started.message());
+  const Current current(*made->device);
+  OPWRIGHT_RETURN_IF_ERROR(cudnn->Make(std::move(spec), &action->graph));
+  const auto wanted = static_cast<uint64_t>(action->graph->engine().workspace);
+  made->graph_workspace_bytes = std::max(made->graph_workspace_bytes, wanted);
+  return Status::Ok();
 }
 
 Status ReadActions(const std::vector<int64_t>& record, Prepared* made) {
@@ -164,6 +148,12 @@ Status ReadActions(const std::vector<int64_t>& record, Prepared* made) {
         made->actions.push_back(std::move(action));
         break;
       }
+      case kOperationGraph: {
+        Action action(kOperationGraph);
+        OPWRIGHT_RETURN_IF_ERROR(ReadGraph(&numbers, made, &action));
+        made->actions.push_back(std::move(action));
+        break;
+      }
       default:
         return Status::Error("cuda.launch: the record has an unknown action");
     }
@@ -181,7 +171,7 @@ void ReadFixups(const std::vector<int64_t>& record, uint64_t n_args, Prepared* m
                                 fixup.argument);
     }
     fixup.offset = numbers.Next();
-    fixup.place = NextPlace(&numbers, *made);
+    fixup.place = numbers.NextPlace(made->constants.size());
     made->fixups.push_back(fixup);
   }
 }
@@ -206,6 +196,12 @@ int32_t Prepare(ow_prepare* prepare) noexcept {
     ReadFixups(fixups, prepare->slot_begin[prepare->n_slots], made.get());
     OPWRIGHT_RETURN_IF_ERROR(ReadActions(actions, made.get()));
     prepare->workspace_bytes = static_cast<uint64_t>(workspace);
+    if (made->graph_workspace_bytes > 0) {
+      // One after the other, the graphs of one record use the same memory.
+      made->graph_workspace = (prepare->workspace_bytes + kWorkspaceAlignment - 1) /
+                              kWorkspaceAlignment * kWorkspaceAlignment;
+      prepare->workspace_bytes = made->graph_workspace + made->graph_workspace_bytes;
+    }
     prepare->estimate_ns = static_cast<uint64_t>(estimate);
     if (made->device->is_blocking()) prepare->out_flags |= OW_PREPARED_NOT_CAPTURABLE;
     prepare->prepared = made.release();
@@ -241,6 +237,9 @@ void FillIn(const ow_call* call, const Prepared& made, Bound* bound) {
     const uint64_t address = base + static_cast<uint64_t>(fixup.offset);
     std::memcpy(bound->at(fixup.place), &address, sizeof(address));
   }
+  if (made.graph_workspace_bytes > 0) {
+    bound->graph_workspace = static_cast<char*>(call->workspace) + made.graph_workspace;
+  }
 }
 
 Status Do(const Action& action, const Prepared& made, Bound* bound, CUstream stream) {
@@ -274,6 +273,13 @@ Status Do(const Action& action, const Prepared& made, Bound* bound, CUstream str
         pointers[i] = reinterpret_cast<void*>(bound->pointer(action.product->places()[i]));
       }
       return action.product->Run(pointers, stream);
+    }
+    case kOperationGraph: {
+      std::vector<void*> pointers;
+      for (const size_t place : action.graph->places()) {
+        pointers.push_back(reinterpret_cast<void*>(bound->pointer(place)));
+      }
+      return action.graph->Run(pointers, bound->graph_workspace, stream);
     }
   }
   return Status::Ok();

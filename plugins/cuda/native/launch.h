@@ -19,7 +19,8 @@ namespace opwright_cuda {
 //                        2 product: see blas.h
 //                        3 copy:    place of the pointer, place of the source's, bytes; nothing
 //                                   where both are one address
-//   workspace  INT     bytes
+//                        4 operation graph: see cudnn.h
+//   workspace  INT     bytes; what cuDNN wants is added
 //   estimate   INT     nanoseconds
 ow_kernel LaunchKernelTable();
 

@@ -2,11 +2,14 @@
 #include <opwright/abi.h>
 
 #include <utility>
+#include <vector>
 
 #include "blas.h"
+#include "cudnn.h"
 #include "device.h"
 #include "driver.h"
 #include "launch.h"
+#include "numbers.h"
 
 #ifndef OPWRIGHT_PLUGIN_VERSION
 #define OPWRIGHT_PLUGIN_VERSION "0"
@@ -156,4 +159,40 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_register_fault(const char* text) {
 
 OPWRIGHT_CUDA_EXPORT void opwright_cuda_set_blas_path(const char* path) {
   opwright_cuda::SetBlasPath(path);
+}
+
+OPWRIGHT_CUDA_EXPORT void opwright_cuda_set_cudnn_path(const char* path) {
+  opwright_cuda::SetCudnnPath(path);
+}
+
+// The version of cuDNN, such as 91200; the library is loaded.
+OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_cudnn_version(uint64_t* version, char* message,
+                                                         uint64_t message_bytes) {
+  using namespace opwright_cuda;
+  return opwright::detail::AtBorder(message, message_bytes, [&]() -> Status {
+    const CudnnApi* api = nullptr;
+    OPWRIGHT_RETURN_IF_ERROR(OpenCudnn(&api));
+    *version = api->Version();
+    return Status::Ok();
+  });
+}
+
+// The engine that cuDNN chooses for a GPU that need not be there. `record` is that of an operation
+// graph, see cudnn.h, `properties` what cuDNN writes down of a GPU, in JSON. `engine` gets its
+// number, its bytes of workspace and the bits of its notes.
+OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_choose_engine(const int64_t* record, uint64_t n,
+                                                         const char* properties, int64_t engine[3],
+                                                         char* message, uint64_t message_bytes) {
+  using namespace opwright_cuda;
+  return opwright::detail::AtBorder(message, message_bytes, [&]() -> Status {
+    const std::vector<int64_t> numbers(record, record + n);
+    Numbers reader(numbers);
+    CudnnEngine chosen;
+    OPWRIGHT_RETURN_IF_ERROR(
+        ChooseFor(properties, ReadOperationGraph(&reader, UINT64_MAX), &chosen));
+    engine[0] = chosen.number;
+    engine[1] = chosen.workspace;
+    engine[2] = static_cast<int64_t>(chosen.notes);
+    return Status::Ok();
+  });
 }

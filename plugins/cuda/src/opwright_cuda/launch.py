@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,13 @@ from opwright_cuda.dtypes import ITEM_BYTES
 from opwright_cuda.source import Source
 from opwright_cuda.toolchain import LoadedKernel, current_toolchain
 
+if TYPE_CHECKING:
+    from opwright_cuda.cudnn import OperationGraph
+
 LAUNCH_NS: Final = 2_000
 """What a launch takes at least, as an estimate."""
 
-_LAUNCH, _FILL, _PRODUCT, _COPY = range(4)
+_LAUNCH, _FILL, _PRODUCT, _COPY, _OPERATIONS = range(5)
 _WORKSPACE, _FAULT = -1, -2
 _COMPILED_LATER: Final = LoadedKernel(0, None)
 _WORKSPACE_ALIGNMENT: Final = 256
@@ -228,6 +231,11 @@ class LaunchPlan:
         """Add a matrix product; see `opwright_cuda.products`, which writes the numbers."""
         places = [self._pack(pointer)[0] for pointer in pointers]
         self._actions.append([_PRODUCT, *numbers, *places])
+
+    def operations(self, graph: OperationGraph) -> None:
+        """Add what cuDNN computes; memory for it is added to the workspace."""
+        places = [self._pack(pointer)[0] for pointer in graph.pointers]
+        self._actions.append([_OPERATIONS, *graph.record(places)])
 
     def finish(self, estimate_ns: int | None = None) -> DeviceCall:
         """Return what ``prepare`` returns, with the kernels compiled where lowering cannot wait.

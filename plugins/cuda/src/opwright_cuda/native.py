@@ -148,6 +148,7 @@ def register_fault(text: str) -> int:
 
 
 _blas_path: str | None = None
+_cudnn_path: str | None = None
 
 
 def set_blas_path(path: str) -> None:
@@ -160,3 +161,50 @@ def set_blas_path(path: str) -> None:
 def has_blas_path() -> bool:
     """Tell whether somebody has said where libcublasLt lies."""
     return _blas_path is not None
+
+
+def set_cudnn_path(path: str) -> None:
+    """Say where libcudnn lies, before its first use."""
+    global _cudnn_path  # noqa: PLW0603 - the library keeps it for the process, too
+    _library().opwright_cuda_set_cudnn_path(path.encode())
+    _cudnn_path = path
+
+
+def find_cudnn_path() -> str | None:
+    """Return where libcudnn lies, None where nobody has said it."""
+    return _cudnn_path
+
+
+def cudnn_version() -> int:
+    """Load cuDNN; return its version, such as 91200 for 9.12.
+
+    Raises
+    ------
+    PluginError
+        Where it is missing, too old, or made for another CUDA.
+    """
+    version = ctypes.c_uint64()
+    _call(PluginError, "opwright_cuda_cudnn_version", ctypes.byref(version))
+    return version.value
+
+
+def choose_engine(record: Sequence[int], properties: str) -> tuple[int, int, int]:
+    """Return number, bytes of workspace and notes of what cuDNN chooses for a GPU.
+
+    Parameters
+    ----------
+    record : sequence of int
+        An operation graph; see native/cudnn.h.
+    properties : str
+        The GPU, as cuDNN writes it down.
+
+    Raises
+    ------
+    KernelError
+        Where cuDNN has no engine, or cannot be loaded.
+    """
+    numbers = (ctypes.c_int64 * len(record))(*record)
+    engine = (ctypes.c_int64 * 3)()
+    arguments = (numbers, ctypes.c_uint64(len(record)), properties.encode(), engine)
+    _call(KernelError, "opwright_cuda_choose_engine", *arguments)
+    return engine[0], engine[1], engine[2]

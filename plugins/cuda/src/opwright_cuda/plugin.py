@@ -12,6 +12,7 @@ from opwright import plugin
 
 FLOAT: Final = ("float16", "bfloat16", "float32", "float64")
 WIDE: Final = ("float32", "float64")
+CUDNN: Final = ("float16", "bfloat16", "float32")
 INT: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMBER: Final = FLOAT + INT
 NUMBER_OR_BOOL: Final = (*NUMBER, "bool")
@@ -149,7 +150,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),
     Row("matmul:MATMUL", "matmul", NUMBER),
     Row("fc:FC", "fc", FLOAT, library="cublaslt", priority=60),
+    Row("cudnn_convolution:CONV2D", "conv2d", CUDNN, library="cudnn", priority=60),
     Row("convolution:CONV2D", "conv2d"),
+    Row("cudnn_convolution:CONV2D_GRAD", "conv2d_grad", CUDNN, library="cudnn", priority=60),
     Row("convolution:CONV2D_GRAD", "conv2d_grad"),
     Row("pooling:MAX", "max_pool2d"),
     Row("pooling:MAX_GRAD", "max_pool2d_grad"),

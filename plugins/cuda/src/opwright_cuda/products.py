@@ -26,7 +26,7 @@ from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import own_source
 
 TF32_VARIABLE: Final = "OPWRIGHT_CUDA_TF32"
-"""Set to 1, products of float32 are computed in TF32."""
+"""Set to 1, products and convolutions of float32 are computed in TF32."""
 
 MAX_PRODUCTS: Final = 16
 """Calls of cuBLASLt for one product of stacks that broadcast in several dimensions."""
@@ -203,7 +203,7 @@ def product_numbers(product: Product, epilogue: Epilogue, workspace: int) -> Num
     compute_type, scale_type = _COMPUTE_32F, _DATA_TYPES["float32"]
     if dtype == "float64":
         compute_type, scale_type = _COMPUTE_64F, _DATA_TYPES["float64"]
-    elif dtype == "float32" and os.environ.get(TF32_VARIABLE) == "1":
+    elif dtype == "float32" and uses_tf32():
         compute_type = _COMPUTE_32F_FAST_TF32
     return Numbers(
         m=n,
@@ -226,6 +226,11 @@ def product_numbers(product: Product, epilogue: Epilogue, workspace: int) -> Num
         alignment=_alignment_of(product),
         workspace=workspace,
     )
+
+
+def uses_tf32() -> bool:
+    """Return whether float32 may be rounded to TF32 before it is multiplied."""
+    return os.environ.get(TF32_VARIABLE) == "1"
 
 
 def workspace_limit(product: Product, capability: tuple[int, int]) -> int:

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "driver.h"
+#include "elements.h"
 
 #define EMULATED extern "C" __attribute__((visibility("default"))) int
+
+using namespace emulator;
 
 namespace {
 
@@ -32,52 +35,6 @@ struct Layout {
   int32_t batch = 1;
   int64_t stride = 0;
 };
-
-constexpr int kFloat = 0;
-constexpr int kDouble = 1;
-constexpr int kHalf = 2;
-constexpr int kBFloat16 = 14;
-
-size_t SizeOf(int type) { return type == kDouble ? 8 : type == kFloat ? 4 : 2; }
-
-double Read(const char* base, int64_t index, int type) {
-  const char* at = base + index * static_cast<int64_t>(SizeOf(type));
-  if (type == kDouble) return *reinterpret_cast<const double*>(at);
-  if (type == kFloat) return *reinterpret_cast<const float*>(at);
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
-  if (type == kHalf) {
-    _Float16 half;
-    std::memcpy(&half, &bits, sizeof(half));
-    return static_cast<double>(half);
-  }
-  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof(value));
-  return value;
-}
-
-void Write(char* base, int64_t index, int type, double value) {
-  char* at = base + index * static_cast<int64_t>(SizeOf(type));
-  if (type == kDouble) {
-    std::memcpy(at, &value, sizeof(value));
-    return;
-  }
-  const auto single = static_cast<float>(value);
-  if (type == kFloat) {
-    std::memcpy(at, &single, sizeof(single));
-  } else if (type == kHalf) {
-    const auto half = static_cast<_Float16>(value);
-    std::memcpy(at, &half, sizeof(half));
-  } else {
-    uint32_t bits;
-    std::memcpy(&bits, &single, sizeof(bits));
-    const bool is_nan = single != single;
-    const auto rounded = static_cast<uint16_t>(
-        is_nan ? (bits >> 16) | 0x40u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-    std::memcpy(at, &rounded, sizeof(rounded));
-  }
-}
 
 struct Call {
   Description description;

@@ -40,6 +40,7 @@ struct State {
   std::set<Stream*> streams;
   std::map<void*, size_t> allocations;
   std::map<std::string, int64_t> counts;
+  std::map<std::string, int64_t> settings;
   std::string last_error;
   int sticky = 0;  // once a kernel has failed, everything fails, as with a real context
   int n_devices = 1;
@@ -94,6 +95,12 @@ void Count(const char* what, int64_t change) {
   The().counts[what] += change;
 }
 
+int64_t Setting(const char* what, int64_t otherwise) {
+  const Guard guard(The().mutex);
+  const auto found = The().settings.find(what);
+  return found == The().settings.end() ? otherwise : found->second;
+}
+
 }  // namespace emulator
 
 using namespace emulator;
@@ -106,10 +113,11 @@ extern "C" __attribute__((visibility("default"))) int64_t emulator_count(const c
   return The().counts[what];
 }
 
-// "devices" and "memory_bytes".
+// "devices", "memory_bytes", "sticky", and what the emulated libraries look for.
 extern "C" __attribute__((visibility("default"))) void emulator_set(const char* what,
                                                                     int64_t value) {
   const Guard guard(The().mutex);
+  The().settings[what] = value;
   if (std::strcmp(what, "devices") == 0) The().n_devices = static_cast<int>(value);
   if (std::strcmp(what, "memory_bytes") == 0) The().memory_bytes = static_cast<size_t>(value);
   if (std::strcmp(what, "sticky") == 0) The().sticky = static_cast<int>(value);

@@ -26,6 +26,8 @@ struct Stream {
 
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
+// What `emulator_set` has set, or `otherwise`.
+int64_t Setting(const char* what, int64_t otherwise);
 
 }  // namespace emulator
 

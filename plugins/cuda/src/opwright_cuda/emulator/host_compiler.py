@@ -54,7 +54,7 @@ class HostCompiler:
         return " ".join([answer.stdout.decode().splitlines()[0], *self.flags])
 
     def build_driver(self) -> Path:
-        """Return the emulated driver, which is also the emulated cuBLASLt."""
+        """Return the emulated driver, which is also the emulated cuBLASLt and cuDNN."""
         files = sorted(HERE.glob("*.cc"))
         texts = [file.read_text() for file in (*files, *sorted(HERE.glob("*.h")))]
         target = self.folder / f"driver-{digest_of(self.version, *texts)[:16]}.so"
@@ -142,12 +142,16 @@ class EmulatedDriver:
         self._library.emulator_count.restype = ctypes.c_int64
 
     def count(self, what: str) -> int:
-        """``allocations, streams, graphs`` alive; ``launches, replays, products`` so far."""
+        """``allocations, streams, graphs, cudnn_descriptors`` alive;
+        ``launches, replays, products, operation_graphs`` so far.
+        """
         counted: int = self._library.emulator_count(what.encode())
         return counted
 
     def set(self, what: str, value: int) -> None:
-        """Set ``devices``, ``memory_bytes`` or ``sticky``, the error of a lost context."""
+        """Set ``devices``, ``memory_bytes``, ``sticky``, the error of a lost context, or
+        ``cudnn_engines``, bits of those that are offered.
+        """
         self._library.emulator_set(what.encode(), ctypes.c_int64(value))
 
 
@@ -172,5 +176,6 @@ def start(
     driver = compiler.build_driver()
     os.environ["OPWRIGHT_CUDA_DRIVER"] = str(driver)
     native.set_blas_path(str(driver))
+    native.set_cudnn_path(str(driver))
     replace_toolchain(Toolchain(compiler))
     return EmulatedDriver(driver)

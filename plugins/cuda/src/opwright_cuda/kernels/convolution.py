@@ -105,7 +105,8 @@ class Convolution(NamedTuple):
         return self.channels * self.kernel_h * self.kernel_w
 
 
-def _describe(ctx: PrepareContext, x: Meta, weight: Meta, out: Meta) -> Convolution:
+def describe(ctx: PrepareContext, x: Meta, weight: Meta, out: Meta) -> Convolution:
+    """Return the convolution of a context's attributes, refusing what cannot be counted."""
     attrs = ctx.attrs
     images, result = Images.of(x, attrs["data_format"]), Images.of(out, attrs["data_format"])
     filters, channels, kernel_h, kernel_w = weight.shape
@@ -170,7 +171,7 @@ def _tile(rows: int, columns: int) -> _Tiling:
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Convolve."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
-    conv = _describe(ctx, x, weight, out)
+    conv = describe(ctx, x, weight, out)
     tiling = _tile(conv.out.n_places, conv.filters // conv.groups)
     blocks = tiling.n_tiles * conv.groups
     parts = _Parts(plan, conv, plan.output("out"), count_of(out), conv.n_taps, blocks, TILE_BLOCKS)
@@ -197,13 +198,13 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
             plan.fill(plan.output(slot), bytes_of(ctx.outputs[slot][0]))
         return
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))
-    conv = _describe(ctx, x, weight, out_grad)
+    conv = describe(ctx, x, weight, out_grad)
     if "x_grad" in slots:
         _add_input_grad(plan, conv)
     if "weight_grad" in slots:
         _add_weight_grad(plan, conv)
     if "bias_grad" in slots:
-        _add_bias_grad(plan, conv)
+        add_bias_grad(plan, conv)
 
 
 def _add_input_grad(plan: LaunchPlan, conv: Convolution) -> None:
@@ -236,7 +237,8 @@ def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
     parts.finish()
 
 
-def _add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
+def add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
+    """Add the sums of the gradients of outputs, channel by channel."""
     width = SUM_CHANNELS if conv.is_channels_last else 1
     blocks = -(-conv.filters // width)
     out, n_steps = plan.output("bias_grad"), conv.out.n_places

@@ -1,0 +1,51 @@
+// Reads a record that Python wrote, number by number; what is written beside it must not be
+// followed.
+#ifndef OPWRIGHT_CUDA_NUMBERS_H_
+#define OPWRIGHT_CUDA_NUMBERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <opwright/sdk/status.hpp>
+
+namespace opwright_cuda {
+
+// Raises opwright::Exception where the record is not one.
+class Numbers {
+ public:
+  explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
+
+  bool done() const { return next_ == numbers_.size(); }
+  int64_t Next() {
+    if (done()) throw opwright::Exception("cuda.launch: the record ends in the middle");
+    return numbers_[next_++];
+  }
+  // A number below `bound`.
+  template <typename T>
+  T Next(uint64_t bound) {
+    const int64_t number = Next();
+    if (number < 0 || static_cast<uint64_t>(number) >= bound) {
+      throw opwright::Exception("cuda.launch: a number of the record must lie in [0, ", bound,
+                                "), got ", number);
+    }
+    return static_cast<T>(number);
+  }
+  // Where a pointer of 8 bytes lies in constants of so many bytes.
+  size_t NextPlace(uint64_t n_bytes) {
+    const auto place = Next<size_t>(n_bytes < 7 ? 0 : n_bytes - 7);
+    if (place % 8 != 0) {
+      throw opwright::Exception("cuda.launch: a pointer's place must be a multiple of 8, got ",
+                                place);
+    }
+    return place;
+  }
+
+ private:
+  const std::vector<int64_t>& numbers_;
+  size_t next_ = 0;
+};
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_NUMBERS_H_

@@ -1,0 +1,56 @@
+// What the emulated cuDNN computes, apart from its descriptors.
+#ifndef OPWRIGHT_CUDA_EMULATOR_OPERATION_GRAPH_H_
+#define OPWRIGHT_CUDA_EMULATOR_OPERATION_GRAPH_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace emulator {
+
+// n, channels, height, width.
+struct Tensor {
+  std::array<int64_t, 4> extents{};
+  std::array<int64_t, 4> strides{};
+  int64_t name = 0;
+  int type = 0;  // cudnnDataType
+  bool is_virtual = false;
+};
+
+struct Windows {
+  std::array<int64_t, 2> strides{}, before{}, behind{}, dilations{};
+};
+
+struct Operation {
+  enum What { kForward, kDataGradient, kWeightGradient, kAdd, kRelu };
+  What what = kForward;
+  Tensor x, weight, result;
+  Windows windows;
+
+  // Why the tensors do not fit together; empty where they do.
+  std::string FindMismatch() const;
+};
+
+struct OperationGraph {
+  std::vector<Operation> operations;
+};
+
+struct GraphCall {
+  std::shared_ptr<const OperationGraph> graph;
+  std::map<int64_t, char*> pointers;  // by the names of the tensors
+  char* workspace = nullptr;
+  size_t workspace_bytes = 0;
+  bool rounds_to_tf32 = false;  // float32 before it is multiplied
+
+  // What is missing or misaligned; empty where nothing is.
+  std::string FindMisuse() const;
+  std::string Run() const;
+};
+
+}  // namespace emulator
+
+#endif  // OPWRIGHT_CUDA_EMULATOR_OPERATION_GRAPH_H_

@@ -1,0 +1,304 @@
+"""Convolution by cuDNN: what it is told, what it refuses, and what it computes.
+
+Where there is no GPU the emulator stands for the library: it is as strict about descriptors, and
+computes what they mean; test_cudnn_engines.py asks the library itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from calls import call
+from test_convolution import CONVOLUTIONS, FORMATS, RNG, whole
+
+import opwright as ow
+from opwright.dtypes import dtype_to_numpy
+from opwright.errors import KernelError, KernelNotFoundError
+from opwright_cuda import cudnn, native, products
+from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
+from opwright_cuda.launch import LaunchPlan, Pointer
+
+DTYPES = ("float16", "bfloat16", "float32")
+EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16}
+"""Relative to the largest number: engines may add in the domain of Winograd's transform."""
+
+
+@contextlib.contextmanager
+def pinned(library: str) -> Iterator[None]:
+    pins = {"conv2d": library, "conv2d_grad": library}
+    with ow.context_guard(ow.Context.discover().with_pins(pins)):
+        yield
+
+
+def on_numpy(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -> list[Any]:
+    wide = {slot: array.astype(np.float64) for slot, array in inputs.items()}
+    with ow.context_guard(ow.current_context().with_pins({op_type: "numpy"})):
+        return call(op_type, wide, outputs, device="cpu", **attrs)
+
+
+def check(
+    op_type: str, inputs: dict[str, Any], outputs: str, dtype: str, **attrs: Any
+) -> list[Any]:
+    """Compare cuDNN with NumPy; return what NumPy computes."""
+    narrow = {slot: array.astype(dtype_to_numpy(dtype)) for slot, array in inputs.items()}
+    with pinned("cudnn"):
+        made = call(op_type, narrow, outputs, **attrs)
+    wanted = on_numpy(op_type, inputs, outputs, **attrs)
+    for got, right in zip(made, wanted, strict=True):
+        assert got.dtype == dtype_to_numpy(dtype)
+        largest = float(np.max(np.abs(right), initial=1.0))
+        np.testing.assert_allclose(
+            got.astype(np.float64), right, rtol=EPS[dtype], atol=EPS[dtype] * largest
+        )
+    return wanted
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize(("x", "weight", "attrs"), CONVOLUTIONS, ids=str)
+def test_convolutions_and_their_gradients_are_those_of_numpy(
+    x: Any, weight: Any, attrs: dict[str, Any], data_format: str, dtype: str
+) -> None:
+    attrs = {**attrs, "data_format": data_format}
+    given = {"x": whole(x, data_format), "weight": whole(weight)}
+    check("conv2d", given, "out", dtype, **attrs)
+    given["bias"] = whole(weight[:1])
+    (out,) = check("conv2d", given, "out", dtype, **attrs)
+    given["out_grad"] = RNG.integers(-1, 2, out.shape).astype(np.float64)
+    check("conv2d_grad", given, "x_grad weight_grad bias_grad", dtype, **attrs)
+
+
+@pytest.mark.cuda_kernels
+def test_depthwise_convolution_and_only_the_gradients_that_are_wanted() -> None:
+    attrs = {"groups": 6, "paddings": [1, 1, 1, 1], "data_format": "NHWC"}
+    given = {"x": whole((2, 6, 9, 5), "NHWC"), "weight": whole((12, 1, 3, 3))}
+    (out,) = check("conv2d", given, "out", "float16", **attrs)
+    given |= {"bias": whole((12,)), "out_grad": np.ones_like(out)}
+    for slot in ("x_grad", "weight_grad", "bias_grad"):
+        check("conv2d_grad", given, slot, "float16", **attrs)
+
+
+@pytest.mark.cuda_kernels
+def test_scratch_memory_of_cudnn_and_of_our_own_sums_is_apart(gpu: Any) -> None:
+    given = {"x": whole((2, 2, 19, 21)), "weight": whole((4, 2, 3, 3)), "bias": whole((4,))}
+    given["out_grad"] = RNG.integers(-1, 2, (2, 4, 17, 19)).astype(np.float64)
+    # Partial sums of the bias lie there while the emulated cuDNN fills all that it asked for.
+    check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float32")
+
+
+@pytest.mark.cuda_kernels
+def test_gradients_without_one_of_out_are_0() -> None:
+    given = {"x": whole((1, 2, 3, 3)), "weight": whole((2, 2, 2, 2)), "bias": whole((2,))}
+    narrow = {slot: array.astype(np.float32) for slot, array in given.items()}
+    with pinned("cudnn"):
+        made = call("conv2d_grad", narrow, "x_grad weight_grad bias_grad")
+    for gradient, slot in zip(made, given, strict=True):
+        np.testing.assert_array_equal(gradient, np.zeros_like(given[slot]))
+
+
+def convolving(pins: dict[str, str] | None = None) -> tuple[Any, Any]:
+    """Return a compiled convolution, and the network that it is of."""
+    block = ow.Program().global_block()
+    block.create_var("x", (2, 3, 8, 8), "float32")
+    block.create_var("weight", (4, 3, 3, 3), "float32")
+    block.append_op("conv2d", {"x": ["x"], "weight": ["weight"]}, {"out": ["out"]}, {})
+    with ow.context_guard(ow.Context.discover().with_pins(pins or {})):
+        network = ow.Network(block)
+        compiled = network.compile(
+            feed=["x", "weight"], fetch=["out"], device="cuda", scope=ow.Scope()
+        )
+        compiled(**feeds())
+    return compiled, network
+
+
+def feeds(scale: float = 1.0) -> dict[str, Any]:
+    x = np.full((2, 3, 8, 8), scale, np.float32)
+    return {"x": x, "weight": np.ones((4, 3, 3, 3), np.float32)}
+
+
+@pytest.mark.cuda_kernels
+def test_a_convolution_is_part_of_the_graph_of_its_plan(gpu: Any) -> None:
+    compiled, network = convolving()
+    for scale in (1.0, 2.0, -3.0):
+        (out,) = compiled(**feeds(scale))
+        np.testing.assert_array_equal(out, np.full((2, 4, 6, 6), 27 * scale))
+    placement = network.placement()
+    assert (placement.graph_refusal, dict(placement.kernels)) == ("", {"cuda/cudnn": 1})
+    if gpu is not None:
+        before = gpu.count("operation_graphs")
+        compiled(**feeds())
+        assert gpu.count("operation_graphs") == before  # replayed without the library's doing
+
+
+@pytest.mark.cuda_kernels
+def test_what_describes_a_convolution_goes_with_its_plan(gpu: Any) -> None:
+    if gpu is None:
+        pytest.skip("the emulator counts descriptors")
+    before = gpu.count("cudnn_descriptors")
+    kept = convolving()
+    assert gpu.count("cudnn_descriptors") > before
+    del kept
+    assert gpu.count("cudnn_descriptors") == before
+
+
+@contextlib.contextmanager
+def offered(gpu: Any, *engines: int) -> Iterator[None]:
+    """Let the emulated cuDNN offer some of its engines."""
+    if gpu is None:
+        pytest.skip("the emulator offers engines by number")
+    gpu.set("cudnn_engines", sum(1 << engine for engine in engines))
+    try:
+        yield
+    finally:
+        gpu.set("cudnn_engines", 0xFF)
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize(
+    ("engine", "reason"),
+    [
+        (0, "engine 0 is less exact than asked for, or not deterministic"),
+        (1, "engine 1 is less exact"),
+        (2, "engine 2 is less exact"),
+        (3, "making a plan failed with .*this engine has no plan"),
+        (4, "engine 4 wants 1099511627776 bytes of workspace, more than 1073741824"),
+        (5, "engine 5 is less exact"),
+    ],
+)
+def test_our_own_kernel_serves_where_no_engine_is_good_enough(
+    gpu: Any, engine: int, reason: str
+) -> None:
+    with offered(gpu, engine):
+        compiled, network = convolving()
+        assert dict(network.placement().kernels) == {"cuda/native": 1}
+        np.testing.assert_array_equal(compiled(**feeds())[0], np.full((2, 4, 6, 6), 27))
+        with pytest.raises(KernelNotFoundError, match=f"cudnn .*refused: .*no engine.*{reason}"):
+            convolving({"conv2d": "cudnn"})
+
+
+@pytest.mark.cuda_kernels
+def test_the_engines_for_nearly_everything_are_asked_for_last(gpu: Any) -> None:
+    with offered(gpu, 0, 7):
+        _, network = convolving()
+    assert dict(network.placement().kernels) == {"cuda/cudnn": 1}
+
+
+@pytest.mark.cuda_kernels
+def test_tensor_cores_multiply_single_precision_only_where_that_is_asked_for(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = feeds(1 + 2.0**-20)
+    with offered(gpu, 5, 6):
+        for flag, factor in (("", 1 + 2.0**-20), ("1", 1.0)):
+            monkeypatch.setenv(products.TF32_VARIABLE, flag)
+            with pinned("cudnn"):
+                (out,) = call("conv2d", given)
+            np.testing.assert_allclose(out, np.full((2, 4, 6, 6), 27 * factor), rtol=2.0**-22)
+
+
+@pytest.mark.cuda_kernels
+def test_tensors_without_elements_are_left_to_our_own_kernel() -> None:
+    x, weight = np.ones((0, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)
+    (out,) = call("conv2d", {"x": x, "weight": weight})
+    assert out.shape == (0, 4, 6, 6)
+    with pinned("cudnn"), pytest.raises(KernelNotFoundError, match="no tensors without elements"):
+        call("conv2d", {"x": x, "weight": weight})
+
+
+@pytest.mark.cuda_kernels
+def test_without_cudnn_our_own_kernel_serves_and_the_error_of_a_pin_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reason = f"cuDNN cannot be loaded; {cudnn.INSTALL}"
+    monkeypatch.setattr(cudnn, "find_refusal", lambda: reason)
+    _, network = convolving()
+    assert dict(network.placement().kernels) == {"cuda/native": 1}
+    with pytest.raises(KernelNotFoundError, match=r'pip install "opwright-cuda\[cudnn\]"'):
+        convolving({"conv2d": "cudnn"})
+
+
+def graph_of(dtype: str, x: tuple[int, ...], weight: tuple[int, ...]) -> OperationGraph:
+    """Return a convolution of images whose channels are last, without padding."""
+    n, channels, height, width = x
+    filters, _, high, wide = weight
+    down, across = height - high + 1, width - wide + 1
+    graph, here = OperationGraph(dtype), Pointer(0, 0)
+
+    def images(n: int, c: int, h: int, w: int) -> int:
+        return graph.add_tensor(Tensor((n, c, h, w), (c * h * w, 1, c * w, c), here))
+
+    place = images(n, channels, height, width)
+    strides = (channels * high * wide, high * wide, wide, 1)
+    filter_ = graph.add_tensor(Tensor((filters, channels, high, wide), strides, here))
+    result = images(n, filters, down, across)
+    windows = Windows((1, 1), (0, 0), (0, 0), (1, 1))
+    graph.add_convolution(What.FORWARD, place, filter_, result, windows)
+    return graph
+
+
+def test_a_record_says_types_tensors_and_operations_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(products.TF32_VARIABLE, raising=False)
+    graph = graph_of("bfloat16", (1, 2, 4, 5), (3, 2, 2, 3))
+    head, tensors, operations = [9, 1, 2**30], [], []
+    tensors += [3, 0, 0, 1, 2, 4, 5, 40, 1, 10, 2]
+    tensors += [0, 8, 3, 2, 2, 3, 12, 6, 3, 1]
+    tensors += [0, 16, 1, 3, 3, 3, 27, 1, 9, 3]
+    operations += [1, 0, 0, 1, 2, 1, 1, 0, 0, 0, 0, 1, 1]
+    assert graph.record([0, 8, 16]) == head + tensors + operations
+    single = graph_of("float32", (1, 2, 4, 5), (3, 2, 2, 3))
+    assert single.record([0, 8, 16])[:2] == [0, 0]
+    monkeypatch.setenv(products.TF32_VARIABLE, "1")
+    assert single.record([0, 8, 16])[:2] == [0, 1]
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize(
+    ("at", "number", "reason"),
+    [
+        (None, 0, "the record ends in the middle"),
+        (4, 2, r"must lie in \[0, 2\), got 2"),
+        (5, 4, "a pointer's place must be a multiple of 8, got 4"),
+        (35, 5, r"must lie in \[0, 5\), got 5"),
+        (36, 3, "an operation graph of 3 tensors has none of the number 3"),
+        (36, -1, "none of the number -1"),
+    ],
+)
+def test_what_is_written_beside_a_record_is_not_followed(
+    at: int | None, number: int, reason: str
+) -> None:
+    record = graph_of("float32", (1, 2, 4, 5), (3, 2, 2, 3)).record([0, 8, 16])
+    if at is None:
+        record.pop()
+    else:
+        record[at] = number
+    with pytest.raises(KernelError, match=reason):
+        native.choose_engine(record, "{}")
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_axes_are_described_by_strides_and_a_bias_is_added_in_the_graph(
+    data_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    operations = LaunchPlan.operations
+    monkeypatch.setattr(
+        LaunchPlan, "operations", lambda plan, graph: (told.append(graph), operations(plan, graph))
+    )
+    given = {"x": whole((2, 3, 5, 7), data_format), "weight": whole((4, 3, 2, 3))}
+    given["bias"] = whole((4,))
+    check("conv2d", given, "out", "float32", data_format=data_format, strides=[2, 3])
+    x, weight, sums, bias, out = told[0]._tensors
+    last = data_format == "NHWC"
+    assert x[:2] == ((2, 3, 5, 7), (105, 1, 21, 3) if last else (105, 35, 7, 1))
+    assert weight[:2] == ((4, 3, 2, 3), (18, 6, 3, 1))
+    assert bias[:2] == ((1, 4, 1, 1), (4, 1, 4, 4) if last else (4, 1, 1, 1))
+    assert out[:2] == ((2, 4, 2, 2), (16, 1, 8, 4) if last else (16, 4, 2, 1))
+    assert sums == (*out[:2], None)
