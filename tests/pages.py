@@ -1,9 +1,9 @@
 """Pages in Markdown: their fenced blocks, and whether what was printed is what they say.
 
 A ``text`` block directly below a ``python`` block is what that prints. A ``console`` block holds
-``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file`` is
-an excerpt of that file. Numbers with a fraction may differ by 2 %: the last digits depend on the
-processor. A line ``...`` stands for any number of lines.
+``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, in
+C++ ``// path/of/a/file``, is an excerpt of that file. Numbers with a fraction may differ by 2 %: the
+last digits depend on the processor. A line ``...`` stands for any number of lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LISTING = re.compile(r"# ([\w./-]+\.(?:py|toml))\b[^\n]*\n")
+LISTING = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|toml|h|cc))\b[^\n]*\n")
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
 TOLERANCE = 0.02
 

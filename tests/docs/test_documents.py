@@ -89,13 +89,13 @@ def test_console_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> 
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the package that the pages begin with, in Python and in C++."""
+    """Return a folder with the packages that the pages begin with."""
     folder = tmp_path_factory.mktemp("generated")
     context = ow.Context.discover()
-    for language in ("python", "cpp"):
+    for kind, language in [("operator", "python"), ("operator", "cpp"), ("device", "cpp")]:
         names = check_names("opwright-acme", context)
-        package = plan_package(names, context, language=language)
-        write_package(folder / language, package.files)
+        package = plan_package(names, context, kind=kind, language=language)
+        write_package(folder / f"{kind}-{language}", package.files)
     return folder
 
 
@@ -103,7 +103,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_listings_are_excerpts_of_an_example_package(page: Path, generated: Path) -> None:
     for block in read_blocks(page):
         name = block.listed_file()
-        if name is None or block.language not in ("python", "toml"):
+        if name is None or block.language not in ("python", "toml", "cpp"):
             continue
         folders = (EXAMPLES, generated)
         files = [f for folder in folders for f in folder.glob(f"*/{name}")]

@@ -236,10 +236,6 @@ class Shared : public opwright::Device {
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-struct AnyOp : opwright::Op<> {
-  static void Make(opwright::OpMaker<opwright::NoAttrs>&) {}
-};
-
 // Does work on the stream, or at once where there is none.
 template <typename Step>
 void Do(const opwright::RunContext& ctx, Step step) {
@@ -295,11 +291,11 @@ OPWRIGHT_REGISTER_DEVICE(plain, "plain", Plain);
 OPWRIGHT_REGISTER_DEVICE(queued, "queued", Queued);
 OPWRIGHT_REGISTER_DEVICE(recorded, "recorded", Recorded);
 OPWRIGHT_REGISTER_DEVICE(shared, "shared", Shared);
-OPWRIGHT_DECLARE_OP(add, "add", AnyOp);
+OPWRIGHT_DECLARE_OP(add, "add", opwright::Op<>);
 OPWRIGHT_REGISTER_KERNEL(add, "plain", Add, float);
 OPWRIGHT_REGISTER_KERNEL(add, "queued", Add, float);
 OPWRIGHT_REGISTER_KERNEL(add, "recorded", Add, float);
-OPWRIGHT_DECLARE_OP(negative, "negative", AnyOp);
+OPWRIGHT_DECLARE_OP(negative, "negative", opwright::Op<>);
 OPWRIGHT_REGISTER_KERNEL(negative, "plain", PlainNegative, float);
 OPWRIGHT_REGISTER_KERNEL(negative, "recorded", RecordedNegative, float);
 OPWRIGHT_PLUGIN("test", plain, queued, recorded, shared, add, negative);

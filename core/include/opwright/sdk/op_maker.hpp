@@ -317,6 +317,14 @@ struct Op {
   using Attributes = Attrs;
 };
 
+// Op<> itself is an operator of another plugin of which kernels read no attributes:
+// OPWRIGHT_DECLARE_OP(relu, "relu", opwright::Op<>).
+template <>
+struct Op<NoAttrs> {
+  using Attributes = NoAttrs;
+  static void Make(OpMaker<NoAttrs>& /*op*/) {}
+};
+
 namespace detail {
 
 // How the attributes of `OpT` are read; Make is asked once per process. Hidden: see OPWRIGHT_LOCAL.

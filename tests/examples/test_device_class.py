@@ -1,4 +1,4 @@
-"""The device in C of docs/add_a_device.md: compiled as the page says, and used."""
+"""The device in C++ of docs/add_a_device.md: compiled as the page says, and used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "add_a_device.md"
 TABLE = """
 from opwright import plugin
 
-LIBRARY = "opwright_shelf/libshelf.so"
+LIBRARY = "opwright_shelf/shelf.so"
 
 @plugin.hookimpl
 def opwright_devices(registry):
@@ -24,7 +24,7 @@ def opwright_devices(registry):
 
 @plugin.hookimpl
 def opwright_kernels(registry):
-    registry.add("relu", device="shelf", dtypes=["float32"], kernel=LIBRARY)
+    registry.add("relu", device="shelf", dtypes=["float32", "float64"], kernel=LIBRARY)
 """
 
 USE = """
@@ -54,23 +54,23 @@ shelf:2: the number of a device must be in [0, 2), got 2; take one of those that
 def site(tmp_path: Path) -> Path:
     """Return a folder where the package lies as pip would leave it."""
     blocks = read_blocks(PAGE)
-    [source] = [block.text for block in blocks if block.language == "c"]
-    [command] = [block.text for block in blocks if block.text.startswith("cc ")]
-    (tmp_path / "shelf.c").write_text(source)
+    [source] = [b.text for b in blocks if b.language == "cpp" and b.listed_file() is None]
+    [command] = [block.text for block in blocks if block.text.startswith("c++ ")]
+    (tmp_path / "shelf.cc").write_text(source)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    strict = command.replace("cc ", "cc -Wall -Wextra -Wpedantic -Werror ", 1)
+    strict = command.replace("-O2", "-O0 -Wall -Wextra -Wpedantic -Werror", 1)
     subprocess.run(strict, shell=True, check=True, cwd=tmp_path, env={**os.environ, "PATH": path})
     package, info = tmp_path / "opwright_shelf", tmp_path / "opwright_shelf-1.0.dist-info"
     for folder in (package, info):
         folder.mkdir()
-    (tmp_path / "libshelf.so").rename(package / "libshelf.so")
+    (tmp_path / "shelf.so").rename(package / "shelf.so")
     (package / "plugin.py").write_text(TABLE)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opwright-shelf\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[opwright.plugins]\nshelf = opwright_shelf.plugin\n")
     return tmp_path
 
 
-def test_the_table_of_the_page_is_a_device(site: Path) -> None:
+def test_the_class_of_the_page_is_a_device(site: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, "-W", "error", "-c", USE]
     done = subprocess.run(
