@@ -1,8 +1,8 @@
 """Pages in Markdown: their fenced blocks, and whether what was printed is what they say.
 
 A ``text`` block directly below a ``python`` block is what that prints. A ``console`` block holds
-``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, in
-C++ ``// path/of/a/file``, is an excerpt of that file. Numbers with a fraction may differ by 2 %: the
+``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, or
+``// path/of/a/file``, is an excerpt of that file. Numbers with a fraction may differ by 2 %: the
 last digits depend on the processor. A line ``...`` stands for any number of lines.
 """
 
