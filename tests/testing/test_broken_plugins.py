@@ -67,6 +67,8 @@ PLANTED = (
     Planted("error-texts", "broken_error_texts.bare"),
     Planted("error-texts", "broken_error_texts.unnamed"),
     Planted("error-texts", "broken_error_texts.no_value"),
+    Planted("error-texts", "broken_error_texts.pick"),
+    Planted("error-texts", "broken_error_texts.pick_clipped"),
 )
 
 IMPORT_COST = "import-cost"

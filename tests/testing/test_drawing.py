@@ -112,9 +112,11 @@ def test_a_package_says_what_the_proto_cannot() -> None:
     )
 
     def sampler(draw: Draw) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+        draw.refused["index"] = (-1, 5)
         return {"x": draw.floats((5,)), "index": draw.integers((draw.length,), 3, 5)}, {}
 
     drawn = draw_samples(pick, "float32", seed=0, sampler=sampler)
+    assert all(sample.refused == {"index": (-1, 5)} for sample in drawn)
     assert lengths_of(drawn) == {5}
     assert {17, 1500} <= lengths_of(drawn, "index")
     assert {int(i) for s in drawn for i in s.inputs["index"][0]} == {3, 4}

@@ -71,9 +71,7 @@ class PackageCheck:
             subjects = select_subjects(package, subjects, subject)
         self._check = CheckContext(self._context, seed, sample, dtype, load_samplers())
         self.card = Scorecard(package.name, package.version, seed)
-        self.planned = [
-            (item, rule) for item in subjects for rule in chosen if isinstance(item, rule.subject)
-        ]
+        self.planned = [(item, rule) for item in subjects for rule in chosen if rule.asks(item)]
 
     def apply(self, subject: Subject, rule: Rule) -> Result:
         """Check one rule, enter the result in the scorecard and return it."""

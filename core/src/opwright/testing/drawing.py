@@ -93,6 +93,8 @@ class Draw:
         What is special about the case.
     attrs : dict
         Attributes drawn from their declared ranges, the edges among them; use what fits.
+    refused : dict of str to sequence of int
+        To be filled: by input slot, whole numbers that the operator must refuse when it runs.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Draw:
         self.dtype = dtype
         self.length = case.length
         self.label = case.label
+        self.refused: dict[str, Sequence[int]] = {}
         self._others = case.others
         self._progress = progress
         # Some operators accept no call in which every attribute has its default.
@@ -235,7 +238,7 @@ def _draw(
             given = proposed
         sample = _accepted(definition, dtype, case, given, attrs, rng)
         if sample is not None:
-            return sample
+            return replace(sample, refused=draw.refused)
     return None
 
 

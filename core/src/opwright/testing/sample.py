@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -39,6 +39,8 @@ class Sample:
         Its number among the samples of one operator, dtype and seed.
     forward : Sample or None
         Of a gradient operator: the sample of the operator that it differentiates.
+    refused : mapping of str to sequence of int
+        By input slot, values that the operator must refuse.
     """
 
     op_type: str
@@ -49,6 +51,7 @@ class Sample:
     dtype: str = ""
     number: int = -1
     forward: Sample | None = None
+    refused: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def input_metas(self, definition: OpDefinition) -> SlotMetas:
         """Return shape and dtype of each array, slot by slot in the order of the OpProto."""

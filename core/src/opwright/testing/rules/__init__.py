@@ -6,6 +6,7 @@ A rule's module has
 - ``SUMMARY``: one line, what it demands;
 - ``SUBJECT``: the class that it is asked about, `PackageSubject`, `OperatorSubject` or
   `KernelSubject` of `opwright.testing.subjects`;
+- ``concerns(subject)``, where it needs one: false for what it has no question about;
 - ``check(subject, context)``: yields a `Finding` for each thing that is wrong, and raises `Skipped`
   with a reason where there is nothing to check. `context` is a `CheckContext`.
 
@@ -16,10 +17,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from opwright.errors import CommandError
+from opwright.errors import CommandError, OpwrightError
 from opwright.names import hint
 from opwright.testing.scorecard import Finding
 
@@ -31,6 +32,10 @@ class Check(Protocol):
         """Yield what is wrong with the subject."""
 
 
+def _concerns_all(subject: Any) -> bool:
+    return True
+
+
 class Rule(NamedTuple):
     """One rule.
 
@@ -40,23 +45,34 @@ class Rule(NamedTuple):
     subject : type
         Class of what it is asked about.
     check : callable
+    concerns : callable
+        Tells of a subject of that class whether there is anything to ask.
     """
 
     name: str
     summary: str
     subject: type
     check: Check
+    concerns: Callable[[Any], bool] = _concerns_all
+
+    def asks(self, subject: Any) -> bool:
+        """Tell whether the rule is about a subject; one that cannot be loaded is asked about."""
+        try:
+            return isinstance(subject, self.subject) and self.concerns(subject)
+        except OpwrightError:
+            return True
 
 
 def load_rules() -> tuple[Rule, ...]:
     """Return every rule, by name."""
     found = [_load(module.name) for module in pkgutil.iter_modules(__path__)]
-    return tuple(sorted(found))
+    return tuple(sorted(found, key=lambda rule: rule.name))
 
 
 def _load(name: str) -> Rule:
     module = importlib.import_module(f"{__name__}.{name}")
-    return Rule(module.RULE, module.SUMMARY, module.SUBJECT, module.check)
+    concerns = getattr(module, "concerns", _concerns_all)
+    return Rule(module.RULE, module.SUMMARY, module.SUBJECT, module.check, concerns)
 
 
 def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:

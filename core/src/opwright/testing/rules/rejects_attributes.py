@@ -17,7 +17,7 @@ from opwright.testing.context import CheckContext
 from opwright.testing.failing import depends_on_attributes, find_failure
 from opwright.testing.gradient_samples import find_forward
 from opwright.testing.sample import Sample
-from opwright.testing.scorecard import Finding, Skipped
+from opwright.testing.scorecard import Finding
 from opwright.testing.subjects import KernelSubject, OperatorSubject
 
 RULE = "rejects-attributes"
@@ -25,12 +25,16 @@ SUMMARY = "values outside of a declared range are refused by name, those inside 
 SUBJECT = (OperatorSubject, KernelSubject)
 
 
+def concerns(subject: OperatorSubject | KernelSubject) -> bool:
+    """Tell whether there are attributes of its own, not those of what it differentiates."""
+    definition = subject.definition
+    return bool(definition.proto.attrs) and (
+        find_forward(definition.op_type, subject.context) is None
+    )
+
+
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield values that are let through, or refused without a name, or that make a kernel fail."""
-    if not subject.definition.proto.attrs:
-        raise Skipped("the operator has no attributes")
-    if find_forward(subject.definition.op_type, subject.context) is not None:
-        raise Skipped("its attributes are those of the operator that it differentiates")
     if isinstance(subject, OperatorSubject):
         yield from _check_outside(subject)
     else:
