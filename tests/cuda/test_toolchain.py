@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -145,25 +144,6 @@ def test_a_failure_of_what_was_deferred_is_raised_once_where_it_is_wanted(loaded
     with pytest.raises(KernelError, match="cannot compile bad"):
         tools.find(source(), ["bad"], "sm_90")  # compiled again: its cause may be gone
     assert len(compiler.calls) == 3
-
-
-def test_threads_that_want_the_same_compile_it_once(loaded: Any) -> None:
-    compiler = CountingCompiler()
-    tools = Toolchain(compiler)
-    begin = threading.Barrier(6)
-
-    def want(names: list[str]) -> None:
-        begin.wait()
-        tools.compile([[Instance(source(), name, "sm_90") for name in names]])
-        tools.find(source(), names, "sm_90")
-
-    wanted = (["f", "g"], ["g", "h"], ["h", "f"]) * 2
-    threads = [threading.Thread(target=want, args=(names,)) for names in wanted]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(names for _, (names,), _ in compiler.calls) == ["f", "g", "h"]
 
 
 def test_a_child_does_not_wait_for_a_thread_that_compiled_when_it_was_forked(loaded: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -128,6 +129,8 @@ def serve(descriptor: int, library: str) -> None:
     """
     connection = Connection(descriptor)
     ctypes.CDLL(library)
+    for part in Path(library).parent.glob("libnvrtc-builtins.so*"):
+        ctypes.CDLL(str(part))  # NVRTC opens it by name, and not every release knows where it lies
     from cuda.bindings import nvrtc
 
     connection.send(version_of(nvrtc))

@@ -1,0 +1,141 @@
+"""What kernels put off in ``prepare`` is done together, for those that a plan uses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import KernelError
+from opwright.kernel import PrepareContext
+
+from .toy_graphs import TOY, make_toy
+
+X = np.arange(4, dtype=np.float32)
+
+
+class Factory:
+    """Kernels that scale, once their factor has been made."""
+
+    def __init__(self):
+        self.made = set()
+        self.batches = []
+        self.prepared = []
+        self.broken = set()
+
+    def make(self, factors):
+        self.batches.append(list(factors))
+        self.made |= set(factors) - self.broken
+
+    def prepare(self, ctx):
+        factor = ctx.attrs["factor"]
+        self.prepared.append(factor)
+        if factor == 13.0:
+            ctx.refuse("thirteen")
+        if factor not in self.made and ctx.defer(self.make, factor):
+            return lambda x, out: pytest.fail("what is returned then is never run")
+        if factor in self.broken:
+            raise KernelError(f"factor {factor} cannot be made")
+        return lambda x, out: np.multiply(x, factor, out=out)
+
+
+@pytest.fixture
+def factory(context):
+    made = Factory()
+    context.ops.add("toy.scale", make_toy("toy.scale", ["x"]), TOY)
+    context.kernels.add(
+        "toy.scale", device="cpu", dtypes=["float32"], kernel=made, library="slow", package=TOY
+    )
+    before = ow.get_num_threads()
+    ow.set_num_threads(1)  # with more, short plans prepare for one as well
+    yield made
+    ow.set_num_threads(before)
+
+
+def run(*factors, **options):
+    """Run a chain of scales."""
+    ops = [
+        ow.Operator("toy.scale", x=f"x{i}" if i else "x", out=f"x{i + 1}", factor=factor)
+        for i, factor in enumerate(factors)
+    ]
+    call = ow.Network(ops).compile(feed=["x"], fetch=[f"x{len(ops)}"], **options)
+    return call(x=X)[0]
+
+
+def test_the_work_of_all_kernels_of_a_plan_is_done_in_one_call(factory):
+    np.testing.assert_array_equal(run(2.0, 3.0, 2.0), X * 12)
+    assert factory.batches == [[2.0, 3.0]]
+
+
+def test_a_later_plan_prepares_nothing_again(factory):
+    run(2.0, 3.0)
+    n = len(factory.prepared)
+    np.testing.assert_array_equal(run(3.0, 2.0), X * 6)
+    assert (len(factory.prepared), len(factory.batches)) == (n, 1)
+
+
+def test_a_later_plan_does_only_what_is_new(factory):
+    run(2.0, 3.0)
+    np.testing.assert_array_equal(run(3.0, 5.0), X * 15)
+    assert factory.batches == [[2.0, 3.0], [5.0]]
+
+
+def test_a_kernel_that_a_pass_asked_for_and_left_does_nothing(factory, context):
+    def ask_only(graph):
+        for op in graph.of_type("toy.scale"):
+            (x,), (y,) = op.inputs[0], op.outputs[0]
+            outs = {"out": graph.value("other", y.meta)}
+            other = graph.make("toy.scale", {"x": x}, outs, {"factor": 7.0}, like=op)
+            assert graph.has_kernel(other)
+        return False
+
+    context.passes.add("ask_only", phase="fuse", function=ask_only, package=TOY)
+    run(2.0)
+    assert 7.0 in factory.prepared
+    assert factory.batches == [[2.0]]
+
+
+def test_a_plan_that_cannot_be_made_begins_no_work(factory):
+    with pytest.raises(LookupError, match="thirteen"):
+        run(2.0, 13.0)
+    assert factory.batches == []
+
+
+def test_a_failure_names_the_operator_that_it_belongs_to(factory):
+    factory.broken = {3.0}
+    for _ in range(2):
+        with pytest.raises(
+            KernelError,
+            match=r"toy\.scale\[cpu, float32, slow\] of .*: prepare failed for operator 1, got "
+            r"factor 3\.0 cannot be made; call ctx\.refuse\(reason\) to decline",
+        ):
+            run(2.0, 3.0, 5.0)
+    assert factory.batches == [[2.0, 3.0, 5.0], [3.0]]
+    factory.broken = set()
+    np.testing.assert_array_equal(run(2.0, 3.0, 5.0), X * 30)
+
+
+def test_a_kernel_that_changes_its_mind_is_an_error(context):
+    class Fickle:
+        @staticmethod
+        def prepare(ctx):
+            if not ctx.defer(lambda works: None, None):
+                ctx.refuse("no more")
+            return lambda x, out: None
+
+    context.ops.add("toy.scale", make_toy("toy.scale", ["x"]), TOY)
+    context.kernels.add(
+        "toy.scale", device="cpu", dtypes=["float32"], kernel=Fickle, library="slow", package=TOY
+    )
+    with pytest.raises(
+        KernelError,
+        match="prepare must decide for operator 0 what it decided before it put off work, got "
+        "refused: no more; call ctx.defer after everything is decided",
+    ):
+        run(2.0)
+
+
+def test_without_lowering_nothing_can_be_put_off(factory):
+    ctx = PrepareContext("toy.scale", {}, {}, {"factor": 2.0})
+    assert factory.prepare(ctx)(X, np.empty_like(X)) is not None
+    assert factory.batches == []
