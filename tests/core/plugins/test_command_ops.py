@@ -13,6 +13,7 @@ from opwright.context import Context, context_guard, current_context
 from opwright.op import OpMaker, grad_op, no_gradient, same_shape_as
 from opwright.registry import Package
 
+from .conftest import SWISH
 from .test_isolation import OP_HOOK
 
 ACME = Package("acme", "opwright-acme", "1.0")
@@ -41,6 +42,39 @@ def test_operators_are_listed_without_importing_them(site):
         ("acme.helper", True),
         ("acme.swish", False),
     ]
+
+
+def crashing_swish():
+    """Return a module in which the kernel of swish reads where nothing is."""
+    crash = "import ctypes\n    ctypes.string_at(0)\n    np.divide(x, 1 + np.exp"
+    return SWISH.replace("np.divide(x, 1 + np.exp", crash)
+
+
+def test_an_example_that_crashes_is_told_with_its_kernel_and_the_page_is_shown(site):
+    site.add("acme", modules={"swish": crashing_swish()})
+    done = site.command("ops", "acme.swish")
+    where = "crashed with SIGSEGV in kernel acme.swish[cpu, float32, acme] of opwright-acme 1.0"
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == f"  # the example {where}"
+    assert sections(done.stdout)["kernels"]
+    assert done.stderr.startswith(
+        f"opwright: acme.swish: an example must run, got one that {where}; update that package"
+    )
+
+
+def test_a_crash_is_data_for_machines(site):
+    site.add("acme", modules={"swish": crashing_swish()})
+    done = site.command("ops", "acme.swish", "--json")
+    assert done.returncode == 1
+    assert "SIGSEGV" in json.loads(done.stdout)["example"]["crash"]
+
+
+def test_what_a_kernel_prints_is_no_part_of_the_page(site):
+    loud = SWISH.replace("np.divide", "print('loud', flush=True); np.divide")
+    site.add("acme", modules={"swish": loud})
+    done = site.command("ops", "acme.swish")
+    assert done.returncode == 0, done.stderr
+    assert "loud" not in done.stdout + done.stderr
 
 
 def test_an_operator_is_shown_as_a_page(site):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import opwright
+from opwright.cli.isolation import describe_exit
 from opwright.cli.probe import CHECK, END, TRY
 from opwright.discovery import PluginRecord, Source, merge, package_of
 from opwright.discovery.index import key_of
@@ -157,7 +158,7 @@ def _follow(child: subprocess.Popen[str], timeout_s: float) -> tuple[list[_Event
             _stop(child)
             return events, f"took more than {timeout_s:g} s"
         if line is None:
-            return events, _describe_exit(child.wait())
+            return events, describe_exit(child.wait())
         events.append(_Event(*json.loads(line)))
         if events[-1].phase != TRY:
             deadline = time.monotonic() + timeout_s
@@ -199,9 +200,3 @@ def _read_lines(child: subprocess.Popen[str]) -> queue.Queue[str | None]:
 
     threading.Thread(target=read, daemon=True).start()
     return lines
-
-
-def _describe_exit(code: int) -> str:
-    if code >= 0:
-        return f"ended the process with exit code {code}"
-    return f"crashed with {signal.Signals(-code).name}"

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from opwright.cli.isolation import Tell, run_forked
 from opwright.context import Context
 from opwright.definition import OpDefinition, SlotMetas
 from opwright.dtypes import DTYPES, is_float
 from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
 from opwright.meta import Meta, format_shape
 from opwright.ops.function import make_function
 from opwright.registry import HOST_DEVICE
 from opwright.testing.drawing import Sampler, draw_sample, draw_samples
+from opwright.testing.launching import Launch
 from opwright.testing.sample import Array, Sample, meta_of
 from opwright.testing.samplers import load_samplers
 
@@ -30,6 +34,9 @@ _LONG: Final = 20
 
 _RUNS: Final = 5
 """Of the plainest ones, until one runs."""
+
+_RAN: Final = "ran"
+"""Told in the place of a kernel when the call has come back."""
 
 _GIVE_UP: Final = 3
 """Seeds in a row that gave nothing: then samples with other attributes are tried."""
@@ -45,11 +52,14 @@ class Example(NamedTuple):
         The arrays and the complete attributes.
     outputs : tuple of tuple of Meta
         Shape and dtype of the outputs, by slot.
+    crash : str
+        How the process ended in which it was run, and in which kernel; empty where it ran.
     """
 
     definition: OpDefinition
     sample: Sample
     outputs: SlotMetas
+    crash: str = ""
 
     def code(self) -> list[str]:
         """Return lines of Python that make the inputs and call the operator."""
@@ -119,7 +129,9 @@ class Example(NamedTuple):
 
 
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
-    """Return an example that has run on the host; None where none can be drawn, or no kernel ran.
+    """Return an example that has run on the host, or has crashed there; None where there is none.
+
+    It runs in a process of its own, which is all that a kernel can bring down.
 
     Raises
     ------
@@ -131,10 +143,43 @@ def find_example(definition: OpDefinition, context: Context) -> Example | None:
     sampler = load_samplers().get(definition.op_type)
     for dtype in _runnable_dtypes(definition, context):
         found = sorted(_draw(definition, dtype, sampler), key=_rank)[:_RUNS]
-        for example in (*found, *map(_zero_integers, found)):
-            if _runs(example, context):
-                return example
+        example = _find_runnable([*found, *map(_zero_integers, found)], context)
+        if example is not None:
+            return example
     return None
+
+
+def _find_runnable(examples: list[Example], context: Context) -> Example | None:
+    """Return the first that runs, or crashes."""
+
+    def run_all(tell: Tell) -> None:
+        for number, example in enumerate(examples):
+            for who in _kernels_in_turn(example, context):
+                tell([number, who])
+            if _runs(example, context):
+                tell([number, _RAN])
+                return
+
+    told, end = run_forked(run_all)
+    if not told:
+        return None
+    number, who = told[-1]
+    example: Example = examples[number]
+    if end:
+        return example._replace(crash=f"{end} in kernel {who}")
+    return example if who == _RAN else None
+
+
+def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
+    """Name each kernel that is asked for the example, up to the one that takes it."""
+    definition, sample = example.definition, example.sample
+    if definition.body is not None:
+        yield f"of the body of {definition.op_type}"
+    for entry in context.candidates(definition.op_type, HOST_DEVICE, sample.dtype):
+        yield entry.who
+        with suppress(Refuse, OpwrightError):  # the call tells
+            Launch(entry, sample, context=context)
+            return
 
 
 def _zero_integers(example: Example) -> Example:
@@ -231,4 +276,8 @@ def example_to_json(example: Example | None) -> Mapping[str, Any] | None:
     """Return an example as plain data."""
     if example is None:
         return None
-    return {"code": "\n".join(example.code()), "shapes": example.shapes()}
+    return {
+        "code": "\n".join(example.code()),
+        "shapes": example.shapes(),
+        "crash": example.crash or None,
+    }

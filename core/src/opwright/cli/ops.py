@@ -6,6 +6,7 @@ import argparse
 import json
 
 from opwright.context import Context, current_context
+from opwright.errors import KernelError
 from opwright.tables import align
 
 
@@ -25,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
 
     page = Page(args.type, context)
     print(json.dumps(page.to_json(), indent=2) if args.json else page.text())
+    if page.crash:
+        raise KernelError(page.crash)
     return 0
 
 

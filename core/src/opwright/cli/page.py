@@ -40,6 +40,16 @@ class Page:
         self._definition = context.ops.get(type)
         self._example = find_example(self._definition, context)
 
+    @property
+    def crash(self) -> str:
+        """What became of the example if it crashed, and what helps; empty otherwise."""
+        if self._example is None or not self._example.crash:
+            return ""
+        return (
+            f"{self._definition.op_type}: an example must run, got one that {self._example.crash}; "
+            "update that package, or tell its authors"
+        )
+
     def text(self) -> str:
         """Return the page, not wider than 100 columns."""
         definition, proto = self._definition, self._definition.proto
@@ -70,7 +80,9 @@ class Page:
         return [part for line in said for part in _hang("", line)]
 
     def _code(self, example: Example) -> list[str]:
-        """The lines of the example, and what it returns."""
+        """The lines of the example, and what it returns, or how it crashed."""
+        if example.crash:
+            return [*example.code(), f"# the example {example.crash}"]
         slots = zip(self._definition.proto.outputs, example.outputs, strict=True)
         results = [str(m) for slot, metas in slots for m in metas if not slot.intermediate]
         return [*example.code(), f"# {', '.join(results)}"]

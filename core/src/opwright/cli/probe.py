@@ -9,11 +9,11 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
-import resource
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TextIO
 
+from opwright.cli.isolation import end_without_core
 from opwright.discovery import PluginRecord, Registries, Source, merge
 from opwright.discovery.index import key_of
 from opwright.discovery.load import load_all
@@ -39,7 +39,7 @@ def main(sources: list[list[Any]], skipped: list[list[str]], trace_path: str) ->
         File for the stack of Python's functions, should a signal end the process.
     """
     report = _take_stdout()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash that is looked for leaves no file
+    end_without_core()
     faulthandler.enable(open(trace_path, "w", encoding="utf-8"), all_threads=False)  # noqa: SIM115
     without = {(phase, key) for phase, key in skipped}
     records = []
