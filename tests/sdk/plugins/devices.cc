@@ -137,25 +137,38 @@ class Enqueuing : public Hold<Base> {
  public:
   using Hold<Base>::Hold;
 
+  // Work that was enqueued may still use the memory.
+  void Free(void* handle) override {
+    if (main_ == nullptr) return std::free(HostSide(handle));
+    main_->Add([handle] { std::free(HostSide(handle)); });
+  }
+
   Status CopyFromHost(Queue& queue, void* to, const void* from, uint64_t bytes) override {
+    OPWRIGHT_RETURN_IF_ERROR(Try("CopyFromHost"));
     const auto* begin = static_cast<const char*>(from);
     queue.Add([to, kept = std::vector<char>(begin, begin + bytes)] {
       std::memcpy(HostSide(to), kept.data(), kept.size());
     });
-    return Try("CopyFromHost");
+    return Status::Ok();
   }
   Status CopyToHost(Queue& queue, void* to, const void* from, uint64_t bytes) override {
+    OPWRIGHT_RETURN_IF_ERROR(Try("CopyToHost"));
     queue.Add([=] { std::memcpy(to, HostSide(from), bytes); });
-    return Try("CopyToHost");
+    return Status::Ok();
   }
   Status CopyWithin(Queue& queue, void* to, const void* from, uint64_t bytes) override {
+    OPWRIGHT_RETURN_IF_ERROR(Try("CopyWithin"));
     queue.Add([=] { std::memmove(HostSide(to), HostSide(from), bytes); });
-    return Try("CopyWithin");
+    return Status::Ok();
   }
   Status Synchronize() override { return Try("Synchronize"); }
 
   Status CreateStream(std::unique_ptr<Queue>* queue) override {
-    return Set("CreateStream", queue, [] { return std::make_unique<Queue>(); });
+    return Set("CreateStream", queue, [this] {
+      auto made = std::make_unique<Queue>();
+      if (main_ == nullptr) main_ = made.get();
+      return made;
+    });
   }
   Status SynchronizeStream(Queue& queue) override {
     queue.Run();
@@ -176,6 +189,9 @@ class Enqueuing : public Hold<Base> {
     mark.queue->Run();
     return Try("SynchronizeEvent");
   }
+
+ private:
+  Queue* main_ = nullptr;  // the first one made, which lives as long as the device
 };
 
 class Queued : public Enqueuing<opwright::StreamDevice<Queue, Mark>> {
