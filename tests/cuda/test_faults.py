@@ -18,7 +18,7 @@ TEXT = (HERE / "planted.cu").read_text()
 KERNELS = [
     line.split("(")[0].split()[-1] for line in TEXT.splitlines() if line.startswith("__global__")
 ]
-FIBERS = ("ascending", "descending", "random")
+ORDERS = ("ascending", "descending", "random")
 
 
 def line_of(text: str) -> str:
@@ -62,9 +62,9 @@ def has_nan(result: Any) -> bool:
 @pytest.mark.parametrize(
     ("sanitizer", "order"),
     [
-        *(("none", order) for order in (*FIBERS, "threads")),
+        *(("none", order) for order in ORDERS),
         ("address", "random"),
-        ("thread", "threads"),
+        ("thread", "random"),
     ],
 )
 def test_a_sound_kernel_is_left_in_peace(planted: Planted, sanitizer: str, order: str) -> None:
@@ -90,11 +90,11 @@ def test_a_missing_barrier_changes_results_with_the_order(
         "missing_second_barrier": [*range(2, 65), 1],
         "exchange_for_barrier": [*(2 * i + 3 for i in range(63)), 65],
     }[kernel]
-    results = {order: planted.result(kernel, order=order) for order in FIBERS}
-    assert {order for order in FIBERS if results[order]["out"] != right} == finding
+    results = {order: planted.result(kernel, order=order) for order in ORDERS}
+    assert {order for order in ORDERS if results[order]["out"] != right} == finding
 
 
-@pytest.mark.parametrize("order", [*FIBERS, "threads"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     ("kernel", "line", "report"),
     [
@@ -118,7 +118,7 @@ def test_waiting_for_who_never_comes_is_reported(
 
 @pytest.mark.parametrize("kernel", ["uninitialised_shared", "absent_lane"])
 def test_what_nobody_wrote_is_nan(planted: Planted, kernel: str) -> None:
-    assert all(has_nan(planted.result(kernel, order=order)) for order in FIBERS)
+    assert all(has_nan(planted.result(kernel, order=order)) for order in ORDERS)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,11 @@ def test_address_and_undefined_behaviour_sanitizers_name_the_line(
         ("unordered_writes", "out[0] = in[t]"),
     ],
 )
+@pytest.mark.parametrize("order", ORDERS)
 def test_thread_sanitizer_names_the_line_of_a_race(
-    planted: Planted, kernel: str, line: str
+    planted: Planted, kernel: str, line: str, order: str
 ) -> None:
-    finished = planted.run(kernel, "thread", "threads")
+    finished = planted.run(kernel, "thread", order)
     assert "WARNING: ThreadSanitizer: data race" in finished.stderr
     assert line_of(line) in finished.stderr
     assert finished.returncode == 66

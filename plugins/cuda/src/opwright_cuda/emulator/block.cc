@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "fibers.h"
 #include "sanitizers.h"
@@ -20,7 +19,6 @@ Order TheOrder() {
   const std::string order = text == nullptr ? "ascending" : text;
   if (order == "descending") return Order::kDescending;
   if (order == "random") return Order::kRandom;
-  if (order == "threads") return Order::kThreads;
   return Order::kAscending;
 }
 
@@ -64,11 +62,7 @@ const std::string& Block::Run(const Dim& block) {
   std::fill(lanes_.begin(), lanes_.end(), Lane{});
   shared_.clear();
   dynamic_.reset();
-  if (order_kind_ == Order::kThreads) {
-    RunThreads();
-  } else {
-    RunFibers();
-  }
+  RunThreads();
   return error_;
 }
 
@@ -89,32 +83,26 @@ void Block::WarpBarrier(unsigned mask, int line) {
   Release(me.tokens + ++me.turn % 2);
   MeetWarp(mask, line);
   Lane* warp = &lane(current_thread->index / kWarp * kWarp);
-  for (int k = 0; k < kWarp && order_kind_ == Order::kThreads; ++k) {
+  for (int k = 0; k < kWarp && kWatchesThreads; ++k) {
     if (Has(me.mask, k)) Acquire(warp[k].tokens + (me.turns >> k) % 2);
   }
 }
 
 uint64_t Block::Exchange(unsigned mask, uint64_t value, int from, int line) {
   Lane& me = lane(current_thread->index);
-  {
-    const Unseen unseen;
-    me.value = value;
-    me.from = from;
-  }
+  me.value = value;
+  me.from = from;
   MeetWarp(mask, line);
-  const Unseen unseen;
   return me.taken;
 }
 
 uint64_t Block::Ballot(unsigned mask, bool vote, int line) {
   Exchange(mask, vote ? 1 : 0, current_thread->lane, line);
-  const Unseen unseen;
   return lane(current_thread->index).votes;
 }
 
 void* Block::SharedArray(const void* key, size_t bytes, size_t) {
   const Unseen unseen;
-  const std::lock_guard<std::mutex> lock(mutex_);
   for (const Shared& shared : shared_) {
     if (shared.key == key) return shared.memory.get();
   }
@@ -124,7 +112,6 @@ void* Block::SharedArray(const void* key, size_t bytes, size_t) {
 
 void* Block::Dynamic() {
   const Unseen unseen;
-  const std::lock_guard<std::mutex> lock(mutex_);
   if (!dynamic_) dynamic_ = std::make_unique<Shared>(NewShared(nullptr, shape_.shared_bytes));
   return dynamic_->memory.get();
 }
@@ -148,21 +135,10 @@ void Block::MeetWarp(unsigned mask, int line) {
 
 void Block::Meet(Wait wait, unsigned mask, int line) {
   Lane& me = lane(current_thread->index);
-  if (order_kind_ == Order::kThreads) {
-    WaitInThread(&me, wait, mask, line);
-    return;
-  }
   me.mask = mask;
   me.line = line;
   me.wait = wait;
   TheFibers().Leave(me.fiber);
-}
-
-// Lets go on who waits for nothing more; false where nobody does.
-bool Block::Open() {
-  bool has_opened = false;
-  for (int first = 0; first < n_; first += kWarp) has_opened = OpenWarp(first) || has_opened;
-  return OpenAll() || has_opened;
 }
 
 bool Block::OpenAll() {
@@ -238,14 +214,16 @@ void Block::ReportStuck() {
   error_ = text;
 }
 
-// ---- As fibers
+// ---- Running
 // -----------------------------------------------------------------------------------
 
 // A fiber goes from thread to thread, for good: one that meets nobody takes no stack of its own.
 void Block::Enter() {
   TheFibers().Arrived();
   while (true) {
+    Acquire(&current->begun_);
     current->kernel_.call(current->params_);
+    Release(&current->ended_);
     Lane& lane = current->lane(current_thread->index);
     lane.wait = Wait::kDone;
     const int fiber = lane.fiber;
@@ -253,8 +231,10 @@ void Block::Enter() {
   }
 }
 
-void Block::RunFibers() {
+void Block::RunThreads() {
   current = this;
+  TheFibers().BeginBlock();
+  Release(&begun_);
   bool has_moved = true;
   while (has_moved && error_.empty()) {
     has_moved = false;
@@ -264,6 +244,7 @@ void Block::RunFibers() {
     }
     if (OpenAll()) has_moved = true;
   }
+  Acquire(&ended_);
   if (error_.empty()) ReportStuck();
   if (!error_.empty()) TheFibers().GiveUp();
 }
@@ -296,59 +277,13 @@ bool Block::RunWarp(int first) {
 
 // Called by a fiber whose thread is done: the next in order goes on there if it has not yet begun.
 bool Block::BeginNext(int fiber) {
-  if (next_ == n_order_) return false;
+  if (next_ == n_order_ || kWatchesThreads) return false;
   const int i = first_ + order_[static_cast<size_t>(next_)];
   if (lane(i).wait != Wait::kNothing || lane(i).fiber >= 0) return false;
   ++next_;
   lane(i).fiber = fiber;
   current_thread = &threads_[static_cast<size_t>(i)];
   return true;
-}
-
-// ---- As threads
-// ----------------------------------------------------------------------------------
-
-void Block::RunThreads() {
-  std::vector<std::thread> running;
-  for (int i = 0; i < n_; ++i) running.emplace_back([this, i] { RunThread(i); });
-  for (std::thread& thread : running) thread.join();
-}
-
-void Block::RunThread(int index) {
-  current = this;
-  current_thread = &threads_[static_cast<size_t>(index)];
-  try {
-    kernel_.call(params_);
-  } catch (const GivenUp&) {
-    return;
-  }
-  const Unseen unseen;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  lane(index).wait = Wait::kDone;
-  if (!NobodyRuns()) return;
-  ReportStuck();
-  opened_.notify_all();
-}
-
-bool Block::NobodyRuns() const {
-  return std::none_of(lanes_.begin(), lanes_.end(),
-                      [](const Lane& lane) { return lane.wait == Wait::kNothing; });
-}
-
-void Block::WaitInThread(Lane* me, Wait wait, unsigned mask, int line) {
-  const Unseen unseen;
-  std::unique_lock<std::mutex> lock(mutex_);
-  me->mask = mask;
-  me->line = line;
-  me->wait = wait;
-  if (Open()) {
-    opened_.notify_all();
-  } else if (NobodyRuns()) {
-    ReportStuck();
-    opened_.notify_all();
-  }
-  opened_.wait(lock, [this, me] { return me->wait == Wait::kNothing || !error_.empty(); });
-  if (me->wait != Wait::kNothing) throw GivenUp{};
 }
 
 }  // namespace shim

@@ -3,12 +3,10 @@
 #define OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,7 +17,7 @@ namespace shim {
 
 constexpr int kWarp = 32;
 
-enum class Order { kAscending, kDescending, kRandom, kThreads };
+enum class Order { kAscending, kDescending, kRandom };
 
 enum class Wait { kNothing, kBlock, kWarp, kDone };
 
@@ -63,7 +61,6 @@ class Block {
     const void* key;
     std::unique_ptr<unsigned char[]> memory;  // its own allocation, so that overruns are seen
   };
-  struct GivenUp {};  // thrown through a kernel whose threads can never go on
 
   static Shared NewShared(const void* key, size_t bytes);
   static void Enter();
@@ -71,14 +68,9 @@ class Block {
   Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
   void Meet(Wait wait, unsigned mask, int line);
   void MeetWarp(unsigned mask, int line);
-  void RunFibers();
   void RunThreads();
-  void RunThread(int index);
-  void WaitInThread(Lane* me, Wait wait, unsigned mask, int line);
-  bool NobodyRuns() const;
   bool RunWarp(int first);
   bool BeginNext(int fiber);
-  bool Open();
   bool OpenAll();
   bool OpenWarp(int first);
   void OpenGroup(int first, int n, unsigned mask);
@@ -100,10 +92,10 @@ class Block {
   std::deque<Shared> shared_;
   std::unique_ptr<Shared> dynamic_;
   std::string error_;
-  // Where threads are threads.
-  std::mutex mutex_;
-  std::condition_variable opened_;
+  // For ThreadSanitizer.
   char tokens_[2] = {0, 0};
+  char begun_ = 0;
+  char ended_ = 0;
 };
 
 }  // namespace shim

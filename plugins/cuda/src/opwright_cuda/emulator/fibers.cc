@@ -42,6 +42,7 @@ char* NewStack() {
 }  // namespace
 
 Fibers::~Fibers() {
+  for (const Strand strand : strands_) EndStrand(strand);
   for (char* stack : stacks_) munmap(stack - kGuardBytes, kGuardBytes + kStackBytes);
 }
 
@@ -57,6 +58,7 @@ int Fibers::Take(void (*entry)()) {
     unused_.push_back(static_cast<int>(stacks_.size()));
     stacks_.push_back(stack);
     contexts_.emplace_back();
+    strands_.push_back(NewStrand());
   }
   const int fiber = unused_.back();
   unused_.pop_back();
@@ -69,6 +71,7 @@ void Fibers::Resume(int fiber) {
   const auto i = static_cast<size_t>(fiber);
   void* kept = nullptr;
   BeginSwitch(&kept, {stacks_[i], kStackBytes});
+  ContinueStrand(strands_[i]);
   SwitchContext(&main_, &contexts_[i]);
   EndSwitch(kept, nullptr);
 }
@@ -76,20 +79,33 @@ void Fibers::Resume(int fiber) {
 void Fibers::Leave(int fiber) {
   void* kept = nullptr;
   BeginSwitch(&kept, main_stack_);
+  ContinueStrand(main_strand_);
   SwitchContext(&contexts_[static_cast<size_t>(fiber)], &main_);
   EndSwitch(kept, &main_stack_);
 }
 
 void Fibers::LeaveIdle(int fiber) {
-  idle_.push_back(fiber);
+  {
+    const Unseen unseen;
+    (kWatchesThreads ? finished_ : idle_).push_back(fiber);
+  }
   Leave(fiber);
+}
+
+void Fibers::BeginBlock() {
+  main_strand_ = ThisStrand();
+  idle_.insert(idle_.end(), finished_.begin(), finished_.end());
+  finished_.clear();
 }
 
 void Fibers::GiveUp() {
   idle_.clear();
+  finished_.clear();
   unused_.clear();
   for (size_t i = 0; i < stacks_.size(); ++i) {
     Clean(stacks_[i], kStackBytes);
+    EndStrand(strands_[i]);
+    strands_[i] = NewStrand();
     unused_.push_back(static_cast<int>(i));
   }
 }

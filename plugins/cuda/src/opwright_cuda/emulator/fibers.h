@@ -57,7 +57,8 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 #endif
 
 // The fibers of one thread of the process, kept from block to block as long as it lives. What is
-// idle waits to be given more work, so that it costs nothing to begin with it.
+// idle waits to be given more work, so that it costs nothing to begin with it. ThreadSanitizer sees
+// threads in them: then none of them does two things in one block.
 class Fibers {
  public:
   Fibers() = default;
@@ -75,16 +76,21 @@ class Fibers {
   // Called by a fiber: to wait, or because it is idle.
   void Leave(int fiber);
   void LeaveIdle(int fiber);
+  // A block begins: what was idle at the end of the last one may be taken.
+  void BeginBlock();
   // Forgets what fibers were doing that are not idle: they begin anew.
   void GiveUp();
 
  private:
   std::vector<Context> contexts_;
   std::vector<char*> stacks_;
+  std::vector<Strand> strands_;
   std::vector<int> idle_;
-  std::vector<int> unused_;  // with a stack, and nothing on it
+  std::vector<int> finished_;  // idle once the block has ended
+  std::vector<int> unused_;    // with a stack, and nothing on it
   Context main_;
   Stack main_stack_;
+  Strand main_strand_ = {};
 };
 
 }  // namespace shim

@@ -50,19 +50,38 @@ class HostCompiler:
     @cached_property
     def version(self) -> str:
         """The compiler's own words and the flags."""
+        return " ".join([self._name, *self.flags])
+
+    @cached_property
+    def _name(self) -> str:
         answer = subprocess.run([self.compiler, "--version"], capture_output=True, check=True)
-        return " ".join([answer.stdout.decode().splitlines()[0], *self.flags])
+        return answer.stdout.decode().splitlines()[0]
 
     def build_driver(self) -> Path:
-        """Return the emulated driver, which is also the emulated cuBLASLt and cuDNN."""
-        files = sorted(HERE.glob("*.cc"))
-        texts = [file.read_text() for file in (*files, *sorted(HERE.glob("*.h")))]
-        target = self.folder / f"driver-{digest_of(self.version, *texts)[:16]}.so"
+        """Return the emulated driver, which is also the emulated cuBLASLt and cuDNN.
+
+        No sanitizer watches it, only the kernels: what it keeps of all threads of a block would
+        look like races. So most of it is the same for all of them.
+        """
+        sanitizers = "".join(flag for flag in self.flags if flag.startswith("-fsanitize="))
+        told = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
+        headers = [file.read_text() for file in sorted(HERE.glob("*.h"))]
+        objects = [
+            self._build_object(file, headers, told if file.name in _TOLD else [])
+            for file in sorted(HERE.glob("*.cc"))
+        ]
+        target = self.folder / f"driver-{digest_of(*(file.name for file in objects))[:16]}.so"
         if not target.exists():
-            flags = [*self.flags, "-fvisibility=hidden", f"-I{HERE}"]
-            if not any(flag.startswith("-fsanitize") for flag in flags):
-                flags.append("-O2")  # it runs the threads of every block
-            self._run([*flags, *map(str, files), "-ldl", "-lpthread"], target, "the emulator")
+            self._run(["-shared", *map(str, objects), "-ldl", "-lpthread"], target, "the emulator")
+        return target
+
+    def _build_object(self, file: Path, headers: Sequence[str], flags: Sequence[str]) -> Path:
+        # Optimised: it runs the threads of every block.
+        flags = ["-std=c++17", "-fPIC", "-O2", "-w", "-fvisibility=hidden", *flags]
+        digest = digest_of(self._name, *flags, file.read_text(), *headers)[:16]
+        target = self.folder / f"{file.stem}-{digest}.o"
+        if not target.exists():
+            self._run([*flags, f"-I{HERE}", "-c", str(file)], target, f"the emulator: {file.name}")
         return target
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
@@ -114,6 +133,11 @@ class HostCompiler:
 
 
 _SHIM_DIGEST: Final = digest_of(*[(HERE / name).read_text() for name in ("shim.h", "runtime.h")])
+
+
+_TOLD: Final = ("block.cc", "fibers.cc")
+_WATCHING: Final = {"address": "OPWRIGHT_WATCH_MEMORY", "thread": "OPWRIGHT_WATCH_THREADS"}
+"""What those files of the driver are told of a sanitizer, whose fibers they switch."""
 
 
 def _quoted(text: str) -> str:

@@ -5,11 +5,11 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(OPWRIGHT_WATCH_MEMORY)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(OPWRIGHT_WATCH_THREADS)
 #include <sanitizer/tsan_interface.h>
 
 extern "C" {
@@ -32,7 +32,7 @@ struct Stack {
   size_t bytes = 0;
 };
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(OPWRIGHT_WATCH_MEMORY)
 
 // Before a switch; `kept` is where what the stack left keeps, null where it is left for good.
 inline void BeginSwitch(void** kept, const Stack& to) {
@@ -59,10 +59,20 @@ inline void Clean(const void*, size_t) {}
 // ---- ThreadSanitizer
 // -----------------------------------------------------------------------------
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(OPWRIGHT_WATCH_THREADS)
 
-// While it lives, what this thread does is the emulator's own affair: its mutex would order what
-// the kernel leaves in disorder.
+constexpr bool kWatchesThreads = true;
+
+// What ThreadSanitizer knows of a fiber: it takes it for a thread, which nothing orders but tokens.
+using Strand = void*;
+inline Strand ThisStrand() { return __tsan_get_current_fiber(); }
+inline Strand NewStrand() { return __tsan_create_fiber(0); }
+inline void EndStrand(Strand strand) { __tsan_destroy_fiber(strand); }
+inline void ContinueStrand(Strand strand) {
+  __tsan_switch_to_fiber(strand, __tsan_switch_to_fiber_no_sync);
+}
+
+// While it lives, what this thread does is the emulator's own affair.
 class Unseen {
  public:
   Unseen() {
@@ -84,6 +94,14 @@ inline void Release(void* token) { __tsan_release(token); }
 inline void Acquire(void* token) { __tsan_acquire(token); }
 
 #else
+
+constexpr bool kWatchesThreads = false;
+
+struct Strand {};
+inline Strand ThisStrand() { return {}; }
+inline Strand NewStrand() { return {}; }
+inline void EndStrand(Strand) {}
+inline void ContinueStrand(Strand) {}
 
 class Unseen {
  public:

@@ -6,8 +6,10 @@
 #ifndef OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 #define OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 
-#include <cmath>
 #include <cstddef>
+// Of libstdc++: Bessel functions and their kin, which take most of the time of a small kernel.
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
