@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-import opwright as ow
 from opwright_cuda import native
 from opwright_cuda.compiling import Instance
 from opwright_cuda.emulator import EmulatedDriver, HostCompiler, start
 from opwright_cuda.source import Source
 from opwright_cuda.toolchain import LoadedKernel, Toolchain, replace_toolchain
+from rehearsal import rehearse
 
 wanted_by_tests: dict[Source, set[str]] = {}
 """What the tests of this session ask for, once there is a GPU."""
@@ -50,16 +49,7 @@ class Collector(Toolchain):
 def collect(items: Sequence[pytest.Item], compiler: HostCompiler) -> dict[Source, set[str]]:
     """Return the instances that tests will ask for."""
     collector = Collector(compiler)
-    before = replace_toolchain(collector)
-    # What is prepared now must not be found again: a context of its own.
-    with ow.context_guard(ow.Context.discover()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for item in items:
-            assert isinstance(item, pytest.Function)
-            parameters = item.callspec.params if hasattr(item, "callspec") else {}
-            with contextlib.suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
-                item.obj(**parameters)
-    replace_toolchain(before)
+    rehearse(items, collector)
     return collector.wanted
 
 

@@ -1,0 +1,56 @@
+"""Finds out which instances of kernels tests will want, by running the tests without them.
+
+A plan is prepared as ever, and every kernel of it does nothing. No comparison is made, so that a
+test goes on to what it computes next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright_cuda.toolchain import Toolchain, replace_toolchain
+
+COMPARISONS = [name for name in np.testing.__all__ if name.startswith("assert_")]
+
+
+@contextlib.contextmanager
+def without_comparisons() -> Iterator[None]:
+    """Let NumPy find any two arrays equal, in a Context of its own without plans."""
+    with contextlib.ExitStack() as stack:
+        for name in COMPARISONS:
+            stack.enter_context(patch.object(np.testing, name, lambda *args, **kwargs: None))
+        stack.enter_context(ow.context_guard(ow.Context.discover()))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        yield
+
+
+def rehearse(items: Sequence[pytest.Item], toolchain: Toolchain) -> None:
+    """Run tests as far as they come with the kernels that a toolchain has."""
+    before = replace_toolchain(toolchain)
+    with without_comparisons():
+        for item in items:
+            assert isinstance(item, pytest.Function)
+            with (
+                pytest.MonkeyPatch.context() as monkeypatch,
+                contextlib.suppress(Exception, pytest.fail.Exception, pytest.skip.Exception),
+            ):
+                item.obj(**arguments_of(item, monkeypatch))
+    replace_toolchain(before)
+
+
+def arguments_of(item: pytest.Function, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return what a test is called with; of fixtures it gets no other one."""
+    given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+    if "monkeypatch" in inspect.signature(item.obj).parameters:
+        given["monkeypatch"] = monkeypatch
+    return given
