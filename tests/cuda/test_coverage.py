@@ -21,6 +21,7 @@ from samples import (
     standard_kernels,
 )
 
+from opwright_cuda import cudnn
 from opwright_cuda.plugin import NOT_THERE
 
 SAMPLES = samples()
@@ -44,6 +45,9 @@ def test_the_table_in_the_documentation_is_current() -> None:
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_every_kernel_computes_what_numpy_does_in_every_dtype(sample: Sample) -> None:
+    missing = cudnn.find_refusal() if sample.library == "cudnn" else None
+    if missing is not None:
+        pytest.skip(missing)
     called = make_call(sample.op_type, sample.dtype)
     assert dispatch_dtype(sample, called) == sample.dtype
     outputs, wanted = run_network(sample, called), expected(sample, called)

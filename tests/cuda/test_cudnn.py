@@ -27,6 +27,15 @@ EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16}
 """Relative to the largest number: engines may add in the domain of Winograd's transform."""
 
 
+@pytest.fixture(autouse=True)
+def installed(request: pytest.FixtureRequest) -> None:
+    """Skip where there is a GPU, but no cuDNN."""
+    if request.node.get_closest_marker("cuda_kernels") and request.getfixturevalue("gpu") is None:
+        reason = cudnn.find_refusal()
+        if reason is not None:
+            pytest.skip(reason)
+
+
 @contextlib.contextmanager
 def pinned(library: str) -> Iterator[None]:
     pins = {"conv2d": library, "conv2d_grad": library}

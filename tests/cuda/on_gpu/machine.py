@@ -59,6 +59,13 @@ def find_cublaslt() -> int:
     return int(library.cublasLtGetVersion())
 
 
+def find_cudnn() -> int | str:
+    """Return the version of the cuDNN that convolutions use, or why there is none."""
+    from opwright_cuda import cudnn, native
+
+    return cudnn.find_refusal() or native.cudnn_version()
+
+
 def find_nvrtc() -> str:
     """Return the version of the compiler that opwright-cuda uses."""
     from opwright_cuda.nvrtc import Nvrtc
@@ -109,6 +116,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "nvcc": lambda: first_line("nvcc", "--version"),
     "nvrtc": find_nvrtc,
     "cublasLt": find_cublaslt,
+    "cudnn": find_cudnn,
     "torch": find_torch,
     "versions": find_versions,
     "python": lambda: f"{platform.python_version()} at {sys.executable}",

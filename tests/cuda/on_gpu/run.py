@@ -72,6 +72,7 @@ SECTIONS = (
         is_parted=True,
     ),
     Section("gradients", "gradients", (f"{TABLE}/test_gradients.py",), is_parted=True),
+    Section("cudnn", "convolution by cuDNN", (f"{KERNELS}/test_cudnn.py",)),
     Section(
         "models",
         "models and graph replay",
@@ -83,6 +84,7 @@ SECTIONS = (
         (
             KERNELS, "tests/sdk/test_cosine_cuda.py",
             f"--ignore={KERNELS}/on_gpu", f"--ignore={KERNELS}/test_models.py",
+            f"--ignore={KERNELS}/test_cudnn.py",
         ),
         is_parted=True,
     ),
