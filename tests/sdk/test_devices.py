@@ -79,7 +79,6 @@ def devices(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     with context_guard(ow.Context.discover()):
         yield made
         made.let("", "")
-        gc.collect()
     for name in [name for name in sys.modules if name.partition(".")[0] == "opwright_test"]:
         del sys.modules[name]
 
