@@ -19,7 +19,9 @@ from opwright.errors import KernelError
 from opwright_cuda.nvrtc import Nvrtc
 
 SPILLED = 8
-"""Bytes of a thread's memory that are no array: two registers at a launch bound."""
+"""Bytes of a thread's memory that are no array: two values at a launch bound, of 32 bits each."""
+
+WIDE = ("double", "int64_t")
 
 _KERNEL_FACTS = ".nv.info"
 _FRAME_SIZE = 0x11
@@ -69,7 +71,8 @@ def main(jobs: Path, library: str | None = None) -> None:
             continue
         frames = read_frames(image.data)
         for expression, name in zip(expressions, image.names, strict=True):
-            if frames[name] > SPILLED:
+            spilled = SPILLED * (2 if any(wide in expression for wide in WIDE) else 1)
+            if frames[name] > spilled:
                 print(f"{arch}: {expression}: {frames[name]} bytes of a thread are in memory")
 
 
