@@ -190,8 +190,8 @@ def _cond():
     return maker.build(infer, None, control=Branch("condition", "x", "out", blocks))
 
 
-def _repeat():
-    maker = OpMaker("repeat").add_comment("Runs a block while its condition holds.")
+def _repeat(type="repeat", limit=None):
+    maker = OpMaker(type).add_comment("Runs a block while its condition holds.")
     maker.add_input("condition", "bool of one element").dtypes("bool")
     maker.add_input("state", "what turns hand on").as_duplicable()
     maker.add_input("x", "what the block reads").as_duplicable().as_optional()
@@ -200,12 +200,24 @@ def _repeat():
     maker.add_attr("body_inputs", list[str], "names of the state").required()
     maker.add_attr("body_outputs", list[str], "names of the next state").required()
     maker.add_attr("body_condition", str, "name of the next condition").required()
+    names = ["body", "body_inputs", "body_outputs", "body_condition"]
+    if limit is not None:
+        maker.add_attr("limit", int, "the most turns").default(limit)
+        names.append("limit")
 
     def infer(ctx):
         ctx.set_metas("out", ctx.inputs("state"))
 
-    names = ("body", "body_inputs", "body_outputs", "body_condition")
-    return maker.build(infer, control=Loop("condition", "state", "x", "out", *names))
+    control = Loop("condition", "state", "x", "out", *names)
+    return maker.build(infer, control=control)
+
+
+def context_with_loop(limit=None):
+    """The standard context with the loop operator `test.repeat` beside it, as of a plugin."""
+    context = Context.discover()
+    package = Package("test", "opwright-test", "1")
+    context.ops.add("test.repeat", _repeat("test.repeat", limit), package)
+    return context
 
 
 def definitions() -> list[OpDefinition]:

@@ -288,7 +288,7 @@ PyObject* Profile(PyObject* object, PyObject* args, PyObject* kwargs) {
 PyMethodDef methods[] = {
     {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
     {"profile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Profile)),
-     METH_VARARGS | METH_KEYWORDS, "profile(feeds=None, n=30): what each step takes."},
+     METH_VARARGS | METH_KEYWORDS, "profile(feeds=None, n=None): what each step takes."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {

@@ -202,7 +202,7 @@ class CompiledNetwork:
     def profile(
         self,
         feeds: Mapping[str, Any] | None = None,
-        n: int = 30,
+        n: int | None = None,
         *,
         scope: Scope | None = None,
     ) -> Profile:

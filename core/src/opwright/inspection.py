@@ -56,7 +56,7 @@ class Inspection:
     def profile(
         self,
         feeds: Mapping[str, Any] | None = None,
-        n: int = 30,
+        n: int | None = None,
         *,
         scope: _runtime.Scope | None = None,
     ) -> Profile:
@@ -70,8 +70,8 @@ class Inspection:
         ----------
         feeds : mapping of str to array, optional
             As a call of the compiled network takes them; their shapes decide which plan it is.
-        n : int
-            How many runs are measured, in [1, 10000].
+        n : int, optional
+            How many runs are measured, in [1, 10000]; default `opwright.profiling.DEFAULT_RUNS`.
         scope : Scope, optional
             Holds the persistable variables; default: that of the compiled network, and for `run`
             the default scope.

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from opwright.context import context_guard
-
-
-@pytest.fixture(scope="session")
-def toy():
-    """The module of toy operators, which no package holds."""
-    path = Path(__file__).parent.parent / "toy_operators.py"
-    spec = importlib.util.spec_from_file_location("toy_operators", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(autouse=True)

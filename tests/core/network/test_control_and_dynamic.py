@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context
 from opwright.errors import KernelError, ProgramError, ShapeError
-from opwright.op import BLOCK, Loop, OpMaker, no_gradient
-from opwright.registry import Package
 
 
 def _branching(true_op="square", false_op="negative", false_attrs=None):
@@ -178,34 +175,8 @@ def test_another_seed_gives_other_numbers():
     assert not np.array_equal(*results)
 
 
-def _repeat_context():
-    """The standard context with a loop operator beside it, as a plugin would bring one."""
-    context = Context.discover()
-    maker = OpMaker("test.repeat").add_comment("Runs a block while its condition holds.")
-    maker.add_input("condition", "one bool").dtypes("bool")
-    maker.add_input("carried", "what turns hand on").as_duplicable()
-    maker.add_input("captured", "outer variables").as_duplicable().as_optional()
-    maker.add_output("out", "carried after the last turn").as_duplicable()
-    maker.add_attr("body", BLOCK, "one turn").required()
-    maker.add_attr("names", list[str], "of the carried variables in the body").required()
-    maker.add_attr("next_names", list[str], "of their next values").required()
-    maker.add_attr("next_condition", str, "of the next condition").required()
-    maker.add_attr("limit", int, "the most turns").default(100)
-
-    def infer_shape(ctx):
-        ctx.set_metas("out", ctx.inputs("carried"))
-
-    control = Loop(
-        "condition", "carried", "captured", "out",
-        "body", "names", "next_names", "next_condition", "limit",
-    )  # fmt: skip
-    definition = maker.build(infer_shape, no_gradient("a test"), control=control)
-    context.ops.add("test.repeat", definition, Package("test", "opwright-test", "1"))
-    return context
-
-
-def test_a_loop_hands_its_values_on_until_the_condition_fails():
-    with ow.context_guard(_repeat_context()):
+def test_a_loop_hands_its_values_on_until_the_condition_fails(toy):
+    with ow.context_guard(toy.context_with_loop(limit=100)):
         program = ow.Program()
         block = program.global_block()
         block.create_var("go", [1], "bool")
@@ -221,11 +192,11 @@ def test_a_loop_hands_its_values_on_until_the_condition_fails():
         program.rollback()
         attrs = {
             "body": body,
-            "names": ["i", "v"],
-            "next_names": ["i2", "v2"],
-            "next_condition": "again",
+            "body_inputs": ["i", "v"],
+            "body_outputs": ["i2", "v2"],
+            "body_condition": "again",
         }
-        inputs = {"condition": "go", "carried": ["n", "x"]}
+        inputs = {"condition": "go", "state": ["n", "x"]}
         block.append_op("test.repeat", inputs, {"out": ["turns", "powers"]}, attrs)
         call = ow.Network(block).compile(["go", "n", "x", "limit"], ["turns", "powers"])
         x = np.array([1, 3], np.float32)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from opwright.lowering.making import signature_of
-from opwright.lowering.values import HOST, LoweredOp
+from opwright.lowering.values import LoweredOp
+from opwright.registry import HOST_DEVICE
 
 BYTES_PER_NS: Final = 10
 """What one core moves from and to memory: 10 GB/s."""
@@ -28,7 +29,7 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
     told: int = op.prepared.estimate_ns
     if told:
         return told
-    if (op.device or device) != HOST:
+    if (op.device or device) != HOST_DEVICE:
         return LAUNCH_NS
     return signature_of(op).moved_bytes // BYTES_PER_NS + STEP_NS
 
@@ -37,7 +38,7 @@ def is_short(ops: Iterable[LoweredOp]) -> bool:
     """Tell whether operators that run on the host are too little work for several threads."""
     total = 0
     for op in ops:
-        total += estimate_ns(op, HOST)
+        total += estimate_ns(op, HOST_DEVICE)
         if total >= SHORT_PLAN_NS:
             return False
     return True

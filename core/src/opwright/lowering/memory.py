@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from opwright import _runtime
 from opwright.lowering.graph import Graph
 from opwright.lowering.signature import size_bytes
-from opwright.lowering.values import HOST, Buffer, LoweredOp, Value, copy_op, new_value
+from opwright.lowering.values import Buffer, LoweredOp, Value, copy_op, new_value
+from opwright.registry import HOST_DEVICE
 
 LEAST_SHARED_BYTES = 4096
 """A Python kernel works in place from this size on."""
@@ -52,7 +53,7 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
     for position, op in enumerate(graph.ops):
         if op.reuse:
             _reuse_inputs(op, position)
-    return _assign_slots(graph, {None: device, HOST: _runtime.host_device()})
+    return _assign_slots(graph, {None: device, HOST_DEVICE: _runtime.host_device()})
 
 
 def _forbid_reuse(graph: Graph) -> None:

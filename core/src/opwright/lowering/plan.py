@@ -14,7 +14,8 @@ from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph import Graph
 from opwright.lowering.memory import MemoryLayout
 from opwright.lowering.placement import Placement
-from opwright.lowering.values import HOST, Buffer, LoweredOp, Role, Value
+from opwright.lowering.values import Buffer, LoweredOp, Role, Value
+from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
     from opwright.kernel import KernelEntry
@@ -67,7 +68,7 @@ class _Assembler:
         self._graph = graph
         self._request = request
         self._layout = layout
-        self._host = get_device(HOST, request.context)
+        self._host = get_device(HOST_DEVICE, request.context)
         self._device = get_device(request.device_name, request.context)
         self._builder = _runtime.PlanBuilder(self._device, request.device_name)
         self._offsets: dict[str | None, list[int]] = {}

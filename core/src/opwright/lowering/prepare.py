@@ -10,7 +10,8 @@ from opwright.devices import find_helper, find_lack_of_arrays, get_device
 from opwright.errors import KernelError, OpwrightError
 from opwright.kernel import DeviceCall, PrepareContext, Refuse
 from opwright.lowering.making import signature_of
-from opwright.lowering.values import HOST, LoweredOp
+from opwright.lowering.values import LoweredOp
+from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
     from opwright.kernel import KernelEntry
@@ -57,12 +58,14 @@ def prepare_kernel(
 
 def opened_device(device: str, request: LowerRequest) -> _runtime.Device | None:
     """The runtime's device of an operator; None for the host."""
-    return None if device == HOST else get_device(request.device_name, request.context)
+    return None if device == HOST_DEVICE else get_device(request.device_name, request.context)
 
 
 def _lack_of_arrays(device: str, request: LowerRequest) -> str | None:
     """Why Python kernels of an operator's device would get no arrays; None where they do."""
-    return None if device == HOST else find_lack_of_arrays(request.device_name, request.context)
+    return (
+        None if device == HOST_DEVICE else find_lack_of_arrays(request.device_name, request.context)
+    )
 
 
 def _attributes(op: LoweredOp) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _prepare_class(
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
-    number = 0 if device == HOST else request.device_number
+    number = 0 if device == HOST_DEVICE else request.device_number
     ctx = PrepareContext(
         op.type, inputs, outputs, _attributes(op), device, request.n_threads, number
     )

@@ -49,6 +49,4 @@ def _tell(entry: KernelEntry, error: Exception, context: Context) -> None:
     package = entry.package
     failure = PluginFailure(package, str(error), "", advise_command(error, package))
     if context.report.quarantine(failure, entry.origin):
-        warnings.warn(
-            f"{entry.who} failed to load and is passed over: {error}", RuntimeWarning, stacklevel=2
-        )
+        warnings.warn(f"{error}; the kernel is passed over", RuntimeWarning, stacklevel=2)

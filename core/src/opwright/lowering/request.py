@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from opwright.lowering.values import HOST, External, Role
+from opwright.lowering.values import External, Role
 from opwright.meta import Meta
-from opwright.registry import join_device
+from opwright.registry import HOST_DEVICE, join_device
 from opwright.threads import get_num_threads
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ class LowerRequest:
     @property
     def keeps_fetches(self) -> bool:
         """Whether fetches are left where they are, for the runtime to hand out as tensors."""
-        return self.fetch_device and self.device != HOST
+        return self.fetch_device and self.device != HOST_DEVICE
 
     @property
     def _host(self) -> str | None:
         """The host's name where the plan runs elsewhere; None means the plan's own device."""
-        return None if self.device == HOST else HOST
+        return None if self.device == HOST_DEVICE else HOST_DEVICE
 
     def body(
         self,

@@ -20,7 +20,8 @@ from opwright.lowering.making import signature_of
 from opwright.lowering.prepare import opened_device, prepare_kernel
 from opwright.lowering.quarantine import find_fault
 from opwright.lowering.signature import Choice, Signature
-from opwright.lowering.values import HOST, Buffer, LoweredOp, Role, Value, copy_op, new_value
+from opwright.lowering.values import Buffer, LoweredOp, Role, Value, copy_op, new_value
+from opwright.registry import HOST_DEVICE
 from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def select_kernels(graph: Graph, request: LowerRequest) -> None:
             continue
         if find_kernel(op, graph, request):
             continue
-        if _falls_back(op, graph, request) and _find(op, HOST, graph, request):
-            op.device = HOST
+        if _falls_back(op, graph, request) and _find(op, HOST_DEVICE, graph, request):
+            op.device = HOST_DEVICE
             moved = True
             continue
         raise _not_found(op, graph, request)
@@ -58,10 +59,14 @@ def _not_found(op: LoweredOp, graph: Graph, request: LowerRequest) -> KernelNotF
     pinned = context.pins.get(op.type)
     refusals = op.refusals  # of the device alone: the next line may add to them
     could_fall_back = request.fallback is None and request.takes_fallback
-    allowed = replace(request, fallback=HOST)
-    helps = could_fall_back and _falls_back(op, graph, allowed) and _find(op, HOST, graph, request)
+    allowed = replace(request, fallback=HOST_DEVICE)
+    helps = (
+        could_fall_back
+        and _falls_back(op, graph, allowed)
+        and _find(op, HOST_DEVICE, graph, request)
+    )
     error = context.kernels.not_found(op.type, graph.device, dtype, refusals, pinned)
-    way_out = f'\n  to run it on the host: give fallback="{HOST}"' if helps else ""
+    way_out = f'\n  to run it on the host: give fallback="{HOST_DEVICE}"' if helps else ""
     return KernelNotFoundError(f"{error}{way_out}")
 
 
@@ -71,7 +76,9 @@ def _needs_kernel(op: LoweredOp) -> bool:
 
 def _serve_alone(graph: Graph, request: LowerRequest) -> None:
     """Choose kernels for one thread where the plan is short, unless one of them refuses that."""
-    host = [op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST]
+    host = [
+        op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
+    ]
     if not is_short(host):
         return
     single = replace(request, n_threads=1)
@@ -81,9 +88,9 @@ def _serve_alone(graph: Graph, request: LowerRequest) -> None:
         key = (id(signature_of(op)), id(op.prepared))
         choice = choices.get(key)
         if choice is None:
-            if HOST in signature_of(op).choices:
+            if HOST_DEVICE in signature_of(op).choices:
                 continue  # its kernel knows nothing of threads
-            choice = _choose_for(op, signature_of(op), HOST, graph, single)
+            choice = _choose_for(op, signature_of(op), HOST_DEVICE, graph, single)
             if choice is None:
                 return
             choices[key] = choice
@@ -95,7 +102,7 @@ def _serve_alone(graph: Graph, request: LowerRequest) -> None:
 
 def _falls_back(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
     """Whether the host may run the operator; what it resizes would be out of the device's reach."""
-    return request.fallback == HOST and graph.device != HOST and not op.is_dynamic
+    return request.fallback == HOST_DEVICE and graph.device != HOST_DEVICE and not op.is_dynamic
 
 
 def find_kernel(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
@@ -156,7 +163,7 @@ def _choose(
             metas = (signature.inputs, signature.outputs)
             # What belongs to one device may be in it, such as a module that was loaded there.
             key = (*key, *metas, opened_device(device, request), packable, request.n_threads)
-        elif device != HOST:
+        elif device != HOST_DEVICE:
             key = (*key, opened_device(device, request))
         prepared = context.prepared.get(key)
         if prepared is None:
@@ -197,7 +204,7 @@ def _copy_across(graph: Graph) -> None:
             ops.append(op)
             continue
         if op.workspace is not None:
-            op.workspace.device = HOST
+            op.workspace.device = HOST_DEVICE
         _to_host(op, ops)
         ops.append(op)
         _from_host(op, ops)
@@ -234,5 +241,5 @@ def _from_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
 
 def _on_host(value: Value) -> Value:
     copy = new_value(value.name, value.meta)
-    copy.buffer.device = HOST
+    copy.buffer.device = HOST_DEVICE
     return copy

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from opwright.kernel import KernelEntry
     from opwright.lowering.plan import LoweredPlan
 
-HOST = "cpu"
-"""The device that core itself has: ordinary memory, where feeds come from and fetches go."""
-
 COPY: Final = OpDefinition(
     OpProto("@copy", "Copies.", (VarProto("x", "any"),), (VarProto("out", "like x"),), ()),
     infer_shape=lambda ctx: ctx.set_output("out", *ctx.input("x")),

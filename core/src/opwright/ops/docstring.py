@@ -34,11 +34,7 @@ def _entry(name: str, type_text: str, comment: str) -> list[str]:
 
 def _slot_type(slot: VarProto, proto: OpProto) -> str:
     kind = "list of arrays or Variables" if slot.duplicable else "array or Variable"
-    words = [kind]
-    if slot.dtypes:
-        words.append(" or ".join(slot.dtypes))
-    if slot.same_as is not None:
-        words.append(f"dtype of {slot.same_as}")
+    words = [kind, *_describe_dtype(slot)]
     if slot.aliases is not None:
         words.append(f"the variable of {slot.aliases}")
     if slot.optional and slot in proto.inputs:
@@ -46,13 +42,14 @@ def _slot_type(slot: VarProto, proto: OpProto) -> str:
     return ", ".join(words)
 
 
+def _describe_dtype(slot: VarProto) -> list[str]:
+    words = [" | ".join(slot.dtypes)] if slot.dtypes else []
+    return words if slot.same_as is None else [*words, f"dtype of {slot.same_as}"]
+
+
 def describe_slot(slot: VarProto, proto: OpProto) -> list[str]:
     """Return what holds for the variables of a slot, a few words each: ``may be absent``."""
-    words = []
-    if slot.dtypes:
-        words.append(" | ".join(slot.dtypes))
-    if slot.same_as is not None:
-        words.append(f"dtype of {slot.same_as}")
+    words = _describe_dtype(slot)
     if slot.aliases is not None:
         words.append(f"alias: must be the variable of {slot.aliases}")
     if slot.duplicable:

@@ -41,7 +41,7 @@ _WARMUP_RUNS: Final = 3
 def profile_network(
     network: Inspection,
     feeds: Mapping[str, Any] | None = None,
-    n: int = DEFAULT_RUNS,
+    n: int | None = None,
     *,
     scope: Scope | None = None,
 ) -> Profile:
@@ -68,7 +68,7 @@ def profile_network(
 def profile_compiled(
     compiled: _runtime.CompiledNetwork,
     feeds: Mapping[str, Any] | None = None,
-    n: int = DEFAULT_RUNS,
+    n: int | None = None,
     *,
     scope: Scope | None = None,
 ) -> Profile:
@@ -88,6 +88,8 @@ def profile_compiled(
 
 
 def _checked_runs(n: Any) -> int:
+    if n is None:
+        return DEFAULT_RUNS
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MAX_RUNS:
         raise ProgramError(
             f"profile: n, how many runs are measured, must be an int in [1, {MAX_RUNS}], got {n!r}"
