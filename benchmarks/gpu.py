@@ -44,6 +44,18 @@ def open_opwright() -> None:
         raise NotAvailableError(str(error)) from error
 
 
+def convolve_by(library: str) -> None:
+    """Let all convolutions of this process be those of a library, "cudnn" or "native"."""
+    import opwright as ow
+    from opwright_cuda import cudnn
+
+    reason = cudnn.find_refusal() if library == "cudnn" else None
+    if reason is not None:
+        raise NotAvailableError(reason)
+    for op_type in ("conv2d", "conv2d_grad"):
+        ow.current_context().pin(op_type, library)
+
+
 class OurProgram:
     """A program whose inputs and results stay on the GPU: nothing is copied by a call.
 

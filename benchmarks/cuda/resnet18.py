@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from contest import Goal, Timed, Workload
-from gpu import HOWS, OurProgram, choose, open_opwright, open_torch, time_torch, time_training
+from gpu import (
+    HOWS,
+    OurProgram,
+    choose,
+    convolve_by,
+    open_opwright,
+    open_torch,
+    time_torch,
+    time_training,
+)
 from networks.resnet18 import BLOCKS, CLASSES, EPSILON, STEM, Conv, make_parameters
 
 BATCH, SIZE = choose((64, 224), (2, 32))
@@ -50,9 +59,10 @@ def build_opwright(layers: Any, x: Any) -> tuple[Any, dict[str, np.ndarray]]:
     return layers.fc(h, size=CLASSES, name="fc"), initial
 
 
-def opwright() -> Timed:
-    """A compiled program of layers."""
+def opwright(library: str) -> Timed:
+    """A compiled program of layers, with the convolutions of a library."""
     open_opwright()
+    convolve_by(library)
     import opwright as ow
     import opwright_nn as nn
     from opwright_nn import layers
@@ -134,7 +144,8 @@ WORKLOADS = [
         "ResNet-18 training step, momentum, batch 64, 224×224",
         "ms",
         {
-            "opwright": opwright,
+            "opwright": partial(opwright, "cudnn"),
+            "opwright, own convolutions": partial(opwright, "native"),
             **{f"torch {how}": partial(torch, how) for how in HOWS},
             "torch graph, contiguous": partial(torch, "graph", channels_last=False),
         },
