@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 
 from contest import Goal, Timed, Workload
-from gpu import HOWS, OurProgram, open_opwright, open_torch, time_torch, time_training
+from gpu import (
+    HOWS,
+    OurProgram,
+    convolve_by,
+    open_opwright,
+    open_torch,
+    time_torch,
+    time_training,
+)
 from networks.lenet import LEARNING_RATE, STEPS_TO_COMPARE, make_batch, make_parameters
 
 
-def opwright() -> Timed:
-    """A compiled program of layers."""
+def opwright(library: str) -> Timed:
+    """A compiled program of layers, with the convolutions of a library."""
     open_opwright()
+    convolve_by(library)
     import opwright as ow
     import opwright_nn as nn
     from opwright_nn import layers
@@ -71,7 +80,8 @@ WORKLOADS = [
         "LeNet training step, Adam, batch 64",
         "µs",
         {
-            "opwright": opwright,
+            "opwright": partial(opwright, "cudnn"),
+            "opwright, own convolutions": partial(opwright, "native"),
             **{f"torch {how}": partial(torch, how) for how in HOWS},
             "torch graph, contiguous": partial(torch, "graph", channels_last=False),
         },
