@@ -8,43 +8,23 @@ from typing import Any
 import numpy as np
 
 from contest import Goal, Timed, Workload
-from gpu import (
-    HOWS,
-    OurProgram,
-    convolve_by,
-    open_opwright,
-    open_torch,
-    time_torch,
-    time_training,
+from gpu import HOWS, OurProgram, open_opwright, open_torch, time_torch, time_training
+from networks.lenet import (
+    LEARNING_RATE,
+    STEPS_TO_COMPARE,
+    make_batch,
+    make_opwright_step,
+    make_parameters,
 )
-from networks.lenet import LEARNING_RATE, STEPS_TO_COMPARE, make_batch, make_parameters
 
 
-def opwright(library: str) -> Timed:
-    """A compiled program of layers, with the convolutions of a library."""
+def opwright() -> Timed:
+    """A compiled program of layers."""
     open_opwright()
-    convolve_by(library)
-    import opwright as ow
-    import opwright_nn as nn
-    from opwright_nn import layers
-
-    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
-        x = layers.data("x", shape=[None, 1, 28, 28])
-        y = layers.data("y", shape=[None, 1], dtype="int64")
-        h = layers.max_pool2d(layers.conv2d(x, filters=20, kernel=5), kernel=2)
-        h = layers.max_pool2d(layers.conv2d(h, filters=50, kernel=5), kernel=2)
-        h = layers.fc(layers.flatten(h), size=500, activation="relu")
-        logits = layers.fc(h, size=10)
-        loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
-        nn.optimizer.Adam(LEARNING_RATE).minimize(loss)
-    scope = ow.Scope()
-    ow.Network(startup.global_block()).run(scope)
-    for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
-        # fc keeps its weight as [in, out].
-        scope.find_var(parameter.name).set(value.T.copy() if value.ndim == 2 else value)
+    block, scope, loss = make_opwright_step()
     images, labels = make_batch()
     zero = np.zeros(loss.shape, "float32")
-    program = OurProgram(main.global_block(), scope, {"x": images, "y": labels}, {loss.name: zero})
+    program = OurProgram(block, scope, {"x": images, "y": labels}, {loss.name: zero})
     return time_training(program, STEPS_TO_COMPARE)
 
 
@@ -80,8 +60,7 @@ WORKLOADS = [
         "LeNet training step, Adam, batch 64",
         "µs",
         {
-            "opwright": partial(opwright, "cudnn"),
-            "opwright, own convolutions": partial(opwright, "native"),
+            "opwright": opwright,
             **{f"torch {how}": partial(torch, how) for how in HOWS},
             "torch graph, contiguous": partial(torch, "graph", channels_last=False),
         },

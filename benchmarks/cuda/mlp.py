@@ -13,7 +13,14 @@ import numpy as np
 
 from contest import Goal, Timed, Workload
 from gpu import HOWS, OurProgram, open_opwright, open_torch, put_on_gpu, time_torch, time_training
-from networks.mlp import LEARNING_RATE, SIZES, STEPS_TO_COMPARE, make_batch, make_parameters
+from networks.mlp import (
+    LEARNING_RATE,
+    SIZES,
+    STEPS_TO_COMPARE,
+    make_batch,
+    make_opwright_model,
+    make_parameters,
+)
 
 
 def opwright_step(batch: int) -> Timed:
@@ -44,19 +51,8 @@ def opwright_step(batch: int) -> Timed:
 def opwright_model(batch: int) -> Timed:
     """What a user writes: fill, fill, run, with arrays on the device."""
     open_opwright()
-    import opwright_nn as nn
-
-    model = nn.Model(device="cuda")
-    hidden = model.fc_layer(input="img", size=SIZES[1], bias=True, activation="sigmoid")
-    hidden = model.fc_layer(input=hidden, size=SIZES[2], bias=True, activation="sigmoid")
-    prob = model.fc_layer(input=hidden, size=SIZES[3], bias=True, activation="softmax")
-    loss = model.mean(input=model.cross_entropy(input=prob, label="label"))
-    model.backward(loss)
-    model.sgd(learning_rate=LEARNING_RATE)
+    model, _ = make_opwright_model(batch, "cuda")
     images, labels = make_batch(batch)
-    model.initialize_parameters(img=images)
-    for parameter, value in zip(model.parameters, make_parameters(), strict=True):
-        model.scope.find_var(parameter.name).set(value)
     feeds = put_on_gpu(images), put_on_gpu(labels)
 
     def step() -> Any:

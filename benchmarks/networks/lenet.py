@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 LEARNING_RATE = 1e-3
@@ -27,3 +29,26 @@ def make_batch() -> tuple[np.ndarray, np.ndarray]:
     """Return images float32 [64, 1, 28, 28] in [0, 1) and labels int64 [64, 1]."""
     rng = np.random.default_rng(18)
     return rng.random((BATCH, 1, 28, 28), dtype="float32"), rng.integers(0, 10, (BATCH, 1))
+
+
+def make_opwright_step() -> tuple[Any, Any, Any]:
+    """Return a program of layers with its training step, its scope, and its loss."""
+    import opwright as ow
+    import opwright_nn as nn
+    from opwright_nn import layers
+
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", shape=[None, 1, 28, 28])
+        y = layers.data("y", shape=[None, 1], dtype="int64")
+        h = layers.max_pool2d(layers.conv2d(x, filters=20, kernel=5), kernel=2)
+        h = layers.max_pool2d(layers.conv2d(h, filters=50, kernel=5), kernel=2)
+        h = layers.fc(layers.flatten(h), size=500, activation="relu")
+        logits = layers.fc(h, size=10)
+        loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
+        nn.optimizer.Adam(LEARNING_RATE).minimize(loss)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
+        # fc keeps its weight as [in, out].
+        scope.find_var(parameter.name).set(value.T.copy() if value.ndim == 2 else value)
+    return main.global_block(), scope, loss

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -29,3 +30,20 @@ def make_batch(size: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(8)
     images = rng.random((size, SIZES[0]), dtype="float32")
     return images, rng.integers(0, SIZES[-1], (size, 1))
+
+
+def make_opwright_model(batch: int, device: str = "cpu") -> tuple[Any, Any]:
+    """Return the network as an opwright_nn.Model with its training step, and its loss."""
+    import opwright_nn as nn
+
+    model = nn.Model(device=device)
+    hidden = model.fc_layer(input="img", size=SIZES[1], bias=True, activation="sigmoid")
+    hidden = model.fc_layer(input=hidden, size=SIZES[2], bias=True, activation="sigmoid")
+    prob = model.fc_layer(input=hidden, size=SIZES[3], bias=True, activation="softmax")
+    loss = model.mean(input=model.cross_entropy(input=prob, label="label"))
+    model.backward(loss)
+    model.sgd(learning_rate=LEARNING_RATE)
+    model.initialize_parameters(img=make_batch(batch)[0])
+    for parameter, value in zip(model.parameters, make_parameters(), strict=True):
+        model.scope.find_var(parameter.name).set(value)
+    return model, loss

@@ -7,7 +7,13 @@ from functools import partial
 from typing import Any
 
 from contest import Goal, Timed, Workload
-from networks.lenet import LEARNING_RATE, STEPS_TO_COMPARE, make_batch, make_parameters
+from networks.lenet import (
+    LEARNING_RATE,
+    STEPS_TO_COMPARE,
+    make_batch,
+    make_opwright_step,
+    make_parameters,
+)
 
 
 def timed_step(step: Callable[[], float]) -> Timed:
@@ -18,25 +24,10 @@ def timed_step(step: Callable[[], float]) -> Timed:
 def opwright() -> Timed:
     """A program of layers and one compiled step."""
     import opwright as ow
-    import opwright_nn as nn
-    from opwright_nn import layers
 
-    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
-        x = layers.data("x", shape=[None, 1, 28, 28])
-        y = layers.data("y", shape=[None, 1], dtype="int64")
-        h = layers.max_pool2d(layers.conv2d(x, filters=20, kernel=5), kernel=2)
-        h = layers.max_pool2d(layers.conv2d(h, filters=50, kernel=5), kernel=2)
-        h = layers.fc(layers.flatten(h), size=500, activation="relu")
-        logits = layers.fc(h, size=10)
-        loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
-        nn.optimizer.Adam(LEARNING_RATE).minimize(loss)
-    scope = ow.Scope()
-    ow.Network(startup.global_block()).run(scope)
-    for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
-        # fc keeps its weight as [in, out].
-        scope.find_var(parameter.name).set(value.T.copy() if value.ndim == 2 else value)
+    block, scope, loss = make_opwright_step()
     images, labels = make_batch()
-    call = ow.Network(main.global_block()).compile(feed=["x", "y"], fetch=[loss], scope=scope)
+    call = ow.Network(block).compile(feed=["x", "y"], fetch=[loss], scope=scope)
     return timed_step(lambda: float(call(x=images, y=labels)[0]))
 
 

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from contest import Goal, Timed, Workload
-from networks.mlp import LEARNING_RATE, SIZES, STEPS_TO_COMPARE, make_batch, make_parameters
+from networks.mlp import (
+    LEARNING_RATE,
+    STEPS_TO_COMPARE,
+    make_batch,
+    make_opwright_model,
+    make_parameters,
+)
 
 
 def timed_step(step: Callable[[], Any], to_float: Callable[[Any], float] = float) -> Timed:
@@ -17,26 +23,9 @@ def timed_step(step: Callable[[], Any], to_float: Callable[[Any], float] = float
     return Timed(step, values=[to_float(step()) for _ in range(STEPS_TO_COMPARE)])
 
 
-def make_model(batch: int) -> Any:
-    """Return the network as an opwright_nn.Model with its step compiled once."""
-    import opwright_nn as nn
-
-    model = nn.Model()
-    hidden = model.fc_layer(input="img", size=SIZES[1], bias=True, activation="sigmoid")
-    hidden = model.fc_layer(input=hidden, size=SIZES[2], bias=True, activation="sigmoid")
-    prob = model.fc_layer(input=hidden, size=SIZES[3], bias=True, activation="softmax")
-    loss = model.mean(input=model.cross_entropy(input=prob, label="label"))
-    model.backward(loss)
-    model.sgd(learning_rate=LEARNING_RATE)
-    model.initialize_parameters(img=make_batch(batch)[0])
-    for parameter, value in zip(model.parameters, make_parameters(), strict=True):
-        model.scope.find_var(parameter.name).set(value)
-    return model, loss
-
-
 def opwright_model(batch: int) -> Timed:
     """What a user writes: fill, fill, run."""
-    model, _ = make_model(batch)
+    model, _ = make_opwright_model(batch)
     images, labels = make_batch(batch)
 
     def step() -> list[np.ndarray]:
@@ -51,7 +40,7 @@ def opwright_step(batch: int) -> Timed:
     """The same step as a compiled network, called without the Model around it."""
     import opwright as ow
 
-    model, loss = make_model(batch)
+    model, loss = make_opwright_model(batch)
     images, labels = make_batch(batch)
     network = ow.Network(model.program.global_block())
     call = network.compile(feed=["img", "label"], fetch=[loss], scope=model.scope)
