@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from contest import Goal, Timed, Workload
-from gpu import HOWS, OurProgram, open_opwright, open_torch, time_torch, time_training
+from gpu import (
+    HOWS,
+    OurProgram,
+    convolve_by,
+    open_opwright,
+    open_torch,
+    time_torch,
+    time_training,
+)
 from networks.lenet import (
     LEARNING_RATE,
     STEPS_TO_COMPARE,
@@ -18,9 +26,10 @@ from networks.lenet import (
 )
 
 
-def opwright() -> Timed:
-    """A compiled program of layers."""
+def opwright(library: str) -> Timed:
+    """A compiled program of layers, with the convolutions of a library."""
     open_opwright()
+    convolve_by(library)
     block, scope, loss = make_opwright_step()
     images, labels = make_batch()
     zero = np.zeros(loss.shape, "float32")
@@ -60,7 +69,8 @@ WORKLOADS = [
         "LeNet training step, Adam, batch 64",
         "µs",
         {
-            "opwright": opwright,
+            "opwright": partial(opwright, "cudnn"),
+            "opwright, own convolutions": partial(opwright, "native"),
             **{f"torch {how}": partial(torch, how) for how in HOWS},
             "torch graph, contiguous": partial(torch, "graph", channels_last=False),
         },
