@@ -49,8 +49,8 @@ constexpr int kPropertiesText = 2702;
 // Enumerators.
 constexpr int kFloat32 = 0;
 constexpr int kCrossCorrelation = 1;
-constexpr int kModes[] = {3, 2};     // of heuristics: A, then what runs nearly anything
-constexpr int kModeOf[] = {0, 100};  // of point-wise operations: addition, relu
+constexpr int kModes[] = {3, 2};  // of heuristics: A, then what runs nearly anything
+constexpr int kAddition = 0;      // of point-wise functions
 
 // Numerical notes on engines.
 constexpr uint64_t kTensorCores = 1u << 0;
@@ -115,7 +115,7 @@ Status OperationGraph::DescribeConvolution(const Spec::Operation& operation,
   OPWRIGHT_RETURN_IF_ERROR(windows.Finalize("describing windows"));
   const ConvolutionAttributes& names = kConvolutions[operation.what];
   const auto tensor = [&](size_t i) {
-    return std::vector<void*>{parts_[static_cast<size_t>(operation.tensors[i])].raw()};
+    return std::vector<void*>{parts_[operation.tensors[i]].raw()};
   };
   CudnnDescriptor made(target_.api, names.type);
   made.SetDescriptors(names.description, {windows.raw()});
@@ -129,22 +129,20 @@ Status OperationGraph::DescribeConvolution(const Spec::Operation& operation,
   return described->Finalize("describing a convolution");
 }
 
-Status OperationGraph::DescribePointwise(const Spec::Operation& operation,
-                                         CudnnDescriptor* described) {
+Status OperationGraph::DescribeSum(const Spec::Operation& operation, CudnnDescriptor* described) {
   CudnnDescriptor mode(target_.api, cudnn::kPointwise);
-  mode.SetChoice(kPointwiseMode, cudnn::kPointwiseMode, kModeOf[operation.what - Spec::kAdd]);
+  mode.SetChoice(kPointwiseMode, cudnn::kPointwiseMode, kAddition);
   mode.SetChoice(kPointwisePrecision, cudnn::kDataType, kFloat32);
   OPWRIGHT_RETURN_IF_ERROR(mode.Finalize("describing a function"));
   CudnnDescriptor made(target_.api, cudnn::kPointwiseOperation);
   made.SetDescriptors(kPointwiseDescription, {mode.raw()});
   constexpr int kOperands[] = {kPointwiseX, kPointwiseB, kPointwiseY};
-  for (size_t i = 0; i < 3; ++i) {
-    const int64_t tensor = operation.tensors[i];
-    if (tensor >= 0) made.SetDescriptors(kOperands[i], {parts_[static_cast<size_t>(tensor)].raw()});
+  for (size_t i = 0; i < operation.tensors.size(); ++i) {
+    made.SetDescriptors(kOperands[i], {parts_[operation.tensors[i]].raw()});
   }
   parts_.push_back(std::move(mode));
   *described = std::move(made);
-  return described->Finalize("describing a point-wise operation");
+  return described->Finalize("describing a sum");
 }
 
 Status OperationGraph::Describe(CudnnDescriptor* graph) {
@@ -154,9 +152,9 @@ Status OperationGraph::Describe(CudnnDescriptor* graph) {
   std::vector<void*> raw;
   for (const Spec::Operation& operation : spec_.operations) {
     CudnnDescriptor described;
-    OPWRIGHT_RETURN_IF_ERROR(operation.what < Spec::kAdd
+    OPWRIGHT_RETURN_IF_ERROR(operation.what != Spec::kAdd
                                  ? DescribeConvolution(operation, &described)
-                                 : DescribePointwise(operation, &described));
+                                 : DescribeSum(operation, &described));
     raw.push_back(described.raw());
     parts_.push_back(std::move(described));
   }

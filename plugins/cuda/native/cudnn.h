@@ -22,8 +22,8 @@ namespace opwright_cuda {
 //   number of tensors; of each: whether it is virtual (a float32 that is never stored), the place
 //   of its pointer in the constants, 4 extents and 4 strides in the order n, channels, height,
 //   width;
-//   number of operations; of each: what it is, the tensors x, second operand (weight; -1: none),
-//   result, and for a convolution strides, paddings before, paddings behind, dilations: a number
+//   number of operations; of each: what it is, the tensors x, second operand (weight), result, and
+//   for a convolution strides, paddings before, paddings behind, dilations: a number
 //   for the height and one for the width.
 struct OperationGraphSpec {
   static constexpr size_t kRank = 4;
@@ -31,8 +31,7 @@ struct OperationGraphSpec {
     kForward,         // result = x * weight
     kDataGradient,    // x = result * weight, the other way round
     kWeightGradient,  // weight from x and result
-    kAdd,
-    kRelu,
+    kAdd,             // result = x + second operand, repeated along extents of 1
     kWhats,
   };
   struct Tensor {
@@ -43,7 +42,7 @@ struct OperationGraphSpec {
   };
   struct Operation {
     What what;
-    std::array<int64_t, 3> tensors;
+    std::array<size_t, 3> tensors;
     std::array<int64_t, 8> windows;
   };
   int data_type;
@@ -94,8 +93,7 @@ class OperationGraph {
   Status DescribeTensor(size_t index, const OperationGraphSpec::Tensor& tensor);
   Status DescribeConvolution(const OperationGraphSpec::Operation& operation,
                              CudnnDescriptor* described);
-  Status DescribePointwise(const OperationGraphSpec::Operation& operation,
-                           CudnnDescriptor* described);
+  Status DescribeSum(const OperationGraphSpec::Operation& operation, CudnnDescriptor* described);
   bool Allows(uint64_t notes) const;
   Status TryEngine(CudnnDescriptor config);
   Status Pack(const std::vector<void*>& pointers, void* workspace);

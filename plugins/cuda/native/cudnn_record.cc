@@ -13,19 +13,9 @@ constexpr uint64_t kMostParts = 64;  // tensors, operations: far more than one k
 Spec::Operation ReadOperation(Numbers* numbers, size_t n_tensors) {
   Spec::Operation operation{};
   operation.what = numbers->Next<Spec::What>(Spec::kWhats);
-  for (int64_t& tensor : operation.tensors) tensor = numbers->Next();
-  const bool is_convolution = operation.what < Spec::kAdd;
-  for (size_t i = 0; i < operation.tensors.size(); ++i) {
-    const int64_t least = i == 1 && operation.what == Spec::kRelu ? -1 : 0;
-    const int64_t tensor = operation.tensors[i];
-    if (tensor < least || tensor >= static_cast<int64_t>(n_tensors)) {
-      throw opwright::Exception("cuda.launch: an operation graph of ", n_tensors,
-                                " tensors has none of the number ", tensor);
-    }
-  }
-  if (is_convolution) {
-    for (int64_t& number : operation.windows) number = numbers->Next();
-  }
+  for (size_t& tensor : operation.tensors) tensor = numbers->Next<size_t>(n_tensors);
+  if (operation.what == Spec::kAdd) return operation;
+  for (int64_t& number : operation.windows) number = numbers->Next();
   return operation;
 }
 

@@ -72,7 +72,6 @@ class What(IntEnum):
     DATA_GRADIENT = 1
     WEIGHT_GRADIENT = 2
     ADD = 3
-    RELU = 4
 
 
 class OperationGraph:

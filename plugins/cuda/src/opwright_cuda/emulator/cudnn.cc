@@ -74,7 +74,7 @@ const std::map<int, Attribute>& Attributes() {
         {401, {15, kPlan, false}},
         {750, {15, kPointwiseOperation, false}},
         {751, {15, kPointwiseOperation, false}},
-        {752, {15, kPointwiseOperation, true}},
+        {752, {15, kPointwiseOperation, false}},
         {753, {15, kPointwiseOperation, false}},
         {800, {0, kOperationGraph, false}},
         {801, {15, kOperationGraph, false}},
@@ -167,9 +167,9 @@ Windows WindowsOf(const Descriptor& made) {
 Operation OperationOf(const Descriptor& made) {
   Operation operation;
   if (made.type == kPointwiseOperation) {
-    operation.what = made.Part(750).GetOne<int>(0) == 0 ? Operation::kAdd : Operation::kRelu;
+    operation.what = Operation::kAdd;
     operation.x = TensorOf(made.Part(751));
-    if (made.values.count(752) != 0) operation.weight = TensorOf(made.Part(752));
+    operation.weight = TensorOf(made.Part(752));
     operation.result = TensorOf(made.Part(753));
     return operation;
   }
@@ -212,6 +212,8 @@ int Build(Descriptor* made) {
     case kBackwardFilter:
     case kPointwiseOperation:
       return CheckOperation(*made);
+    case kPointwise:
+      return made->GetOne<int>(0) == 0 ? 0 : Fail(kNotSupported, "the emulator knows sums alone");
     case kOperationGraph: {
       auto graph = std::make_shared<OperationGraph>();
       for (const Descriptor* part : made->Get<Descriptor*>(801)) {

@@ -117,11 +117,6 @@ class Computation {
       }
       case Operation::kAdd:
         return Add(operation);
-      case Operation::kRelu: {
-        Values out = Load(operation.x);
-        for (double& value : out) value = value > 0 || value != value ? value : 0.0;
-        return Store(operation.result, out);
-      }
     }
   }
 
@@ -176,9 +171,6 @@ class Computation {
 }  // namespace
 
 std::string Operation::FindMismatch() const {
-  if (what == kRelu) {
-    return x.extents == result.extents ? "" : "relu changes no extents";
-  }
   if (what == kAdd) {
     for (size_t i = 0; i < 4; ++i) {
       const bool fits = weight.extents[i] == x.extents[i] || weight.extents[i] == 1;
@@ -201,7 +193,7 @@ std::string GraphCall::FindMisuse() const {
   if (workspace_bytes > 0 && workspace == nullptr) return "there is no workspace";
   for (const Operation& operation : graph->operations) {
     for (const Tensor* tensor : {&operation.x, &operation.weight, &operation.result}) {
-      if (tensor->is_virtual || tensor->name == 0) continue;
+      if (tensor->is_virtual) continue;
       const auto found = pointers.find(tensor->name);
       if (found == pointers.end() || found->second == nullptr) return "a tensor has no pointer";
       if (reinterpret_cast<uintptr_t>(found->second) % kAlignment != 0) {

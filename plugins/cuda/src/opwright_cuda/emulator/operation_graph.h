@@ -26,7 +26,7 @@ struct Windows {
 };
 
 struct Operation {
-  enum What { kForward, kDataGradient, kWeightGradient, kAdd, kRelu };
+  enum What { kForward, kDataGradient, kWeightGradient, kAdd };
   What what = kForward;
   Tensor x, weight, result;
   Windows windows;
