@@ -61,6 +61,11 @@ class _Training(NamedTuple):
     loss: Variable
 
 
+def concerns(subject: OperatorSubject) -> bool:
+    """Tell whether a program may hold the operator: others come when the gradients are written."""
+    return not subject.definition.plan_only
+
+
 def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield the samples for which a gradient is not the slope."""
     definition = subject.definition
@@ -124,8 +129,6 @@ def _skip_without_gradient(subject: OperatorSubject) -> None:
     rule = subject.definition.gradient
     if isinstance(rule, NoGradient):
         raise Skipped(f"declared to have none: {rule.reason}")
-    if subject.definition.plan_only:
-        raise Skipped("only passes make it, after the gradients were written")
     if rule is None and subject.definition.body is None:
         raise Skipped("no gradient rule: append_backward refuses it")
 

@@ -21,10 +21,38 @@ def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
     begin, end = ctx.attr("paddings")[2 * axis : 2 * axis + 2]
     reach = (kernel - 1) * ctx.attr("dilations")[axis] + 1
     room: int = size + begin + end - reach
-    return -1 if min(size, kernel) < 0 else room // int(ctx.attr("strides")[axis]) + 1
+    if min(size, kernel) < 0:
+        return -1
+    ctx.require(
+        room >= 0,
+        f"x with its paddings must hold the kernel, got {size + begin + end} for {reach}",
+    )
+    return room // int(ctx.attr("strides")[axis]) + 1
+
+
+def _check_images(ctx: InferContext) -> None:
+    """Check what the kernels take for granted: dimensions, lengths of attributes, channels."""
+    for slot in ("x", "weight"):
+        shape = ctx.input(slot).shape
+        ctx.require(len(shape) == 4, f"{slot} must have 4 dimensions, got {format_shape(shape)}")
+    for name, length in (("strides", 2), ("dilations", 2), ("paddings", 4)):
+        given = ctx.attr(name)
+        ctx.require(len(given) == length, f"{name} must be {length} numbers, got {list(given)}")
+    weight, groups = ctx.input("weight").shape, ctx.attr("groups")
+    ctx.require(0 not in weight[2:], f"weight must have a kernel, got {format_shape(weight)}")
+    ctx.require(
+        weight[0] % groups == 0 or weight[0] < 0,
+        f"groups must divide the filters of weight {format_shape(weight)}, got {groups}",
+    )
+    channels = ctx.input("x").shape[3 if ctx.attr("data_format") == "NHWC" else 1]
+    ctx.require(
+        -1 in (channels, weight[1]) or channels == weight[1] * groups,
+        f"x must have {weight[1] * groups} channels, got {channels}",
+    )
 
 
 def _fused_shape(ctx: InferContext) -> None:
+    _check_images(ctx)
     shape, (filters, _, *kernel) = ctx.input("x").shape, ctx.input("weight").shape
     last = ctx.attr("data_format") == "NHWC"
     sizes = shape[1:3] if last else shape[2:]
@@ -38,9 +66,13 @@ def _fused_shape(ctx: InferContext) -> None:
 
 def _add_conv2d_attrs(maker: OpMaker) -> None:
     maker.add_attr("strides", list[int], "distance of two windows").default([1, 1])
+    maker.at_least(1)
     maker.add_attr("paddings", list[int], "top, bottom, left, right").default([0, 0, 0, 0])
+    maker.at_least(0)
     maker.add_attr("dilations", list[int], "distance of two taps").default([1, 1])
+    maker.at_least(1)
     maker.add_attr("groups", int, "parts that the channels are split into").default(1)
+    maker.at_least(1)
     maker.add_attr("data_format", str, "order of the axes").default("NCHW").one_of(*FORMATS)
 
 
@@ -52,13 +84,10 @@ def _fused_maker() -> OpMaker:
     maker.add_input("x", "float images, as conv2d takes them").dtypes(*FLOATS)
     maker.add_input("weight", "[out_channels, in_channels / groups, kernel height, kernel width]")
     maker.same_dtype_as("x")
-    for slot, comment in (
-        ("bias", "[out_channels]"),
-        ("scale", "[out_channels], a factor for each channel"),
-        ("shift", "[out_channels], added after it"),
-        ("residual", "shape of out, added last"),
-    ):
-        maker.add_input(slot, comment).same_dtype_as("x").as_optional()
+    maker.add_input("bias", "[out_channels]").same_dtype_as("x").as_optional()
+    for slot, comment in (("scale", "a factor for each channel"), ("shift", "added after it")):
+        maker.add_input(slot, f"[out_channels], {comment}").dtypes("float32").as_optional()
+    maker.add_input("residual", "shape of out, added last").same_dtype_as("x").as_optional()
     maker.add_output("out", "as conv2d gives it").same_dtype_as("x")
     _add_conv2d_attrs(maker)
     maker.add_attr("activation", str, "operator behind the sum, none for an empty name")
@@ -69,11 +98,25 @@ CONV2D_FUSED = _fused_maker().build(infer_shape=_fused_shape, plan_only=True)
 
 
 def _pool_grad_shape(ctx: InferContext) -> None:
+    _check_images(ctx)
     x, weight, pooled = (ctx.input(slot).shape for slot in ("x", "weight", "index"))
     _need(ctx, "grad", pooled)
+    ctx.require(len(pooled) == 4, f"index must have 4 dimensions, got {format_shape(pooled)}")
     last = ctx.attr("data_format") == "NHWC"
     filters = pooled[3 if last else 1]
     _need(ctx, "weight", (filters, *weight[1:]))
+    first = 1 if last else 2
+    for axis in range(2):
+        windows = _windows(ctx, axis, x[first + axis], weight[2 + axis])
+        maxima = pooled[first + axis]
+        ctx.require(
+            -1 in (maxima, windows) or maxima <= windows,
+            f"index must have at most {windows} maxima along an axis, got {maxima}",
+        )
+    ctx.require(
+        -1 in (x[0], pooled[0]) or x[0] == pooled[0],
+        f"index must be of {x[0]} images, got {pooled[0]}",
+    )
     for slot, shape in (("x_grad", x), ("weight_grad", weight), ("bias_grad", (filters,))):
         if ctx.has_output(slot):
             ctx.set_output(slot, shape)
@@ -104,6 +147,7 @@ CONV2D_POOL_GRAD = _pool_grad_maker().build(infer_shape=_pool_grad_shape, plan_o
 
 def _fold_shape(ctx: InferContext) -> None:
     channels = ctx.input("scale").shape
+    ctx.require(len(channels) == 1, f"scale must have 1 dimension, got {format_shape(channels)}")
     for slot in ("bias", "mean", "variance"):
         _need(ctx, slot, channels)
     for slot in ("factor", "shift", "mean_out", "variance_out"):

@@ -1,0 +1,168 @@
+"""What `opwright check` gives the operators that only the passes of this package put into plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from opwright.testing import Draw
+
+Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
+
+UNARY = ["abs", "negative", "square", "exp", "relu", "sigmoid", "tanh", "softplus", "silu", "gelu"]
+UNARY += ["elu", "leaky_relu", "scale", "clip"]
+BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
+PARAMETERS = {
+    "gelu": (1.0, 0.0),
+    "elu": (0.7, 0.0),
+    "leaky_relu": (0.1, 0.0),
+    "scale": (-1.5, 0.25),
+    "clip": (-0.5, 0.75),
+}
+"""The two numbers of a function that has any."""
+
+
+def elementwise_chain(draw: Draw) -> Drawn:
+    """Each input is read, and what is made of it goes through a function of one operand."""
+    shape = (draw.other_length(), draw.length)
+    shapes = [shape, *(draw.choice([shape, shape[1:], (shape[0], 1), ()]) for _ in range(2))]
+    count = draw.choice([1, 2, 3])
+    functions = [draw.choice(UNARY)]
+    operands = [0]
+    for i in range(1, count):
+        functions += [draw.choice(BINARY), draw.choice(UNARY)]
+        last = count + len(functions) - 3
+        operands += [last, i, last + 1]
+    parameters = [number for name in functions for number in PARAMETERS.get(name, (0.0, 0.0))]
+    attrs = {"functions": functions, "operands": operands, "parameters": parameters}
+    return {"x": [draw.floats(each) for each in shapes[:count]]}, attrs
+
+
+def fc_input_grad(draw: Draw) -> Drawn:
+    """An activation is named where there is what it returned."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    attrs = draw.attrs if inputs.get("activated") else {**draw.attrs, "activation": ""}
+    if attrs.get("activation"):  # sigmoid and tanh return nothing beyond 1
+        inputs["activated"] = tuple(
+            np.asarray(array / 4 + 0.5).astype(array.dtype) for array in inputs["activated"]
+        )
+    return inputs, attrs
+
+
+def softmax_cross_entropy(draw: Draw) -> Drawn:
+    """Class ids lie below the number of classes; errors name the operator that was fused."""
+    rows, classes = draw.other_length(), max(draw.length, 1)
+    shape = draw.choice([(rows,), (rows, 1), (0,)])
+    dtype = draw.choice(["int32", "int64"])
+    inputs = {
+        "logits": draw.floats((shape[0], classes)),
+        "label": draw.integers(shape, 0, classes, dtype),
+    }
+    attrs = {**draw.attrs, "source": "cpu.softmax_cross_entropy"}
+    attrs["loss_grad"] = 1.0 / max(rows, 1)
+    draw.refused["label"] = [n for n in (-1, classes) if n != attrs.get("ignore_index")]
+    return inputs, attrs
+
+
+def fold_batch_norm(draw: Draw) -> Drawn:
+    """A variance is not negative, and neither is what is added to it."""
+    names = ("scale", "bias", "mean")
+    inputs = {name: draw.floats((draw.length,)) for name in names}
+    inputs["variance"] = draw.floats((draw.length,), 0.25, 2.0)
+    return inputs, {"epsilon": abs(draw.attrs["epsilon"])}
+
+
+def _shapes(draw: Draw) -> list[tuple[int, ...]]:
+    listed = [(draw.length,), (draw.other_length(), draw.length), (draw.other_length(),)]
+    return listed[: draw.choice([1, 2, 3])]
+
+
+def multi_optimizer(draw: Draw) -> Drawn:
+    """Lists of equal lengths; second moments, and powers of shares, are positive."""
+    shapes = _shapes(draw)
+    inputs: dict[str, Any] = {"learning_rate": draw.floats((1,), 0.01, 0.5)}
+    for slot in draw.definition.proto.inputs:
+        if not slot.duplicable:
+            continue
+        is_power = slot.name.endswith("_power")
+        low = 0.25 if is_power or slot.name == "moment2" else -2.0
+        high = 0.75 if is_power else 2.0
+        inputs[slot.name] = [draw.floats((1,) if is_power else s, low, high) for s in shapes]
+    attrs = dict(draw.attrs)
+    for name in ("beta1", "beta2"):
+        if name in attrs:
+            attrs[name] = 0.5 + 0.49 * np.tanh(attrs[name]).item()
+    if "epsilon" in attrs:
+        attrs["epsilon"] = abs(attrs["epsilon"])
+    return inputs, attrs
+
+
+def conv2d_fused(draw: Draw) -> Drawn:
+    """Images that hold a kernel, and any of what may stand behind the sums."""
+    channels, filters, groups = draw.other_length(), draw.other_length(), draw.choice([1, 1, 2])
+    kernel = (draw.choice([1, 2, 3]), draw.choice([1, 3]))
+    size = (kernel[0] + draw.choice([0, 2, 5]), max(kernel[1], draw.length))
+    strides, last = [draw.choice([1, 2]), draw.choice([1, 2])], draw.choice([True, False])
+    filters, images = filters * groups, draw.choice([1, 2])
+    windows = tuple((n - k) // s + 1 for n, k, s in zip(size, kernel, strides, strict=True))
+    out = (images, *windows, filters) if last else (images, filters, *windows)
+    x = (*size, channels * groups) if last else (channels * groups, *size)
+    inputs = {
+        "x": draw.floats((images, *x)),
+        "weight": draw.floats((filters, channels, *kernel)),
+    }
+    for slot, shape, dtype in (
+        ("bias", (filters,), draw.dtype),
+        ("scale", (filters,), "float32"),
+        ("shift", (filters,), "float32"),
+        ("residual", out, draw.dtype),
+    ):
+        if draw.choice([True, False]):
+            inputs[slot] = draw.floats(shape, dtype=dtype)
+    attrs = {"strides": strides, "groups": groups, "data_format": "NHWC" if last else "NCHW"}
+    return inputs, {**attrs, "activation": draw.choice(["", "relu", "sigmoid", "tanh"])}
+
+
+def conv2d_pool_grad(draw: Draw) -> Drawn:
+    """Maxima of the windows of 2 by 2 pixels of a convolution, at places within these."""
+    images, channels, filters = 2, draw.choice([1, 2, 3]), draw.other_length()
+    kernel, size = draw.choice([3, 5]), (8 + draw.other_length(), 9 + draw.length % 16)
+    rows, columns = (n - kernel + 1 for n in size)
+    pooled = (images, rows // 2, columns // 2, filters)
+    row, column = (
+        2 * np.arange(n).reshape(shape) + draw.integers(pooled, 0, 2)
+        for n, shape in ((rows // 2, (1, -1, 1, 1)), (columns // 2, (1, 1, -1, 1)))
+    )
+    inputs = {
+        "x": draw.floats((images, *size, channels)),
+        "weight": draw.floats((filters, channels, kernel, kernel)),
+        "index": (row * columns + column).astype("int32"),
+        "grad": draw.floats(pooled),
+    }
+    return inputs, {"data_format": "NHWC"}
+
+
+def proposed(draw: Draw) -> Drawn:
+    """The shapes that the slots' comments write are those that the operator takes."""
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
+SAMPLES = {
+    "cpu.conv2d_fused": conv2d_fused,
+    "cpu.conv2d_pool_grad": conv2d_pool_grad,
+    "cpu.elementwise_chain": elementwise_chain,
+    "cpu.fc_input_grad": fc_input_grad,
+    "cpu.fc_sgd": proposed,
+    "cpu.fold_batch_norm": fold_batch_norm,
+    "cpu.multi_adam": multi_optimizer,
+    "cpu.multi_adamw": multi_optimizer,
+    "cpu.multi_momentum": multi_optimizer,
+    "cpu.multi_sgd": multi_optimizer,
+    "cpu.softmax_cross_entropy": softmax_cross_entropy,
+}
