@@ -133,7 +133,7 @@ def _start_beside(
             thread = threading.Thread(target=work.do, args=(other,))
             thread.start()
             threads.append(thread)
-    except CompilerLostError as error:
+    except (CompilerLostError, RuntimeError) as error:  # the latter where no thread can start
         work.lost = error
     finally:
         stack.callback(work.drop)
@@ -154,7 +154,7 @@ class _Work:
         self._waiting = deque(instances)
         self._keep = keep
         self.outcomes: dict[Instance, Image | Exception] = {}
-        self.lost: CompilerLostError | None = None
+        self.lost: Exception | None = None
 
     def do(self, compiler: Compiler) -> None:
         """Compile until nothing is left."""

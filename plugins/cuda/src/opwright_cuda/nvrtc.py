@@ -69,32 +69,37 @@ class Nvrtc:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         library = load_nvidia_dynamic_lib("nvrtc").abs_path
-        ours, theirs = Pipe()
-        with theirs:
-            process = _start(theirs.fileno(), str(library))
+        if library is None:
+            raise CompilerLostError("nobody knows where NVRTC lies")
+        process, connection = _start(library)
         try:
-            yield _NvrtcBeside(self.version, process, ours)
+            yield _NvrtcBeside(self.version, process, connection)
         finally:
             process.kill()  # it keeps nothing
             process.wait()
 
 
-def _start(descriptor: int, library: str) -> subprocess.Popen[bytes]:
+def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
+    """Start a process that serves programs; return it and the connection to it."""
     executable = spawn.get_executable()
     if not executable or getattr(sys, "frozen", False):
         raise CompilerLostError(f"there is no Python to start, got {executable!r}")
-    script = (
-        f"import sys; sys.path[:] = {sys.path!r}; from opwright_cuda.nvrtc_program import serve; "
-        f"serve({descriptor}, {library!r})"
-    )
+    path = list(map(str, sys.path))
     try:
-        return subprocess.Popen(
-            [executable, "-P", "-c", script],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[descriptor],
-            process_group=0,  # an interrupt from the keyboard is for this process
-        )
+        ours, theirs = Pipe()
+        with theirs:
+            script = (
+                f"import sys; sys.path[:] = {path!r}; from opwright_cuda.nvrtc_program import "
+                f"serve; serve({theirs.fileno()}, {library!r})"
+            )
+            process = subprocess.Popen(
+                [executable, "-P", "-c", script],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                process_group=0,  # an interrupt from the keyboard is for this process
+            )
+        return process, ours
     except OSError as error:
         raise CompilerLostError(f"{type(error).__name__}: {error}") from error
 
