@@ -28,6 +28,9 @@ wanted_by_tests: dict[Source, set[str]] = {}
 INSTANCES_PER_FILE = 60
 """More keep one compiler busy while the other has nothing left to do."""
 
+FLAGS = ("-O0",)
+"""Kernels are small and run for a moment: to optimise them takes longer than it saves."""
+
 
 class Collector(Toolchain):
     """Takes down what is to be compiled; gives a kernel that takes and does nothing."""
@@ -70,8 +73,8 @@ def compile_together(wanted: dict[Source, set[str]], compiler: HostCompiler) -> 
 
 def emulate(folder: Path, items: Sequence[pytest.Item]) -> Iterator[EmulatedDriver]:
     """Let "cuda" be the CPU, with the kernels of these tests compiled."""
-    driver = start(folder, ("-O1",))
-    compiler = HostCompiler(folder, ("-O1",))
+    driver = start(folder, FLAGS)
+    compiler = HostCompiler(folder, FLAGS)
     wanted_by_tests.update(collect(items, compiler))
     compile_together(wanted_by_tests, compiler)
     replace_toolchain(Toolchain(compiler))
