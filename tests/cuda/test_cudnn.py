@@ -18,9 +18,11 @@ from test_convolution import CONVOLUTIONS, FORMATS, RNG, whole
 import opwright as ow
 from opwright.dtypes import dtype_to_numpy
 from opwright.errors import KernelError, KernelNotFoundError
+from opwright.kernel import PrepareContext
 from opwright_cuda import cudnn, native, products
 from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
-from opwright_cuda.launch import LaunchPlan, Pointer
+from opwright_cuda.kernels import cudnn_convolution
+from opwright_cuda.launch import LaunchPlan, Pointer, bytes_of
 
 DTYPES = ("float16", "bfloat16", "float32")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16}
@@ -93,11 +95,21 @@ def test_depthwise_convolution_and_only_the_gradients_that_are_wanted() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_scratch_memory_of_cudnn_and_of_our_own_sums_is_apart(gpu: Any) -> None:
-    given = {"x": whole((2, 2, 19, 21)), "weight": whole((4, 2, 3, 3)), "bias": whole((4,))}
-    given["out_grad"] = RNG.integers(-1, 2, (2, 4, 17, 19)).astype(np.float64)
-    # Partial sums of the bias lie there while the emulated cuDNN fills all that it asked for.
-    check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float32")
+def test_scratch_memory_of_cudnn_is_apart_from_that_of_a_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill_in = cudnn_convolution.CONV2D._fill_in
+
+    def keep_meanwhile(ctx: PrepareContext, plan: LaunchPlan) -> None:
+        scratch, n_bytes = plan.workspace(4000), bytes_of(ctx.outputs["out"][0])
+        plan.fill(scratch, 4000, 1)
+        fill_in(ctx, plan)
+        plan.copy(plan.output("out"), scratch, n_bytes)
+
+    monkeypatch.setattr(cudnn_convolution.CONV2D, "_fill_in", keep_meanwhile)
+    with pinned("cudnn"):
+        (out,) = call("conv2d", feeds())
+    assert set(out.tobytes()) == {1}
 
 
 @pytest.mark.cuda_kernels
@@ -145,11 +157,17 @@ def test_a_convolution_is_part_of_the_graph_of_its_plan(gpu: Any) -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_two_plans_of_one_convolution_take_turns() -> None:
-    (first, _), (second, _) = convolving(), convolving()
-    for turn in (1.0, 2.0, 3.0):
-        for compiled, scale in ((first, turn), (second, -turn)):
-            (out,) = compiled(**feeds(scale))
+def test_arrays_of_the_gpu_are_read_where_they_lie_in_each_call() -> None:
+    scales = (1.0, 2.0, -3.0)
+    network = ow.Network([ow.Operator("assign", x="x", out="out")])
+    with pinned("cudnn"):
+        move = network.compile(
+            feed=["x"], fetch=["out"], device="cuda", scope=ow.Scope(), fetch_device=True
+        )
+        images = [move(x=feeds(scale)["x"])[0] for scale in scales]
+        weight = move(x=feeds()["weight"])[0]
+        for x, scale in zip(images, scales, strict=True):
+            out = ow.ops.conv2d(x, weight).numpy()
             np.testing.assert_array_equal(out, np.full((2, 4, 6, 6), 27 * scale))
 
 
