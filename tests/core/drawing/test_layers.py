@@ -54,6 +54,47 @@ def test_a_chain_stays_straight_beside_its_leaves():
     assert max(trunk) - min(trunk) < WIDTH
 
 
+def _residual_training(n_blocks):
+    """Blocks with a skip, the gradients of all their nodes, and two updates behind each."""
+    edges, last, forward = [], 0, [0]
+    for _ in range(n_blocks):
+        first = last
+        for _ in range(4):
+            edges.append((last, len(forward)))
+            last = len(forward)
+            forward.append(last)
+        edges.append((first, last))
+    n = len(forward)
+    grad = {last: n}
+    n += 1
+    edges.append((last, grad[last]))
+    for node in reversed(forward[:-1]):
+        grad[node] = n
+        edges += [(grad[b], n) for a, b in edges if a == node and b in grad]
+        edges += [(n, n + 1), (n, n + 2)]
+        n += 3
+    return n, sorted(edges), [*forward, *(grad[node] for node in reversed(forward))]
+
+
+def test_a_network_and_its_gradient_are_one_column_however_deep():
+    widths = set()
+    for n_blocks in (2, 20):
+        n, edges, trunk = _residual_training(n_blocks)
+        layout = lay_out(n, edges, WIDTH, GAP)
+        assert max(layout.x[node] for node in trunk) == min(layout.x[node] for node in trunk)
+        widths.add(round(layout.width))
+    assert len(widths) == 1
+
+
+def test_the_line_of_a_skip_runs_right_beside_what_it_skips():
+    edges = [(i, i + 1) for i in range(20)] + [(4, 9), (12, 17)]
+    layout = lay_out(21, edges, WIDTH, GAP)
+    assert len(set(layout.x)) == 1
+    for edge in ((4, 9), (12, 17)):
+        (bend,) = {x for _, x in layout.bends[edge]}
+        assert WIDTH / 2 < abs(bend - layout.x[0]) < WIDTH
+
+
 def test_what_nothing_leads_to_stands_above_its_first_reader():
     # 0 -> 1 -> 2 -> 4, and 3 -> 4 from outside.
     layout = lay_out(5, [(0, 1), (1, 2), (2, 4), (3, 4)], WIDTH, GAP)

@@ -2,15 +2,17 @@
 
 After Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system
 structures", 1981: rows by the longest way, the order within a row by the mean place of the
-neighbours, and places that are as near as possible to them.
+neighbours, and columns for what goes on downwards.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from opwright.drawing.columns import Places, assign_columns
 
 MAX_SPAN: Final = 8
 """Rows that a line may cross; the skip of a residual block crosses five or six."""
@@ -20,7 +22,6 @@ MAX_ROW: Final = 6
 
 _SWEEPS: Final = 4
 _BEND_WIDTH: Final = 26.0
-_BEND_WEIGHT: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -58,8 +59,6 @@ class _Slots:
     width: list[float]
     above: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     below: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    weight: list[float] = field(default_factory=list)
-    x: list[float] = field(default_factory=list)
     rows: list[list[int]] = field(default_factory=list)
 
 
@@ -82,12 +81,11 @@ def lay_out(n: int, edges: Sequence[tuple[int, int]], width: float, gap: float) 
     slots.rows = [[] for _ in range(max(row, default=-1) + 1)]
     for slot, of in enumerate(slots.row):
         slots.rows[of].append(slot)
-    slots.weight = _weights(slots, n)
     _order(slots)
-    _place(slots, gap)
-    least = min((x - w / 2 for x, w in zip(slots.x, slots.width, strict=True)), default=0.0)
-    most = max((x + w / 2 for x, w in zip(slots.x, slots.width, strict=True)), default=0.0)
-    x = [value - least for value in slots.x]
+    middle = assign_columns(Places(slots.rows, slots.above, slots.below, slots.width, n), gap)
+    least = min((x - w / 2 for x, w in zip(middle, slots.width, strict=True)), default=0.0)
+    most = max((x + w / 2 for x, w in zip(middle, slots.width, strict=True)), default=0.0)
+    x = [value - least for value in middle]
     bends = {edge: [(slots.row[s], x[s]) for s in chain] for edge, chain in chains.items() if chain}
     return Layout(slots.row[:n], x[:n], len(slots.rows), bends, far, most - least)
 
@@ -139,14 +137,6 @@ def _chain(slots: _Slots, a: int, b: int) -> list[int]:
     return chain
 
 
-def _weights(slots: _Slots, n: int) -> list[float]:
-    """How much a slot pulls: the longest line below it stays straight, its branches give way."""
-    length = [0] * len(slots.row)
-    for slot in sorted(range(len(slots.row)), key=lambda slot: -slots.row[slot]):
-        length[slot] = 1 + max((length[other] for other in slots.below[slot]), default=0)
-    return [float(steps**4) if slot < n else _BEND_WEIGHT for slot, steps in enumerate(length)]
-
-
 def _order(slots: _Slots) -> None:
     """Sort each row by the mean place of the neighbours, downwards and upwards in turn."""
     place = [0.0] * len(slots.row)
@@ -162,56 +152,6 @@ def _order(slots: _Slots) -> None:
             members.sort(key=lambda slot: (mean[slot], place[slot]))
             for index, slot in enumerate(members):
                 place[slot] = (index + 0.5) / len(members)
-
-
-def _place(slots: _Slots, gap: float) -> None:
-    """Give each slot the x that is nearest to its neighbours', in the order of its row."""
-    slots.x = [0.0] * len(slots.row)
-    for members in slots.rows:
-        _settle(slots, members, dict.fromkeys(members, 0.0), gap)
-    for sweep in range(_SWEEPS):
-        near, rows = (
-            (slots.above, slots.rows) if sweep % 2 == 0 else (slots.below, slots.rows[::-1])
-        )
-        for members in rows:
-            wanted = {slot: _pull(slots, near[slot], slots.x[slot]) for slot in members}
-            _settle(slots, members, wanted, gap)
-
-
-def _sweeps(slots: _Slots) -> Iterator[tuple[dict[int, list[int]], list[list[int]]]]:
-    """Downwards and upwards in turn: the neighbours to look at, and the rows in this order."""
-    for _ in range(_SWEEPS):
-        yield slots.above, slots.rows
-        yield slots.below, slots.rows[::-1]
-
-
-def _settle(slots: _Slots, members: list[int], wanted: dict[int, float], gap: float) -> None:
-    """Least squares under an order: slots that would overlap share the mean of their wishes.
-
-    The pool of adjacent violators: without their widths the places must not fall.
-    """
-    offset = 0.0
-    offsets: list[float] = []
-    pools: list[tuple[float, float, int]] = []  # mean wish, weight, how many
-    for index, slot in enumerate(members):
-        if index:
-            offset += (slots.width[members[index - 1]] + slots.width[slot]) / 2 + gap
-        offsets.append(offset)
-        mean, weight, count = wanted[slot] - offset, slots.weight[slot], 1
-        while pools and pools[-1][0] > mean:
-            other, pull, size = pools.pop()
-            mean = (mean * weight + other * pull) / (weight + pull)
-            weight, count = weight + pull, count + size
-        pools.append((mean, weight, count))
-    places = [mean for mean, _, count in pools for _ in range(count)]
-    for slot, place, own in zip(members, places, offsets, strict=True):
-        slots.x[slot] = place + own
-
-
-def _pull(slots: _Slots, near: Sequence[int], otherwise: float) -> float:
-    """Where the neighbours draw a slot, each by its weight."""
-    weight = sum(slots.weight[slot] for slot in near)
-    return sum(slots.x[s] * slots.weight[s] for s in near) / weight if near else otherwise
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:

@@ -1,0 +1,176 @@
+"""Gives the places of a layered layout their x: lines that go on downwards stand in one column.
+
+After Brandes and Köpf, "Fast and simple horizontal coordinate assignment", 2001: places of
+neighbouring rows are aligned to blocks that do not cross, and blocks are packed. Here the longest
+way decides what is aligned, so that the trunk of a network and of its gradient is one straight
+column, and what hangs on it gives way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_BEND_LENGTH: Final = 0.1
+"""Of a bend, in nodes: of two ways through equally many rows, the one with nodes is longer."""
+
+_SWEEPS: Final = 8
+
+
+@dataclass(slots=True)
+class Places:
+    """Nodes and bends alike, in their rows.
+
+    Attributes
+    ----------
+    rows : list of list of int
+        The places of each row, from the left.
+    above, below : mapping of int to list of int
+        What each is joined with in the rows beside its own.
+    width : list of float
+    n_nodes : int
+        The first so many are nodes, the others bends.
+    """
+
+    rows: list[list[int]]
+    above: Mapping[int, Sequence[int]]
+    below: Mapping[int, Sequence[int]]
+    width: list[float]
+    n_nodes: int
+
+
+def assign_columns(places: Places, gap: float) -> list[float]:
+    """Return the middle of each place: as narrow as the blocks allow, `gap` between neighbours."""
+    block = _blocks(places)
+    right_of = _find_neighbours(places, block, gap)
+    left_of: dict[int, dict[int, float]] = {b: {} for b in right_of}
+    for a, others in right_of.items():
+        for b, distance in others.items():
+            left_of[b][a] = distance
+    order = _order(right_of, left_of)
+    x = _pack(order, right_of, left_of)
+    pulls = _find_pulls(places, block)
+    for sweep in range(_SWEEPS):
+        for b in order if sweep % 2 else order[::-1]:
+            _move(b, x, pulls[b], right_of[b], left_of[b])
+    return [x[b] for b in block]
+
+
+def _blocks(places: Places) -> list[int]:
+    """Return the block of each place: edges are aligned by the length of the way through them."""
+    lengths = _lengths(places)
+    position = {s: i for row in places.rows for i, s in enumerate(row)}
+    edges = [(a, b) for row in places.rows for a in row for b in places.below[a]]
+    # Of equal ways the later one: a network goes on with it.
+    edges.sort(key=lambda edge: (lengths[0][edge[0]] + lengths[1][edge[1]], edge), reverse=True)
+    row_of = {s: number for number, row in enumerate(places.rows) for s in row}
+    aligned: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    next_below: dict[int, int] = {}
+    taken: set[int] = set()
+    for a, b in edges:
+        if a in next_below or b in taken:
+            continue
+        pairs = aligned[row_of[a]]
+        pair = (position[a], position[b])
+        at = bisect(pairs, pair)
+        if (at and pairs[at - 1][1] > pair[1]) or (at < len(pairs) and pairs[at][1] < pair[1]):
+            continue  # it would cross a longer one
+        pairs.insert(at, pair)
+        next_below[a] = b
+        taken.add(b)
+    block = list(range(len(places.width)))
+    for row in places.rows:
+        for a in row:
+            if a in next_below:
+                block[next_below[a]] = block[a]
+    return block
+
+
+def _lengths(places: Places) -> tuple[list[float], list[float]]:
+    """Return the longest ways from the top to each place, and from it to the bottom, in nodes."""
+    own = [1.0 if s < places.n_nodes else _BEND_LENGTH for s in range(len(places.width))]
+    down, up = list(own), list(own)
+    for row in places.rows:
+        for s in row:
+            down[s] = own[s] + max((down[o] for o in places.above[s]), default=0.0)
+    for row in reversed(places.rows):
+        for s in row:
+            up[s] = own[s] + max((up[o] for o in places.below[s]), default=0.0)
+    return down, up
+
+
+def _find_neighbours(
+    places: Places, block: Sequence[int], gap: float
+) -> dict[int, dict[int, float]]:
+    """Return for each block those right beside it in some row, each with the least distance."""
+    found: dict[int, dict[int, float]] = {b: {} for b in block}
+    for row in places.rows:
+        for a, b in itertools.pairwise(row):
+            distance = (places.width[a] + places.width[b]) / 2 + gap
+            others = found[block[a]]
+            others[block[b]] = max(distance, others.get(block[b], 0.0))
+    return found
+
+
+def _order(
+    right_of: Mapping[int, Mapping[int, float]], left_of: Mapping[int, Mapping[int, float]]
+) -> list[int]:
+    """Blocks in an order in which each comes behind all that stand left of it."""
+    missing = {b: len(others) for b, others in left_of.items()}
+    order = [b for b, count in missing.items() if not count]
+    for b in order:  # which grows meanwhile
+        for other in right_of[b]:
+            missing[other] -= 1
+            if not missing[other]:
+                order.append(other)
+    return order
+
+
+def _pack(
+    order: Sequence[int],
+    right_of: Mapping[int, Mapping[int, float]],
+    left_of: Mapping[int, Mapping[int, float]],
+) -> dict[int, float]:
+    """The mean of what is packed to the left and what is packed to the right in the same width."""
+    left: dict[int, float] = {}
+    for b in order:
+        left[b] = max((left[a] + d for a, d in left_of[b].items()), default=0.0)
+    most = max(left.values(), default=0.0)
+    right: dict[int, float] = {}
+    for b in reversed(order):
+        right[b] = min((right[o] - d for o, d in right_of[b].items()), default=most)
+    return {b: (left[b] + right[b]) / 2 for b in order}
+
+
+def _find_pulls(places: Places, block: Sequence[int]) -> dict[int, list[int]]:
+    """Return for each block the blocks that it is joined with, one entry for each line."""
+    found: dict[int, list[int]] = {b: [] for b in block}
+    for row in places.rows:
+        for a in row:
+            for b in places.below[a]:
+                if block[a] != block[b]:
+                    found[block[a]].append(block[b])
+                    found[block[b]].append(block[a])
+    return found
+
+
+def _move(
+    b: int,
+    x: dict[int, float],
+    pulls: Sequence[int],
+    right_of: Mapping[int, float],
+    left_of: Mapping[int, float],
+) -> None:
+    """Bring a block as near to the median of what it is joined with as its neighbours let it."""
+    if not pulls:
+        return
+    listed = sorted(x[other] for other in pulls)
+    middle = (listed[(len(listed) - 1) // 2] + listed[len(listed) // 2]) / 2
+    least = max((x[a] + d for a, d in left_of.items()), default=-math.inf)
+    most = min((x[o] - d for o, d in right_of.items()), default=math.inf)
+    x[b] = min(max(middle, least), most)
