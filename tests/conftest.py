@@ -24,6 +24,8 @@ def own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     users = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     os.environ.setdefault("PIP_CACHE_DIR", str(users / "pip"))  # downloads are worth sharing
     os.environ["XDG_CACHE_HOME"] = str(folder)
+    # Kept between runs where there is a folder for it, since compiling takes most of the time.
+    os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(folder / "emulator"))
     return folder
 
 
@@ -50,9 +52,7 @@ def gpu(request: pytest.FixtureRequest, own_cache_folder: Path) -> Iterator[Any]
     from emulated_gpu import emulate
 
     kernels = [item for item in request.session.items if item.get_closest_marker("cuda_kernels")]
-    # Kept between runs where there is a folder for it, since compiling takes most of the time.
-    folder = Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", own_cache_folder / "emulator"))
-    yield from emulate(folder, kernels)
+    yield from emulate(Path(os.environ["OPWRIGHT_EMULATOR_DIR"]), kernels)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -121,11 +120,9 @@ def test_without_a_gpu_ours_is_not_available_and_says_why() -> None:
 
 
 def test_a_workload_on_a_gpu_can_be_tried_out_in_the_emulator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_BENCH_DRY", "1")
-    if not os.environ.get("OPWRIGHT_EMULATOR_DIR"):
-        monkeypatch.setenv("OPWRIGHT_EMULATOR_DIR", str(tmp_path))
     options = ["--folder", str(BENCHMARKS / "cuda"), "--only", "opwright", "--together"]
     done = run("bandwidth-relu", *options, "--rounds", "1")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -17,4 +17,4 @@ for folder in (HERE, HERE.parent, HERE.parent / "operators"):
 @pytest.fixture(scope="session")
 def emulator_folder(own_cache_folder: Path) -> Path:
     """Return where compiled kernels are kept, those of other test files among them."""
-    return Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", own_cache_folder / "emulator"))
+    return Path(os.environ["OPWRIGHT_EMULATOR_DIR"])

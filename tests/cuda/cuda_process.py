@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,10 @@ import opwright as ow
 
 
 def emulated() -> Any:
-    """Return the emulated driver, made from the folder that the test named."""
+    """Return the emulated driver."""
     from opwright_cuda.emulator import start
 
-    return start(Path(os.environ["EMULATOR_FOLDER"]))
+    return start()
 
 
 def run(op: str, device: str = "cuda", **feeds: Any) -> Any:

@@ -18,14 +18,12 @@ class Machine:
     """Starts processes of a machine with the emulated driver."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         self.driver = HostCompiler(folder).build_driver()
 
     def python(self, script: str, status: int = 0, **environ: str) -> str:
         """Return what a script prints."""
         env = {
             **os.environ,
-            "EMULATOR_FOLDER": str(self.folder),
             "PYTHONPATH": str(HERE),
             "PYTHONWARNINGS": "always",
             **environ,

@@ -62,13 +62,13 @@ def run_python(folder: Path, *words: str, **variables: str) -> str:
     return done.stdout
 
 
-def find_faults(packages: Path, folder: Path, *names: str, before: str = "") -> list[Any]:
+def find_faults(packages: Path, folder: Path, *names: str) -> list[Any]:
     """Run the packages that lie in a folder in a process of their own; return what is not good.
 
     Operators without attributes, and gradients, have none that could be rejected.
     """
     variables = {"PYTHONPATH": str(folder), "PYTHONWARNINGS": "error"}
-    printed = run_python(packages, "-c", before + CHECK, *names, **variables)
+    printed = run_python(packages, "-c", CHECK, *names, **variables)
     cards = json.loads(printed.splitlines()[-1])
     results = [result for name in names for result in cards[name]["results"]]
     assert {result["subject"] for result in results} >= set(names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import zipfile
 from pathlib import Path
@@ -11,13 +10,6 @@ import pytest
 from generated_packages import find_faults, lay_out, run_python
 
 from opwright.include import get_include
-
-START = """
-from pathlib import Path
-import opwright_cuda.emulator
-
-opwright_cuda.emulator.start(Path({folder!r}), ("-O1",))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +58,8 @@ def test_a_kernel_of_one_input_compiles(packages: Path, compiler: list[str]) -> 
 
 
 @pytest.mark.cuda_part
-def test_cuda_kernels_pass_the_kit_in_the_emulator(
-    packages: Path, own_cache_folder: Path, tmp_path: Path
-) -> None:
+def test_cuda_kernels_pass_the_kit_in_the_emulator(packages: Path, tmp_path: Path) -> None:
     names = ["opwright-operator-cuda", "opwright-pair-cuda"]
     for name in names:
         lay_out(packages / name, tmp_path)
-    # Where the other tests of CUDA have it compiled.
-    folder = os.environ.get("OPWRIGHT_EMULATOR_DIR", str(own_cache_folder / "emulator"))
-    before = START.format(folder=folder)
-    assert find_faults(packages, tmp_path, *names, before=before) == []
+    assert find_faults(packages, tmp_path, *names) == []

@@ -189,14 +189,18 @@ def start(
     Parameters
     ----------
     folder : Path, optional
-        Where compiled kernels are kept; by default a temporary folder.
+        Where it and compiled kernels are kept: by default that of ``OPWRIGHT_EMULATOR_DIR``, or a
+        temporary one.
     flags : sequence of str
         Of the compiler.
     environ : mapping, optional
         More environment variables to be set, such as ``OPWRIGHT_EMULATOR_ORDER``.
     """
     os.environ.update(environ or {})
-    compiler = HostCompiler(folder or Path(tempfile.mkdtemp(prefix="opwright-emulator-")), flags)
+    if folder is None:
+        kept = os.environ.get("OPWRIGHT_EMULATOR_DIR")
+        folder = Path(kept or tempfile.mkdtemp(prefix="opwright-emulator-"))
+    compiler = HostCompiler(folder, flags)
     driver = compiler.build_driver()
     os.environ["OPWRIGHT_CUDA_DRIVER"] = str(driver)
     native.set_blas_path(str(driver))
