@@ -247,13 +247,15 @@ def test_tensors_without_elements_are_left_to_our_own_kernel() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_without_cudnn_our_own_kernel_serves_and_the_error_of_a_pin_says_what_to_install(
+def test_without_cudnn_our_own_kernel_serves_and_placement_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reason = f"cuDNN cannot be loaded; {cudnn.INSTALL}"
     monkeypatch.setattr(cudnn, "find_refusal", lambda: reason)
     _, network = convolving()
-    assert dict(network.placement().kernels) == {"cuda/native": 1}
+    placement = network.placement()
+    assert dict(placement.kernels) == {"cuda/native": 1}
+    assert placement.refusals == {"conv2d by cuda/cudnn": f"refused: {reason}"}
     with pytest.raises(KernelNotFoundError, match=r'pip install "opwright-cuda\[cudnn\]"'):
         convolving({"conv2d": "cudnn"})
 

@@ -24,6 +24,8 @@ class Placement:
         Operators by ``device/library``.
     types : Counter
         Operators by type; what passes fused bears the name of the fused operator.
+    refusals : dict of str to str
+        Kernels that would have come first, and why they do not serve, one reason each.
     copies : int
         Copies between buffers or devices.
     bytes_moved : int
@@ -42,6 +44,7 @@ class Placement:
     python_steps: int = 0
     kernels: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
+    refusals: dict[str, str] = field(default_factory=dict)
     copies: int = 0
     bytes_moved: int = 0
     n_threads: int = 1
@@ -54,6 +57,7 @@ class Placement:
         self.python_steps += child.python_steps
         self.kernels.update(child.kernels)
         self.types.update(child.types)
+        self.refusals = {**child.refusals, **self.refusals}
         self.copies += child.copies
         self.bytes_moved += child.bytes_moved
 
@@ -65,6 +69,8 @@ class Placement:
         ]
         for name, count in sorted(self.kernels.items()):
             lines.append(f"  {name:<12}{count}")
+        for who, reason in sorted(self.refusals.items()):
+            lines.append(f"  {who}: {reason}")
         lines.append(f"threads       {self.n_threads}")
         lines.append(f"copies        {self.copies} ({self.bytes_moved} bytes a run)")
         lines.append(f"prepare       {self.prepare_s * 1e3:.2f} ms")

@@ -261,6 +261,9 @@ class _Assembler:
             placement.types[op.type] += 1
             if op.entry is not None:
                 kernels[op.entry] += 1
+                for entry, reason in op.refusals:
+                    who = f"{op.type} by {entry.device}/{entry.library}"
+                    placement.refusals.setdefault(who, reason)
                 placement.python_steps += op.prepared.needs_gil
             for child in op.children:
                 placement.add_child(child.plan.placement)

@@ -25,6 +25,7 @@ from opwright.registry import HOST_DEVICE
 from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
+    from opwright.kernel import KernelEntry
     from opwright.lowering.request import LowerRequest
 
 
@@ -122,7 +123,9 @@ def _find(op: LoweredOp, device: str, graph: Graph, request: LowerRequest) -> bo
 
 
 def _give(op: LoweredOp, choice: Choice) -> None:
-    op.entry, op.prepared, op.reuse = choice
+    op.entry, op.prepared, op.reuse, refusals = choice
+    if refusals:
+        op.refusals = (*op.refusals, *refusals)
     size_bytes = op.prepared.workspace_bytes
     op.workspace = Buffer(size_bytes) if size_bytes else None
 
@@ -152,10 +155,11 @@ def _choose(
     """The first kernel that does not refuse, and whether it depends on more than the signature."""
     context = request.context
     depends = False
+    refusals: list[tuple[KernelEntry, str]] = []
     for entry in context.candidates(op.type, device, signature.dtype):
         fault = find_fault(entry, context)
         if fault is not None:
-            op.refusals = (*op.refusals, (entry, fault))
+            refusals.append((entry, fault))
             continue
         key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
         if entry.takes_prepare:
@@ -177,9 +181,10 @@ def _choose(
             else:
                 remember(context.prepared, key, prepared)
         if isinstance(prepared, Refuse):
-            op.refusals = (*op.refusals, (entry, REFUSED + prepared.reason))
+            refusals.append((entry, REFUSED + prepared.reason))
             continue
-        return signature.choose(entry, prepared), depends
+        return signature.choose(entry, prepared, tuple(refusals)), depends
+    op.refusals = (*op.refusals, *refusals)
     return None, depends
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from opwright.definition import OpDefinition
     from opwright.kernel import KernelEntry
 
+    Refusals = tuple[tuple[KernelEntry, str], ...]
+
 SlotMetas = tuple[tuple[Meta, ...], ...]
 
 
@@ -31,11 +33,14 @@ class Choice(NamedTuple):
     reuse : tuple of (int, int)
         Positions of output and input slots of one value each that the kernel lets lie in one
         memory, equal in size and dtype.
+    refusals : tuple of (KernelEntry, str)
+        What would have come first, and why it does not serve.
     """
 
     entry: KernelEntry
     prepared: Prepared
     reuse: tuple[tuple[int, int], ...]
+    refusals: Refusals
 
 
 class Signature:
@@ -95,7 +100,7 @@ class Signature:
             self._moved_bytes = read + sum(map(sum, self.sizes))
         return self._moved_bytes
 
-    def choose(self, entry: KernelEntry, prepared: Prepared) -> Choice:
+    def choose(self, entry: KernelEntry, prepared: Prepared, refusals: Refusals) -> Choice:
         """Return the choice of a kernel, with what of its ``may_reuse`` fits these metas."""
         pairs = []
         for out_name, in_name in entry.may_reuse:
@@ -103,7 +108,7 @@ class Signature:
             in_slot = self.definition.input_index[in_name]
             if self._fit(self.outputs[out_slot], self.inputs[in_slot]):
                 pairs.append((out_slot, in_slot))
-        return Choice(entry, prepared, tuple(pairs))
+        return Choice(entry, prepared, tuple(pairs), refusals)
 
     @staticmethod
     def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:

@@ -1,0 +1,75 @@
+"""A placement names the kernels that would have come first, and why they do not serve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+from .toy_graphs import TOY, make_toy
+
+X = np.arange(4, dtype=np.float32)
+
+
+class Picky:
+    """A kernel for positive factors."""
+
+    @staticmethod
+    def prepare(ctx):
+        if ctx.attrs["factor"] < 0:
+            ctx.refuse(f"takes no factor below 0, got {ctx.attrs['factor']}")
+        return lambda x, out: np.multiply(x, ctx.attrs["factor"], out=out)
+
+
+@pytest.fixture
+def scales(context):
+    context.ops.add("toy.scale", make_toy("toy.scale", ["x"]), TOY)
+    kernels = {
+        "picky": (Picky, 60),
+        "plain": (lambda x, out, *, factor: np.multiply(x, factor, out=out), 50),
+    }
+    for library, (kernel, priority) in kernels.items():
+        context.kernels.add(
+            "toy.scale",
+            device="cpu",
+            dtypes=["float32"],
+            kernel=kernel,
+            library=library,
+            priority=priority,
+            package=TOY,
+        )
+
+
+def place(*factors):
+    """Return the placement of a chain of scales that was run."""
+    ops = [
+        ow.Operator("toy.scale", x=f"x{i}" if i else "x", out=f"x{i + 1}", factor=factor)
+        for i, factor in enumerate(factors)
+    ]
+    network = ow.Network(ops)
+    (out,) = network.compile(feed=["x"], fetch=[f"x{len(ops)}"])(x=X)
+    np.testing.assert_array_equal(out, X * np.prod(factors))
+    return network.placement()
+
+
+REASON = {"toy.scale by cpu/picky": "refused: takes no factor below 0, got -2.0"}
+
+
+def test_a_kernel_that_refused_is_named_with_its_reason(scales):
+    placement = place(3.0, -2.0)
+    assert placement.kernels == {"cpu/picky": 1, "cpu/plain": 1}
+    assert placement.refusals == REASON
+    (line,) = (line for line in str(placement).splitlines() if "picky:" in line)
+    assert line == "  toy.scale by cpu/picky: refused: takes no factor below 0, got -2.0"
+
+
+def test_a_later_plan_of_equal_operators_names_it_too(scales):
+    place(-2.0)
+    assert place(-2.0, -2.0).refusals == REASON
+
+
+def test_where_none_refused_none_is_named(scales):
+    placement = place(3.0)
+    assert placement.refusals == {}
+    assert "by cpu" not in str(placement)
