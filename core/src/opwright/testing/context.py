@@ -11,7 +11,7 @@ import numpy as np
 from opwright.context import Context
 from opwright.definition import OpDefinition
 from opwright.devices import get_device
-from opwright.dtypes import DTYPES, FLOAT_DTYPES, dtype_to_numpy, is_float
+from opwright.dtypes import DTYPES, FLOAT_DTYPES, dtype_to_numpy, is_float, item_size
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import ANY, HOST_DEVICE, KernelEntry
@@ -134,19 +134,20 @@ class CheckContext:
             return [entry for entry in found if entry.package != checked.package]
         return [entry for entry in found if not _is_same(entry, checked)]
 
-    def widen(self, sample: Sample) -> Sample | None:
-        """Return a sample with float64 in the place of its dispatch dtype; None where none fits.
+    def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
+        """Return a sample with a wider dtype in the place of its dispatch dtype; None if none fits.
 
         What a gradient operator reads of its forward operator's outputs is computed anew: these
         hold what was rounded, such as a norm that was exactly a bound.
         """
         definition = self.context.ops.get(sample.op_type)
-        if not is_float(sample.dtype) or sample.dtype == "float64" or definition.random:
+        narrow = is_float(sample.dtype) and item_size(sample.dtype) < item_size(dtype)
+        if not narrow or definition.random:
             return None
-        wide = sample.cast("float64")
+        wide = sample.cast(dtype)
         if sample.forward is not None:
-            forward = self.widen(sample.forward)
-            kernels = self.references(sample.forward.op_type, "float64")
+            forward = self.widen(sample.forward, dtype)
+            kernels = self.references(sample.forward.op_type, dtype)
             outputs = None if forward is None else self.compute(kernels, forward)
             wide = wide if outputs is None else replace_outputs(wide, outputs)
         try:

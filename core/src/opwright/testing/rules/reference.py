@@ -61,7 +61,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     if not n_run:
         raise Skipped("the kernel computed none of the samples")
     if not n_compared:
-        raise Skipped("there is no other kernel of this operator, nor one in float64")
+        raise Skipped("there is no other kernel of this operator, nor one of a wider dtype")
 
 
 def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
@@ -72,15 +72,15 @@ def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) ->
             outputs = context.compute([other], given)
             if outputs is not None:
                 return Expected(outputs, f"{other.library} in {given.dtype}")
-    if wide is not None:
+    for given in filter(None, (wide, context.widen(sample, "float32"))):
         own = [
             e
-            for e in context.context.kernels.candidates(entry.op_type, entry.device, "float64")
+            for e in context.context.kernels.candidates(entry.op_type, entry.device, given.dtype)
             if e.library == entry.library
         ]
-        outputs = context.compute(own, wide)
+        outputs = context.compute(own, given)
         if outputs is not None:
-            return Expected(outputs, "itself in float64")
+            return Expected(outputs, f"itself in {given.dtype}")
     return None
 
 
