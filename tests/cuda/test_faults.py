@@ -151,11 +151,10 @@ def test_address_and_undefined_behaviour_sanitizers_name_the_line(
         ("unordered_writes", "out[0] = in[t]"),
     ],
 )
-@pytest.mark.parametrize("order", ORDERS)
 def test_thread_sanitizer_names_the_line_of_a_race(
-    planted: Planted, kernel: str, line: str, order: str
+    planted: Planted, kernel: str, line: str
 ) -> None:
-    finished = planted.run(kernel, "thread", order)
+    finished = planted.run(kernel, "thread", "random")
     assert "WARNING: ThreadSanitizer: data race" in finished.stderr
     assert line_of(line) in finished.stderr
     assert finished.returncode == 66
