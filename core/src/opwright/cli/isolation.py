@@ -43,9 +43,14 @@ def run_forked(work: Callable[[Tell], None]) -> Outcome:
     if child == 0:
         _be_child(work, writer)
     os.close(writer)
-    with os.fdopen(reader, encoding="utf-8") as lines:
-        told = [json.loads(line) for line in lines]
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        with os.fdopen(reader, encoding="utf-8") as lines:
+            told = [json.loads(line) for line in lines]
+    except BaseException:  # an interrupt: what hangs in the child must not stay behind
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Outcome(told, describe_exit(code) if code else "")
 
 
