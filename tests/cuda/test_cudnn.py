@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,17 @@ from opwright.errors import KernelError, KernelNotFoundError
 from opwright.kernel import PrepareContext
 from opwright_cuda import cudnn, native, products
 from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
+from opwright_cuda.emulator import HostCompiler
 from opwright_cuda.kernels import cudnn_convolution
 from opwright_cuda.launch import LaunchPlan, Pointer, bytes_of
+from opwright_cuda.toolchain import Toolchain, replace_toolchain
 
 DTYPES = ("float16", "bfloat16", "float32")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16}
 """Relative to the largest number: engines may add in the domain of Winograd's transform."""
+
+TENSOR_CORES = 5
+"""The emulator's engine with them."""
 
 
 @pytest.fixture(autouse=True)
@@ -192,6 +198,27 @@ def offered(gpu: Any, *engines: int) -> Iterator[None]:
         yield
     finally:
         gpu.set("cudnn_engines", 0xFF)
+
+
+@pytest.mark.cuda_kernels
+def test_a_gradient_that_waits_for_its_sums_to_be_compiled_is_planned_once(
+    gpu: Any, emulator_folder: Path
+) -> None:
+    if gpu is None:
+        pytest.skip("the emulator counts plans")
+    given = {"x": whole((1, 2, 5, 6)), "weight": whole((3, 2, 2, 2)), "bias": whole((3,))}
+    given["out_grad"] = whole((1, 3, 4, 5))
+    check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float16")
+    before = gpu.count("cudnn_plans")
+    tools = replace_toolchain(None)
+    try:
+        # One that has loaded nothing yet, so that the sums are put off.
+        replace_toolchain(Toolchain(HostCompiler(emulator_folder)))
+        with offered(gpu, TENSOR_CORES):
+            check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float16")
+    finally:
+        replace_toolchain(tools)
+    assert gpu.count("cudnn_plans") == before + 2
 
 
 @pytest.mark.cuda_kernels

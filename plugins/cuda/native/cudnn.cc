@@ -1,5 +1,6 @@
 #include "cudnn.h"
 
+#include <iterator>
 #include <utility>
 
 namespace opwright_cuda {
@@ -266,11 +267,19 @@ Status Cudnn::Open(std::unique_ptr<Cudnn>* cudnn) {
 
 Cudnn::~Cudnn() { api_.Destroy(handle_); }
 
-Status Cudnn::Make(Spec spec, std::unique_ptr<OperationGraph>* graph) {
-  const CudnnTarget target{api_, handle_, nullptr};
-  auto made = std::make_unique<OperationGraph>(target, &mutex_, std::move(spec));
+Status Cudnn::Make(const std::vector<int64_t>& record, Spec spec,
+                   std::shared_ptr<OperationGraph>* graph) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto it = made_.begin(); it != made_.end();) {
+    it = it->second.expired() ? made_.erase(it) : std::next(it);
+  }
+  const auto found = made_.find(record);
+  *graph = found == made_.end() ? nullptr : found->second.lock();
+  if (*graph != nullptr) return Status::Ok();
+  const CudnnTarget target{api_, handle_, nullptr};
+  auto made = std::make_shared<OperationGraph>(target, &mutex_, std::move(spec));
   OPWRIGHT_RETURN_IF_ERROR(made->Choose());
+  made_[record] = made;
   *graph = std::move(made);
   return Status::Ok();
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -121,7 +122,10 @@ class Cudnn {
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
-  Status Make(OperationGraphSpec spec, std::unique_ptr<OperationGraph>* graph);
+  // `record` is what the specification was read from: as long as a graph of it is in use, it is
+  // given again. A kernel that puts work off is prepared twice, and an engine may take seconds.
+  Status Make(const std::vector<int64_t>& record, OperationGraphSpec spec,
+              std::shared_ptr<OperationGraph>* graph);
 
  private:
   Cudnn(const CudnnApi& api, void* handle) : api_(api), handle_(handle) {}
@@ -129,6 +133,7 @@ class Cudnn {
   const CudnnApi& api_;
   void* handle_;
   std::mutex mutex_;  // a handle has one stream at a time
+  std::map<std::vector<int64_t>, std::weak_ptr<OperationGraph>> made_;
 };
 
 // Chooses an engine for a GPU that is not there, described as cuDNN writes it down, in JSON.

@@ -49,7 +49,7 @@ struct Action {
   // A product.
   std::unique_ptr<Product> product;
   // An operation graph.
-  std::unique_ptr<OperationGraph> graph;
+  std::shared_ptr<OperationGraph> graph;
 };
 
 struct Prepared {
@@ -118,12 +118,13 @@ Status ReadProduct(Numbers* numbers, const Prepared& made, Action* action) {
 }
 
 Status ReadGraph(Numbers* numbers, Prepared* made, Action* action) {
+  const size_t begin = numbers->position();
   OperationGraphSpec spec = ReadOperationGraph(numbers, made->constants.size());
   Cudnn* cudnn = nullptr;
   const Status started = made->device->GetCudnn(&cudnn);
   if (!started.ok()) return Status::Refused(started.message());
   const Current current(*made->device);
-  OPWRIGHT_RETURN_IF_ERROR(cudnn->Make(std::move(spec), &action->graph));
+  OPWRIGHT_RETURN_IF_ERROR(cudnn->Make(numbers->ReadSince(begin), std::move(spec), &action->graph));
   const auto wanted = static_cast<uint64_t>(action->graph->engine().workspace);
   made->graph_workspace_bytes = std::max(made->graph_workspace_bytes, wanted);
   return Status::Ok();

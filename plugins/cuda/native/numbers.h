@@ -16,6 +16,12 @@ class Numbers {
  public:
   explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
 
+  size_t position() const { return next_; }
+  // What was read from a position on.
+  std::vector<int64_t> ReadSince(size_t position) const {
+    const auto at = [this](size_t i) { return numbers_.begin() + static_cast<ptrdiff_t>(i); };
+    return {at(position), at(next_)};
+  }
   bool done() const { return next_ == numbers_.size(); }
   int64_t Next() {
     if (done()) throw opwright::Exception("cuda.launch: the record ends in the middle");

@@ -229,6 +229,7 @@ int Build(Descriptor* made) {
       made->engine = made->Part(401).engine;
       made->graph = made->Part(401).graph;
       if (!kEngines[made->engine].has_plan) return Fail(kNotSupported, "this engine has no plan");
+      Count("cudnn_plans", 1);
       return 0;
     default:
       return 0;

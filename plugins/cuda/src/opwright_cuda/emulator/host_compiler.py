@@ -167,7 +167,7 @@ class EmulatedDriver:
 
     def count(self, what: str) -> int:
         """``allocations, streams, graphs, cudnn_descriptors`` alive;
-        ``launches, replays, products, operation_graphs`` so far.
+        ``launches, replays, products, operation_graphs, cudnn_plans`` so far.
         """
         counted: int = self._library.emulator_count(what.encode())
         return counted
