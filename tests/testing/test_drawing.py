@@ -14,6 +14,7 @@ from opwright.op import NoGradient, OpMaker, same_shape_as
 from opwright.proto import AttrProto, AttrType
 from opwright.testing import Draw, Sample, attributes, draw_samples
 from opwright.testing.context import CheckContext
+from opwright.testing.samplers import find_sampler
 
 
 def get(op_type: str) -> OpDefinition:
@@ -120,6 +121,21 @@ def test_a_package_says_what_the_proto_cannot() -> None:
     assert lengths_of(drawn) == {5}
     assert {17, 1500} <= lengths_of(drawn, "index")
     assert {int(i) for s in drawn for i in s.inputs["index"][0]} == {3, 4}
+
+
+def test_what_is_said_of_plan_only_operators_of_any_package_gives_way_to_what_names_one() -> None:
+    def of_any(draw: Draw) -> None:
+        """Find nothing."""
+
+    def of_acme(draw: Draw) -> None:
+        """Find nothing."""
+
+    made = OpMaker("acme.multi_sgd").add_comment("Many updates.").add_input("x", "[1]")
+    made.add_output("out", "[1]").same_dtype_as("x")
+    plan_only = made.build(infer_shape=same_shape_as("x"), plan_only=True)
+    assert find_sampler({"*.multi_sgd": of_any}, plan_only) is of_any
+    assert find_sampler({"*.multi_sgd": of_any, "acme.multi_sgd": of_acme}, plan_only) is of_acme
+    assert find_sampler({"*.tanh": of_any}, get("tanh")) is None
 
 
 def test_samples_of_a_gradient_hold_what_the_forward_kernel_made() -> None:

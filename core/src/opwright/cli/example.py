@@ -22,7 +22,7 @@ from opwright.registry import HOST_DEVICE
 from opwright.testing.drawing import Sampler, draw_sample, draw_samples
 from opwright.testing.launching import Launch
 from opwright.testing.sample import Array, Sample, meta_of
-from opwright.testing.samplers import load_samplers
+from opwright.testing.samplers import find_sampler, load_samplers
 
 _WIDTH: Final = 96
 
@@ -140,7 +140,7 @@ def find_example(definition: OpDefinition, context: Context) -> Example | None:
     """
     if definition.plan_only or definition.control is not None:
         return None
-    sampler = load_samplers().get(definition.op_type)
+    sampler = find_sampler(load_samplers(), definition)
     for dtype in _runnable_dtypes(definition, context):
         found = sorted(_draw(definition, dtype, sampler), key=_rank)[:_RUNS]
         example = _find_runnable([*found, *map(_zero_integers, found)], context)

@@ -24,6 +24,7 @@ from opwright.testing.gradient_samples import (
 from opwright.testing.kernel_run import POISON, KernelRun
 from opwright.testing.launching import Launch
 from opwright.testing.sample import Sample
+from opwright.testing.samplers import find_sampler
 from opwright.testing.scorecard import Skipped
 
 _ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
@@ -90,14 +91,14 @@ class CheckContext:
         key = (definition.op_type, dtype)
         if key not in self._drawn:
             forward = find_forward(definition.op_type, self.context)
-            if definition.op_type in self._samplers or forward is None:
-                self._drawn[key] = self._draw(definition, dtype)
+            sampler = find_sampler(self._samplers, definition)
+            if sampler is not None or forward is None:
+                self._drawn[key] = self._draw(definition, dtype, sampler)
             else:
                 self._drawn[key] = list(self._derive(forward, definition, dtype))
         return self._drawn[key]
 
-    def _draw(self, definition: OpDefinition, dtype: str) -> list[Sample]:
-        sampler = self._samplers.get(definition.op_type)
+    def _draw(self, definition: OpDefinition, dtype: str, sampler: Sampler | None) -> list[Sample]:
         if sampler is None and definition.plan_only:
             raise Skipped("only passes make it, so its inputs cannot be drawn from its OpProto")
         return draw_samples(definition, dtype, self.seed, sampler)

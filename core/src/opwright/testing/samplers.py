@@ -7,6 +7,9 @@ function that draws one sample. Only the kit reads it, so it costs users nothing
 
     [project.entry-points."opwright.samples"]
     acme = "opwright_acme.samples:SAMPLES"
+
+The operator type ``"*.multi_sgd"`` stands for plan-only operators of any package, as a pass for
+every device makes them: a type that is named itself comes first.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from opwright.definition import OpDefinition
 from opwright.errors import PluginError
 from opwright.testing.drawing import Sampler
 
@@ -34,6 +38,13 @@ def load_samplers() -> dict[str, Sampler]:
     for point in entry_points(group=GROUP):
         found.update(_load(point))
     return found
+
+
+def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> Sampler | None:
+    """Return what is said of an operator, or of plan-only ones of its name in any package."""
+    name = definition.op_type.rpartition(".")[2]
+    everywhere = samplers.get(f"*.{name}") if definition.plan_only else None
+    return samplers.get(definition.op_type, everywhere)
 
 
 def _load(point: EntryPoint) -> Mapping[str, Sampler]:

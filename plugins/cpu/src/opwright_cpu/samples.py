@@ -12,34 +12,6 @@ if TYPE_CHECKING:
 
 Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
-UNARY = ["abs", "negative", "square", "exp", "relu", "sigmoid", "tanh", "softplus", "silu", "gelu"]
-UNARY += ["elu", "leaky_relu", "scale", "clip"]
-BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
-PARAMETERS = {
-    "gelu": (1.0, 0.0),
-    "elu": (0.7, 0.0),
-    "leaky_relu": (0.1, 0.0),
-    "scale": (-1.5, 0.25),
-    "clip": (-0.5, 0.75),
-}
-"""The two numbers of a function that has any."""
-
-
-def elementwise_chain(draw: Draw) -> Drawn:
-    """Each input is read, and what is made of it goes through a function of one operand."""
-    shape = (draw.other_length(), draw.length)
-    shapes = [shape, *(draw.choice([shape, shape[1:], (shape[0], 1), ()]) for _ in range(2))]
-    count = draw.choice([1, 2, 3])
-    functions = [draw.choice(UNARY)]
-    operands = [0]
-    for i in range(1, count):
-        functions += [draw.choice(BINARY), draw.choice(UNARY)]
-        last = count + len(functions) - 3
-        operands += [last, i, last + 1]
-    parameters = [number for name in functions for number in PARAMETERS.get(name, (0.0, 0.0))]
-    attrs = {"functions": functions, "operands": operands, "parameters": parameters}
-    return {"x": [draw.floats(each) for each in shapes[:count]]}, attrs
-
 
 def fc_input_grad(draw: Draw) -> Drawn:
     """An activation is named where there is what it returned."""
@@ -54,52 +26,12 @@ def fc_input_grad(draw: Draw) -> Drawn:
     return inputs, attrs
 
 
-def softmax_cross_entropy(draw: Draw) -> Drawn:
-    """Class ids lie below the number of classes; errors name the operator that was fused."""
-    rows, classes = draw.other_length(), max(draw.length, 1)
-    shape = draw.choice([(rows,), (rows, 1), (0,)])
-    dtype = draw.choice(["int32", "int64"])
-    inputs = {
-        "logits": draw.floats((shape[0], classes)),
-        "label": draw.integers(shape, 0, classes, dtype),
-    }
-    attrs = {**draw.attrs, "source": "cpu.softmax_cross_entropy"}
-    attrs["loss_grad"] = 1.0 / max(rows, 1)
-    draw.refused["label"] = [n for n in (-1, classes) if n != attrs.get("ignore_index")]
-    return inputs, attrs
-
-
 def fold_batch_norm(draw: Draw) -> Drawn:
     """A variance is not negative, and neither is what is added to it."""
     names = ("scale", "bias", "mean")
     inputs = {name: draw.floats((draw.length,)) for name in names}
     inputs["variance"] = draw.floats((draw.length,), 0.25, 2.0)
     return inputs, {"epsilon": abs(draw.attrs["epsilon"])}
-
-
-def _shapes(draw: Draw) -> list[tuple[int, ...]]:
-    listed = [(draw.length,), (draw.other_length(), draw.length), (draw.other_length(),)]
-    return listed[: draw.choice([1, 2, 3])]
-
-
-def multi_optimizer(draw: Draw) -> Drawn:
-    """Lists of equal lengths; second moments, and powers of shares, are positive."""
-    shapes = _shapes(draw)
-    inputs: dict[str, Any] = {"learning_rate": draw.floats((1,), 0.01, 0.5)}
-    for slot in draw.definition.proto.inputs:
-        if not slot.duplicable:
-            continue
-        is_power = slot.name.endswith("_power")
-        low = 0.25 if is_power or slot.name == "moment2" else -2.0
-        high = 0.75 if is_power else 2.0
-        inputs[slot.name] = [draw.floats((1,) if is_power else s, low, high) for s in shapes]
-    attrs = dict(draw.attrs)
-    for name in ("beta1", "beta2"):
-        if name in attrs:
-            attrs[name] = 0.5 + 0.49 * np.tanh(attrs[name]).item()
-    if "epsilon" in attrs:
-        attrs["epsilon"] = abs(attrs["epsilon"])
-    return inputs, attrs
 
 
 def conv2d_fused(draw: Draw) -> Drawn:
@@ -156,13 +88,7 @@ def proposed(draw: Draw) -> Drawn:
 SAMPLES = {
     "cpu.conv2d_fused": conv2d_fused,
     "cpu.conv2d_pool_grad": conv2d_pool_grad,
-    "cpu.elementwise_chain": elementwise_chain,
     "cpu.fc_input_grad": fc_input_grad,
     "cpu.fc_sgd": proposed,
     "cpu.fold_batch_norm": fold_batch_norm,
-    "cpu.multi_adam": multi_optimizer,
-    "cpu.multi_adamw": multi_optimizer,
-    "cpu.multi_momentum": multi_optimizer,
-    "cpu.multi_sgd": multi_optimizer,
-    "cpu.softmax_cross_entropy": softmax_cross_entropy,
 }

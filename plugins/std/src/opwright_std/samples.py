@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
+UNARY = ["abs", "negative", "square", "exp", "relu", "sigmoid", "tanh", "softplus", "silu", "gelu"]
+UNARY += ["elu", "leaky_relu", "scale", "clip"]
+BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
+PARAMETERS = {
+    "gelu": (1.0, 0.0),
+    "elu": (0.7, 0.0),
+    "leaky_relu": (0.1, 0.0),
+    "scale": (-1.5, 0.25),
+    "clip": (-0.5, 0.75),
+}
+"""The two numbers of a function that has any."""
+
+
 def adam(draw: Draw) -> Drawn:
     """Moments of squares are not negative, and powers of beta lie between 0 and 1."""
     inputs = draw.propose()
@@ -32,4 +45,77 @@ def probabilities(draw: Draw) -> Drawn:
     return inputs, draw.attrs
 
 
-SAMPLES = {"adam": adam, "adamw": adam, "cross_entropy": probabilities}
+def elementwise_chain(draw: Draw) -> Drawn:
+    """Each input is read, and what is made of it goes through a function of one operand."""
+    shape = (draw.other_length(), draw.length)
+    shapes = [shape, *(draw.choice([shape, shape[1:], (shape[0], 1), ()]) for _ in range(2))]
+    count = draw.choice([1, 2, 3])
+    functions = [draw.choice(UNARY)]
+    operands = [0]
+    for i in range(1, count):
+        functions += [draw.choice(BINARY), draw.choice(UNARY)]
+        last = count + len(functions) - 3
+        operands += [last, i, last + 1]
+    parameters = [number for name in functions for number in PARAMETERS.get(name, (0.0, 0.0))]
+    attrs = {"functions": functions, "operands": operands, "parameters": parameters}
+    return {"x": [draw.floats(each) for each in shapes[:count]]}, attrs
+
+
+def softmax_cross_entropy(draw: Draw) -> Drawn:
+    """Class ids lie below the number of classes; errors name the operator that was fused."""
+    rows, classes = draw.other_length(), max(draw.length, 1)
+    shape = draw.choice([(rows,), (rows, 1), (0,)])
+    dtype = draw.choice(["int32", "int64"])
+    inputs = {
+        "logits": draw.floats((shape[0], classes)),
+        "label": draw.integers(shape, 0, classes, dtype),
+    }
+    attrs = {**draw.attrs, "source": draw.definition.op_type}
+    attrs["loss_grad"] = 1.0 / max(rows, 1)
+    draw.refused["label"] = [n for n in (-1, classes) if n != attrs.get("ignore_index")]
+    return inputs, attrs
+
+
+def _shapes(draw: Draw) -> list[tuple[int, ...]]:
+    listed = [(draw.length,), (draw.other_length(), draw.length), (draw.other_length(),)]
+    return listed[: draw.choice([1, 2, 3])]
+
+
+def many_updates(draw: Draw) -> Drawn:
+    """Lists of equal lengths; second moments, and powers of shares, are positive."""
+    shapes = _shapes(draw)
+    inputs: dict[str, Any] = {}
+    for slot in draw.definition.proto.inputs:
+        dtype = draw.dtype
+        if slot.dtypes and dtype not in slot.dtypes:
+            dtype = draw.choice(slot.dtypes)
+        if not slot.duplicable:
+            inputs[slot.name] = draw.floats((1,), 0.01, 0.5, dtype)
+            continue
+        is_power = slot.name.endswith("_power")
+        low = 0.25 if is_power or slot.name == "moment2" else -2.0
+        high = 0.75 if is_power else 2.0
+        inputs[slot.name] = [
+            draw.floats((1,) if is_power else shape, low, high, dtype) for shape in shapes
+        ]
+    attrs = dict(draw.attrs)
+    for name in ("beta1", "beta2"):
+        if name in attrs:
+            attrs[name] = 0.5 + 0.49 * np.tanh(attrs[name]).item()
+    if "epsilon" in attrs:
+        attrs["epsilon"] = abs(attrs["epsilon"])
+    return inputs, attrs
+
+
+SAMPLES = {
+    "adam": adam,
+    "adamw": adam,
+    "cross_entropy": probabilities,
+    # What the passes for every device make, of the operators that a device brings for it.
+    "*.elementwise_chain": elementwise_chain,
+    "*.multi_adam": many_updates,
+    "*.multi_adamw": many_updates,
+    "*.multi_momentum": many_updates,
+    "*.multi_sgd": many_updates,
+    "*.softmax_cross_entropy": softmax_cross_entropy,
+}

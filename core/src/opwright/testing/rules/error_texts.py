@@ -84,8 +84,10 @@ def _try(entry: KernelEntry, bad: BadValue, context: CheckContext) -> str | None
 def _find_fault_of_value(op_type: str, bad: BadValue, error: OpwrightError) -> str | None:
     said = reason_of(error).partition("; inputs: ")[0]
     shown = repr(said[-200:])
-    if not str(error).startswith(op_type):
-        return f"an error must begin with the operator's name, got {shown}"
+    # A device may tell at the end of a plan, and a gradient by the name that the user has written.
+    forward = bad.sample.forward
+    if (op_type if forward is None else forward.op_type) not in str(error):
+        return f"the error for {bad.slot}={bad.value} must name the operator, got {shown}"
     if not re.search(rf"\bgot {bad.value}(?!\d)", said):
         return (
             f"the error for {bad.slot}={bad.value} must say what it got, got {shown}; "

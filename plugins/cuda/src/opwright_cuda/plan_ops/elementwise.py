@@ -6,7 +6,25 @@ from opwright.op import InferContext, OpMaker, broadcast_shapes
 from opwright_cuda.dtypes import FLOATS
 
 
+def _check_operands(ctx: InferContext) -> None:
+    """Check what is known without the functions: how many numbers there are, and how large."""
+    count, operands = len(ctx.attr("functions")), ctx.attr("operands")
+    known = len(ctx.inputs("x"))
+    ctx.require(
+        count <= len(operands) <= 2 * count,
+        f"operands must be one or two for each of {count} functions, got {len(operands)}",
+    )
+    for i, operand in enumerate(operands):
+        ctx.require(
+            0 <= operand < known + min(i, count - 1),
+            f"operands must be inputs, or results of functions before, got {operand} at {i}",
+        )
+    given = len(ctx.attr("parameters"))
+    ctx.require(given == 2 * count, f"parameters must be {2 * count} numbers, got {given}")
+
+
 def _chain_shape(ctx: InferContext) -> None:
+    _check_operands(ctx)
     first, *others = (meta.shape for meta in ctx.inputs("x"))
     shape = first
     for other in others:
