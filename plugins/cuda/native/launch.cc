@@ -217,7 +217,7 @@ int32_t Bind(const ow_call* call, void** bound) noexcept {
     const auto& made = *static_cast<const Prepared*>(call->prepared);
     auto state = std::make_unique<Bound>();
     state->constants.resize((made.constants.size() + 7) / 8);
-    std::memcpy(state->constants.data(), made.constants.data(), made.constants.size());
+    std::copy(made.constants.begin(), made.constants.end(), state->at(0));
     for (const size_t place : made.places) state->params.push_back(state->at(place));
     *bound = state.release();
     return Status::Ok();
