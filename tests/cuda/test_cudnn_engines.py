@@ -57,7 +57,7 @@ def test_tensor_cores_multiply_single_precision_only_as_tf32(
         assert any(a["notes"] & TENSOR_CORES for a in single if a["tf32"])
 
 
-def test_half_precision_of_resnet_is_multiplied_by_tensor_cores(
+def test_half_precision_of_resnet_is_multiplied_by_tensor_cores_with_few_exceptions(
     answers: list[dict[str, Any]],
 ) -> None:
     wide = [
@@ -68,5 +68,6 @@ def test_half_precision_of_resnet_is_multiplied_by_tensor_cores(
         and answer["layer"][0] >= 64
         and answer["format"] == "NHWC"
     ]
-    assert wide
-    assert [answer for answer in wide if not answer["notes"] & TENSOR_CORES] == []
+    # The heuristics of 9.12 prefer an engine without them for one of the strided convolutions.
+    without = [answer for answer in wide if not answer["notes"] & TENSOR_CORES]
+    assert 20 * len(without) < len(wide), without
