@@ -1,7 +1,7 @@
 """Runs the tests of CUDA kernels on the CPU, where there is no GPU.
 
-A compiler takes a fifth of a second to begin with a file, an instance of a kernel a hundredth: so all
-instances that the chosen tests will want are found out first, by running the tests with kernels
+A compiler takes a fifth of a second to begin with a file, an instance of a kernel a hundredth: so
+all instances that the chosen tests will want are found out first, by running the tests with kernels
 that do nothing, and compiled together.
 """
 
