@@ -294,15 +294,18 @@ def graph_of(dtype: str, x: tuple[int, ...], weight: tuple[int, ...]) -> Operati
     down, across = height - high + 1, width - wide + 1
     graph, here = OperationGraph(dtype), Pointer(0, 0)
 
-    def images(n: int, c: int, h: int, w: int) -> int:
-        return graph.add_tensor(Tensor((n, c, h, w), (c * h * w, 1, c * w, c), here))
+    def images(n: int, c: int, h: int, w: int) -> Tensor:
+        return Tensor((n, c, h, w), (c * h * w, 1, c * w, c), here)
 
-    place = images(n, channels, height, width)
     strides = (channels * high * wide, high * wide, wide, 1)
-    filter_ = graph.add_tensor(Tensor((filters, channels, high, wide), strides, here))
-    result = images(n, filters, down, across)
     windows = Windows((1, 1), (0, 0), (0, 0), (1, 1))
-    graph.add_convolution(What.FORWARD, place, filter_, result, windows)
+    graph.add_convolution(
+        What.FORWARD,
+        images(n, channels, height, width),
+        Tensor((filters, channels, high, wide), strides, here),
+        images(n, filters, down, across),
+        windows,
+    )
     return graph
 
 

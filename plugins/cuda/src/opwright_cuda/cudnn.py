@@ -93,21 +93,22 @@ class OperationGraph:
         """Where the tensors lie, in their order."""
         return [tensor.pointer for tensor in self._tensors]
 
-    def add_tensor(self, tensor: Tensor) -> int:
-        """Add a tensor; return its number."""
+    def add_convolution(
+        self, what: What, x: Tensor, weight: Tensor, result: Tensor, windows: Windows
+    ) -> int:
+        """Add a convolution or one of its gradients; return the number of `result`."""
+        tensors = [self._add(tensor) for tensor in (x, weight, result)]
+        numbers = [*windows.strides, *windows.before, *windows.behind, *windows.dilations]
+        self._operations.append((what, *tensors, *numbers))
+        return tensors[-1]
+
+    def add_sum(self, x: int, y: Tensor, out: Tensor) -> None:
+        """Add y to the tensor of number x; extents of 1 in y are repeated."""
+        self._operations.append((What.ADD, x, self._add(y), self._add(out)))
+
+    def _add(self, tensor: Tensor) -> int:
         self._tensors.append(tensor)
         return len(self._tensors) - 1
-
-    def add_convolution(
-        self, what: What, x: int, weight: int, result: int, windows: Windows
-    ) -> None:
-        """Add a convolution or one of its gradients, by the numbers of its tensors."""
-        numbers = [*windows.strides, *windows.before, *windows.behind, *windows.dilations]
-        self._operations.append((what, x, weight, result, *numbers))
-
-    def add_sum(self, x: int, y: int, out: int) -> None:
-        """Add the sum of two tensors; extents of 1 in y are repeated."""
-        self._operations.append((What.ADD, x, y, out))
 
     def record(self, places: Sequence[int]) -> list[int]:
         """Return what native/cudnn.h reads.

@@ -190,12 +190,20 @@ CONV2D: Final = Kernel(_fill_in)
 """conv2d."""
 
 
+def fill_without_gradient(ctx: PrepareContext, plan: LaunchPlan) -> list[str]:
+    """Return the gradients that are to be computed: none where out has none, they are 0 then."""
+    slots = [slot for slot, metas in ctx.outputs.items() if metas]
+    if ctx.inputs["out_grad"]:
+        return slots
+    for slot in slots:
+        plan.fill(plan.output(slot), bytes_of(ctx.outputs[slot][0]))
+    return []
+
+
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients that are wanted."""
-    slots = [slot for slot, metas in ctx.outputs.items() if metas]
-    if not ctx.inputs["out_grad"]:
-        for slot in slots:
-            plan.fill(plan.output(slot), bytes_of(ctx.outputs[slot][0]))
+    slots = fill_without_gradient(ctx, plan)
+    if not slots:
         return
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))
     conv = describe(ctx, x, weight, out_grad)

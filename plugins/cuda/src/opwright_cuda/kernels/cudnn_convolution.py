@@ -7,8 +7,13 @@ from typing import Final
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
-from opwright_cuda.kernels.convolution import Images, add_bias_grad, describe
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
+from opwright_cuda.kernels.convolution import (
+    Images,
+    add_bias_grad,
+    describe,
+    fill_without_gradient,
+)
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer
 
 
 def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
@@ -42,48 +47,36 @@ def _add(ctx: PrepareContext, plan: LaunchPlan, graph: OperationGraph) -> None:
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Convolve, add the bias."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
-    graph, windows = OperationGraph(x.dtype), Windows.of(ctx.attrs)
-    result = _images(ctx, out, plan.output("out"))
-    bias = plan.optional_input("bias")
-    tensors = (
-        graph.add_tensor(_images(ctx, x, plan.input("x"))),
-        graph.add_tensor(_weight(weight, plan.input("weight"))),
-        graph.add_tensor(result if bias is None else result._replace(pointer=None)),
+    result, bias = _images(ctx, out, plan.output("out")), plan.optional_input("bias")
+    graph = OperationGraph(x.dtype)
+    sums = graph.add_convolution(
+        What.FORWARD,
+        _images(ctx, x, plan.input("x")),
+        _weight(weight, plan.input("weight")),
+        result if bias is None else result._replace(pointer=None),
+        Windows.of(ctx.attrs),
     )
-    graph.add_convolution(What.FORWARD, *tensors, windows)
     if bias is not None:
-        added = graph.add_tensor(_bias(result, bias))
-        graph.add_sum(tensors[-1], added, graph.add_tensor(result))
+        graph.add_sum(sums, _bias(result, bias), result)
     _add(ctx, plan, graph)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients that are wanted."""
-    slots = [slot for slot, metas in ctx.outputs.items() if metas]
-    if not ctx.inputs["out_grad"]:
-        for slot in slots:
-            plan.fill(plan.output(slot), bytes_of(ctx.outputs[slot][0]))
+    slots = fill_without_gradient(ctx, plan)
+    if not slots:
         return
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))
-    slopes = _images(ctx, out_grad, plan.input("out_grad"))
-    windows = Windows.of(ctx.attrs)
+    slopes, windows = _images(ctx, out_grad, plan.input("out_grad")), Windows.of(ctx.attrs)
     if "x_grad" in slots:
-        graph = OperationGraph(x.dtype)
-        tensors = (
-            graph.add_tensor(_images(ctx, x, plan.output("x_grad"))),
-            graph.add_tensor(_weight(weight, plan.input("weight"))),
-            graph.add_tensor(slopes),
-        )
-        graph.add_convolution(What.DATA_GRADIENT, *tensors, windows)
+        graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.output("x_grad"))
+        filters = _weight(weight, plan.input("weight"))
+        graph.add_convolution(What.DATA_GRADIENT, images, filters, slopes, windows)
         _add(ctx, plan, graph)
     if "weight_grad" in slots:
-        graph = OperationGraph(x.dtype)
-        tensors = (
-            graph.add_tensor(_images(ctx, x, plan.input("x"))),
-            graph.add_tensor(_weight(weight, plan.output("weight_grad"))),
-            graph.add_tensor(slopes),
-        )
-        graph.add_convolution(What.WEIGHT_GRADIENT, *tensors, windows)
+        graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.input("x"))
+        filters = _weight(weight, plan.output("weight_grad"))
+        graph.add_convolution(What.WEIGHT_GRADIENT, images, filters, slopes, windows)
         _add(ctx, plan, graph)
     if "bias_grad" in slots:
         add_bias_grad(plan, describe(ctx, x, weight, out_grad))
