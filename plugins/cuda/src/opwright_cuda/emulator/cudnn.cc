@@ -43,58 +43,68 @@ enum : int {
 };
 constexpr int kDescriptorElement = 15;
 
-const std::map<int, size_t>& ElementBytes() {
-  static const std::map<int, size_t> bytes = {{0, 8}, {1, 4}, {2, 1},  {3, 8},  {4, 4}, {6, 8},
-                                              {7, 4}, {8, 4}, {11, 4}, {14, 4}, {15, 8}};
-  return bytes;
+size_t ElementBytes(int type) {
+  constexpr int kEightBytes[] = {0, 3, 6, kDescriptorElement};  // handles, integers, pointers
+  for (const int known : kEightBytes) {
+    if (type == known) return 8;
+  }
+  return type == 2 ? 1 : 4;  // a bool, or a float or an enumerator
 }
 
 struct Attribute {
+  int number;
   int type;          // of its elements
   int descriptor;    // that has it
   bool is_optional;  // may be left out
 };
 
-// Every attribute that the launcher sets. The three kinds of convolutions have theirs in a row.
-const std::map<int, Attribute>& Attributes() {
-  static const std::map<int, Attribute> known = [] {
-    std::map<int, Attribute> made = {
-        {0, {14, kPointwise, false}},
-        {1, {1, kPointwise, false}},
-        {100, {1, kConvolution, false}},
-        {101, {7, kConvolution, false}},
-        {102, {3, kConvolution, false}},
-        {103, {3, kConvolution, false}},
-        {104, {3, kConvolution, false}},
-        {105, {3, kConvolution, false}},
-        {106, {3, kConvolution, false}},
-        {200, {8, kHeuristics, false}},
-        {201, {15, kHeuristics, false}},
-        {400, {0, kPlan, false}},
-        {401, {15, kPlan, false}},
-        {750, {15, kPointwiseOperation, false}},
-        {751, {15, kPointwiseOperation, false}},
-        {752, {15, kPointwiseOperation, false}},
-        {753, {15, kPointwiseOperation, false}},
-        {800, {0, kOperationGraph, false}},
-        {801, {15, kOperationGraph, false}},
-        {900, {3, kTensor, false}},
-        {901, {1, kTensor, false}},
-        {902, {3, kTensor, false}},
-        {903, {3, kTensor, false}},
-        {906, {3, kTensor, false}},
-        {907, {2, kTensor, true}},
-        {1000, {3, kVariantPack, false}},
-        {1001, {6, kVariantPack, false}},
-        {1003, {6, kVariantPack, false}},
-    };
-    const int kinds[] = {kForward, kBackwardData, kBackwardFilter};
-    for (int i = 0; i < 3; ++i) {
-      for (int j = 0; j < 6; ++j) made[700 + 6 * i + j] = {j < 2 ? 4 : 15, kinds[i], false};
-    }
-    return made;
-  }();
-  return known;
+// Every attribute that the launcher sets, but those of convolutions.
+constexpr Attribute kAttributes[] = {
+    {0, 14, kPointwise, false},
+    {1, 1, kPointwise, false},
+    {100, 1, kConvolution, false},
+    {101, 7, kConvolution, false},
+    {102, 3, kConvolution, false},
+    {103, 3, kConvolution, false},
+    {104, 3, kConvolution, false},
+    {105, 3, kConvolution, false},
+    {106, 3, kConvolution, false},
+    {200, 8, kHeuristics, false},
+    {201, 15, kHeuristics, false},
+    {400, 0, kPlan, false},
+    {401, 15, kPlan, false},
+    {750, 15, kPointwiseOperation, false},
+    {751, 15, kPointwiseOperation, false},
+    {752, 15, kPointwiseOperation, false},
+    {753, 15, kPointwiseOperation, false},
+    {800, 0, kOperationGraph, false},
+    {801, 15, kOperationGraph, false},
+    {900, 3, kTensor, false},
+    {901, 1, kTensor, false},
+    {902, 3, kTensor, false},
+    {903, 3, kTensor, false},
+    {906, 3, kTensor, false},
+    {907, 2, kTensor, true},
+    {1000, 3, kVariantPack, false},
+    {1001, 6, kVariantPack, false},
+    {1003, 6, kVariantPack, false},
+};
+
+// The three kinds of convolutions have six each, in a row: two factors and four descriptors.
+constexpr int kConvolutionKinds[] = {kForward, kBackwardData, kBackwardFilter};
+constexpr int kFirstOfConvolutions = 700;
+
+std::vector<Attribute> AttributesOf(int descriptor) {
+  std::vector<Attribute> found;
+  for (const Attribute& attribute : kAttributes) {
+    if (attribute.descriptor == descriptor) found.push_back(attribute);
+  }
+  for (int i = 0; i < 18; ++i) {
+    const int kind = kConvolutionKinds[i / 6];
+    if (kind != descriptor) continue;
+    found.push_back({kFirstOfConvolutions + i, i % 6 < 2 ? 4 : kDescriptorElement, kind, false});
+  }
+  return found;
 }
 
 struct Descriptor {
@@ -299,15 +309,16 @@ EMULATED cudnnBackendSetAttribute(void* raw, int attribute, int type, int64_t n,
                                   const void* elements) {
   auto* descriptor = static_cast<Descriptor*>(raw);
   if (descriptor->is_final) return Fail(kBadParam, "the descriptor is finalized");
-  const auto found = Attributes().find(attribute);
-  if (found == Attributes().end() || found->second.descriptor != descriptor->type) {
-    return Fail(kBadParam, "the descriptor has no such attribute");
+  const Attribute* found = nullptr;
+  const std::vector<Attribute> known = AttributesOf(descriptor->type);
+  for (const Attribute& one : known) {
+    if (one.number == attribute) found = &one;
   }
-  if (found->second.type != type) return Fail(kAttributeType, "the elements have another type");
+  if (found == nullptr) return Fail(kBadParam, "the descriptor has no such attribute");
+  if (found->type != type) return Fail(kAttributeType, "the elements have another type");
   if (n < 1) return Fail(kBadParam, "there must be an element");
   const auto* bytes = static_cast<const char*>(elements);
-  descriptor->values[attribute].assign(bytes,
-                                       bytes + static_cast<size_t>(n) * ElementBytes().at(type));
+  descriptor->values[attribute].assign(bytes, bytes + static_cast<size_t>(n) * ElementBytes(type));
   if (type != kDescriptorElement) return 0;
   for (const Descriptor* part : descriptor->Get<Descriptor*>(attribute)) {
     if (!part->is_final) return Fail(kNotFinalized, "a part is not finalized");
@@ -317,10 +328,9 @@ EMULATED cudnnBackendSetAttribute(void* raw, int attribute, int type, int64_t n,
 
 EMULATED cudnnBackendFinalize(void* raw) {
   auto* descriptor = static_cast<Descriptor*>(raw);
-  for (const auto& [attribute, known] : Attributes()) {
-    if (known.descriptor != descriptor->type || known.is_optional) continue;
-    if (descriptor->values.count(attribute) == 0) {
-      return Fail(kBadParam, "attribute " + std::to_string(attribute) + " is not set");
+  for (const Attribute& known : AttributesOf(descriptor->type)) {
+    if (!known.is_optional && descriptor->values.count(known.number) == 0) {
+      return Fail(kBadParam, "attribute " + std::to_string(known.number) + " is not set");
     }
   }
   const int status = Build(descriptor);
