@@ -254,3 +254,18 @@ def test_class_id_out_of_range_is_an_error_that_names_it(op: str, dtype: str, wr
     labels = np.array([1, wrong], dtype)
     with pytest.raises(KernelError, match=rf"{op}.*label must be in \[0, 10\), got {wrong}"):
         call(op, NATIVE, 1, scores, labels)
+
+
+@pytest.mark.parametrize("wrong", [-1, 7, 2**40])
+def test_a_gradient_of_positions_that_top_k_never_makes_is_an_error(wrong: int) -> None:
+    feeds = {"x": np.zeros((3, 7)), "out_grad": np.ones((3, 2))}
+    feeds["indices"] = np.array([[0, 6], [1, wrong], [2, 3]])
+    block = ow.Program().global_block()
+    for name, array in feeds.items():
+        block.create_var(name, array.shape, array.dtype)
+    block.append_op("top_k_grad", {name: name for name in feeds}, {"x_grad": "x_grad"}, {"k": 2})
+    with (
+        pinned("top_k_grad", NATIVE, 2),
+        pytest.raises(KernelError, match=rf"indices must be in \[0, 7\), got {wrong}\b"),
+    ):
+        ow.Network(block).compile(feed=list(feeds), fetch=["x_grad"])(**feeds)

@@ -108,6 +108,15 @@ struct TopKGradKernel {
     const int64_t* indices = ctx.input(1).data<int64_t>();
     const T* grad = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
     const int64_t k = attrs.k, inner = lines_.inner, size = lines_.length * inner;
+    if (grad != nullptr) {
+      // Whoever calls this operator by itself may give others than top_k makes.
+      const int64_t* end = indices + lines_.count() * k;
+      const int64_t* wrong =
+          std::find_if(indices, end, [this](int64_t i) { return i < 0 || i >= lines_.length; });
+      if (wrong != end) {
+        return opwright::Status::Error("indices must be in [0, ", lines_.length, "), got ", *wrong);
+      }
+    }
     ParallelFor(ctx.n_threads(), lines_.outer, std::max<int64_t>(1, kElementGrain / size), 1,
                 [=](int64_t begin, int64_t end) {
                   std::fill(x_grad + begin * size, x_grad + end * size, T(0));
