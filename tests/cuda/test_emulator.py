@@ -155,6 +155,12 @@ __global__ void wait() { __syncthreads(); }
 """
 
 
+GOING_ON = """
+#include "kernel.h"
+__global__ void go_on() {}
+"""
+
+
 def count_mappings() -> int:
     return len(Path("/proc/self/maps").read_text().splitlines())
 
@@ -175,3 +181,19 @@ def test_a_thread_that_ends_gives_back_the_stacks_of_its_blocks(emulator_folder:
         run_in_thread()
     # 256 stacks and their guards each; Python does not wait until the last one is quite gone.
     assert count_mappings() - before < 2 * 512
+
+
+def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> None:
+    source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)
+    grown = []
+
+    def run() -> None:
+        before = count_mappings()
+        assert run_last_blocks(emulator_folder, source, "go_on", [], 4) == ""
+        grown.append(count_mappings() - before)
+
+    for _ in range(2):  # the first one opens the libraries
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert grown[1] < 10

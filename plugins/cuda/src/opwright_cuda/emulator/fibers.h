@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <deque>
 #include <vector>
 
 #if !defined(__x86_64__)
@@ -82,7 +83,7 @@ class Fibers {
   void GiveUp();
 
  private:
-  std::vector<Context> contexts_;
+  std::deque<Context> contexts_;  // they may point into themselves
   std::vector<char*> stacks_;
   std::vector<Strand> strands_;
   std::vector<int> idle_;
