@@ -265,12 +265,24 @@ def test_tensor_cores_multiply_single_precision_only_where_that_is_asked_for(
 
 
 @pytest.mark.cuda_kernels
-def test_tensors_without_elements_are_left_to_our_own_kernel() -> None:
-    x, weight = np.ones((0, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)
-    (out,) = call("conv2d", {"x": x, "weight": weight})
-    assert out.shape == (0, 4, 6, 6)
-    with pinned("cudnn"), pytest.raises(KernelNotFoundError, match="no tensors without elements"):
-        call("conv2d", {"x": x, "weight": weight})
+@pytest.mark.parametrize(
+    ("x", "weight"), [((0, 3, 8, 8), (4, 3, 3, 3)), ((2, 0, 8, 8), (4, 0, 3, 3))], ids=str
+)
+def test_sums_of_nothing_are_0(x: Any, weight: Any) -> None:
+    given = {"x": whole(x), "weight": whole(weight)}
+    (out,) = check("conv2d", given, "out", "float32")
+    assert not np.any(out)
+    given |= {"bias": whole(weight[:1]), "out_grad": whole(out.shape)}
+    check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float32")
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_a_sum_of_nothing_and_a_bias_is_the_bias(data_format: str) -> None:
+    given = {"x": whole((2, 0, 5, 4), data_format), "weight": whole((3, 0, 2, 2))}
+    given["bias"] = np.array([1.0, -2.0, 3.0])
+    (out,) = check("conv2d", given, "out", "bfloat16", data_format=data_format)
+    assert set(out.reshape(-1)) == {1.0, -2.0, 3.0}
 
 
 @pytest.mark.cuda_kernels

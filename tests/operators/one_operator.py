@@ -12,9 +12,6 @@ from case import Array, Case
 import opwright as ow
 from opwright.op import GradOp, Meta, NoGradient, OpDefinition
 
-REFUSE_EMPTY = {"cudnn"}
-"""Libraries that refuse arrays without elements, which another one takes."""
-
 
 class Target(NamedTuple):
     """What a case runs on; library None: whatever is chosen, as for an expanded composite."""
@@ -65,8 +62,6 @@ def targets(case: Case, dtype: str) -> list[Target]:
     wanted = {dispatch_dtype(case, dtype), "*"}
     entries = ow.current_context().kernels.entries(case.op)
     found = {Target(e.device, e.library) for e in entries if e.dtype in wanted}
-    if any(array.size == 0 for listed in case.make_inputs(dtype).values() for array in listed):
-        found = {target for target in found if target.library not in REFUSE_EMPTY}
     if definition_of(case).body is not None:
         found.add(Target("cpu", None))
     return sorted(found, key=str)

@@ -93,6 +93,11 @@ class OperationGraph:
         """Where the tensors lie, in their order."""
         return [tensor.pointer for tensor in self._tensors]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether a tensor has no elements, which cuDNN does not take."""
+        return any(math.prod(tensor.extents) == 0 for tensor in self._tensors)
+
     def add_convolution(
         self, what: What, x: Tensor, weight: Tensor, result: Tensor, windows: Windows
     ) -> int:
@@ -127,12 +132,6 @@ class OperationGraph:
         for operation in self._operations:
             numbers += operation
         return list(map(int, numbers))
-
-    def find_refusal(self) -> str | None:
-        """Return why cuDNN cannot compute this, None where it may; its engines it knows itself."""
-        if any(math.prod(tensor.extents) == 0 for tensor in self._tensors):
-            return "cuDNN takes no tensors without elements"
-        return find_refusal()
 
 
 class Engine(NamedTuple):

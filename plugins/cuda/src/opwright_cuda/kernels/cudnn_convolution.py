@@ -6,14 +6,17 @@ from typing import Final
 
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
+from opwright_cuda import cudnn
 from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
+from opwright_cuda.dtypes import compute_type
 from opwright_cuda.kernels.convolution import (
     Images,
     add_bias_grad,
     describe,
     fill_without_gradient,
 )
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer
+from opwright_cuda.kernels.elementwise import launch_elementwise, operand
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
 
 
 def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
@@ -37,11 +40,25 @@ def _bias(like: Tensor, pointer: Pointer) -> Tensor:
     return Tensor((1, channels, 1, 1), strides, pointer)
 
 
-def _add(ctx: PrepareContext, plan: LaunchPlan, graph: OperationGraph) -> None:
-    reason = graph.find_refusal()
+def _add(ctx: PrepareContext, plan: LaunchPlan, graph: OperationGraph, slot: str) -> None:
+    """Add a graph whose result is an output; a sum of nothing is 0, or the bias."""
+    reason, meta = cudnn.find_refusal(), ctx.outputs[slot][0]
     if reason is not None:
         ctx.refuse(reason)
-    plan.operations(graph)
+    if not graph.is_empty:
+        plan.operations(graph)
+    elif slot == "out" and ctx.inputs["bias"]:
+        _add_bias_alone(ctx, plan)
+    else:
+        plan.fill(plan.output(slot), bytes_of(meta))
+
+
+def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    (bias,), (out,) = ctx.inputs["bias"], ctx.outputs["out"]
+    behind = () if ctx.attrs["data_format"] == "NHWC" else (1, 1)
+    repeated = operand(plan.input("bias"), Meta((*bias.shape, *behind), bias.dtype))
+    functor = f"Identity<{compute_type(bias.dtype)}>"
+    launch_elementwise(plan, functor, operand(plan.output("out"), out), [repeated])
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -58,7 +75,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     )
     if bias is not None:
         graph.add_sum(sums, _bias(result, bias), result)
-    _add(ctx, plan, graph)
+    _add(ctx, plan, graph, "out")
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -72,12 +89,12 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.output("x_grad"))
         filters = _weight(weight, plan.input("weight"))
         graph.add_convolution(What.DATA_GRADIENT, images, filters, slopes, windows)
-        _add(ctx, plan, graph)
+        _add(ctx, plan, graph, "x_grad")
     if "weight_grad" in slots:
         graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.input("x"))
         filters = _weight(weight, plan.output("weight_grad"))
         graph.add_convolution(What.WEIGHT_GRADIENT, images, filters, slopes, windows)
-        _add(ctx, plan, graph)
+        _add(ctx, plan, graph, "weight_grad")
     if "bias_grad" in slots:
         add_bias_grad(plan, describe(ctx, x, weight, out_grad))
 
