@@ -25,8 +25,6 @@ SPILLED_WIDE = 24
 WIDE = ("double", "int64_t")
 
 KEPT_IN_MEMORY = {
-    # Places along up to eight axes, in a loop over as many as there are.
-    "pad_grad<": 256,
     # 32 numbers of a line for each thread, of as many threads as a block has at most.
     "layer_norm_lines<KeptLine<BlockTeam, float, 32, 1>, float>": 64,
 }

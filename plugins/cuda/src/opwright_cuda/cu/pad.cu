@@ -61,10 +61,13 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
     // Along an axis the places are first, first + 1, ... (kEdge), or first and then the mirrored
     // ones (kReflect).
     int64_t first[kMaxRank];
-    int64_t mirrored[kMaxRank][2];
+    int64_t second[kMaxRank];
+    int64_t third[kMaxRank];
     int64_t count[kMaxRank];
     int64_t n_places = 1;
-    for (int d = 0; d < layout.rank; ++d) {
+#pragma unroll
+    for (int d = 0; d < kMaxRank; ++d) {
+      if (d >= layout.rank) break;
       const Int quotient = QuotientByDim<Int>(layout, d, rest);
       const auto place = static_cast<int64_t>(rest - quotient * static_cast<Int>(layout.dims[d]));
       rest = quotient;
@@ -79,9 +82,11 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
         }
         if (place == last) count[d] += border.behind[d];
       } else {
-        if (place >= 1 && place <= before) mirrored[d][count[d]++ - 1] = before - place;
+        const bool is_before = place >= 1 && place <= before;
         const bool is_behind = place < last && last - place <= border.behind[d];
-        if (is_behind) mirrored[d][count[d]++ - 1] = before + 2 * last - place;
+        third[d] = before + 2 * last - place;
+        second[d] = is_before ? before - place : third[d];
+        count[d] += (is_before ? 1 : 0) + (is_behind ? 1 : 0);
       }
       n_places *= count[d];
     }
@@ -89,14 +94,18 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
     for (int64_t k = 0; k < n_places; ++k) {
       int64_t left = k;
       int64_t offset = 0;
-      for (int d = 0; d < layout.rank; ++d) {
+#pragma unroll
+      for (int d = 0; d < kMaxRank; ++d) {
+        if (d >= layout.rank) break;
         int64_t choice = 0;
         if (count[d] > 1) {
           choice = left % count[d];
           left /= count[d];
         }
         int64_t place = first[d];
-        if (choice > 0) place = mode == kEdge ? place + choice : mirrored[d][choice - 1];
+        if (choice > 0) {
+          place = mode == kEdge ? place + choice : (choice == 1 ? second[d] : third[d]);
+        }
         offset += place * layout.strides[0][d];
       }
       sum += Load(out_grad[offset]);
