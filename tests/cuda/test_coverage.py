@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from coverage_page import PAGE, missing, render
+from one_operator import skip_without_cudnn
 from samples import (
     NARROW,
     Sample,
@@ -21,7 +22,6 @@ from samples import (
     standard_kernels,
 )
 
-from opwright_cuda import cudnn
 from opwright_cuda.plugin import NOT_THERE
 
 SAMPLES = samples()
@@ -45,9 +45,8 @@ def test_the_table_in_the_documentation_is_current() -> None:
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_every_kernel_computes_what_numpy_does_in_every_dtype(sample: Sample) -> None:
-    missing = cudnn.find_refusal() if sample.library == "cudnn" else None
-    if missing is not None:
-        pytest.skip(missing)
+    if sample.library == "cudnn":
+        skip_without_cudnn()
     called = make_call(sample.op_type, sample.dtype)
     assert dispatch_dtype(sample, called) == sample.dtype
     outputs, wanted = run_network(sample, called), expected(sample, called)

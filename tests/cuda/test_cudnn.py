@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from calls import call
+from one_operator import skip_without_cudnn
 from test_convolution import CONVOLUTIONS, FORMATS, RNG, whole
 
 import opwright as ow
@@ -39,9 +40,7 @@ TENSOR_CORES = 5
 def installed(request: pytest.FixtureRequest) -> None:
     """Skip where there is a GPU, but no cuDNN."""
     if request.node.get_closest_marker("cuda_kernels") and request.getfixturevalue("gpu") is None:
-        reason = cudnn.find_refusal()
-        if reason is not None:
-            pytest.skip(reason)
+        skip_without_cudnn()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pytest
 from case import Array, Case
 
 import opwright as ow
@@ -67,9 +68,20 @@ def targets(case: Case, dtype: str) -> list[Target]:
     return sorted(found, key=str)
 
 
+def skip_without_cudnn() -> None:
+    """Skip a test where there is a GPU, but not this library, which is an extra."""
+    from opwright_cuda import cudnn  # where there is a target, there is the package
+
+    reason = cudnn.find_refusal()
+    if reason is not None:
+        pytest.skip(reason)
+
+
 @contextlib.contextmanager
 def pinned(case: Case, target: Target) -> Iterator[None]:
     """Choose the library of a target for the operator of a case, and for its gradient."""
+    if target.library == "cudnn":
+        skip_without_cudnn()
     context = ow.current_context()
     pins: dict[str, str] = {}
     for op_type in (case.op, f"{case.op}_grad"):
