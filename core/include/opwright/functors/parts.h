@@ -1,9 +1,11 @@
-// What the elementary functions are made of: the formats of numbers, polynomials, powers of two. Of
+// What the elementary functions are made of: the formats of numbers, powers of two. Of
 // elementary.h, which says what OPWRIGHT_FUNCTOR is.
 #ifndef OPWRIGHT_FUNCTORS_PARTS_H_
 #define OPWRIGHT_FUNCTORS_PARTS_H_
 
 #include <cstdint>
+
+#include "opwright/functors/polynomials.h"
 
 namespace opwright {
 namespace functors {
@@ -60,22 +62,6 @@ OPWRIGHT_FUNCTOR To BitCast(From from) {
   To to;
   __builtin_memcpy(&to, &from, sizeof(to));
   return to;
-}
-
-// c[0] + c[1] x + ...: even and odd powers apart, which halves the chain of operations that wait
-// for each other, and short vectors are all waiting.
-template <typename T, int N>
-OPWRIGHT_FUNCTOR T Polynomial(T x, const T (&c)[N]) {
-  constexpr int kLastEven = (N - 1) / 2 * 2;
-  constexpr int kLastOdd = (N - 2) / 2 * 2 + 1;
-  const T square = x * x;
-  T even = c[kLastEven];
-  T odd = c[kLastOdd];
-#pragma GCC unroll 16
-  for (int i = kLastEven - 2; i >= 0; i -= 2) even = even * square + c[i];
-#pragma GCC unroll 16
-  for (int i = kLastOdd - 2; i >= 1; i -= 2) odd = odd * square + c[i];
-  return odd * x + even;
 }
 
 // x = exponent * ln(2) + rest, |rest| <= ln(2) / 2. The low bits of `bits` are exponent + offset.

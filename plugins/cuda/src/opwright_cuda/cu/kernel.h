@@ -99,9 +99,15 @@ OW_INLINE Half HalfOf(T x) {
 OW_INLINE float Widen(BFloat16 x) { return FloatOfBits(static_cast<uint32_t>(x.bits) << 16); }
 // To nearest, ties to even; a NaN stays one.
 OW_INLINE BFloat16 BFloat16Of(float x) {
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
+  BFloat16 made;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(made.bits) : "f"(x));
+  return made;
+#else
   const uint32_t bits = BitsOfFloat(x);
   if (x != x) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+#endif
 }
 // Through a float whose last bit says that something was cut off, so that it is rounded once.
 OW_INLINE BFloat16 BFloat16Of(double x) {
