@@ -46,8 +46,12 @@ struct LaneTeam : Share {
   int thread;
   int size;
 
-  OW_INLINE LaneTeam(const Lines& lines, int width) : thread(LaneIndex() % width), size(width) {
-    Take(lines, GlobalIndex() / width, 0, 0);
+  // Numbers within a block, for the GPU takes long to divide those of 64 bits.
+  OW_INLINE LaneTeam(const Lines& lines, int width)
+      : thread(static_cast<int>(threadIdx.x) & (width - 1)), size(width) {
+    const auto lanes = static_cast<uint32_t>(width);
+    Take(lines, static_cast<int64_t>(blockIdx.x) * (blockDim.x / lanes) + threadIdx.x / lanes, 0,
+         0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
   // Where a thread has many items, the whole warp works: the compiler knows all places.
@@ -73,8 +77,8 @@ struct BlockTeam : Share {
 
   OW_INLINE BlockTeam(const Lines& lines, int)
       : thread(static_cast<int>(threadIdx.x)), size(static_cast<int>(blockDim.x)) {
-    const int64_t block = blockIdx.x;
-    Take(lines, block / lines.parts, block % lines.parts, 0);
+    const auto parts = static_cast<uint32_t>(lines.parts);
+    Take(lines, blockIdx.x / parts, blockIdx.x % parts, 0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
   template <int>
@@ -107,10 +111,12 @@ struct TileTeam : Share {
         size(kTileThreads / width),
         column(static_cast<int>(threadIdx.x) % width),
         columns(width) {
-    const int64_t tiles = (lines.inner + width - 1) / width;
-    const int64_t rest = static_cast<int64_t>(blockIdx.x) / tiles;
-    const int64_t tile = static_cast<int64_t>(blockIdx.x) % tiles;
-    Take(lines, rest / lines.parts, rest % lines.parts, tile * width + column);
+    // No more tiles and parts than blocks, so 32 bits hold them.
+    const auto tiles = static_cast<uint32_t>((lines.inner + width - 1) / width);
+    const auto parts = static_cast<uint32_t>(lines.parts);
+    const uint32_t rest = blockIdx.x / tiles;
+    const int64_t tile = blockIdx.x % tiles;
+    Take(lines, rest / parts, rest % parts, tile * width + column);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i * stride; }
   template <typename T, typename Function>
