@@ -24,12 +24,6 @@ SPILLED = 8
 SPILLED_WIDE = 24
 WIDE = ("double", "int64_t")
 
-KEPT_IN_MEMORY = {
-    # 32 numbers of a line for each thread, of as many threads as a block has at most.
-    "layer_norm_lines<KeptLine<BlockTeam, float, 32, 1>, float>": 64,
-}
-"""Kernels whose threads have more there, and why."""
-
 _KERNEL_FACTS = ".nv.info"
 _FRAME_SIZE = 0x11
 
@@ -62,14 +56,6 @@ def read_frames(cubin: bytes) -> dict[str, int]:
     return frames
 
 
-def allowed_frame(expression: str) -> int:
-    """Return how many bytes of memory a thread of an instance may have."""
-    for beginning, n_bytes in KEPT_IN_MEMORY.items():
-        if expression.startswith(beginning):
-            return n_bytes
-    return SPILLED_WIDE if any(name in expression for name in WIDE) else SPILLED
-
-
 def main(jobs: Path, library: str | None = None) -> None:
     if library is not None:
         ctypes.CDLL(library)  # cuda-bindings takes the one that is there
@@ -86,7 +72,8 @@ def main(jobs: Path, library: str | None = None) -> None:
             continue
         frames = read_frames(image.data)
         for expression, name in zip(expressions, image.names, strict=True):
-            if frames[name] > allowed_frame(expression):
+            is_wide = any(kind in expression for kind in WIDE)
+            if frames[name] > (SPILLED_WIDE if is_wide else SPILLED):
                 print(f"{arch}: {expression}: {frames[name]} bytes of a thread are in memory")
 
 

@@ -149,11 +149,13 @@ def test_an_error_in_one_of_several_names_its_operator_and_the_rest_is_kept(
 
 
 def test_an_interrupt_leaves_neither_thread_nor_file_nor_plan(fake: Fake, tmp_path: Path) -> None:
-    main = threading.current_thread()
+    main, interrupted = threading.current_thread(), threading.Event()
 
     def interrupt(expression: str) -> None:
         if threading.current_thread() is main:
+            interrupted.set()
             raise KeyboardInterrupt
+        assert interrupted.wait(PATIENCE_S)  # the other thread leaves this one something to do
 
     fake.before = interrupt
     before = threading.active_count()

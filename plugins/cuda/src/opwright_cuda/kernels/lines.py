@@ -205,7 +205,8 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
             lanes = WARP if items > 8 else power_of_two(quotient_up(length, items))
             return lanes_of(lines, lanes, _kept_line("LaneTeam", kept, items, vector))
     for threads, items in ((128, most // 2), (256, most // 2), (512, most // 2), (512, most)):
-        if length <= threads * items:
+        # So many that are read one by one are too many for the registers of so many threads.
+        if length <= threads * items and (vector > 1 or items < most):
             ctype = _kept_line("BlockTeam", kept, items, vector)
             return Team(ctype, lines, threads, lines.outer, threads)
     vector = _vector_of(lines, "BlockTeam", ITEM_BYTES[dtype])
