@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from opwright.lowering.edit import Edit
 from opwright.lowering.graph import Graph
-from opwright.lowering.slots import input_of, make_if_served, output_of, writer_of
+from opwright.lowering.slots import input_of, make_if_served, other_input, output_of, writer_of
 from opwright.lowering.uses import Uses
 from opwright.lowering.values import Buffer, External, LoweredOp, Role, Value
 from opwright.meta import Meta
@@ -44,6 +44,7 @@ __all__ = [
     "Role",
     "input_of",
     "output_of",
+    "other_input",
     "writer_of",
     "make_if_served",
 ]

@@ -24,6 +24,14 @@ def output_of(op: LoweredOp, slot: str) -> Value | None:
     return values[0] if len(values) == 1 else None
 
 
+def other_input(op: LoweredOp, one: Value) -> Value | None:
+    """Return what an operator of ``x`` and ``y`` reads beside ``one``, None for twice the same."""
+    x, y = input_of(op, "x"), input_of(op, "y")
+    if x is y:
+        return None
+    return y if x is one else x
+
+
 def writer_of(value: Value | None, *types: str) -> LoweredOp | None:
     """Return the operator that writes a value if it is of one of these types, else None."""
     if value is None or value.op is None or value.op.type not in types:

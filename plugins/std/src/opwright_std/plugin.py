@@ -170,6 +170,7 @@ PASSES: tuple[tuple[str, str, str], ...] = (
     ("fc", "fuse", "fuse_fc"),
     ("softmax_cross_entropy", "fuse", "fuse_softmax_cross_entropy"),
     ("optimizers", "fuse", "fuse_optimizers"),
+    ("batch_norm", "fuse", "fuse_batch_norm"),
     ("elementwise", "fuse", "fuse_elementwise"),  # last: it takes what the others leave
 )
 """Module below ``passes``, phase and names, in the order in which they run on any device."""

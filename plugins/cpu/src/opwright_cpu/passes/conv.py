@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opwright.rewriting import Graph, LoweredOp, Value, input_of, make_if_served, output_of
+from opwright.rewriting import (
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    other_input,
+    output_of,
+)
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
@@ -72,7 +80,7 @@ def _follow(graph: Graph, chain: _Chain, taken: set[LoweredOp]) -> _Chain:
         if reader.type == "batch_norm":
             chain.norm = reader
         elif reader.type == "add":
-            chain.residual = _other(reader, chain.out)
+            chain.residual = other_input(reader, chain.out)
         else:
             chain.activation = reader.type
         chain.ops.append(reader)
@@ -86,17 +94,9 @@ def _takes(chain: _Chain, reader: LoweredOp) -> bool:
         first = chain.ops[0].attrs["data_format"] == "NCHW" and len(chain.ops) == 1
         return first and not reader.attrs["training"] and chain.out.meta.dtype == "float32"
     if reader.type == "add":
-        other = _other(reader, chain.out)
+        other = other_input(reader, chain.out)
         return chain.residual is None and other is not None and other.meta == chain.out.meta
     return reader.type in ACTIVATIONS
-
-
-def _other(add: LoweredOp, one: Value) -> Value | None:
-    """Return the summand that is not ``one``, None for twice the same."""
-    x, y = input_of(add, "x"), input_of(add, "y")
-    if x is y:
-        return None
-    return y if x is one else x
 
 
 def _make(graph: Graph, chain: _Chain) -> list[LoweredOp] | None:

@@ -1,0 +1,138 @@
+"""``fuse_batch_norm``: batch normalisation takes along the residual and the relu behind it.
+
+Normalising, adding a residual and relu are bound by memory: in one sweep each array is read and
+written once, and so in the gradients. Where there is no residual, the gradient needs neither what
+relu gave nor an array between: what relu was applied to is computed anew from the images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opwright.rewriting import (
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    other_input,
+    output_of,
+    writer_of,
+)
+
+INPUTS = ("x", "scale", "bias", "mean", "variance")
+SAVED = ("saved_mean", "saved_inv_std")
+STATISTICS = ("mean_out", "variance_out", *SAVED)
+GRADIENT_INPUTS = ("x", "scale", *SAVED)
+GRADIENTS = ("x_grad", "scale_grad", "bias_grad")
+
+
+@dataclass
+class _Chain:
+    """A normalisation and the operators behind it, each the only reader of the one before.
+
+    Attributes
+    ----------
+    ops : list of LoweredOp
+        In order, the normalisation first.
+    out : Value
+        What the last one writes.
+    residual : Value or None
+        What is added.
+    activation : str
+    """
+
+    ops: list[LoweredOp]
+    out: Value
+    residual: Value | None = None
+    activation: str = ""
+
+
+def fuse_batch_norm(graph: Graph) -> None:
+    """Make ``<device>.batch_norm_activation`` and its gradient of what they are made of."""
+    norms = graph.of_type("batch_norm")
+    if not norms or graph.definition(_fused(graph)) is None:
+        return
+    edit = graph.edit()
+    taken: set[LoweredOp] = set()
+    # From the back: of two that are added, the later one takes the sum, when the other is there.
+    for norm in reversed(norms):
+        chain = _follow(graph, norm, taken)
+        made = None if chain is None else _make(graph, chain)
+        if chain is not None and made is not None and edit.fuse(chain.ops, [made]):
+            taken.update(chain.ops)
+    edit.apply()
+    _fuse_gradients(graph)
+
+
+def _fused(graph: Graph) -> str:
+    return f"{graph.device}.batch_norm_activation"
+
+
+def _follow(graph: Graph, norm: LoweredOp, taken: set[LoweredOp]) -> _Chain | None:
+    """Return a normalisation with what follows it, None where nothing does."""
+    out = output_of(norm, "out")
+    if out is None:
+        return None
+    chain = _Chain([norm], out)
+    while not chain.activation:
+        reader = graph.uses().only_reader(chain.out)
+        made = None if reader is None or reader in taken else output_of(reader, "out")
+        if reader is None or made is None or made.meta != chain.out.meta:
+            break
+        if reader.type == "relu":
+            chain.activation = reader.type
+        elif reader.type == "add" and chain.residual is None:
+            chain.residual = other_input(reader, chain.out)
+            if chain.residual is None or chain.residual.meta != made.meta:
+                return None
+        else:
+            break
+        chain.ops.append(reader)
+        chain.out = made
+    return chain if len(chain.ops) > 1 else None
+
+
+def _make(graph: Graph, chain: _Chain) -> LoweredOp | None:
+    norm = chain.ops[0]
+    inputs = {slot: input_of(norm, slot) for slot in INPUTS} | {"residual": chain.residual}
+    outputs = {slot: output_of(norm, slot) for slot in STATISTICS} | {"out": chain.out}
+    attrs = {**norm.attrs, "activation": chain.activation}
+    return make_if_served(graph, _fused(graph), inputs, outputs, attrs, norm)
+
+
+def _fuse_gradients(graph: Graph) -> None:
+    """Let the gradient of a normalisation take along that of the relu behind it."""
+    edit = graph.edit()
+    for norm in graph.of_type("batch_norm_grad"):
+        relu = writer_of(input_of(norm, "out_grad"), "relu_grad")
+        made = None if relu is None else _make_gradient(graph, norm, relu)
+        if relu is not None and made is not None:
+            edit.fuse([relu, norm], [made], at=relu)
+    edit.apply()
+
+
+def _make_gradient(graph: Graph, norm: LoweredOp, relu: LoweredOp) -> LoweredOp | None:
+    between, activated = output_of(relu, "x_grad"), input_of(relu, "out")
+    if between is None or between is not input_of(norm, "out_grad"):
+        return None
+    inputs = {slot: input_of(norm, slot) for slot in GRADIENT_INPUTS}
+    inputs["out_grad"] = input_of(relu, "out_grad")
+    outputs = {slot: output_of(norm, slot) for slot in GRADIENTS}
+    forward = writer_of(activated, _fused(graph))
+    is_known = forward is not None and _is_computed_from(inputs, forward)
+    if forward is not None and is_known and graph.uses().only_reader(between) is norm:
+        inputs["bias"] = input_of(forward, "bias")
+    else:
+        inputs["out"], outputs["residual_grad"] = activated, between
+    attrs = {"training": norm.attrs["training"], "activation": "relu"}
+    return make_if_served(graph, f"{_fused(graph)}_grad", inputs, outputs, attrs, norm)
+
+
+def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
+    """Whether these inputs and a bias tell what relu was applied to: there is no residual."""
+    return (
+        input_of(forward, "residual") is None
+        and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))
+        and all(output_of(forward, slot) is inputs[slot] for slot in SAVED)
+    )
