@@ -24,8 +24,9 @@ from opwright_cuda.source import Source, own_source
 THREADS: Final = 256
 """In a block."""
 
-BLOCKS_PER_MULTIPROCESSOR: Final = 8
-"""More do not make loops over the whole grid faster."""
+BLOCKS_PER_MULTIPROCESSOR: Final = 32
+"""Several times what there is room for at once: of fewer, those that many registers leave no room
+for at first would run last and alone."""
 
 VECTOR_BYTES: Final = 16
 """Read or written by one thread at once."""

@@ -92,7 +92,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
-    """How many elements a block takes: as few as keep the whole GPU busy at once, in vectors."""
+    """How many elements a block takes: as few as keep the whole GPU busy to the end, in vectors."""
     step = THREADS * VECTOR_BYTES // ITEM_BYTES[dtype]
     blocks = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     return max(-(-n // (blocks * step)), 1) * step

@@ -10,7 +10,7 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, CTYPES, ITEM_BYTES
 from opwright_cuda.indexing import NARROW
-from opwright_cuda.kernels.elementwise import BLOCKS_PER_MULTIPROCESSOR, THREADS, blocks_for
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.launch import (
     MAX_GRID,
     Argument,
@@ -24,6 +24,9 @@ from opwright_cuda.source import own_source
 
 SORTED: Final = 2048
 """``kSorted`` of top_k.cu."""
+
+BLOCKS_AT_ONCE: Final = 8
+"""Of a multiprocessor: each may want memory of its own."""
 
 _WARP: Final = 32
 
@@ -53,7 +56,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         plan.launch(source, expression, grid, threads, arguments, n_items * item_bytes)
         return
     n_items = _power_of_two(k)
-    grid = min(n_lines, plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR)
+    grid = min(n_lines, plan.gpu.multiprocessors * BLOCKS_AT_ONCE)
     shared_bytes = n_items * item_bytes if n_items <= SORTED else 0
     workspace = None if shared_bytes else plan.workspace(grid * n_items * item_bytes)
     arguments += [np.int64(n_items), workspace]

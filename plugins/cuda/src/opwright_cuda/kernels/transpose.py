@@ -61,7 +61,7 @@ def _launch_tiles(plan: LaunchPlan, layout: Layout, across: int, item_bytes: int
     arguments: list[Argument] = [plan.output("out"), plan.input("x"), np.int64(n_tiles)]
     arguments += [np.int64(n) for n in (*sides, layout.strides[1][down])]
     arguments.append(layout_struct(tiles))
-    most = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR * 4
+    most = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     expression = f"transpose_tiles<{BITS[item_bytes]}, {index_type(n_tiles)}, {tile}>"
     source = own_source("transpose.cu")
     plan.launch(source, expression, min(n_tiles, most), (LANES, ROWS), arguments)
