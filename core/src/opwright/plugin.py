@@ -16,7 +16,7 @@ device is there, say, is asked when it is first used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 import pluggy
@@ -138,6 +138,7 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         capturable: bool = False,
         deterministic: bool = True,
         strided: bool = False,
+        prefers: Mapping[str, object] | None = None,
     ) -> None:
         """Add one kernel for one or several dtypes, of any plugin's operator.
 
@@ -152,8 +153,8 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         kernel : str
             ``"module:attribute"`` of a function of the operator's slots and attributes, or of a
             class with ``prepare``; or the library that has a kernel of this key: its path in the
-            package, ``"opwright_acme/libacme.so"``. What follows `priority` below is then said by
-            the library, and an error here.
+            package, ``"opwright_acme/libacme.so"``. `may_reuse`, `capturable`, `deterministic` and
+            `strided` are then said by the library, and an error here.
         library : str, optional
             Whose implementation it is; by default the plugin's name.
         priority : int
@@ -167,6 +168,10 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             Gives equal bits for equal inputs.
         strided : bool
             Takes inputs that are not compact row-major.
+        prefers : mapping of str to value, optional
+            Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``: a
+            hint for passes, which may bring the operator into that form. The kernel is chosen as
+            if it were not there.
 
         Raises
         ------
@@ -178,7 +183,9 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         library = self.package.plugin if library is None else library
         flags = (capturable, deterministic, strided)
         key = (op_type, device, dtypes, kernel, library)
-        registration = make.make_kernel(*key, priority=priority, may_reuse=may_reuse, flags=flags)
+        registration = make.make_kernel(
+            *key, priority=priority, may_reuse=may_reuse, flags=flags, prefers=prefers
+        )
         siblings = self._by_type.setdefault(op_type, [])
         for other in siblings:
             clash = registration.find_clash(other)

@@ -62,6 +62,18 @@ def test_a_pinned_kernel_is_not_fused_away(context):
         assert fuse_add_relu(graph_of(chain()))
 
 
+@pytest.mark.parametrize(("pins", "done"), [({"add": "numpy"}, True), ({"*": "toy"}, False)])
+def test_of_several_new_operators_a_pin_is_for_the_one_of_its_type(context, pins, done):
+    with context_guard(context.with_pins(pins)):
+        graph = graph_of(chain())
+        add = graph.ops[0]
+        (x,), (y,), (out,) = *add.inputs, add.outputs[0]
+        between = graph.value("between", x.meta)
+        first = graph.make("toy.add_relu", {"x": x, "y": y}, {"out": between}, like=add)
+        second = graph.make("add", {"x": between, "y": y}, {"out": out}, like=add)
+        assert graph.edit().fuse([add], [first, second]) == done
+
+
 # The order of reads and writes
 
 

@@ -14,7 +14,7 @@ from .test_isolation import KERNEL_HOOK
 RIVAL = (
     KERNEL_HOOK
     + "registry.add('acme.swish', device='cpu', dtypes=['float32'], kernel='not_there:a', "
-    "library='fast', priority=80)\n"
+    "library='fast', priority=80, prefers={'mode': 'fast'})\n"
     "    registry.add('acme.swish', device='npu', dtypes=['float16', 'bfloat16'], "
     "kernel='not_there:b')\n"
     "    registry.add('acme.swish', device='*', dtypes='*', kernel='not_there:c', library='slow', "
@@ -128,6 +128,7 @@ def test_json_holds_everything_that_was_registered(rivals):
         "capturable": False,
         "deterministic": True,
         "strided": False,
+        "prefers": {"mode": "fast"},
         "package": {"plugin": "rival", "distribution": "opwright-rival", "version": "1.0"},
     }
 

@@ -61,7 +61,8 @@ def test_an_index_gives_back_everything_that_was_registered(site):
     def opwright_kernels(registry):
         registry.add("acme.swish", device="cpu", dtypes=["float32", "float64"], kernel="a.b:c.d",
                      library="fast", priority=7, may_reuse=[("out", "x")], capturable=True,
-                     deterministic=False, strided=True)
+                     deterministic=False, strided=True,
+                     prefers={"mode": "fast", "sizes": [1, 2], "scale": 0.5})
 
     @plugin.hookimpl
     def opwright_devices(registry):
@@ -132,7 +133,7 @@ def test_an_uninstalled_plugin_is_gone_at_once(site):
         b"",
         b"nonsense",
         b"[]\n[]",
-        b"opwright 3 00000000\n",
+        b"opwright 4 00000000\n",
         b"opwright 99 00000000\n[]",
         b"\xff\xfe\x00",
     ],
@@ -227,10 +228,11 @@ def make_record(folder: Path, name: str = "acme") -> PluginRecord:
     file = folder / f"{name}.py"
     file.write_text("pass")
     status = file.stat()
+    said = (("o", "i"),), True, True, False, (("mode", "fast"), ("sizes", (1, 2)))
     return PluginRecord(
         Source(name, "m", f"opwright-{name}", "1.0", str(folder), 5),
         (OpRegistration(f"{name}.x", "m:X", False),),
-        (KernelRegistration("x", "cpu", ("*",), "a", "m:k", 1, (("o", "i"),), True, True, False),),
+        (KernelRegistration("x", "cpu", ("*",), "a", "m:k", 1, *said),),
         files=(WatchedFile(str(file), status.st_mtime_ns, status.st_size),),
         load_ms=0.5,
     )

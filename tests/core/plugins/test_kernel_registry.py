@@ -141,6 +141,11 @@ def test_candidates_that_are_known_are_not_looked_for_again():
         ({"may_reuse": "xy"}, "pairs"),
         ({"may_reuse": [("out", "x", "y")]}, "pairs"),
         ({"may_reuse": [("out", 1)]}, "pairs"),
+        ({"prefers": ["beta"]}, r"map attribute names to plain values, got \['beta'\]"),
+        ({"prefers": "beta"}, "got 'beta'; write {'data_format': 'NHWC'}"),
+        ({"prefers": {"beta ": 1.0}}, "attribute names"),
+        ({"prefers": {"beta": None}}, "plain values"),
+        ({"prefers": {"beta": [1, object()]}}, "plain values"),
         ({"kernel": "no target"}, "'module:attribute'"),
     ],
 )
@@ -297,10 +302,44 @@ def test_what_a_kernel_declares_is_kept():
         capturable=True,
         deterministic=False,
         strided=True,
+        prefers={"beta": 2.0, "sizes": [1, 2]},
     )
     [entry] = kernels.entries("acme.swish")
     assert entry.may_reuse == (("out", "x"),)
     assert (entry.capturable, entry.deterministic, entry.strided) == (True, False, True)
+    assert entry.prefers == {"beta": 2.0, "sizes": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            {"may_reuse": [("out", "y")]},
+            r"an input slot, got \('out', 'y'\); see: opw",
+        ),
+        ({"prefers": {"bta": 1.0}}, "attributes of the operator, got 'bta'; did you mean 'beta'?"),
+        ({"prefers": {"beta": "x"}}, "prefers: acme.swish: beta must be a float.*, got beta='x'"),
+        ({"prefers": {"beta": -1.0}}, "prefers: acme.swish: beta must be .*, got beta=-1.0"),
+    ],
+)
+def test_a_kernel_that_names_what_its_operator_has_not_is_not_loaded(said, words):
+    kernels = make_kernels()
+    add(kernels, "fast", kernel=f"{HERE}:swish", **said)
+    [entry] = kernels.entries("acme.swish")
+    who = r"acme.swish\[cpu, float32, fast\] of opwright-acme 1.0: "
+    with pytest.raises(RegistrationError, match=who + ".*" + words):
+        entry.load()
+    assert not entry.is_loaded
+
+
+def test_a_kernel_suits_the_attributes_that_it_prefers():
+    kernels = make_kernels()
+    add(kernels, "fast", prefers={"beta": 2, "sizes": [1, 2]})
+    add(kernels, "slow")
+    fast, slow = kernels.entries("acme.swish")
+    assert fast.suits({"beta": 2.0, "sizes": (1, 2), "other": 3})
+    assert not fast.suits({"beta": 2.0})
+    assert not slow.suits({"beta": 2.0})
 
 
 def test_kernels_may_come_for_an_operator_that_nobody_brings():

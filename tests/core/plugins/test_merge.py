@@ -21,7 +21,7 @@ def record(name, *, distribution=None, ops=(), kernels=(), devices=(), passes=()
         source,
         tuple(OpRegistration(type, "m:A", False) for type in ops),
         tuple(
-            KernelRegistration(op, device, dtypes, library, "m:k", 50, (), False, True, False)
+            KernelRegistration(op, device, dtypes, library, "m:k", 50, (), False, True, False, ())
             for op, device, dtypes, library in kernels
         ),
         tuple(DeviceRegistration(device, "m:d") for device in devices),

@@ -147,4 +147,6 @@ def _check_known(what: str, name: str | None, names: Iterable[str]) -> None:
 
 
 def _to_json(kernel: _Kernel) -> dict[str, object]:
-    return {**kernel.registration._asdict(), "package": kernel.package._asdict()}
+    registration = kernel.registration
+    prefers = dict(registration.prefers)
+    return {**registration._asdict(), "prefers": prefers, "package": kernel.package._asdict()}

@@ -93,4 +93,6 @@ def _read_kernel(item: Sequence[Any]) -> KernelRegistration:
     if type(kernel.dtypes) is tuple:  # thousands of these are read by every process
         return kernel
     pairs = tuple((output, given) for output, given in kernel.may_reuse)
-    return kernel._replace(dtypes=tuple(kernel.dtypes), may_reuse=pairs)
+    preferred = ((name, value) for name, value in kernel.prefers)
+    prefers = tuple((name, tuple(v) if type(v) is list else v) for name, v in preferred)
+    return kernel._replace(dtypes=tuple(kernel.dtypes), may_reuse=pairs, prefers=prefers)

@@ -62,7 +62,7 @@ class Edit:
             False, and nothing is changed, where another operator or the caller of the plan needs
             a value that would get lost, where a value would be read too early or too late, where
             an earlier change of this edit has taken one of ``ops``, or where a kernel is pinned
-            for one of them that the new ones do not come from.
+            for one of them that the new ones do not come from, or the one of its type among them.
 
         Raises
         ------
@@ -233,15 +233,24 @@ class Edit:
         return True
 
     def _keeps_pins(self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp]) -> bool:
-        """A kernel that is pinned by its operator's type runs, or another one of its library."""
+        """A kernel that is pinned by its operator's type runs, or another one of its library.
+
+        Where one of the new operators is of that type, it is the one that the pin is for.
+        """
         pins = self._graph.request.context.pins
-        wanted = {pins.get(op.type, pins.get(ANY)) for op in ops} - {None} if pins else set()
-        if not wanted:
+        if not pins:
             return True
-        return all(
-            op.is_copy or (self._graph.has_kernel(op) and op.entry and {op.entry.library} == wanted)
-            for op in new
-        )
+        for op in ops:
+            wanted = pins.get(op.type, pins.get(ANY))
+            heirs = [made for made in new if made.type == op.type] or new
+            if wanted is not None and not all(self._is_of(made, wanted) for made in heirs):
+                return False
+        return True
+
+    def _is_of(self, op: LoweredOp, library: str) -> bool:
+        if op.is_copy:
+            return True
+        return self._graph.has_kernel(op) and op.entry is not None and op.entry.library == library
 
     def _can_stand_in(self, out: Value, source: Value) -> bool:
         """Whether every reader of ``out`` may read ``source`` instead."""

@@ -8,6 +8,7 @@ that of the process, or one where the plan turns out to be short.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,23 @@ def find_kernel(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
     return _find(op, graph.device, graph, request)
 
 
+def find_preferring_kernel(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
+    """Give ``op`` the best kernel, if that prefers such attributes, and tell whether it does."""
+    signature = signature_of(op)
+    candidates = request.context.candidates(op.type, graph.device, signature.dtype)
+    suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs)]
+    if not suited:
+        return False
+    choice = signature.choices.get(graph.device)
+    if choice is None:  # those behind the last one that prefers it cannot make it true
+        worth_asking = candidates[: suited[-1] + 1]
+        choice = _choose_for(op, signature, graph.device, graph, request, worth_asking)
+    if choice is None or not choice.entry.suits(op.attrs):
+        return False
+    _give(op, choice)
+    return True
+
+
 def _find(op: LoweredOp, device: str, graph: Graph, request: LowerRequest) -> bool:
     signature = signature_of(op)
     choice = signature.choices.get(device)
@@ -131,14 +149,24 @@ def _give(op: LoweredOp, choice: Choice) -> None:
 
 
 def _choose_for(
-    op: LoweredOp, signature: Signature, device: str, graph: Graph, request: LowerRequest
+    op: LoweredOp,
+    signature: Signature,
+    device: str,
+    graph: Graph,
+    request: LowerRequest,
+    candidates: Sequence[KernelEntry] | None = None,
 ) -> Choice | None:
-    """The choice for these threads and packable arguments, made once for equal operators."""
+    """The choice for these threads and packable arguments, made once for equal operators.
+
+    `candidates` are the only ones to try, the first of those that there are.
+    """
     packable = _packable(op, graph)
     key = (device, request.n_threads, packable)
     choice = signature.choices.get(key)
     if choice is None:
-        choice, depends = _choose(op, signature, device, packable, graph, request)
+        if candidates is None:
+            candidates = request.context.candidates(op.type, device, signature.dtype)
+        choice, depends = _choose(op, signature, device, packable, graph, request, candidates)
         if choice is not None:
             signature.choices[key if depends else device] = choice
     return choice
@@ -151,12 +179,13 @@ def _choose(
     packable: tuple[int, ...],
     graph: Graph,
     request: LowerRequest,
+    candidates: Sequence[KernelEntry],
 ) -> tuple[Choice | None, bool]:
     """The first kernel that does not refuse, and whether it depends on more than the signature."""
     context = request.context
     depends = False
     refusals: list[tuple[KernelEntry, str]] = []
-    for entry in context.candidates(op.type, device, signature.dtype):
+    for entry in candidates:
         fault = find_fault(entry, context)
         if fault is not None:
             refusals.append((entry, fault))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright.errors import OpwrightError, RegistrationError
+from opwright.names import hint
 from opwright.registry.package import Package
 from opwright.registry.registrations import KernelRegistration, key_text
 from opwright.registry.rules import is_library
@@ -61,6 +63,10 @@ class KernelEntry:
         May be recorded in a device graph; gives equal bits for equal inputs; takes inputs that
         are not compact row-major. Of a compiled kernel these and `may_reuse` are what its library
         says, known once it is loaded.
+    prefers : mapping of str to value
+        Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``, as its
+        hook says. A hint for passes, which may bring the operator into that form: it decides
+        nothing about which kernel is chosen. Lists are tuples.
     """
 
     __slots__ = (
@@ -76,6 +82,7 @@ class KernelEntry:
         "may_reuse",
         "op_type",
         "package",
+        "prefers",
         "priority",
         "strided",
         "target",
@@ -95,6 +102,7 @@ class KernelEntry:
         self.capturable = registration.capturable
         self.deterministic = registration.deterministic
         self.strided = registration.strided
+        self.prefers: Mapping[str, Any] = MappingProxyType(dict(registration.prefers))
         self.key = KernelKey(self.op_type, self.device, dtype, self.library)
         self._ops = ops
         self._loaded: object = None
@@ -121,7 +129,7 @@ class KernelEntry:
         PluginError
             Where the target cannot be imported, or its library not be used.
         RegistrationError
-            Where it is no kernel, or does not take what the operator has.
+            Where it is no kernel, does not take what the operator has, or names what that has not.
         """
         if self._loaded is None:
             # Threads that meet here do the same twice and store the same: no lock is needed.
@@ -131,6 +139,7 @@ class KernelEntry:
             elif isinstance(loaded, str):
                 loaded = load_target(loaded, str(self.key), self.package)
             self._check(loaded)
+            self._check_names()
             self._loaded = loaded
         return self._loaded
 
@@ -148,16 +157,36 @@ class KernelEntry:
                 f"{self.who}: hook and library must agree on the priority, got {self.priority} and "
                 f"{kernel.priority}; give registry.add priority={kernel.priority}"
             )
-        definition = ops.get(self.op_type)
-        for output, given in kernel.may_reuse:
+        self.may_reuse, self.strided = kernel.may_reuse, kernel.strided
+        self.capturable, self.deterministic = kernel.capturable, kernel.deterministic
+        return kernel
+
+    def _check_names(self) -> None:
+        """Check the slots and attributes that the registration, or the library, names."""
+        if not self.may_reuse and not self.prefers:
+            return
+        definition = self._need_ops().get(self.op_type)
+        for output, given in self.may_reuse:
             if output not in definition.output_index or given not in definition.input_index:
                 raise RegistrationError(
                     f"{self.who}: may_reuse must name an output and an input slot, "
                     f"got {(output, given)!r}; see: opwright ops {self.op_type}"
                 )
-        self.may_reuse, self.strided = kernel.may_reuse, kernel.strided
-        self.capturable, self.deterministic = kernel.capturable, kernel.deterministic
-        return kernel
+        attrs = {attr.name: attr for attr in definition.proto.attrs}
+        for name, value in self.prefers.items():
+            if name not in attrs:
+                raise RegistrationError(
+                    f"{self.who}: prefers must name attributes of the operator, "
+                    f"got {name!r}{hint(name, attrs, 'attributes')}"
+                )
+            try:
+                attrs[name].check(self.op_type, value)
+            except OpwrightError as error:
+                raise RegistrationError(f"{self.who}: prefers: {error}") from error
+
+    def suits(self, attrs: Mapping[str, object]) -> bool:
+        """Tell whether these are attribute values that the kernel prefers, if it prefers any."""
+        return bool(self.prefers) and all(attrs.get(k) == v for k, v in self.prefers.items())
 
     @property
     def origin(self) -> str:

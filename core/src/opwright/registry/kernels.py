@@ -59,6 +59,7 @@ class KernelRegistry:
         capturable: bool = False,
         deterministic: bool = True,
         strided: bool = False,
+        prefers: Mapping[str, object] | None = None,
     ) -> None:
         """Add one kernel for one or several dtypes.
 
@@ -86,6 +87,8 @@ class KernelRegistry:
             Gives equal bits for equal inputs.
         strided : bool
             Takes inputs that are not compact row-major.
+        prefers : mapping of str to value, optional
+            Attribute values with which the kernel is at its best, see `KernelEntry.prefers`.
 
         Raises
         ------
@@ -94,7 +97,9 @@ class KernelRegistry:
         """
         flags = (capturable, deterministic, strided)
         key = (op_type, device, dtypes, kernel, library)
-        registration = make_kernel(*key, priority=priority, may_reuse=may_reuse, flags=flags)
+        registration = make_kernel(
+            *key, priority=priority, may_reuse=may_reuse, flags=flags, prefers=prefers
+        )
         clash = self.find_clash(registration)
         if clash is not None:
             raise RegistrationError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opwright.names import check_op_type
 from opwright.registry import rules
@@ -29,6 +29,7 @@ class KernelRegistration(NamedTuple):
     capturable: bool
     deterministic: bool
     strided: bool
+    prefers: tuple[tuple[str, Any], ...]
 
     def find_clash(self, other: KernelRegistration) -> str | None:
         """Return a key that both claim, ``softmax[cpu, float32, native]``, or None."""
@@ -83,6 +84,7 @@ def make_kernel(
     priority: int,
     may_reuse: object,
     flags: tuple[bool, bool, bool],
+    prefers: object = None,
 ) -> KernelRegistration:
     """Check and return one kernel; `flags` are capturable, deterministic and strided.
 
@@ -95,11 +97,11 @@ def make_kernel(
     rules.check_name(library, "library")
     rules.check_priority(priority, who)
     pairs = rules.check_may_reuse(may_reuse, who)
+    preferred = rules.check_prefers(prefers, who)
     if isinstance(kernel, str):
         rules.check_target(kernel, who, libraries=True)
-    options = tuple(map(bool, flags))
+    capturable, deterministic, strided = map(bool, flags)
     if rules.is_library(kernel):
-        capturable, deterministic, strided = options
         rules.check_library_says(
             who,
             may_reuse=bool(pairs),
@@ -108,7 +110,19 @@ def make_kernel(
             strided=strided,
         )
     target: str = kernel  # type: ignore[assignment]
-    return KernelRegistration(op_type, device, names, library, target, priority, pairs, *options)
+    return KernelRegistration(
+        op_type,
+        device,
+        names,
+        library,
+        target,
+        priority,
+        pairs,
+        capturable,
+        deterministic,
+        strided,
+        preferred,
+    )
 
 
 def make_device(name: str, target: object, arrays: object = None) -> DeviceRegistration:

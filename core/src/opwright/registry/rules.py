@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from opwright import names
 from opwright.dtypes import DTYPES
@@ -160,6 +160,25 @@ def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
             f"got {may_reuse!r}; write [('out', 'x')]"
         )
     return pairs
+
+
+def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
+    """Return `prefers` as pairs (attribute, value), lists as tuples, or raise; None is for none."""
+    given = {} if prefers is None else prefers
+    if isinstance(given, Mapping):
+        pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in given.items())
+        if all(is_name(name) and _is_plain(value) for name, value in pairs):
+            return pairs
+    raise RegistrationError(
+        f"{who}: prefers must map attribute names to plain values, got {prefers!r}; "
+        "write {'data_format': 'NHWC'}"
+    )
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value is one that the index can keep."""
+    elements = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(element, (bool, int, float, str)) for element in elements)
 
 
 def check_phase(phase: object, who: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from opwright import plugin
@@ -11,6 +13,7 @@ INT = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMBER = WIDE + INT
 NUMBER_OR_BOOL = (*NUMBER, "bool")
 ANY = ("*",)  # operators that only move bytes
+CHANNELS_LAST = {"data_format": "NHWC"}
 
 
 class Row(NamedTuple):
@@ -27,6 +30,8 @@ class Row(NamedTuple):
     library : str
         Whose implementation, ``"native"`` or ``"onednn"``.
     priority : int
+    prefers : dict
+        Attribute values with which they are at their best.
     """
 
     room: str
@@ -34,6 +39,7 @@ class Row(NamedTuple):
     dtypes: tuple[str, ...] = WIDE
     library: str = "native"
     priority: int = 50
+    prefers: Mapping[str, str] = MappingProxyType({})
 
 
 ROWS: tuple[Row, ...] = (
@@ -73,8 +79,8 @@ ROWS: tuple[Row, ...] = (
     Row("training", "cpu.fc_input_grad cpu.fc_sgd cpu.softmax_cross_entropy"),
     Row("onednn", "matmul", (*NUMBER, "bfloat16"), "onednn"),
     Row("onednn", "fc", (*WIDE, "bfloat16"), "onednn"),
-    Row("onednn", "conv2d conv2d_grad", (*WIDE, "bfloat16"), "onednn"),
-    Row("onednn", "cpu.conv2d_fused", ("float32", "bfloat16"), "onednn"),
+    Row("onednn", "conv2d conv2d_grad", (*WIDE, "bfloat16"), "onednn", prefers=CHANNELS_LAST),
+    Row("onednn", "cpu.conv2d_fused", ("float32", "bfloat16"), "onednn", prefers=CHANNELS_LAST),
     Row("onednn", "cpu.conv2d_pool_grad cpu.fold_batch_norm", ("float32",), "onednn"),
     Row("onednn", "max_pool2d avg_pool2d adaptive_avg_pool2d", WIDE, "onednn"),
     Row("onednn", "max_pool2d_grad avg_pool2d_grad adaptive_avg_pool2d_grad", WIDE, "onednn"),
@@ -92,8 +98,6 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("fuse", "fuse_fc_sgd"),
     ("fuse", "fuse_fc_input_grad"),
     ("fuse", "fuse_conv"),
-    ("layout", "nhwc"),
-    ("layout", "fuse_conv_pool_grad"),  # where images lie channels last
 )
 """Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""
 
@@ -127,4 +131,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 kernel=f"opwright_cpu/{row.room}.so",
                 library=row.library,
                 priority=row.priority,
+                prefers=row.prefers,
             )

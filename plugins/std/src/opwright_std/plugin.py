@@ -172,6 +172,8 @@ PASSES: tuple[tuple[str, str, str], ...] = (
     ("optimizers", "fuse", "fuse_optimizers"),
     ("batch_norm", "fuse", "fuse_batch_norm"),
     ("elementwise", "fuse", "fuse_elementwise"),  # last: it takes what the others leave
+    ("nhwc", "layout", "nhwc"),
+    ("conv_pool_grad", "layout", "fuse_conv_pool_grad"),  # where images lie channels last
 )
 """Module below ``passes``, phase and names, in the order in which they run on any device."""
 

@@ -1,8 +1,9 @@
-"""``nhwc``: images lie channels last wherever convolutions compute them.
+"""``nhwc``: images lie channels last where the kernels of convolutions prefer it.
 
-oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it. Convolutions are
-turned first, each between two transpositions; what stands between them and does not care about the
-order is turned as well; then every transposition that undoes another one is passed by. What is left
+oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it; cuDNN's kernels for
+tensor cores transpose them on each call. Their registrations say so. Such convolutions are turned
+first, each between two transpositions; what stands between them and does not care about the order
+is turned as well; then every transposition that undoes another one is passed by. What is left
 stands at the borders of such a chain.
 """
 
@@ -20,7 +21,7 @@ TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 IMAGES: dict[str, frozenset[str]] = {
     "conv2d": frozenset({"x", "out"}),
     "conv2d_grad": frozenset({"x", "out_grad", "x_grad"}),
-    "cpu.conv2d_fused": frozenset({"x", "residual", "out"}),
+    ".conv2d_fused": frozenset({"x", "residual", "out"}),
     "max_pool2d": frozenset({"x", "out", "index"}),
     "max_pool2d_grad": frozenset({"x", "index", "out_grad", "x_grad"}),
     "avg_pool2d": frozenset({"x", "out"}),
@@ -28,11 +29,17 @@ IMAGES: dict[str, frozenset[str]] = {
     "adaptive_avg_pool2d": frozenset({"x", "out"}),
     "adaptive_avg_pool2d_grad": frozenset({"x", "out_grad", "x_grad"}),
 }
-"""Operators with a data_format, and those of their slots that hold images."""
+"""Operators with a data_format, and those of their slots that hold images. Here and below a dot
+stands before the operators of the device's own package: ``cpu.conv2d_fused``."""
+
+CONVOLUTIONS = ("conv2d", "conv2d_grad", ".conv2d_fused")
+"""What is turned wherever its kernel prefers it; the others only beside these."""
 
 NORMS = {
     "batch_norm": frozenset({"x", "out"}),
     "batch_norm_grad": frozenset({"x", "out_grad", "x_grad"}),
+    ".batch_norm_activation": frozenset({"x", "residual", "out"}),
+    ".batch_norm_activation_grad": frozenset({"x", "out", "out_grad", "x_grad", "residual_grad"}),
 }
 """Channels last they are those of a matrix with one row for each pixel."""
 
@@ -40,7 +47,7 @@ UNARY = (
     "abs negative square exp log sqrt reciprocal erf relu sigmoid tanh softplus elu leaky_relu "
     "silu gelu scale clip"
 )
-OTHERS = "add subtract multiply divide maximum minimum add_n assign cast cpu.elementwise_chain"
+OTHERS = "add subtract multiply divide maximum minimum add_n assign cast .elementwise_chain"
 
 ELEMENTWISE = frozenset(
     [*UNARY.split(), *[f"{name}_grad" for name in UNARY.split()], *OTHERS.split()]
@@ -50,10 +57,17 @@ ELEMENTWISE = frozenset(
 
 def nhwc(graph: Graph) -> None:
     """Turn the convolutions of a graph and what stands between them."""
-    if not graph.of_type("conv2d", *IMAGES) or graph.definition("transpose") is None:
+    types = [f"{graph.device}{kind}" if kind[0] == "." else kind for kind in CONVOLUTIONS]
+    if not graph.of_type(*types) or graph.definition("transpose") is None:
         return
     if _turn_all(graph):
         _pass_by(graph)
+
+
+def _kind(graph: Graph, op: LoweredOp) -> str:
+    """Return the operator's name in the tables above."""
+    name = op.type.removeprefix(graph.device)
+    return name if name.startswith(".") else op.type
 
 
 def _turn_all(graph: Graph) -> bool:
@@ -61,16 +75,24 @@ def _turn_all(graph: Graph) -> bool:
     edit = graph.edit()
     turned: set[Value] = set()  # written channels last, and turned back
     for op in graph.ops:
-        images = _images_of(op, turned)
+        kind = _kind(graph, op)
+        images = _images_of(op, kind, turned)
         if not images:
             continue
-        turn = _Turn(graph, op, images)
-        # A kernel is asked for where another layout is another computation; elementwise it is not.
-        if op.type in IMAGES and not graph.has_kernel(turn.made):
+        turn = _Turn(graph, op, kind, images)
+        if not _is_served(graph, kind, turn.made):
             continue
         if edit.fuse([op], [*turn.before, turn.made, *turn.after]):
             turned.update(_written(op, images))
     return edit.apply()
+
+
+def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
+    """Whether the device computes what was turned, a convolution better than before."""
+    if kind in CONVOLUTIONS:
+        return graph.has_preferring_kernel(made)
+    # Element by element another layout is no other computation.
+    return kind in ELEMENTWISE or graph.has_kernel(made)
 
 
 def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
@@ -78,17 +100,17 @@ def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
     return [value for slot, values in slots if slot.name in images for value in values]
 
 
-def _images_of(op: LoweredOp, turned: set[Value]) -> frozenset[str]:
+def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
     """Return the slots of an operator that shall hold images channels last, none to leave it."""
     near = any(value in turned for value in op.data_reads())
-    if op.type in IMAGES:
-        wanted = near or "conv2d" in op.type
-        return IMAGES[op.type] if wanted and op.attrs["data_format"] == "NCHW" else frozenset()
+    if kind in IMAGES:
+        wanted = near or kind in CONVOLUTIONS
+        return IMAGES[kind] if wanted and op.attrs["data_format"] == "NCHW" else frozenset()
     if not near:
         return frozenset()
-    if op.type in NORMS:
-        return NORMS[op.type] if len(op.inputs[0][0].meta.shape) == 4 else frozenset()
-    return _elementwise_images(op) if op.type in ELEMENTWISE else frozenset()
+    if kind in NORMS:
+        return NORMS[kind] if len(op.inputs[0][0].meta.shape) == 4 else frozenset()
+    return _elementwise_images(op) if kind in ELEMENTWISE else frozenset()
 
 
 def _elementwise_images(op: LoweredOp) -> frozenset[str]:
@@ -111,11 +133,11 @@ class _Turn:
     made : LoweredOp
     """
 
-    def __init__(self, graph: Graph, op: LoweredOp, images: frozenset[str]) -> None:
+    def __init__(self, graph: Graph, op: LoweredOp, kind: str, images: frozenset[str]) -> None:
         self._graph = graph
         self._op = op
         self._images = images
-        self._rows = op.type in NORMS
+        self._rows = kind in NORMS
         self._known: dict[Value, Value] = {}
         self.before: list[LoweredOp] = []
         self.after: list[LoweredOp] = []
@@ -134,7 +156,7 @@ class _Turn:
             if values
         }
         attrs: dict[str, Any] = {k: v for k, v in op.attrs.items() if v is not None}
-        if op.type in IMAGES:
+        if "data_format" in attrs:
             attrs["data_format"] = "NHWC"
         return self._graph.make(op.definition, inputs, outputs, attrs, like=op)
 

@@ -1,0 +1,93 @@
+"""Kernels say with which attributes they are at their best, and passes ask for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright.context import context_guard
+
+from .toy_graphs import TOY, graph_of, make_toy, op
+
+
+class Scales:
+    """Kernels of ``toy.scale`` that remember which of them were prepared."""
+
+    def __init__(self, context):
+        self._context = context
+        self.prepared = []
+        context.ops.add("toy.scale", make_toy("toy.scale", ["x"]), TOY)
+
+    def add(self, library, priority, refuses=False, **said):
+        scales = self
+
+        class Kernel:
+            @staticmethod
+            def prepare(ctx):
+                scales.prepared.append(library)
+                if refuses:
+                    ctx.refuse("never")
+                return lambda x, out: None
+
+        key = {"device": "cpu", "dtypes": ["float32"], "library": library, "package": TOY}
+        self._context.kernels.add("toy.scale", kernel=Kernel, priority=priority, **key, **said)
+
+
+@pytest.fixture
+def scales(context):
+    return Scales(context)
+
+
+def ask(factor=2.0):
+    """Ask for an operator of this factor; return the answer and the library that was chosen."""
+    graph = graph_of([op("toy.scale", "out", "x", factor=factor)])
+    (scale,) = graph.ops
+    return graph.has_preferring_kernel(scale), scale.entry and scale.entry.library
+
+
+BEST = {"prefers": {"factor": 2.0}}
+
+
+def test_the_kernel_that_serves_is_asked_and_chosen(scales):
+    scales.add("best", 60, **BEST)
+    scales.add("plain", 50)
+    assert ask() == (True, "best")
+    assert scales.prepared == ["best"]
+
+
+def test_other_attributes_are_not_preferred_and_nothing_is_prepared(scales):
+    scales.add("best", 60, **BEST)
+    assert ask(factor=3.0) == (False, None)
+    assert scales.prepared == []
+
+
+def test_where_no_kernel_prefers_anything_nothing_is_prepared(scales):
+    scales.add("plain", 50)
+    assert ask() == (False, None)
+    assert scales.prepared == []
+
+
+def test_behind_the_last_kernel_that_prefers_it_nothing_is_prepared(scales):
+    scales.add("best", 60, refuses=True, **BEST)
+    scales.add("plain", 50)
+    assert ask() == (False, None)
+    assert scales.prepared == ["best"]
+
+
+def test_a_kernel_that_comes_later_does_not_decide(scales):
+    scales.add("plain", 60)
+    scales.add("best", 50, **BEST)
+    assert ask() == (False, None)
+    assert scales.prepared == ["plain"]
+
+
+def test_a_kernel_that_comes_later_decides_where_those_before_it_refuse(scales):
+    scales.add("plain", 60, refuses=True)
+    scales.add("best", 50, **BEST)
+    assert ask() == (True, "best")
+
+
+def test_a_pin_leaves_out_the_kernel_that_prefers_it(scales, context):
+    scales.add("best", 60, **BEST)
+    scales.add("plain", 50)
+    with context_guard(context.with_pins({"toy.scale": "plain"})):
+        assert ask() == (False, None)
