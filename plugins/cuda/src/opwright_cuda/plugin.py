@@ -104,8 +104,15 @@ ROWS: Final[tuple[Row, ...]] = (
     # Normalization
     Row("normalization:LAYER_NORM", "layer_norm", FLOAT, "out=x"),
     Row("normalization:LAYER_NORM_GRAD", "layer_norm_grad"),
-    Row("normalization:BATCH_NORM", "batch_norm", FLOAT, "out=x"),
-    Row("normalization:BATCH_NORM_GRAD", "batch_norm_grad"),
+    Row("batch_norm:BATCH_NORM", "batch_norm", FLOAT, "out=x"),
+    Row("batch_norm:BATCH_NORM_GRAD", "batch_norm_grad", FLOAT, "x_grad=x x_grad=out_grad"),
+    Row("batch_norm:BATCH_NORM", "cuda.batch_norm_activation", FLOAT, "out=x out=residual"),
+    Row(
+        "batch_norm:BATCH_NORM_GRAD",
+        "cuda.batch_norm_activation_grad",
+        FLOAT,
+        "x_grad=x x_grad=out_grad x_grad=out residual_grad=out_grad residual_grad=out",
+    ),
     Row("normalization:COS_SIM", "cos_sim"),
     Row("normalization:COS_SIM_GRAD", "cos_sim_grad"),
     # Creation, copies, movement
@@ -171,6 +178,7 @@ PLAN_OPS: Final[tuple[tuple[str, str], ...]] = (
     ("elementwise", "elementwise_chain"),
     ("losses", "softmax_cross_entropy"),
     ("training", "bias_activation_grad"),
+    ("normalization", "batch_norm_activation batch_norm_activation_grad"),
 )
 """Module below ``plan_ops`` and the types, without ``cuda.``, that it defines in upper case."""
 

@@ -209,25 +209,53 @@ struct SigmoidLossLabelGrad {
   OW_INLINE T operator()(T x, T out_grad) const { return -(x * out_grad); }
 };
 
-// By the statistics of a channel.
-template <typename T>
+// By the statistics of a channel, and what follows: a residual, relu. Each step is rounded as T
+// stores it. The product and the sum are one operation, so that whoever computes this anew, to see
+// where relu gave 0, gets the same bits.
+template <typename T, bool is_relu>
 struct Normalize {
-  OW_INLINE T operator()(T x, T mean, T inv_std, T scale, T bias) const {
-    return (x - mean) * (inv_std * scale) + bias;
+  using C = Compute<T>;
+  static OW_INLINE C Activated(C x) {
+    if constexpr (is_relu) return Relu<C>()(Rounded<T>(x));
+    return x;
+  }
+  OW_INLINE C operator()(C x, C mean, C inv_std, C scale, C bias) const {
+    return Activated(fma(x - mean, inv_std * scale, bias));
+  }
+  OW_INLINE C operator()(C x, C mean, C inv_std, C scale, C bias, C residual) const {
+    return Activated(Rounded<T>(fma(x - mean, inv_std * scale, bias)) + residual);
   }
 };
-// The statistics depend on x: its gradient loses its mean and its part along the normal.
+// The gradient behind relu, computed anew.
+template <typename T>
+struct NormalizeReluGrad {
+  using C = Compute<T>;
+  OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale, C bias) const {
+    return ReluGrad<C>()(Normalize<T, true>()(x, mean, inv_std, scale, bias), out_grad);
+  }
+};
+// The gradient of x. With a bias, relu stands behind.
 template <typename T>
 struct NormalizeGrad {
-  OW_INLINE T operator()(T x, T out_grad, T mean, T inv_std, T scale, T grad_mean,
-                         T normal_mean) const {
-    const T normal = (x - mean) * inv_std;
+  using C = Compute<T>;
+  // The statistics depend on x: its gradient loses its mean and its part along the normal.
+  OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale, C grad_mean,
+                         C normal_mean) const {
+    const C normal = (x - mean) * inv_std;
     return (out_grad - normal * normal_mean - grad_mean) * (inv_std * scale);
   }
-};
-template <typename T>
-struct ProductOfThree {
-  OW_INLINE T operator()(T x, T y, T z) const { return x * (y * z); }
+  OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale, C grad_mean, C normal_mean,
+                         C bias) const {
+    const C grad = NormalizeReluGrad<T>()(x, out_grad, mean, inv_std, scale, bias);
+    return (*this)(x, grad, mean, inv_std, scale, grad_mean, normal_mean);
+  }
+  // They are constants.
+  OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale) const {
+    return out_grad * (inv_std * scale);
+  }
+  OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale, C bias) const {
+    return NormalizeReluGrad<T>()(x, out_grad, mean, inv_std, scale, bias) * (inv_std * scale);
+  }
 };
 
 // One term of a cosine. Each factor is divided by its own norm: their product might underflow.

@@ -180,6 +180,7 @@ OW_INLINE_ int __popc(unsigned x) { return __builtin_popcount(x); }
 
 // What CUDA has in the global name space.
 using std::fabs;
+using std::fma;
 using std::isinf;
 using std::isnan;
 OW_INLINE_ float rsqrtf(float x) { return 1.0f / std::sqrt(x); }

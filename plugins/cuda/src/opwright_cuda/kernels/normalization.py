@@ -1,15 +1,14 @@
-"""layer_norm, batch_norm, cos_sim and their gradients.
+"""layer_norm, cos_sim and their gradients.
 
 Means and variances are those of two passes: a row is kept between them where there is room, and
-read again where there is none. Channels are cut into parts whose statistics a second launch puts
-together.
+read again where there is none.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES, compute_bytes, compute_type
 from opwright_cuda.kernels.elementwise import (
-    THREADS,
     Operand,
-    blocks_for,
     launch_elementwise,
     operand,
 )
@@ -33,11 +30,8 @@ from opwright_cuda.kernels.lines import (
     team_to_keep,
 )
 from opwright_cuda.kernels.reduction import launch_reduction, scalar, total_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of
 from opwright_cuda.source import own_source
-
-CHANNEL_THREADS: Final = 128
-"""In the block that puts a channel together."""
 
 
 def _launch(
@@ -106,120 +100,6 @@ def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 LAYER_NORM_GRAD: Final = Kernel(_fill_in_layer_norm_grad)
-
-
-class Channels(NamedTuple):
-    """The elements of each channel of [n, channels, size].
-
-    Attributes
-    ----------
-    shape : tuple of int
-        n, channels, size.
-    team : Team
-        Of the lines that make up the channels.
-    parts : Struct
-        ``Parts`` of normalization.cu: how the results of the teams belong to the channels.
-    n_parts : int
-        How many of them each channel has.
-    """
-
-    shape: tuple[int, int, int]
-    team: Team
-    parts: Struct
-    n_parts: int
-
-
-def _channels_of(meta: Meta, keeps: bool) -> Channels:
-    n, channels, *rest = meta.shape
-    size = math.prod(rest)
-    lines = Lines(n * channels, size, 1) if size > 1 else Lines(1, n, channels)
-    team = streamed(lines, meta.dtype, may_split=True)
-    if keeps and team.parts == 1 and size > 1:
-        team = team_to_keep(lines, meta.dtype)
-    inner = team.parts if size > 1 else 1
-    n_parts = n * team.parts if size > 1 else team.parts
-    parts = Struct(np.int64(channels), np.int64(inner))
-    return Channels((n, channels, size), team, parts, n_parts)
-
-
-def _as_channel(shape: tuple[int, int, int], pointer: Pointer, ctype: str) -> Operand:
-    return Operand(pointer, (1, shape[1], 1), ctype)
-
-
-def _fill_in_batch_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Normalise every channel, by its own statistics or by the running ones."""
-    meta = ctx.inputs["x"][0]
-    ctype, source = compute_type(meta.dtype), own_source("normalization.cu")
-    n_channels = meta.shape[1]
-    outputs = ("mean_out", "variance_out", "saved_mean", "saved_inv_std")
-    made = [plan.output(slot) for slot in outputs]
-    statistics = Struct(plan.input("mean"), plan.input("variance"), *made)
-    epsilon = scalar(ctype, ctx.attrs["epsilon"])
-    if ctx.attrs["training"] and math.prod(meta.shape) > 0:
-        channels = _channels_of(meta, keeps=True)
-        team = channels.team
-        moments = partials(plan, team, 3 * compute_bytes(meta.dtype))
-        _launch(plan, team, "moments_lines", meta, [moments, plan.input("x")])
-        momentum = scalar(ctype, ctx.attrs["momentum"])
-        n_parts = np.int64(channels.n_parts)
-        arguments: list[Argument] = [statistics, moments, channels.parts, n_parts]
-        arguments += [momentum, epsilon]
-        expression = f"batch_statistics<{CTYPES[meta.dtype]}>"
-        plan.launch(source, expression, n_channels, CHANNEL_THREADS, arguments)
-    else:
-        expression = f"use_statistics<{CTYPES[meta.dtype]}>"
-        arguments = [statistics, np.int64(n_channels), epsilon]
-        plan.launch(source, expression, blocks_for(n_channels, plan), THREADS, arguments)
-    shape = (meta.shape[0], n_channels, math.prod(meta.shape[2:]))
-    stored = CTYPES[meta.dtype]
-    pointers = (*made[2:], plan.input("scale"), plan.input("bias"))
-    x, out = (Operand(at, shape, stored) for at in (plan.input("x"), plan.output("out")))
-    inputs = [x, *(_as_channel(shape, pointer, stored) for pointer in pointers)]
-    launch_elementwise(plan, f"Normalize<{ctype}>", out, inputs)
-
-
-BATCH_NORM: Final = Kernel(_fill_in_batch_norm)
-
-
-def _fill_in_batch_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of x, scale and bias."""
-    meta = ctx.inputs["x"][0]
-    if not ctx.inputs["out_grad"] or math.prod(meta.shape) == 0:
-        _fill_zeros(ctx, plan)
-        return
-    ctype, stored = compute_type(meta.dtype), CTYPES[meta.dtype]
-    channels = _channels_of(meta, keeps=False)
-    shape, team = channels.shape, channels.team
-    x, mean, inv_std = (plan.input(slot) for slot in ("x", "saved_mean", "saved_inv_std"))
-    out_grad = plan.input("out_grad")
-    bias_grad, scale_grad = (plan.optional_output(slot) for slot in ("bias_grad", "scale_grad"))
-    n_channels, n_bytes = shape[1], compute_bytes(meta.dtype)
-    means = [plan.workspace(n_channels * n_bytes) for _ in range(2)]
-    uses_batch = ctx.attrs["training"]
-    if uses_batch or bias_grad is not None or scale_grad is not None:
-        pairs = partials(plan, team, 2 * n_bytes)
-        arguments: list[Argument] = [pairs, x, mean, inv_std, out_grad, np.int64(n_channels)]
-        _launch(plan, team, "batch_norm_sums", meta, arguments)
-        share = scalar(ctype, 1 / (shape[0] * shape[2]))
-        arguments = [*means, bias_grad, scale_grad, pairs, channels.parts]
-        arguments += [np.int64(channels.n_parts), share]
-        expression = f"batch_norm_means<{stored}>"
-        source = own_source("normalization.cu")
-        plan.launch(source, expression, n_channels, CHANNEL_THREADS, arguments)
-    if not ctx.outputs["x_grad"]:
-        return
-    made = Operand(plan.output("x_grad"), shape, stored)
-    grad = Operand(out_grad, shape, stored)
-    spread = [_as_channel(shape, pointer, stored) for pointer in (inv_std, plan.input("scale"))]
-    if not uses_batch:
-        launch_elementwise(plan, f"ProductOfThree<{ctype}>", made, [grad, *spread])
-        return
-    inputs = [Operand(x, shape, stored), grad, _as_channel(shape, mean, stored), *spread]
-    inputs += [_as_channel(shape, pointer, ctype) for pointer in means]
-    launch_elementwise(plan, f"NormalizeGrad<{ctype}>", made, inputs)
-
-
-BATCH_NORM_GRAD: Final = Kernel(_fill_in_batch_norm_grad)
 
 
 def _broadcast_shape(ctx: PrepareContext) -> tuple[int, ...]:
