@@ -6,18 +6,22 @@ there is no CuPy, no driver or no GPU, their use says what is missing, and nothi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from opwright import plugin
 
 FLOAT: Final = ("float16", "bfloat16", "float32", "float64")
 WIDE: Final = ("float32", "float64")
-CUDNN: Final = ("float16", "bfloat16", "float32")
+HALF: Final = ("float16", "bfloat16")
+SINGLE: Final = ("float32",)
 INT: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMBER: Final = FLOAT + INT
 NUMBER_OR_BOOL: Final = (*NUMBER, "bool")
 INDEX: Final = ("int32", "int64")
 ANY: Final = ("*",)
+CHANNELS_LAST: Final = {"data_format": "NHWC"}
 
 
 class Row(NamedTuple):
@@ -39,6 +43,8 @@ class Row(NamedTuple):
         Whose implementation it is.
     priority : int
         The highest is tried first.
+    prefers : dict
+        Attribute values with which they are at their best.
     """
 
     target: str
@@ -48,6 +54,24 @@ class Row(NamedTuple):
     deterministic: bool = True
     library: str = "native"
     priority: int = 50
+    prefers: Mapping[str, str] = MappingProxyType({})
+
+
+def _cudnn(op_type: str) -> tuple[Row, ...]:
+    """Return the kernels of a convolution: those for tensor cores want channels last."""
+    target = f"cudnn_convolution:{op_type.upper()}"
+    return (
+        Row(target, op_type, HALF, library="cudnn", priority=60, prefers=CHANNELS_LAST),
+        Row(
+            f"{target}_TF32",
+            op_type,
+            SINGLE,
+            library="cudnn_tf32",
+            priority=61,
+            prefers=CHANNELS_LAST,
+        ),
+        Row(target, op_type, SINGLE, library="cudnn", priority=60),
+    )
 
 
 _ELEMENTWISE = "elementwise:ELEMENTWISE"
@@ -157,9 +181,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),
     Row("matmul:MATMUL", "matmul", NUMBER),
     Row("fc:FC", "fc", FLOAT, library="cublaslt", priority=60),
-    Row("cudnn_convolution:CONV2D", "conv2d", CUDNN, library="cudnn", priority=60),
+    *_cudnn("conv2d"),
     Row("convolution:CONV2D", "conv2d"),
-    Row("cudnn_convolution:CONV2D_GRAD", "conv2d_grad", CUDNN, library="cudnn", priority=60),
+    *_cudnn("conv2d_grad"),
     Row("convolution:CONV2D_GRAD", "conv2d_grad"),
     Row("pooling:MAX", "max_pool2d"),
     Row("pooling:MAX_GRAD", "max_pool2d_grad"),
@@ -222,4 +246,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 may_reuse=reuse,
                 capturable=True,
                 deterministic=row.deterministic,
+                prefers=row.prefers,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from opwright.kernel import PrepareContext
@@ -17,6 +18,7 @@ from opwright_cuda.kernels.convolution import (
 )
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
+from opwright_cuda.products import TF32_VARIABLE, uses_tf32
 
 
 def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
@@ -99,8 +101,28 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         add_bias_grad(plan, describe(ctx, x, weight, out_grad))
 
 
+def _where_tf32_is_allowed(
+    fill_in: Callable[[PrepareContext, LaunchPlan], None],
+) -> Callable[[PrepareContext, LaunchPlan], None]:
+    """Return what refuses where single precision must be kept."""
+
+    def fill_in_if_allowed(ctx: PrepareContext, plan: LaunchPlan) -> None:
+        if not uses_tf32():
+            ctx.refuse(f"float32 is not rounded to TF32; {TF32_VARIABLE}=1 allows it")
+        fill_in(ctx, plan)
+
+    fill_in_if_allowed.__doc__ = fill_in.__doc__
+    return fill_in_if_allowed
+
+
 CONV2D: Final = Kernel(_fill_in)
 """conv2d; where cuDNN refuses, our own kernel serves."""
 
 CONV2D_GRAD: Final = Kernel(_fill_in_grad)
 """conv2d_grad; sums of the bias are our own kernel's."""
+
+CONV2D_TF32: Final = Kernel(_where_tf32_is_allowed(_fill_in))
+"""conv2d of float32; it wants images in another order than where nothing is rounded to TF32."""
+
+CONV2D_GRAD_TF32: Final = Kernel(_where_tf32_is_allowed(_fill_in_grad))
+"""conv2d_grad of float32, as `CONV2D_TF32`."""
