@@ -16,6 +16,7 @@ import numpy as np
 from contest import NotAvailableError, Timed
 
 DRY = os.environ.get("OPWRIGHT_BENCH_DRY") == "1"
+TUNE = "OPWRIGHT_CUDA_TUNE"
 EMULATOR = Path(__file__).parents[1] / "build" / "emulator"
 
 
@@ -28,10 +29,11 @@ def choose(real: Any, dry: Any) -> Any:
 
 
 def open_opwright() -> None:
-    """Make sure that device "cuda" can be used."""
+    """Make sure that device "cuda" can be used; let cuDNN try its engines out, as PyTorch's side."""
     from opwright.errors import OpwrightError
     from opwright_cuda import native
 
+    os.environ[TUNE] = "1"
     if DRY:
         from opwright_cuda.emulator import start
 

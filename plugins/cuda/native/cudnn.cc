@@ -1,7 +1,11 @@
 #include "cudnn.h"
 
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
+
+#include "cudnn_trial.h"
 
 namespace opwright_cuda {
 
@@ -172,7 +176,7 @@ bool OperationGraph::Allows(uint64_t notes) const {
   return spec_.allows_tensor_cores || (notes & kTensorCores) == 0;
 }
 
-Status OperationGraph::TryEngine(CudnnDescriptor config) {
+Status OperationGraph::MakePlan(CudnnDescriptor config, CudnnCandidate* candidate) const {
   CudnnDescriptor engine(target_.api, cudnn::kEngine);
   OPWRIGHT_RETURN_IF_ERROR(config.GetDescriptor(kConfigEngine, &engine));
   CudnnEngine found;
@@ -194,10 +198,67 @@ Status OperationGraph::TryEngine(CudnnDescriptor config) {
     return Status::Error("cuDNN: engine ", found.number, " wants ", found.workspace,
                          " bytes of workspace, more than ", spec_.most_workspace);
   }
-  engine_ = found;
-  plan_ = std::move(plan);
-  parts_.push_back(std::move(config));
+  *candidate = {found, std::move(config), std::move(plan)};
   return Status::Ok();
+}
+
+Status OperationGraph::Collect(const CudnnDescriptor& graph, int mode,
+                               std::vector<CudnnCandidate>* found) const {
+  CudnnDescriptor heuristics(target_.api, cudnn::kHeuristics);
+  heuristics.SetChoice(kHeuristicsMode, cudnn::kHeuristicsMode, mode);
+  heuristics.SetDescriptors(kHeuristicsGraph, {graph.raw()});
+  if (target_.properties != nullptr) {
+    heuristics.SetDescriptors(kHeuristicsProperties, {target_.properties});
+  }
+  std::vector<CudnnDescriptor> configs;
+  OPWRIGHT_RETURN_IF_ERROR(heuristics.Finalize("asking for engines"));
+  OPWRIGHT_RETURN_IF_ERROR(
+      heuristics.GetDescriptors(kHeuristicsResults, cudnn::kEngineConfig, &configs));
+  const size_t most = target_.driver != nullptr ? spec_.most_tried : 1;
+  Status last = Status::Ok();
+  for (CudnnDescriptor& config : configs) {
+    if (found->size() == most) break;
+    CudnnCandidate candidate;
+    Status made = MakePlan(std::move(config), &candidate);
+    if (made.ok()) {
+      found->push_back(std::move(candidate));
+    } else {
+      last = std::move(made);
+    }
+  }
+  return last;
+}
+
+uint64_t OperationGraph::BytesOf(const Spec::Tensor& tensor) const {
+  int64_t last = 0;
+  for (size_t i = 0; i < Spec::kRank; ++i) last += (tensor.extents[i] - 1) * tensor.strides[i];
+  return static_cast<uint64_t>(last + 1) * (spec_.data_type == kFloat32 ? 4 : 2);
+}
+
+Status OperationGraph::FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest) {
+  std::vector<uint64_t> bytes;
+  for (const Spec::Tensor& tensor : spec_.tensors) {
+    if (!tensor.is_virtual) bytes.push_back(BytesOf(tensor));
+  }
+  EngineTrial trial(*target_.driver);
+  OPWRIGHT_RETURN_IF_ERROR(trial.Start(bytes));
+  Status last = Status::Ok();
+  float least = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto run = [&](void* workspace, CUstream stream) {
+      return Execute(candidates[i].plan, trial.tensors(), workspace, stream);
+    };
+    float milliseconds = 0;
+    const auto workspace = static_cast<uint64_t>(candidates[i].engine.workspace);
+    Status timed = trial.Time(workspace, run, &milliseconds);
+    if (!timed.ok()) {
+      last = std::move(timed);
+    } else if (milliseconds < least) {
+      least = milliseconds;
+      *fastest = i;
+    }
+  }
+  return std::isinf(least) ? last : Status::Ok();
 }
 
 Status OperationGraph::Choose() {
@@ -205,29 +266,20 @@ Status OperationGraph::Choose() {
   const Status described = Describe(&graph);
   if (!described.ok()) return Status::Refused(described.message());
   std::string reason = "cuDNN has no engine for this";
-  const auto keep = [&reason](const Status& status) {
-    if (!status.ok()) reason = "cuDNN has no engine for this; of the last one: " + status.message();
-    return status.ok();
-  };
+  std::vector<CudnnCandidate> candidates;
   for (const int mode : kModes) {
-    CudnnDescriptor heuristics(target_.api, cudnn::kHeuristics);
-    heuristics.SetChoice(kHeuristicsMode, cudnn::kHeuristicsMode, mode);
-    heuristics.SetDescriptors(kHeuristicsGraph, {graph.raw()});
-    if (target_.properties != nullptr) {
-      heuristics.SetDescriptors(kHeuristicsProperties, {target_.properties});
-    }
-    std::vector<CudnnDescriptor> configs;
-    if (!keep(heuristics.Finalize("asking for engines")) ||
-        !keep(heuristics.GetDescriptors(kHeuristicsResults, cudnn::kEngineConfig, &configs))) {
-      continue;
-    }
-    for (CudnnDescriptor& config : configs) {
-      if (!keep(TryEngine(std::move(config)))) continue;
-      parts_.push_back(std::move(graph));
-      return Status::Ok();
-    }
+    if (!candidates.empty()) break;
+    const Status last = Collect(graph, mode, &candidates);
+    if (!last.ok()) reason = "cuDNN has no engine for this; of the last one: " + last.message();
   }
-  return Status::Refused(reason);
+  if (candidates.empty()) return Status::Refused(reason);
+  size_t chosen = 0;
+  if (candidates.size() > 1) OPWRIGHT_RETURN_IF_ERROR(FindFastest(candidates, &chosen));
+  engine_ = candidates[chosen].engine;
+  plan_ = std::move(candidates[chosen].plan);
+  parts_.push_back(std::move(candidates[chosen].config));
+  parts_.push_back(std::move(graph));
+  return Status::Ok();
 }
 
 // -- a run ----------------------------------------------------------------------------------------
@@ -246,22 +298,27 @@ Status OperationGraph::Pack(const std::vector<void*>& pointers, void* workspace)
   return Status::Ok();
 }
 
-Status OperationGraph::Run(const std::vector<void*>& pointers, void* workspace, CUstream stream) {
+Status OperationGraph::Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers,
+                               void* workspace, CUstream stream) {
   const CudnnApi& api = target_.api;
-  const std::lock_guard<std::mutex> lock(*mutex_);
   OPWRIGHT_RETURN_IF_ERROR(Pack(pointers, workspace));
   OPWRIGHT_RETURN_IF_ERROR(api.Check(api.SetStream(target_.handle, stream), "taking a stream"));
-  return api.Check(api.Execute(target_.handle, plan_.raw(), pack_.raw()), "a convolution");
+  return api.Check(api.Execute(target_.handle, plan.raw(), pack_.raw()), "a convolution");
+}
+
+Status OperationGraph::Run(const std::vector<void*>& pointers, void* workspace, CUstream stream) {
+  const std::lock_guard<std::mutex> lock(*mutex_);
+  return Execute(plan_, pointers, workspace, stream);
 }
 
 // -- the library ----------------------------------------------------------------------------------
 
-Status Cudnn::Open(std::unique_ptr<Cudnn>* cudnn) {
+Status Cudnn::Open(const Driver& driver, std::unique_ptr<Cudnn>* cudnn) {
   const CudnnApi* api = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(OpenCudnn(&api));
   void* handle = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(api->Check(api->Create(&handle), "its start"));
-  cudnn->reset(new Cudnn(*api, handle));
+  cudnn->reset(new Cudnn(*api, driver, handle));
   return Status::Ok();
 }
 
@@ -276,7 +333,7 @@ Status Cudnn::Make(const std::vector<int64_t>& record, Spec spec,
   const auto found = made_.find(record);
   *graph = found == made_.end() ? nullptr : found->second.lock();
   if (*graph != nullptr) return Status::Ok();
-  const CudnnTarget target{api_, handle_, nullptr};
+  const CudnnTarget target{api_, &driver_, handle_, nullptr};
   auto made = std::make_shared<OperationGraph>(target, &mutex_, std::move(spec));
   OPWRIGHT_RETURN_IF_ERROR(made->Choose());
   made_[record] = made;
@@ -291,7 +348,7 @@ Status ChooseFor(const std::string& properties, const Spec& spec, CudnnEngine* e
   described.SetText(kPropertiesText, properties);
   OPWRIGHT_RETURN_IF_ERROR(described.Finalize("reading the description of a GPU"));
   std::mutex mutex;
-  OperationGraph graph(CudnnTarget{*api, nullptr, described.raw()}, &mutex, spec);
+  OperationGraph graph(CudnnTarget{*api, nullptr, nullptr, described.raw()}, &mutex, spec);
   OPWRIGHT_RETURN_IF_ERROR(graph.Choose());
   *engine = graph.engine();
   return Status::Ok();

@@ -19,7 +19,7 @@ namespace opwright_cuda {
 // What cuDNN is told of a graph. In the record of a launch:
 //
 //   data type of what the graph reads and writes (cudnnDataType), whether tensor cores may be used,
-//   the most bytes of workspace,
+//   the most bytes of workspace, how many engines are tried out: 1 takes the first that will do,
 //   number of tensors; of each: whether it is virtual (a float32 that is never stored), the place
 //   of its pointer in the constants, 4 extents and 4 strides in the order n, channels, height,
 //   width;
@@ -49,6 +49,7 @@ struct OperationGraphSpec {
   int data_type;
   bool allows_tensor_cores;
   int64_t most_workspace;
+  size_t most_tried;
   std::vector<Tensor> tensors;
   std::vector<Operation> operations;
 };
@@ -61,6 +62,7 @@ OperationGraphSpec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes)
 // For whom engines are chosen: a GPU with its handle, or the description of one.
 struct CudnnTarget {
   const CudnnApi& api;
+  const Driver* driver;
   void* handle;
   void* properties;
 };
@@ -70,6 +72,13 @@ struct CudnnEngine {
   int64_t number = 0;
   int64_t workspace = 0;
   uint64_t notes = 0;  // bits, by cudnnBackendNumericalNote
+};
+
+// An engine for a graph, ready to run.
+struct CudnnCandidate {
+  CudnnEngine engine;
+  CudnnDescriptor config;  // what the plan was made of
+  CudnnDescriptor plan;
 };
 
 class Cudnn;
@@ -82,7 +91,8 @@ class OperationGraph {
   OperationGraph(const OperationGraph&) = delete;
   OperationGraph& operator=(const OperationGraph&) = delete;
 
-  // Chooses the engine. Refused where cuDNN has none.
+  // Chooses the engine: the first that will do, or the fastest of several where the specification
+  // wants them tried out. Refused where cuDNN has none.
   Status Choose();
   const CudnnEngine& engine() const { return engine_; }
   // Places of the pointers in the constants of a launch, those of virtual tensors left out.
@@ -96,8 +106,15 @@ class OperationGraph {
                              CudnnDescriptor* described);
   Status DescribeSum(const OperationGraphSpec::Operation& operation, CudnnDescriptor* described);
   bool Allows(uint64_t notes) const;
-  Status TryEngine(CudnnDescriptor config);
+  Status MakePlan(CudnnDescriptor config, CudnnCandidate* candidate) const;
+  // Adds what heuristics of this mode offer; the status is that of the last one that will not do.
+  Status Collect(const CudnnDescriptor& graph, int mode, std::vector<CudnnCandidate>* found) const;
+  Status FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest);
+  uint64_t BytesOf(const OperationGraphSpec::Tensor& tensor) const;
   Status Pack(const std::vector<void*>& pointers, void* workspace);
+  // The handle is this thread's meanwhile.
+  Status Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers, void* workspace,
+                 CUstream stream);
 
   CudnnTarget target_;
   std::mutex* mutex_;
@@ -117,7 +134,7 @@ class OperationGraph {
 class Cudnn {
  public:
   // On the current context. Fails as `OpenCudnn` does.
-  static Status Open(std::unique_ptr<Cudnn>* cudnn);
+  static Status Open(const Driver& driver, std::unique_ptr<Cudnn>* cudnn);
   ~Cudnn();
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
@@ -128,9 +145,11 @@ class Cudnn {
               std::shared_ptr<OperationGraph>* graph);
 
  private:
-  Cudnn(const CudnnApi& api, void* handle) : api_(api), handle_(handle) {}
+  Cudnn(const CudnnApi& api, const Driver& driver, void* handle)
+      : api_(api), driver_(driver), handle_(handle) {}
 
   const CudnnApi& api_;
+  const Driver& driver_;
   void* handle_;
   std::mutex mutex_;  // a handle has one stream at a time
   std::map<std::vector<int64_t>, std::weak_ptr<OperationGraph>> made_;

@@ -26,6 +26,7 @@ Spec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes) {
   spec.data_type = numbers->Next<int>(64);
   spec.allows_tensor_cores = numbers->Next<int>(2) != 0;
   spec.most_workspace = numbers->Next();
+  spec.most_tried = numbers->Next<size_t>(kMostParts);
   spec.tensors.resize(numbers->Next<size_t>(kMostParts));
   for (Spec::Tensor& tensor : spec.tensors) {
     tensor.is_virtual = numbers->Next<int>(2) != 0;

@@ -213,7 +213,7 @@ Status Device::GetCudnn(Cudnn** cudnn) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!cudnn_) {
     const Current current(*this);
-    OPWRIGHT_RETURN_IF_ERROR(Cudnn::Open(&cudnn_));
+    OPWRIGHT_RETURN_IF_ERROR(Cudnn::Open(*driver_, &cudnn_));
   }
   *cudnn = cudnn_.get();
   return Status::Ok();

@@ -77,6 +77,7 @@ constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
   X(EventDestroy, "cuEventDestroy_v2", (CUevent))                                                 \
   X(EventRecord, "cuEventRecord", (CUevent, CUstream))                                            \
   X(EventSynchronize, "cuEventSynchronize", (CUevent))                                            \
+  X(EventElapsedTime, "cuEventElapsedTime", (float*, CUevent, CUevent))                           \
   X(GraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec*, CUgraph, unsigned long long)) \
   X(GraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                                        \
   X(GraphDestroy, "cuGraphDestroy", (CUgraph))                                                    \

@@ -2,14 +2,16 @@
 
 A convolution and what is done to its result are one graph of operations on tensors with extents and
 strides, so that every order of axes is described and nothing is copied here. The library makes a
-plan of it when the operator is prepared, by cuDNN's heuristics and without a trial run, and refuses
-where cuDNN has no engine that is exact and deterministic enough.
+plan of it when the operator is prepared, and refuses where cuDNN has no engine that is exact and
+deterministic enough. Of those that are, the first by cuDNN's heuristics is taken; with
+``OPWRIGHT_CUDA_TUNE=1`` the fastest, so that another run may take another one.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import os
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
@@ -24,6 +26,12 @@ from opwright_cuda.products import tell_blas_path, uses_tf32
 LIBRARY: Final = "libcudnn.so.9"
 INSTALL: Final = 'pip install "opwright-cuda[cudnn]"'
 """The way to cuDNN."""
+
+TUNE_VARIABLE: Final = "OPWRIGHT_CUDA_TUNE"
+"""Set to 1, engines are tried out when a plan is made, and the fastest is taken."""
+
+MOST_TRIED: Final = 8
+"""Engines for one graph; those that cuDNN expects more of come first."""
 
 MAX_WORKSPACE: Final = 2**30
 """The most bytes that a graph may want; the operators of a plan share them."""
@@ -124,7 +132,8 @@ class OperationGraph:
             Where the pointers lie in the constants of a launch, for each tensor.
         """
         allows_tensor_cores = self.dtype != "float32" or uses_tf32()
-        numbers = [_DATA_TYPES[self.dtype], int(allows_tensor_cores), MAX_WORKSPACE]
+        most_tried = MOST_TRIED if os.environ.get(TUNE_VARIABLE) == "1" else 1
+        numbers = [_DATA_TYPES[self.dtype], int(allows_tensor_cores), MAX_WORKSPACE, most_tried]
         numbers.append(len(self._tensors))
         for tensor, place in zip(self._tensors, places, strict=True):
             numbers += [tensor.pointer is None, place, *tensor.extents, *tensor.strides]

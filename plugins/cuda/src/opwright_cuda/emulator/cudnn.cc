@@ -381,5 +381,10 @@ EMULATED cudnnBackendExecute(void* handle, void* plan, void* pack) {
   const std::string reason = call.FindMisuse();
   if (!reason.empty()) return Fail(kBadParam, reason);
   Count("operation_graphs", 1);
-  return Enqueue(*static_cast<void**>(handle), [call] { return call.Run(); });
+  const std::string cost = "cudnn_milliseconds_" + std::to_string(planned.engine);
+  const auto milliseconds = static_cast<float>(Setting(cost.c_str(), 1));
+  return Enqueue(*static_cast<void**>(handle), [call, milliseconds] {
+    Advance(milliseconds);
+    return call.Run();
+  });
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -26,6 +27,7 @@ constexpr int kNoDevice = 100;
 constexpr int kInvalidDevice = 101;
 constexpr int kInvalidImage = 200;
 constexpr int kNotFound = 500;
+constexpr int kNotReady = 600;
 constexpr int kIllegalAddress = 700;
 constexpr int kLaunchFailed = 719;
 constexpr int kCaptureInvalidated = 901;
@@ -33,6 +35,7 @@ constexpr int kCaptureInvalidated = 901;
 struct Event {
   Stream* stream = nullptr;
   uint64_t place = 0;
+  std::shared_ptr<float> time = std::make_shared<float>(-1.0F);  // when its place was reached
 };
 
 struct State {
@@ -46,6 +49,7 @@ struct State {
   int n_devices = 1;
   size_t memory_bytes = size_t{1} << 34;
   size_t used_bytes = 0;
+  float time = 0;
   Stream main;  // the default stream
 };
 
@@ -93,6 +97,11 @@ int Enqueue(void* handle, Work work) {
 void Count(const char* what, int64_t change) {
   const Guard guard(The().mutex);
   The().counts[what] += change;
+}
+
+void Advance(float milliseconds) {
+  const Guard guard(The().mutex);
+  The().time += milliseconds;
 }
 
 int64_t Setting(const char* what, int64_t otherwise) {
@@ -326,7 +335,22 @@ EMULATED cuEventDestroy_v2(void* event) {
 }
 EMULATED cuEventRecord(void* event, void* stream) {
   const Guard guard(The().mutex);
-  *static_cast<Event*>(event) = {StreamOf(stream), StreamOf(stream)->enqueued};
+  Event& recorded = *static_cast<Event*>(event);
+  recorded = Event();
+  const int result = Enqueue(stream, [time = recorded.time] {
+    *time = The().time;
+    return std::string();
+  });
+  recorded.stream = StreamOf(stream);
+  recorded.place = recorded.stream->enqueued;
+  return result;
+}
+EMULATED cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  const Guard guard(The().mutex);
+  const float from = *static_cast<Event*>(begin)->time;
+  const float to = *static_cast<Event*>(end)->time;
+  if (from < 0 || to < 0) return kNotReady;
+  *milliseconds = to - from;
   return 0;
 }
 EMULATED cuEventSynchronize(void* event) {

@@ -26,6 +26,8 @@ struct Stream {
 
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
+// Lets the time go on by so much, in milliseconds: what events tell. Nothing else takes any.
+void Advance(float milliseconds);
 // What `emulator_set` has set, or `otherwise`.
 int64_t Setting(const char* what, int64_t otherwise);
 

@@ -1,0 +1,83 @@
+"""Engines of cuDNN that are tried out: the fastest is taken, and nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from calls import call
+from test_cudnn import convolving, feeds, installed, offered, pinned  # noqa: F401 - the fixture
+
+from opwright.errors import KernelError
+from opwright_cuda import cudnn, products
+
+pytestmark = pytest.mark.cuda_kernels
+
+
+@contextlib.contextmanager
+def taking(gpu: Any, milliseconds: dict[int, int]) -> Iterator[None]:
+    """Let engines of the emulated cuDNN take so long; those that are not named take 1."""
+    for engine, time in milliseconds.items():
+        gpu.set(f"cudnn_milliseconds_{engine}", time)
+    try:
+        yield
+    finally:
+        for engine in milliseconds:
+            gpu.set(f"cudnn_milliseconds_{engine}", 1)
+
+
+@pytest.mark.parametrize(
+    ("flag", "milliseconds", "engine"),
+    [("", 9, 5), ("1", 9, 6), ("1", 0, 5), ("1", 1, 5)],
+    ids=["untuned", "slow", "fast", "equal"],
+)
+def test_engines_are_tried_out_where_that_is_asked_for(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch, flag: str, milliseconds: int, engine: int
+) -> None:
+    monkeypatch.setenv(products.TF32_VARIABLE, "1")  # engine 5 then rounds, engine 6 does not
+    monkeypatch.setenv(cudnn.TUNE_VARIABLE, flag)
+    given = feeds(1 + 2.0**-20)
+    with offered(gpu, 5, 6, 7), taking(gpu, {5: milliseconds}):
+        before = gpu.count("cudnn_plans")
+        with pinned("cudnn"):
+            (out,) = call("conv2d", given)
+        factor = 1.0 if engine == 5 else 1 + 2.0**-20
+        np.testing.assert_allclose(out, np.full((2, 4, 6, 6), 27 * factor), rtol=2.0**-22)
+        assert gpu.count("cudnn_plans") == before + (2 if flag else 1)
+
+
+def test_trying_engines_out_leaves_nothing_behind(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(products.TF32_VARIABLE, "1")
+    monkeypatch.setenv(cudnn.TUNE_VARIABLE, "1")
+    with offered(gpu, 5, 6):
+        counts = []
+        for filters in (21, 22, 23):
+            convolving({"conv2d": "cudnn"}, filters)
+            gc.collect()
+            counts.append((gpu.count("streams"), gpu.count("allocations")))
+    assert counts[1] == counts[2]
+
+
+def test_no_room_to_try_engines_out_is_told_with_the_way_out(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(products.TF32_VARIABLE, "1")
+    monkeypatch.setenv(cudnn.TUNE_VARIABLE, "1")
+    with offered(gpu, 5, 6):
+        gpu.set("memory_bytes", 1)
+        try:
+            with pytest.raises(
+                KernelError,
+                match=r"conv2d\[cuda.*cuDNN: trying engines out takes 1536 bytes more, "
+                "got CUDA_ERROR_OUT_OF_MEMORY.*; unset OPWRIGHT_CUDA_TUNE",
+            ):
+                convolving({"conv2d": "cudnn"})
+        finally:
+            gpu.set("memory_bytes", 1 << 34)
+        convolving({"conv2d": "cudnn"})
