@@ -29,7 +29,7 @@ def choose(real: Any, dry: Any) -> Any:
 
 
 def open_opwright() -> None:
-    """Make sure that device "cuda" can be used; let cuDNN try its engines out, as PyTorch's side."""
+    """Make sure that device "cuda" can be used; both sides try cuDNN's engines out."""
     from opwright.errors import OpwrightError
     from opwright_cuda import native
 
