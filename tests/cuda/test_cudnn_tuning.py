@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from calls import call
-from test_cudnn import convolving, feeds, installed, offered, pinned  # noqa: F401 - the fixture
+from test_convolution import whole
+from test_cudnn import (  # noqa: F401 - the fixture
+    DTYPES,
+    check,
+    convolving,
+    feeds,
+    installed,
+    offered,
+    pinned,
+)
 
 from opwright.errors import KernelError
 from opwright_cuda import cudnn, products
@@ -48,6 +57,17 @@ def test_engines_are_tried_out_where_that_is_asked_for(
         factor = 1.0 if engine == 5 else 1 + 2.0**-20
         np.testing.assert_allclose(out, np.full((2, 4, 6, 6), 27 * factor), rtol=2.0**-22)
         assert gpu.count("cudnn_plans") == before + (2 if flag else 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_fastest_engines_compute_the_same(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cudnn.TUNE_VARIABLE, "1")
+    attrs = {"paddings": [1, 1, 1, 1], "data_format": "NHWC"}
+    given = {"x": whole((2, 8, 9, 7), "NHWC"), "weight": whole((16, 8, 3, 3))}
+    given["bias"] = whole((16,))
+    (out,) = check("conv2d", given, "out", dtype, **attrs)
+    given["out_grad"] = np.sign(out)
+    check("conv2d_grad", given, "x_grad weight_grad bias_grad", dtype, **attrs)
 
 
 def test_trying_engines_out_leaves_nothing_behind(

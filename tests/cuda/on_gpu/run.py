@@ -72,7 +72,11 @@ SECTIONS = (
         is_parted=True,
     ),
     Section("gradients", "gradients", (f"{TABLE}/test_gradients.py",), is_parted=True),
-    Section("cudnn", "convolution by cuDNN", (f"{KERNELS}/test_cudnn.py",)),
+    Section(
+        "cudnn",
+        "convolution by cuDNN",
+        (f"{KERNELS}/test_cudnn.py", f"{KERNELS}/test_cudnn_tuning.py"),
+    ),
     Section(
         "models",
         "models and graph replay",
