@@ -23,8 +23,11 @@ from samples import (
 )
 
 from opwright_cuda.plugin import NOT_THERE
+from opwright_cuda.products import TF32_VARIABLE
 
 SAMPLES = samples()
+TF32 = "cudnn_tf32"
+"""Rounds what it multiplies, where that is allowed."""
 
 
 def test_every_standard_operator_has_a_kernel_in_every_dtype_or_a_dated_reason() -> None:
@@ -44,9 +47,13 @@ def test_the_table_in_the_documentation_is_current() -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_every_kernel_computes_what_numpy_does_in_every_dtype(sample: Sample) -> None:
-    if sample.library == "cudnn":
+def test_every_kernel_computes_what_numpy_does_in_every_dtype(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sample.library.startswith("cudnn"):
         skip_without_cudnn()
+    if sample.library == TF32:
+        monkeypatch.setenv(TF32_VARIABLE, "1")
     called = make_call(sample.op_type, sample.dtype)
     assert dispatch_dtype(sample, called) == sample.dtype
     outputs, wanted = run_network(sample, called), expected(sample, called)
@@ -67,6 +74,8 @@ def compare(sample: Sample, slot: str, got: np.ndarray, right: np.ndarray) -> No
         eps = 2.0**-10 if got.dtype.name == "float16" else 2.0**-7
         relative = eps
         right = right.astype(numpy_dtype(got.dtype.name))
+    elif sample.library == TF32:
+        relative = 2.0**-10
     else:
         relative = 4 * case.tolerance(right.dtype)[0]
     finite = np.abs(right.astype(np.float64))[np.isfinite(right.astype(np.float64))]

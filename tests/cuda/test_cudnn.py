@@ -295,7 +295,11 @@ def test_without_cudnn_our_own_kernel_serves_and_placement_says_what_to_install(
     _, network = convolving()
     placement = network.placement()
     assert dict(placement.kernels) == {"cuda/native": 1}
-    assert placement.refusals == {"conv2d by cuda/cudnn": f"refused: {reason}"}
+    assert placement.refusals == {
+        "conv2d by cuda/cudnn_tf32": "refused: float32 is not rounded to TF32; "
+        "OPWRIGHT_CUDA_TF32=1 allows it",
+        "conv2d by cuda/cudnn": f"refused: {reason}",
+    }
     with pytest.raises(KernelNotFoundError, match=r'pip install "opwright-cuda\[cudnn\]"'):
         convolving({"conv2d": "cudnn"})
 

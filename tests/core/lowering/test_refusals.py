@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -12,11 +15,17 @@ from .toy_graphs import TOY, make_toy
 X = np.arange(4, dtype=np.float32)
 
 
+WORKED_WITH = weakref.WeakSet()
+"""What a kernel made while it was prepared, as long as that lives."""
+
+
 class Picky:
     """A kernel for positive factors."""
 
     @staticmethod
     def prepare(ctx):
+        tool = type("Tool", (), {})()
+        WORKED_WITH.add(tool)
         if ctx.attrs["factor"] < 0:
             ctx.refuse(f"takes no factor below 0, got {ctx.attrs['factor']}")
         return lambda x, out: np.multiply(x, ctx.attrs["factor"], out=out)
@@ -73,3 +82,14 @@ def test_where_none_refused_none_is_named(scales):
     placement = place(3.0)
     assert placement.refusals == {}
     assert "by cpu" not in str(placement)
+
+
+def test_a_refusal_that_is_kept_keeps_nothing_of_its_making_alive(scales):
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        place(-2.0)
+        assert not WORKED_WITH
+    finally:
+        if was_enabled:
+            gc.enable()

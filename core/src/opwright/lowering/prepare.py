@@ -126,7 +126,7 @@ def _prepare_class(
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
     except Refuse as refusal:
-        return refusal
+        return Refuse(refusal.reason)  # it is kept: its traceback would keep the plan
     except Exception as error:
         raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
     packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
