@@ -1,6 +1,7 @@
 // Device and Tensor for Python.
 #include "python/handles.h"
 #include "python/python_device.h"
+#include "runtime/open_devices.h"
 #include "runtime/status.h"
 
 namespace opwright {
@@ -27,6 +28,7 @@ void BindDevice(py::module_& module) {
   py::class_<Device, std::shared_ptr<Device>>(module, "Device", py::is_final(),
                                               "A place where tensors live and kernels run.")
       .def_property_readonly("name", &Device::name)
+      .def("name_beside", &NameBeside, py::arg("other"))
       .def_property_readonly(
           "dlpack_code",
           [](const Device& self) { return static_cast<int>(self.table()->dlpack_code); })
@@ -38,13 +40,22 @@ void BindDevice(py::module_& module) {
       .def("synchronize", [](Device& self) { self.Synchronize(); })
       .def("set_arrays",
            [](Device& self, const py::object& arrays) { self.set_arrays(HoldObject(arrays)); })
-      .def_property_readonly("has_arrays",
-                             [](const Device& self) { return self.arrays() != nullptr; })
+      .def_property_readonly("arrays",
+                             [](const Device& self) -> py::object {
+                               if (self.arrays() == nullptr) return py::none();
+                               auto* arrays = static_cast<PyObject*>(self.arrays());
+                               return py::reinterpret_borrow<py::object>(arrays);
+                             })
       .def("holds", [](const std::shared_ptr<Device>& self,
                        const py::object& array) { return IsOnDevice(array, self); })
       .def("__repr__", [](const Device& self) { return "Device('" + self.name() + "')"; });
   module.def("host_device", [] { return HostDevice(); }, "Return the one host device.");
+  module.def(
+      "find_python_device",
+      [](const py::object& source, int32_t number) { return FindOpenDevice(source.ptr(), number); },
+      py::arg("source"), py::arg("number"), "Return the open device that an object brought.");
   module.def("make_python_device", &MakePythonDevice, py::arg("obj"), py::arg("number") = 0,
+             py::arg("source") = py::none(), py::arg("origin") = "",
              "Wrap a device written in Python.");
 
   py::class_<TensorHandle>(module, "Tensor", py::is_final(), "A typed array on a device.")
@@ -67,6 +78,8 @@ void BindDevice(py::module_& module) {
                              [](const TensorHandle& self) { return DtypeName(self.tensor->dtype); })
       .def_property_readonly("device",
                              [](const TensorHandle& self) { return self.tensor->device()->name(); })
+      .def_property_readonly("opened_device",
+                             [](const TensorHandle& self) { return self.tensor->device(); })
       .def_property_readonly(
           "data_ptr",
           [](const TensorHandle& self) { return reinterpret_cast<uintptr_t>(self.tensor->data()); })

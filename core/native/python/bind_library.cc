@@ -4,12 +4,14 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "python/handles.h"
 #include "python/native_args.h"
 #include "runtime/device.h"
 #include "runtime/infer.h"
 #include "runtime/library.h"
+#include "runtime/open_devices.h"
 #include "runtime/plugin_table.h"
 #include "runtime/status.h"
 
@@ -75,12 +77,17 @@ py::tuple DlpackCodes(const Library& self) {
 }
 
 std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_t index,
-                                   int32_t device_id) {
+                                   int32_t device_id, const std::string& origin) {
   const ow_plugin& plugin = self->plugin();
   if (index >= plugin.n_devices) throw py::index_error("the library has no such device");
   const ow_device& table = DeviceAt(plugin, index);
-  const py::gil_scoped_release release;  // a driver may take its time
-  return std::make_shared<Device>(&table, device_id, self);
+  if (auto open = FindOpenDevice(&table, device_id)) return open;
+  std::shared_ptr<Device> opened;
+  {
+    const py::gil_scoped_release release;  // a driver may take its time
+    opened = std::make_shared<Device>(&table, device_id, self, origin);
+  }
+  return KeepOpenDevice(&table, device_id, std::move(opened));
 }
 
 py::list Infer(const Library& self, uint64_t op_index, const SlotMetas& inputs,
@@ -132,7 +139,8 @@ void BindLibrary(py::module_& module) {
       .def_property_readonly("kernels", &Kernels)
       .def_property_readonly("devices", &Devices)
       .def_property_readonly("dlpack_codes", &DlpackCodes)
-      .def("open_device", &OpenDevice, py::arg("index"), py::arg("device_id") = 0)
+      .def("open_device", &OpenDevice, py::arg("index"), py::arg("device_id") = 0,
+           py::arg("origin") = "")
       .def("infer", &Infer, py::arg("op_index"), py::arg("inputs"), py::arg("attrs"),
            py::arg("output_counts"));
 }

@@ -97,6 +97,11 @@ void BindScopeVariable(py::module_& module) {
                                if (!tensor) return py::none();
                                return py::str(tensor->device()->name());
                              })
+      .def_property_readonly("opened_device",
+                             [](const ScopeVariable& self) {
+                               const auto tensor = self.tensor();
+                               return tensor ? tensor->device() : nullptr;
+                             })
       .def_property_readonly("version", &ScopeVariable::version)
       .def("set", &Set, py::arg("array"), py::arg("device") = py::none())
       .def("numpy", [](const ScopeVariable& self) { return TensorToNumpy(*GetTensor(self)); })

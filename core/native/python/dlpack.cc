@@ -5,6 +5,7 @@
 #include "dlpack/dlpack.h"
 #include "python/errors.h"
 #include "python/handles.h"
+#include "runtime/scope.h"
 #include "runtime/status.h"
 
 namespace opwright {
@@ -89,6 +90,20 @@ std::shared_ptr<void> HoldManaged(Managed* managed) {
           }};
 }
 
+// The tensor of a Tensor or of a variable; null for arrays of other libraries.
+std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
+  if (py::isinstance<TensorHandle>(array)) return array.cast<TensorHandle&>().tensor;
+  if (py::isinstance<ScopeVariable>(array)) return array.cast<ScopeVariable&>().tensor();
+  return nullptr;
+}
+
+// A handle that is no address means nothing to another device, whatever its DLPack code.
+void CheckAddresses(const Device& from, const Device& to, const char* who) {
+  if (from.addressable() && to.addressable()) return;
+  Throw(ErrorKind::kFeed, who, ": must lie on ", NameBeside(to, from), ", got one on ",
+        NameBeside(from, to), "; copy it to the host");
+}
+
 template <typename Managed>
 std::shared_ptr<const Tensor> Import(const py::object& capsule,
                                      const std::shared_ptr<Device>& device, const char* who) {
@@ -149,9 +164,7 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
 
 bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device) {
   if (device->is_host() || PyArray_Check(array.ptr())) return false;
-  if (py::isinstance<TensorHandle>(array)) {
-    return array.cast<TensorHandle&>().tensor->device() == device;
-  }
+  if (const auto tensor = FindTensor(array)) return tensor->device() == device;
   if (!py::hasattr(array, "__dlpack_device__")) return false;
   const auto place = array.attr("__dlpack_device__")().cast<std::pair<int, int>>();
   const DLDevice own = device->dl_device();
@@ -160,9 +173,9 @@ bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device) 
 
 std::shared_ptr<const Tensor> FromDlpack(const py::handle& array,
                                          const std::shared_ptr<Device>& device, const char* who) {
-  if (py::isinstance<TensorHandle>(array)) {
-    const auto& tensor = array.cast<TensorHandle&>().tensor;
+  if (auto tensor = FindTensor(array)) {
     if (tensor->device() == device) return tensor;
+    CheckAddresses(*tensor->device(), *device, who);
   }
   const py::object capsule = AskForCapsule(array, *device);
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {

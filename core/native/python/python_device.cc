@@ -4,24 +4,27 @@
 #include <utility>
 
 #include "runtime/host.h"
+#include "runtime/open_devices.h"
 #include "runtime/status.h"
 
 namespace opwright {
 
 namespace {
 
-// The table of one device, with the strings it points to. Its object is given up with the GIL held,
-// or not at all when the interpreter is gone.
+// The table of one device, with the strings it points to. Its objects are given up with the GIL
+// held, or not at all when the interpreter is gone.
 struct PythonTable {
   ow_device table{};
   std::string name;
   PyObject* object = nullptr;
+  PyObject* source = nullptr;  // kept for its address, by which the open device is found
   int32_t number = 0;
 
   ~PythonTable() {
     if (!Py_IsInitialized()) return;
     const py::gil_scoped_acquire gil;
     Py_XDECREF(object);
+    Py_XDECREF(source);
   }
 };
 
@@ -99,7 +102,8 @@ int32_t Synchronize(void* state, const ow_error* error) {
 
 }  // namespace
 
-std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number) {
+std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
+                                         const py::object& source, std::string origin) {
   for (const char* method : {"allocate", "free", "copy", "synchronize", "view"}) {
     if (py::hasattr(object, method)) continue;
     Throw(ErrorKind::kProgram, "device: a device written in Python needs the method ", method,
@@ -108,6 +112,7 @@ std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t numbe
   auto made = std::make_shared<PythonTable>();
   made->name = object.attr("name").cast<std::string>();
   made->object = py::object(object).release().ptr();
+  made->source = (source.is_none() ? object : source).inc_ref().ptr();
   made->number = number;
   ow_device& table = made->table;
   table.size = sizeof(table);
@@ -125,7 +130,9 @@ std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t numbe
   table.copy = Copy;
   table.synchronize = Synchronize;
   const ow_device* pointer = &table;
-  return std::make_shared<Device>(pointer, number, std::move(made));
+  const void* key = made->source;
+  auto device = std::make_shared<Device>(pointer, number, std::move(made), std::move(origin));
+  return KeepOpenDevice(key, number, std::move(device));
 }
 
 }  // namespace opwright

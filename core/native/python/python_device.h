@@ -3,13 +3,16 @@
 #define OPWRIGHT_PYTHON_PYTHON_DEVICE_H_
 
 #include <memory>
+#include <string>
 
 #include "python/numpy_bridge.h"
 
 namespace opwright {
 
-// `number` is which of the devices of its type the object is. Throws when it lacks something.
-std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number);
+// `number` is which of the devices of its type the object is, `source` what brought it, None for
+// itself, and `origin` says whose it is. Throws when it lacks something.
+std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
+                                         const py::object& source, std::string origin);
 
 // The object behind such a device, borrowed; null for other devices.
 inline PyObject* PythonDeviceObject(const Device& device) {

@@ -29,8 +29,13 @@ void Check(int32_t status, const ErrorBuffer& buffer, const std::string& name, c
 
 }  // namespace
 
-Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive)
-    : table_(table), id_(id), name_(table->name), keep_alive_(std::move(keep_alive)) {
+Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive,
+               std::string origin)
+    : table_(table),
+      id_(id),
+      name_(table->name),
+      origin_(std::move(origin)),
+      keep_alive_(std::move(keep_alive)) {
   if (id > 0) name_ += ":" + std::to_string(id);
   ErrorBuffer buffer;
   const ow_error* error = &buffer.error;
@@ -121,6 +126,13 @@ int32_t Device::Synchronize(void* stream, const ow_error* error) noexcept {
     return stream != nullptr ? table_->stream_synchronize(state_, stream, error)
                              : table_->synchronize(state_, error);
   });
+}
+
+std::string NameBeside(const Device& device, const Device& other) {
+  if (&device == &other || device.name() != other.name() || device.origin().empty()) {
+    return device.name();
+  }
+  return device.name() + " of " + device.origin();
 }
 
 Storage::Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what)

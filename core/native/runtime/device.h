@@ -15,13 +15,16 @@ namespace opwright {
 class Device {
  public:
   // Opens device `id` of a table. `keep_alive` (a library, a Python object) lives as long as it.
-  // Throws kKernel with the device's message.
-  Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive);
+  // `origin` says who brings it, where another device has its name. Throws kKernel with the
+  // device's message.
+  Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive,
+         std::string origin = "");
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const std::string& name() const { return name_; }
+  const std::string& origin() const { return origin_; }
   const ow_device* table() const { return table_; }
   void* state() const { return state_; }
   DLDevice dl_device() const { return {static_cast<DLDeviceType>(table_->dlpack_code), id_}; }
@@ -64,9 +67,14 @@ class Device {
   void* state_ = nullptr;
   void* stream_ = nullptr;
   std::string name_;
+  std::string origin_;
   std::shared_ptr<void> keep_alive_;
   std::shared_ptr<void> arrays_;
 };
+
+// The name of a device as a message tells it beside another one: with its origin where both have
+// one name.
+std::string NameBeside(const Device& device, const Device& other);
 
 // The host: memory aligned to 64 bytes, for vector loads and whole cache lines.
 const std::shared_ptr<Device>& HostDevice();

@@ -84,9 +84,9 @@ bool Instance::BindExternal(uint32_t external, const std::shared_ptr<Scope>& sco
   } else if (!fits) {
     *problem = {ErrorKind::kShape,
                 Concat(info.name, ": plan '", plan_.name, "' was made for ", DtypeName(value.dtype),
-                       ShapeText(dims, value.ndim), " on ", device->name(), ", got ",
-                       DtypeName(tensor->dtype), ShapeText(tensor->shape), " on ",
-                       tensor->device()->name())};
+                       ShapeText(dims, value.ndim), " on ", NameBeside(*device, *tensor->device()),
+                       ", got ", DtypeName(tensor->dtype), ShapeText(tensor->shape), " on ",
+                       NameBeside(*tensor->device(), *device))};
     return false;
   }
   SetExternal(external, tensor->data(), nullptr);

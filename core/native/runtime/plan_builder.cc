@@ -190,8 +190,8 @@ void PlanBuilder::AddCopy(uint32_t source, uint32_t destination, int32_t op_inde
          " and ", to.bytes, " bytes");
   }
   if (from.device != to.device && !from_device.is_host() && !to_device.is_host()) {
-    Fail("a copy between two devices goes over the host, got ", from_device.name(), " and ",
-         to_device.name());
+    Fail("a copy between two devices goes over the host, got ", NameBeside(from_device, to_device),
+         " and ", NameBeside(to_device, from_device));
   }
   auto detail = std::make_shared<CopyDetail>();
   detail->source = source;

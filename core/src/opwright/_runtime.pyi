@@ -47,6 +47,8 @@ class Device:
 
     @property
     def name(self) -> str: ...
+    def name_beside(self, other: Device) -> str:
+        """Return its name, and who brings it where the other is another device of this name."""
     @property
     def dlpack_code(self) -> int: ...
     @property
@@ -66,7 +68,8 @@ class Device:
         """The host device, whose memory NumPy reads directly."""
     def synchronize(self) -> None: ...
     @property
-    def has_arrays(self) -> bool: ...
+    def arrays(self) -> Any:
+        """What `set_arrays` gave, or None."""
     def set_arrays(self, arrays: object) -> None:
         """Give what makes arrays for Python kernels, an `opwright.devices.DeviceArrays`; once."""
     def holds(self, array: object) -> bool:
@@ -75,8 +78,17 @@ class Device:
 def host_device() -> Device:
     """Return the one host device, named "cpu"."""
 
-def make_python_device(obj: object, number: int = 0) -> Device:
-    """Wrap a device written in Python, an `opwright.devices.PythonDevice`."""
+def find_python_device(source: object, number: int) -> Device | None:
+    """Return the device of this number that an object brought, None where none is open."""
+
+def make_python_device(
+    obj: object, number: int = 0, source: object = None, origin: str = ""
+) -> Device:
+    """Wrap a device written in Python, an `opwright.devices.PythonDevice`.
+
+    `source` is what brought it, None for itself: where its device of this number is open, that one
+    is returned.
+    """
 
 class _Exchange(Protocol):
     """What tensors and variables have for other libraries; no class of the module."""
@@ -113,6 +125,8 @@ class Tensor(_Exchange):
     @property
     def device(self) -> str: ...
     @property
+    def opened_device(self) -> Device: ...
+    @property
     def data_ptr(self) -> int:
         """The address or handle; 0 for a tensor without elements."""
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -132,6 +146,8 @@ class ScopeVariable(_Exchange):
     def dtype(self) -> str | None: ...
     @property
     def device(self) -> str | None: ...
+    @property
+    def opened_device(self) -> Device | None: ...
     @property
     def version(self) -> int:
         """Raised by every writer: `set`, and each run of a plan that writes the variable."""

@@ -117,8 +117,8 @@ class Library:
     @property
     def dlpack_codes(self) -> tuple[int, ...]:
         """DLPack's DLDeviceType of each of the devices."""
-    def open_device(self, index: int, device_id: int = 0) -> Device:
-        """Open one of the devices; each call makes a `Device` of its own.
+    def open_device(self, index: int, device_id: int = 0, origin: str = "") -> Device:
+        """Return one of the devices, opened where nobody holds it; `origin` says whose it is.
 
         Raises
         ------

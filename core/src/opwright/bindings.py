@@ -63,7 +63,7 @@ def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str,
             variable.set(np.zeros(1, np.int64))
         if variable is None or variable.shape is None or variable.dtype is None:
             continue
-        if variable.device != device.name:
+        if variable.opened_device is not device:
             variable.set(variable.numpy(), device=device)
         metas[name] = Meta(tuple(variable.shape), variable.dtype)
     return metas

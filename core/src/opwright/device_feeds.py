@@ -53,9 +53,12 @@ def _check_on_host(value: Any, spec: FeedSpec, device: _runtime.Device, context:
     code, number = map(int, value.__dlpack_device__())
     if code in HOST_CODES:
         return
-    there = place_text(code, number, context)
+    here, there = device.name, place_text(code, number, context)
+    if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
+        other = value.opened_device or device
+        here, there = device.name_beside(other), other.name_beside(device)
     raise FeedError(
-        f"feed {spec.name!r}: an array must lie on the host or on {device.name}, where the "
+        f"feed {spec.name!r}: an array must lie on the host or on {here}, where the "
         f"network runs, got {type(value).__name__} on {there}; copy it, or compile for its device"
     )
 

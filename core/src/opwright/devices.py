@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from weakref import WeakKeyDictionary
@@ -71,6 +73,9 @@ class PythonDevices(Protocol):
     def open(self, number: int, /) -> PythonDevice:
         """Return the device of this number, at least 0; called once for each that is used.
 
+        All Contexts share what it returned, as long as one of them, a plan or a tensor holds it;
+        it is asked for again only after that. Never called by two threads at once.
+
         Raises
         ------
         DeviceNotFoundError
@@ -111,12 +116,24 @@ _MEMBERS: Final = (
     "synchronize",
     "view",
 )
-# One runtime device for each entry and number: two are the same only if they are one object.
-_made: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
+# What a Context has used stays open as long as its registry lives. The runtime itself holds no
+# device, but knows which are open: what one library, or one object, brings is opened once.
+_used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
+_opening = threading.RLock()  # not held while a plugin is imported, which waits for other threads
+
+
+def _forget_lock() -> None:
+    global _opening  # noqa: PLW0603
+    _opening = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)  # the thread that held the old one may be gone
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:
     """Return the runtime's device of this name, opened at its first use.
+
+    It is one for all Contexts whose entry of this name is the same library file or Python object.
 
     Parameters
     ----------
@@ -136,10 +153,10 @@ def get_device(name: str, context: Context) -> _runtime.Device:
     if kind == HOST_DEVICE:
         return _runtime.host_device()
     entry = context.devices.get(kind)
-    opened = _made.setdefault(entry, {})
-    device = opened.get(number)
+    used = _used.setdefault(entry, {})
+    device = used.get(number)
     if device is None:
-        device = opened.setdefault(number, _make(entry, number, context))
+        device = used[number] = _find_or_open(entry, number, context)
     return device
 
 
@@ -169,12 +186,17 @@ def find_lack_of_arrays(name: str, context: Context) -> str | None:
         Where what the plugin named cannot be imported, or lacks a method.
     """
     device = get_device(name, context)
-    if device.has_arrays:
-        return None
     entry = context.devices.get(split_device(name)[0])
     if not entry.is_native:
         return None  # it makes them itself
     arrays = entry.load_arrays()
+    if device.arrays is not None and device.arrays is arrays:
+        return None
+    if arrays is not None and device.arrays is not None:
+        return (
+            f"device {entry.name} of {entry.package.label} has one kind of arrays in a process, "
+            f"got {arrays!r} beside {device.arrays!r} of another Context; name the same in both"
+        )
     if arrays is None:
         return (
             f"device {entry.name} of {entry.package.label} gives no arrays to kernels in Python; "
@@ -204,21 +226,28 @@ def find_device_name(code: int, number: int, context: Context) -> str | None:
     return None
 
 
-def _make(entry: DeviceEntry, number: int, context: Context) -> _runtime.Device:
+def _find_or_open(entry: DeviceEntry, number: int, context: Context) -> _runtime.Device:
     loaded = entry.load(context.ops.libraries)
-    if entry.is_native:
-        return cast("NativeDevice", loaded).open(number)
+    with _opening:
+        if entry.is_native:
+            return cast("NativeDevice", loaded).open(number, entry.package)
+        return _runtime.find_python_device(loaded, number) or _open(loaded, entry, number)
+
+
+def _open(loaded: object, entry: DeviceEntry, number: int) -> _runtime.Device:
+    made = loaded
     if hasattr(loaded, "open"):
-        loaded = _open(cast("PythonDevices", loaded), entry, number)
+        made = _call_open(cast("PythonDevices", loaded), entry, number)
     elif number:
         raise DeviceNotFoundError(
             f"{entry.name}:{number}: a device written in Python is one unless it brings open, got "
             f"number {number}; write {entry.name!r}"
         )
-    return _runtime.make_python_device(_checked(loaded, entry), number)
+    origin = f"{entry.package.label} ({loaded!r})"
+    return _runtime.make_python_device(_checked(made, entry), number, loaded, origin)
 
 
-def _open(devices: PythonDevices, entry: DeviceEntry, number: int) -> PythonDevice:
+def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> PythonDevice:
     try:
         return devices.open(number)
     except OpwrightError:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright import _runtime, vocabulary
 from opwright.compiled import CompiledSource
-from opwright.context import current_context
 from opwright.control import Branch
-from opwright.devices import get_device
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering.signature import size_bytes
 from opwright.meta import Meta
@@ -117,8 +115,7 @@ def _scratch_scope(scope: Scope, written: set[str]) -> Scope:
     for name in sorted({*written, vocabulary.STEP}):
         variable = scope.find_var(name)
         if variable is not None and variable.is_set:
-            device = get_device(variable.device or HOST_DEVICE, current_context())
-            own.var(name).set(variable.numpy(), device=device)
+            own.var(name).set(variable.numpy(), device=variable.opened_device)
     return own
 
 

@@ -77,15 +77,16 @@ class NativeDevice(NamedTuple):
             )
         return found
 
-    def open(self, number: int) -> _runtime.Device:
-        """Return the runtime's device of this number, a new one at each call.
+    def open(self, number: int, package: Package) -> _runtime.Device:
+        """Return the runtime's device of this number, a new one only where nobody holds it.
 
         Raises
         ------
         KernelError
             Where it cannot be opened, with its reason, or where there are fewer.
         """
-        return self.library.open_device(self.position, number)
+        origin = f"{package.label} ({self.library.path})"
+        return self.library.open_device(self.position, number, origin)
 
 
 class NativeLibrary:
