@@ -68,7 +68,7 @@ class Placement:
             f"python steps  {self.python_steps}",
         ]
         for name, count in sorted(self.kernels.items()):
-            lines.append(f"  {name:<12}{count}")
+            lines.append(f"  {name:<11} {count}")
         for who, reason in sorted(self.refusals.items()):
             lines.append(f"  {who}: {reason}")
         lines.append(f"threads       {self.n_threads}")
