@@ -60,25 +60,6 @@ def conv2d_fused(draw: Draw) -> Drawn:
     return inputs, {**attrs, "activation": draw.choice(["", "relu", "sigmoid", "tanh"])}
 
 
-def conv2d_pool_grad(draw: Draw) -> Drawn:
-    """Maxima of the windows of 2 by 2 pixels of a convolution, at places within these."""
-    images, channels, filters = 2, draw.choice([1, 2, 3]), draw.other_length()
-    kernel, size = draw.choice([3, 5]), (8 + draw.other_length(), 9 + draw.length % 16)
-    rows, columns = (n - kernel + 1 for n in size)
-    pooled = (images, rows // 2, columns // 2, filters)
-    row, column = (
-        2 * np.arange(n).reshape(shape) + draw.integers(pooled, 0, 2)
-        for n, shape in ((rows // 2, (1, -1, 1, 1)), (columns // 2, (1, 1, -1, 1)))
-    )
-    inputs = {
-        "x": draw.floats((images, *size, channels)),
-        "weight": draw.floats((filters, channels, kernel, kernel)),
-        "index": (row * columns + column).astype("int32"),
-        "grad": draw.floats(pooled),
-    }
-    return inputs, {"data_format": "NHWC"}
-
-
 def proposed(draw: Draw) -> Drawn:
     """The shapes that the slots' comments write are those that the operator takes."""
     inputs = draw.propose()
@@ -87,7 +68,6 @@ def proposed(draw: Draw) -> Drawn:
 
 SAMPLES = {
     "cpu.conv2d_fused": conv2d_fused,
-    "cpu.conv2d_pool_grad": conv2d_pool_grad,
     "cpu.fc_input_grad": fc_input_grad,
     "cpu.fc_sgd": proposed,
     "cpu.fold_batch_norm": fold_batch_norm,

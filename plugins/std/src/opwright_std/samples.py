@@ -76,6 +76,25 @@ def softmax_cross_entropy(draw: Draw) -> Drawn:
     return inputs, attrs
 
 
+def conv2d_pool_grad(draw: Draw) -> Drawn:
+    """Maxima of the windows of 2 by 2 pixels of a convolution, at places within these."""
+    images, channels, filters = 2, draw.choice([1, 2, 3]), draw.other_length()
+    kernel, size = draw.choice([3, 5]), (8 + draw.other_length(), 9 + draw.length % 16)
+    rows, columns = (n - kernel + 1 for n in size)
+    pooled = (images, rows // 2, columns // 2, filters)
+    row, column = (
+        2 * np.arange(n).reshape(shape) + draw.integers(pooled, 0, 2)
+        for n, shape in ((rows // 2, (1, -1, 1, 1)), (columns // 2, (1, 1, -1, 1)))
+    )
+    inputs = {
+        "x": draw.floats((images, *size, channels)),
+        "weight": draw.floats((filters, channels, kernel, kernel)),
+        "index": (row * columns + column).astype("int32"),
+        "grad": draw.floats(pooled),
+    }
+    return inputs, {"data_format": "NHWC"}
+
+
 def _shapes(draw: Draw) -> list[tuple[int, ...]]:
     listed = [(draw.length,), (draw.other_length(), draw.length), (draw.other_length(),)]
     return listed[: draw.choice([1, 2, 3])]
@@ -112,6 +131,7 @@ SAMPLES = {
     "adamw": adam,
     "cross_entropy": probabilities,
     # What the passes for every device make, of the operators that a device brings for it.
+    "*.conv2d_pool_grad": conv2d_pool_grad,
     "*.elementwise_chain": elementwise_chain,
     "*.multi_adam": many_updates,
     "*.multi_adamw": many_updates,
