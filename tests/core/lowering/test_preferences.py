@@ -41,7 +41,7 @@ def ask(factor=2.0):
     """Ask for an operator of this factor; return the answer and the library that was chosen."""
     graph = graph_of([op("toy.scale", "out", "x", factor=factor)])
     (scale,) = graph.ops
-    return graph.has_preferring_kernel(scale), scale.entry and scale.entry.library
+    return graph.has_preferring_kernel(scale, "factor"), scale.entry and scale.entry.library
 
 
 BEST = {"prefers": {"factor": 2.0}}

@@ -332,14 +332,16 @@ def test_a_kernel_that_names_what_its_operator_has_not_is_not_loaded(said, words
     assert not entry.is_loaded
 
 
-def test_a_kernel_suits_the_attributes_that_it_prefers():
+def test_a_kernel_suits_an_attribute_where_all_is_as_it_prefers():
     kernels = make_kernels()
     add(kernels, "fast", prefers={"beta": 2, "sizes": [1, 2]})
     add(kernels, "slow")
     fast, slow = kernels.entries("acme.swish")
-    assert fast.suits({"beta": 2.0, "sizes": (1, 2), "other": 3})
-    assert not fast.suits({"beta": 2.0})
-    assert not slow.suits({"beta": 2.0})
+    attrs = {"beta": 2.0, "sizes": (1, 2), "other": 3}
+    assert fast.suits(attrs, "beta")
+    assert not fast.suits(attrs, "other")
+    assert not fast.suits({"beta": 2.0}, "beta")
+    assert not slow.suits(attrs, "beta")
 
 
 def test_kernels_may_come_for_an_operator_that_nobody_brings():

@@ -162,15 +162,16 @@ class Graph:
 
         return find_kernel(op, self, self.request)
 
-    def has_preferring_kernel(self, op: LoweredOp) -> bool:
-        """Whether the kernel that `has_kernel` would choose prefers the attributes of ``op``.
+    def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
+        """Whether the kernel that `has_kernel` would choose prefers what an attribute of ``op`` is.
 
-        It is chosen then. No kernel is prepared behind the last one that prefers them, see
-        `opwright.kernel.KernelEntry.prefers`: where none does, none at all.
+        It is chosen then. What else it prefers must be so, too. No kernel is prepared behind the
+        last one that prefers it, see `opwright.kernel.KernelEntry.prefers`: where none does, none
+        at all.
         """
         from opwright.lowering.select import find_preferring_kernel  # it needs this module
 
-        return find_preferring_kernel(op, self, self.request)
+        return find_preferring_kernel(op, attr, self, self.request)
 
     def uses(self) -> Uses:
         """Return who reads and writes what, as the graph is now; kept until it changes."""

@@ -112,18 +112,18 @@ def find_kernel(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
     return _find(op, graph.device, graph, request)
 
 
-def find_preferring_kernel(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
-    """Give ``op`` the best kernel, if that prefers such attributes, and tell whether it does."""
+def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph, request: LowerRequest) -> bool:
+    """Give ``op`` the best kernel, if that prefers its attribute, and tell whether it does."""
     signature = signature_of(op)
     candidates = request.context.candidates(op.type, graph.device, signature.dtype)
-    suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs)]
+    suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs, name)]
     if not suited:
         return False
     choice = signature.choices.get(graph.device)
     if choice is None:  # those behind the last one that prefers it cannot make it true
         worth_asking = candidates[: suited[-1] + 1]
         choice = _choose_for(op, signature, graph.device, graph, request, worth_asking)
-    if choice is None or not choice.entry.suits(op.attrs):
+    if choice is None or not choice.entry.suits(op.attrs, name):
         return False
     _give(op, choice)
     return True

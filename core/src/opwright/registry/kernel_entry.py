@@ -184,9 +184,9 @@ class KernelEntry:
             except OpwrightError as error:
                 raise RegistrationError(f"{self.who}: prefers: {error}") from error
 
-    def suits(self, attrs: Mapping[str, object]) -> bool:
-        """Tell whether these are attribute values that the kernel prefers, if it prefers any."""
-        return bool(self.prefers) and all(attrs.get(k) == v for k, v in self.prefers.items())
+    def suits(self, attrs: Mapping[str, object], name: str) -> bool:
+        """Tell whether the kernel prefers a value of one attribute, and all it prefers is so."""
+        return name in self.prefers and all(attrs.get(k) == v for k, v in self.prefers.items())
 
     @property
     def origin(self) -> str:

@@ -90,7 +90,7 @@ def _turn_all(graph: Graph) -> bool:
 def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
     """Whether the device computes what was turned, a convolution better than before."""
     if kind in CONVOLUTIONS:
-        return graph.has_preferring_kernel(made)
+        return graph.has_preferring_kernel(made, "data_format")
     # Element by element another layout is no other computation.
     return kind in ELEMENTWISE or graph.has_kernel(made)
 
