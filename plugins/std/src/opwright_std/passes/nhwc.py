@@ -206,13 +206,18 @@ def _is_same(shape: Sequence[int]) -> bool:
 
 
 def _pass_by(graph: Graph) -> None:
-    """Let readers of a transposition that undoes another one, or repeats it, read its source."""
+    """Let readers of a transposition that undoes another one, or repeats it, read its source.
+
+    Where it moves nothing they read the same memory.
+    """
     edit = graph.edit()
     first: dict[Value, Value] = {}
     for op in graph.of_type("transpose"):
-        if tuple(op.attrs["axes"]) != TO_NHWC:
+        (source,), (out,), axes = op.inputs[0], op.outputs[0], tuple(op.attrs["axes"])
+        if axes == TO_NCHW and _is_same(out.meta.shape):
+            edit.bypass(op, graph.view(edit.current(source), out.meta))
+        if axes != TO_NHWC:
             continue
-        (source,), (out,) = op.inputs[0], op.outputs[0]
         back = source.op
         if back is not None and back.type == "transpose" and tuple(back.attrs["axes"]) == TO_NCHW:
             edit.bypass(op, back.inputs[0][0])
