@@ -163,7 +163,7 @@ class KernelEntry:
 
     def _check_names(self) -> None:
         """Check the slots and attributes that the registration, or the library, names."""
-        if not self.may_reuse and not self.prefers:
+        if not self.is_native and not self.may_reuse and not self.prefers:
             return
         definition = self._need_ops().get(self.op_type)
         for output, given in self.may_reuse:
