@@ -182,7 +182,7 @@ class KernelEntry:
             try:
                 attrs[name].check(self.op_type, value)
             except OpwrightError as error:
-                raise RegistrationError(f"{self.who}: prefers: {error}") from error
+                raise RegistrationError(f"{self.who}: prefers: {error}") from None
 
     def suits(self, attrs: Mapping[str, object], name: str) -> bool:
         """Tell whether the kernel prefers a value of one attribute, and all it prefers is so."""
