@@ -16,7 +16,6 @@ import numpy as np
 from contest import NotAvailableError, Timed
 
 DRY = os.environ.get("OPWRIGHT_BENCH_DRY") == "1"
-TUNE = "OPWRIGHT_CUDA_TUNE"
 EMULATOR = Path(__file__).parents[1] / "build" / "emulator"
 
 
@@ -28,12 +27,13 @@ def choose(real: Any, dry: Any) -> Any:
 # -- Ours --------------------------------------------------------------------------------------
 
 
-def open_opwright() -> None:
+def open_opwright(tf32: bool = False) -> None:
     """Make sure that device "cuda" can be used; both sides try cuDNN's engines out."""
     from opwright.errors import OpwrightError
     from opwright_cuda import native
 
-    os.environ[TUNE] = "1"
+    os.environ["OPWRIGHT_CUDA_TUNE"] = "1"
+    os.environ["OPWRIGHT_CUDA_TF32"] = str(int(tf32))
     if DRY:
         from opwright_cuda.emulator import start
 
@@ -47,11 +47,11 @@ def open_opwright() -> None:
 
 
 def convolve_by(library: str) -> None:
-    """Let all convolutions of this process be those of a library, "cudnn" or "native"."""
+    """Let all convolutions of this process be those of "cudnn", "cudnn_tf32" or "native"."""
     import opwright as ow
     from opwright_cuda import cudnn
 
-    reason = cudnn.find_refusal() if library == "cudnn" else None
+    reason = cudnn.find_refusal() if library != "native" else None
     if reason is not None:
         raise NotAvailableError(reason)
     for op_type in ("conv2d", "conv2d_grad"):
@@ -128,17 +128,17 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 # -- PyTorch -----------------------------------------------------------------------------------
 
 
-def open_torch() -> tuple[Any, str]:
+def open_torch(tf32: bool = False) -> tuple[Any, str]:
     """Return PyTorch with the flags of ours, and its device.
 
-    No TF32, products of 16 bits are summed up in float32, cuDNN tries its algorithms out.
+    Products of 16 bits are summed up in float32, cuDNN tries its algorithms out.
     """
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = tf32
     torch.backends.cudnn.benchmark = True
     if DRY:
         return torch, "cpu"

@@ -15,11 +15,13 @@ from contest import Goal, Timed, Workload
 from gpu import OurProgram, choose, open_opwright, open_torch, wait_for_torch
 
 ROWS, WIDTH = choose((65536, 4096), (64, 128))
+IMAGES = choose((256, 256, 64, 64), (4, 8, 16, 16))  # as many elements
 SIZE_BYTES = 4 * ROWS * WIDTH
 
 # What an operator reads and writes, in arrays of a gigabyte.
 TRAFFIC = {
     "add": 3,
+    "batch_norm": 3,  # images are read once more, when their statistics are known
     **dict.fromkeys(("copy", "relu", "exp", "gelu", "softmax", "layer_norm"), 2),
     **dict.fromkeys(("sum", "cross_entropy"), 1),
 }
@@ -60,6 +62,8 @@ def opwright(operator: str) -> Timed:
         inputs |= {"w": np.ones(WIDTH, "float32"), "b": np.zeros(WIDTH, "float32")}
         slots |= {"scale": "w", "bias": "b"}
         attrs = {"epsilon": EPSILON}
+    elif operator == "batch_norm":
+        return batch_norm(inputs["x"].reshape(IMAGES))
     elif operator == "cross_entropy":
         inputs["label"] = make_labels()
         slots, shape = {"logits": "x", "label": "label"}, [ROWS, 1]
@@ -70,6 +74,37 @@ def opwright(operator: str) -> Timed:
             block.create_var(name, array.shape, array.dtype)
         block.create_var("result", shape)
         block.append_op(op_type, slots, {"out": "result"}, attrs)
+    return time_program(block, operator, inputs, tuple(shape))
+
+
+def batch_norm(images: np.ndarray) -> Timed:
+    """Normalisation in training, of images whose channels are in front."""
+    import opwright as ow
+
+    channels = images.shape[1]
+    ones, zeros = np.ones(channels, "float32"), np.zeros(channels, "float32")
+    inputs = {"x": images, "scale": ones, "bias": zeros, "mean": zeros, "variance": ones}
+    outputs = {"out": "result", "mean_out": "mean", "variance_out": "variance"}
+    saved = ("saved_mean", "saved_inv_std")
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        block = main.global_block()
+        for name, array in inputs.items():
+            block.create_var(name, array.shape, array.dtype)
+        block.create_var("result", images.shape)
+        for name in saved:
+            block.create_var(name, [channels])
+        slots = {name: name for name in inputs}
+        attrs = {"epsilon": EPSILON, "training": True}
+        block.append_op("batch_norm", slots, outputs | {name: name for name in saved}, attrs)
+    return time_program(block, "batch_norm", inputs, images.shape)
+
+
+def time_program(
+    block: Any, operator: str, inputs: dict[str, np.ndarray], shape: tuple[int, ...]
+) -> Timed:
+    """Return the calls of a block that writes ``result``, float32 of this shape."""
+    import opwright as ow
+
     program = OurProgram(block, ow.Scope(), inputs, {"result": np.zeros(shape, "float32")})
     program.call()
     return Timed(
@@ -92,6 +127,8 @@ def torch(operator: str) -> Timed:
     label = torch.from_numpy(make_labels()[:, 0]).to(device)
     w, b = torch.ones(WIDTH, device=device), torch.zeros(WIDTH, device=device)
     out, total = torch.empty_like(x), torch.zeros((), device=device)
+    images, ones = x.view(IMAGES), torch.ones(IMAGES[1], device=device)
+    zeros, mean, variance = torch.zeros_like(ones), torch.zeros_like(ones), ones.clone()
     calls: dict[str, Callable[[], Any]] = {
         "copy": lambda: out.copy_(x),
         "add": lambda: torch.add(x, y, out=out),
@@ -100,6 +137,9 @@ def torch(operator: str) -> Timed:
         "gelu": lambda: torch.ops.aten.gelu.out(x, out=out),
         "softmax": lambda: torch.softmax(x, dim=1, out=out),
         "layer_norm": lambda: F.layer_norm(x, (WIDTH,), w, b, EPSILON),
+        "batch_norm": lambda: F.batch_norm(
+            images, mean, variance, ones, zeros, training=True, eps=EPSILON
+        ),
         "sum": lambda: torch.sum(x, dim=(0, 1), out=total),
         "cross_entropy": lambda: F.cross_entropy(x, label, reduction="none"),
     }
@@ -119,7 +159,7 @@ def copy() -> Timed:
 def make_workload(operator: str) -> Workload:
     """Return the row of one operator."""
     goals = [Goal(ratio=0.9, of="copy")]
-    if operator in ("softmax", "layer_norm", "cross_entropy"):
+    if operator in ("softmax", "layer_norm", "batch_norm", "cross_entropy"):
         goals.append(Goal(ratio=1.0, of="torch"))
     return Workload(
         f"bandwidth-{operator}",

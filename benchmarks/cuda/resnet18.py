@@ -1,4 +1,4 @@
-"""One training step of ResNet-18 with momentum, batch 64, 224×224, float32 without TF32."""
+"""One training step of ResNet-18 with momentum, batch 64, 224×224, with and without TF32."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def build_opwright(layers: Any, x: Any) -> tuple[Any, dict[str, np.ndarray]]:
 
 def opwright(library: str) -> Timed:
     """A compiled program of layers, with the convolutions of a library."""
-    open_opwright()
+    open_opwright(tf32=library == "cudnn_tf32")
     convolve_by(library)
     import opwright as ow
     import opwright_nn as nn
@@ -119,9 +119,9 @@ def torch_module() -> Any:
     return nn.Sequential(*stem, *body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), head).train()
 
 
-def torch(how: str, channels_last: bool = True) -> Timed:
+def torch(how: str, channels_last: bool = True, tf32: bool = False) -> Timed:
     """The same by PyTorch, with its fused optimizer."""
-    torch, device = open_torch()
+    torch, device = open_torch(tf32)
     from torch.nn import functional as F  # noqa: N812
 
     layout = torch.channels_last if channels_last else torch.contiguous_format
@@ -153,5 +153,16 @@ WORKLOADS = [
         # Batch normalisation lets roundings grow; over the two values of a channel that are left of
         # the small images, PyTorch's own two layouts are 0.07 apart.
         tolerance=choose(1e-2, 0.2),
+    ),
+    Workload(
+        "resnet18-train-64-tf32",
+        "ResNet-18 training step, momentum, batch 64, 224×224, TF32",
+        "ms",
+        {
+            "opwright": partial(opwright, "cudnn_tf32"),
+            **{f"torch {how}": partial(torch, how, tf32=True) for how in HOWS},
+        },
+        {"opwright": [Goal(ratio=1.0, of="torch")]},
+        tolerance=choose(3e-2, 0.2),
     ),
 ]
