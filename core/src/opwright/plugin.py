@@ -139,6 +139,7 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         deterministic: bool = True,
         strided: bool = False,
         prefers: Mapping[str, object] | None = None,
+        find_refusal: str | None = None,
     ) -> None:
         """Add one kernel for one or several dtypes, of any plugin's operator.
 
@@ -172,6 +173,10 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``: a
             hint for passes, which may bring the operator into that form. The kernel is chosen as
             if it were not there.
+        find_refusal : str, optional
+            ``"module:attribute"`` of a function without arguments that says why the kernel would
+            refuse on this machine, whatever it is asked to compute, or returns None: an optional
+            library that is not installed. Only commands that show kernels call it.
 
         Raises
         ------
@@ -184,7 +189,12 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         flags = (capturable, deterministic, strided)
         key = (op_type, device, dtypes, kernel, library)
         registration = make.make_kernel(
-            *key, priority=priority, may_reuse=may_reuse, flags=flags, prefers=prefers
+            *key,
+            priority=priority,
+            may_reuse=may_reuse,
+            flags=flags,
+            prefers=prefers,
+            find_refusal=find_refusal,
         )
         siblings = self._by_type.setdefault(op_type, [])
         for other in siblings:

@@ -129,6 +129,8 @@ def test_json_holds_everything_that_was_registered(rivals):
         "deterministic": True,
         "strided": False,
         "prefers": {"mode": "fast"},
+        "find_refusal": None,
+        "refusal": None,
         "package": {"plugin": "rival", "distribution": "opwright-rival", "version": "1.0"},
     }
 

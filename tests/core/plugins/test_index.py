@@ -62,7 +62,8 @@ def test_an_index_gives_back_everything_that_was_registered(site):
         registry.add("acme.swish", device="cpu", dtypes=["float32", "float64"], kernel="a.b:c.d",
                      library="fast", priority=7, may_reuse=[("out", "x")], capturable=True,
                      deterministic=False, strided=True,
-                     prefers={"mode": "fast", "sizes": [1, 2], "scale": 0.5})
+                     prefers={"mode": "fast", "sizes": [1, 2], "scale": 0.5},
+                     find_refusal="a.b:find")
 
     @plugin.hookimpl
     def opwright_devices(registry):
@@ -133,7 +134,7 @@ def test_an_uninstalled_plugin_is_gone_at_once(site):
         b"",
         b"nonsense",
         b"[]\n[]",
-        b"opwright 4 00000000\n",
+        b"opwright 5 00000000\n",
         b"opwright 99 00000000\n[]",
         b"\xff\xfe\x00",
     ],

@@ -147,6 +147,9 @@ def test_candidates_that_are_known_are_not_looked_for_again():
         ({"prefers": {"beta": None}}, "plain values"),
         ({"prefers": {"beta": [1, object()]}}, "plain values"),
         ({"kernel": "no target"}, "'module:attribute'"),
+        ({"find_refusal": "no target"}, "find_refusal: target must be a string 'module:attribute'"),
+        ({"find_refusal": "acme/libacme.so"}, "string 'module:attribute', got 'acme/libacme.so'"),
+        ({"find_refusal": len}, "find_refusal: target must be a string 'module:attribute', got <"),
     ],
 )
 def test_a_malformed_kernel_is_refused(change, words):

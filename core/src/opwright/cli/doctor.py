@@ -17,6 +17,7 @@ import opwright
 from opwright.cli.examine import Diagnosis, examine
 from opwright.discovery import PluginRecord, Settings, index, merge, scan, select_allowed
 from opwright.registry import Package, PluginFailure
+from opwright.registry.refusals import WOULD_REFUSE
 from opwright.tables import align
 
 _TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")
@@ -31,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the time that a plugin is given."""
     parser.epilog = (
         "import ms: importing the hook module and running the hooks, in the first process after an "
-        "install. index ms: reading what they registered from the index, in each process after it."
+        "install. index ms: reading what they registered from the index, in each process after it. "
+        "Kernels that would refuse on this machine, as for an optional library, are no fault."
     )
     parser.add_argument(
         "--timeout",
@@ -79,6 +81,10 @@ def format_report(diagnosis: Diagnosis, environment: dict[str, str]) -> list[str
         lines += ["", f"plugin {package.plugin!r} of {package.label} names what cannot be used"]
         lines += [f"  {line}" for text in texts for line in text.splitlines()]
         lines += [f"  to mend it: {advice}" for advice in dict.fromkeys(texts.values())]
+    for package, reasons in diagnosis.refusals.items():
+        for reason, libraries in reasons.items():
+            whose = f"kernels of {' and '.join(libraries)} from {package.label}"
+            lines += ["", f"{whose} {WOULD_REFUSE}{reason}"]
     states = _states(diagnosis)
     count = sum(state != "good" for state in states.values())
     if diagnosis.crashes:
@@ -161,6 +167,11 @@ def to_json(diagnosis: Diagnosis, environment: dict[str, str]) -> dict[str, Any]
                 "advice": list(dict.fromkeys(texts.values())),
             }
             for package, texts in diagnosis.problems.items()
+        ],
+        "refusals": [
+            {**package._asdict(), "libraries": libraries, "reason": reason}
+            for package, reasons in diagnosis.refusals.items()
+            for reason, libraries in reasons.items()
         ],
     }
 

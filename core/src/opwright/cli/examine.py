@@ -62,12 +62,15 @@ class Diagnosis(NamedTuple):
         Plugins that bring down, or hold up, processes.
     problems : dict of Package to dict of str to str
         What plugins name that cannot be used, each with the command most likely to help.
+    refusals : dict of Package to dict of str to list of str
+        Why kernels would refuse on this machine, and the libraries whose kernels these are.
     """
 
     records: list[PluginRecord]
     failures: tuple[PluginFailure, ...]
     crashes: tuple[Crash, ...]
     problems: dict[Package, dict[str, str]]
+    refusals: dict[Package, dict[str, list[str]]]
 
 
 class _Event(NamedTuple):
@@ -110,18 +113,23 @@ def _diagnose(
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
     problems: dict[Package, dict[str, str]] = {}
+    refusals: dict[Package, dict[str, list[str]]] = {}
     for phase, key, result in events:
         if not result or phase == TRY:
             continue
         if phase == CHECK:
-            problems[package_of(by_key[key])] = result
+            package = package_of(by_key[key])
+            if result["problems"]:
+                problems[package] = result["problems"]
+            if result["refusals"]:
+                refusals[package] = result["refusals"]
         elif result["record"] is not None:
             records.append(PluginRecord.from_plain(result["record"]))
         else:
-            package, *rest = result["failure"]
-            failures.append(PluginFailure(Package(*package), *rest))
+            whose, *rest = result["failure"]
+            failures.append(PluginFailure(Package(*whose), *rest))
     kept_out = merge(records, failures).report.failures
-    return Diagnosis(records, kept_out, crashes, problems)
+    return Diagnosis(records, kept_out, crashes, problems, refusals)
 
 
 def _describe_crash(package: Package, subject: str | None, reason: str, trace: str) -> Crash:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -15,10 +16,12 @@ from opwright.errors import CommandError
 from opwright.names import hint
 from opwright.registry import ANY, HOST_DEVICE, KernelRegistration, Package
 from opwright.registry.advice import advise_device
+from opwright.registry.refusals import Refusals
 
 _EPILOG = (
     "A cell holds the letters of the libraries whose kernels serve, in the order in which they are "
-    "tried, and a point where there is none."
+    "tried, and a point where there is none. The legend says of a library that its kernels would "
+    "refuse on this machine, where its plugin knows."
 )
 
 
@@ -35,28 +38,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _Kernel(NamedTuple):
-    """A registration and who brings it."""
+    """A registration, who brings it, and why it would refuse on this machine; empty: it may not."""
 
     registration: KernelRegistration
     package: Package
+    refusal: str = ""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the matrix; nothing of a plugin is imported."""
-    context = current_context()
+    """Print the matrix; of a plugin only what tells whether kernels would refuse is imported."""
+    context, said = current_context(), Refusals()
     types = select_types(context, args.pattern)
-    found = _select_kernels(context, types, args)
+    found = [_foresee(kernel, said) for kernel in _select_kernels(context, types, args)]
     if args.json:
         print(json.dumps([_to_json(kernel) for kernel in found], indent=2))
+        for fault in said.faults:
+            print(fault, file=sys.stderr)
         return 0
     if args.library or args.distribution:
         types = sorted({kernel.registration.op_type for kernel in found})
     devices = [args.device] if args.device else _known_devices(context, found)
     dtypes = _known_dtypes(found) if args.dtype is None else [canonical_dtype(args.dtype)]
     print("\n".join(Matrix(found, types, devices, dtypes).lines()))
-    for line in context.report.lines():
+    for line in (*context.report.lines(), *said.faults):
         print(line)
     return 0
+
+
+def _foresee(kernel: _Kernel, said: Refusals) -> _Kernel:
+    reason = said.find(kernel.registration.find_refusal, kernel.package)
+    return kernel._replace(refusal=reason or "")
 
 
 def select_types(context: Context, patterns: Iterable[str]) -> list[str]:
@@ -148,5 +159,10 @@ def _check_known(what: str, name: str | None, names: Iterable[str]) -> None:
 
 def _to_json(kernel: _Kernel) -> dict[str, object]:
     registration = kernel.registration
-    prefers = dict(registration.prefers)
-    return {**registration._asdict(), "prefers": prefers, "package": kernel.package._asdict()}
+    return {
+        **registration._asdict(),
+        "prefers": dict(registration.prefers),
+        "find_refusal": registration.find_refusal or None,
+        "package": kernel.package._asdict(),
+        "refusal": kernel.refusal or None,
+    }

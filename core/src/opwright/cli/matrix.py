@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from opwright.registry import ANY, KernelRegistration, Package
+from opwright.registry.refusals import WOULD_REFUSE
 from opwright.tables import align
 
 _WIDTH: Final = 100
@@ -22,6 +23,8 @@ class _Kernel(Protocol):
     def registration(self) -> KernelRegistration: ...
     @property
     def package(self) -> Package: ...
+    @property
+    def refusal(self) -> str: ...
 
 
 class Matrix:
@@ -32,7 +35,7 @@ class Matrix:
     Parameters
     ----------
     kernels : sequence
-        Each with its ``registration`` and ``package``.
+        Each with its ``registration``, its ``package`` and its ``refusal``, empty for none.
     types, devices, dtypes : sequence of str
         The rows, each operator type with each device, and the columns.
     """
@@ -81,7 +84,12 @@ class Matrix:
             libraries.setdefault(kernel.registration.library, set()).add(kernel.package.label)
         lines = align(
             [
-                (self._letters[library], library, ", ".join(sorted(libraries[library])))
+                (
+                    self._letters[library],
+                    library,
+                    ", ".join(sorted(libraries[library])),
+                    self._foresee(library),
+                )
                 for library in sorted(libraries)
             ],
             indent="",
@@ -93,6 +101,12 @@ class Matrix:
         )
         lines.append("to see why one is chosen: opwright explain NAME")
         return lines
+
+    def _foresee(self, library: str) -> str:
+        """What is known of how a library's kernels would refuse, and whether all of them would."""
+        said = [k.refusal for k in self._kernels if k.registration.library == library]
+        begin = WOULD_REFUSE if all(said) else f"some {WOULD_REFUSE}"
+        return "; ".join(begin + reason for reason in dict.fromkeys(filter(None, said)))
 
 
 def shorten_dtype(dtype: str) -> str:

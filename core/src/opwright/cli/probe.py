@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TextIO
 
 from opwright.cli.isolation import end_without_core
@@ -20,6 +21,7 @@ from opwright.discovery.load import load_all
 from opwright.errors import OpwrightError
 from opwright.registry import KernelEntry
 from opwright.registry.advice import advise_command
+from opwright.registry.refusals import find_refusal
 
 LOAD, CHECK, TRY, END = "load", "check", "try", "end"
 """What is done with each plugin: its hooks run, what they named imported, thing by thing. Then the
@@ -80,10 +82,15 @@ def _load(source: Source, report: TextIO) -> list[PluginRecord]:
 
 
 def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None:
-    """Import every definition, kernel, device and pass of one plugin, and say what fails."""
+    """Import every definition, kernel, device and pass of one plugin, and say what fails.
+
+    What its kernels would refuse on this machine is no failure.
+    """
     _write(report, CHECK, key_of(record.source))
     problems: dict[str, _Problem] = {}
-    for who, action in _named_things(record, registries):
+    refusals: dict[str, list[str]] = {}
+    things = chain(_named_things(record, registries), _refusals(record, refusals))
+    for who, action in things:
         _write(report, TRY, key_of(record.source), who)
         try:
             action()
@@ -91,12 +98,33 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, doctor tells it
             reason = _describe(error)
-            for begin in (f"{who}: ", f"{who} of {record.package.label}: "):
+            for begin in (f"{who}: ", f"{who} of {record.package.label}: ", "find_refusal: "):
                 reason = reason.removeprefix(begin)
             advice = advise_command(error, record.package)
             problems.setdefault(reason, _Problem([], advice)).subjects.append(who)
     texts = {problem.text(reason): problem.advice for reason, problem in problems.items()}
-    _write(report, CHECK, key_of(record.source), texts)
+    _write(report, CHECK, key_of(record.source), {"problems": texts, "refusals": refusals})
+
+
+def _refusals(
+    record: PluginRecord, found: dict[str, list[str]]
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the functions that say why kernels would refuse, as `_named_things` does.
+
+    Calling one enters its reason into `found`, with the libraries of its kernels.
+    """
+    libraries: dict[str, set[str]] = {}
+    for kernel in record.kernels:
+        if kernel.find_refusal:
+            libraries.setdefault(kernel.find_refusal, set()).add(kernel.library)
+
+    def ask(target: str) -> None:
+        reason = find_refusal(target, record.package)
+        if reason is not None:
+            found[reason] = sorted({*found.get(reason, ()), *libraries[target]})
+
+    for target, names in libraries.items():
+        yield f"find_refusal of {' and '.join(sorted(names))}", partial(ask, target)
 
 
 class _Problem(NamedTuple):

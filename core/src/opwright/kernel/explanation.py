@@ -10,6 +10,7 @@ from opwright.definition import OpDefinition
 from opwright.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
 from opwright.registry import ANY, KernelEntry, split_device
+from opwright.registry.refusals import WOULD_REFUSE, Refusals
 from opwright.registry.registrations import key_text
 from opwright.tables import align
 
@@ -67,7 +68,7 @@ class Explanation:
     candidates : list of Candidate
         The accepted ones in the order in which they are tried, then the rejected ones.
     notes : list of str
-        The pin that applies, plugins that failed to load.
+        The pin that applies, plugins that failed to load or cannot say whether they refuse.
     otherwise : str
         What happens where no kernel serves and none is needed; empty where that is an error.
     """
@@ -139,7 +140,8 @@ def explain(
 ) -> Explanation:
     """List every kernel of an operator and say which one serves, and why the others do not.
 
-    Kernels that fit the device and dtype are imported, for one that cannot be is no candidate.
+    Kernels that fit the device and dtype are imported, for one that cannot be is no candidate; and
+    one whose plugin says that it would refuse on this machine is none.
 
     Parameters
     ----------
@@ -179,8 +181,10 @@ def explain(
     refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
     accepted: list[Candidate] = []
     rejected: list[Candidate] = []
+    said = Refusals()
     for entry in _ordered(context, op_type):
         reason = _reject(context, entry, device, name) or refused.get(entry.key)
+        reason = reason or _foresee(entry, said)
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
@@ -189,7 +193,7 @@ def explain(
         rank = 1 + len(rivals)
         waiting = "tried if those above refuse" if rank > 1 else ""
         accepted.append(Candidate(entry, rank, "accepted" if rank > 1 else "chosen", waiting))
-    candidates, notes = accepted + rejected, _notes(context, op_type)
+    candidates, notes = accepted + rejected, [*_notes(context, op_type), *said.faults]
     return Explanation(op_type, device, name, candidates, notes, _without_kernel(definition))
 
 
@@ -223,6 +227,12 @@ def _reject(context: Context, entry: KernelEntry, device: str, dtype: str | None
     except OpwrightError as error:
         return f"failed to load: {error}"
     return None
+
+
+def _foresee(entry: KernelEntry, said: Refusals) -> str | None:
+    """Return that a kernel would refuse on this machine and why, None where it would not."""
+    reason = said.find(entry.find_refusal, entry.package)
+    return None if reason is None else WOULD_REFUSE + reason
 
 
 def _notes(context: Context, op_type: str) -> list[str]:

@@ -67,6 +67,9 @@ class KernelEntry:
         Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``, as its
         hook says. A hint for passes, which may bring the operator into that form: it decides
         nothing about which kernel is chosen. Lists are tuples.
+    find_refusal : str
+        ``"module:attribute"`` of a function that says why the kernel would refuse on this machine,
+        empty for none. Commands ask it, `opwright.registry.refusals`; plans do not.
     """
 
     __slots__ = (
@@ -77,6 +80,7 @@ class KernelEntry:
         "deterministic",
         "device",
         "dtype",
+        "find_refusal",
         "key",
         "library",
         "may_reuse",
@@ -103,6 +107,7 @@ class KernelEntry:
         self.deterministic = registration.deterministic
         self.strided = registration.strided
         self.prefers: Mapping[str, Any] = MappingProxyType(dict(registration.prefers))
+        self.find_refusal = registration.find_refusal
         self.key = KernelKey(self.op_type, self.device, dtype, self.library)
         self._ops = ops
         self._loaded: object = None

@@ -60,6 +60,7 @@ class KernelRegistry:
         deterministic: bool = True,
         strided: bool = False,
         prefers: Mapping[str, object] | None = None,
+        find_refusal: str | None = None,
     ) -> None:
         """Add one kernel for one or several dtypes.
 
@@ -89,6 +90,9 @@ class KernelRegistry:
             Takes inputs that are not compact row-major.
         prefers : mapping of str to value, optional
             Attribute values with which the kernel is at its best, see `KernelEntry.prefers`.
+        find_refusal : str, optional
+            ``"module:attribute"`` of what says why the kernel would refuse on this machine, see
+            `KernelEntry.find_refusal`.
 
         Raises
         ------
@@ -98,7 +102,12 @@ class KernelRegistry:
         flags = (capturable, deterministic, strided)
         key = (op_type, device, dtypes, kernel, library)
         registration = make_kernel(
-            *key, priority=priority, may_reuse=may_reuse, flags=flags, prefers=prefers
+            *key,
+            priority=priority,
+            may_reuse=may_reuse,
+            flags=flags,
+            prefers=prefers,
+            find_refusal=find_refusal,
         )
         clash = self.find_clash(registration)
         if clash is not None:

@@ -30,6 +30,7 @@ class KernelRegistration(NamedTuple):
     deterministic: bool
     strided: bool
     prefers: tuple[tuple[str, Any], ...]
+    find_refusal: str = ""
 
     def find_clash(self, other: KernelRegistration) -> str | None:
         """Return a key that both claim, ``softmax[cpu, float32, native]``, or None."""
@@ -85,6 +86,7 @@ def make_kernel(
     may_reuse: object,
     flags: tuple[bool, bool, bool],
     prefers: object = None,
+    find_refusal: object = None,
 ) -> KernelRegistration:
     """Check and return one kernel; `flags` are capturable, deterministic and strided.
 
@@ -98,6 +100,8 @@ def make_kernel(
     rules.check_priority(priority, who)
     pairs = rules.check_may_reuse(may_reuse, who)
     preferred = rules.check_prefers(prefers, who)
+    if find_refusal is not None:
+        rules.check_target(find_refusal, f"{who}: find_refusal")
     if isinstance(kernel, str):
         rules.check_target(kernel, who, libraries=True)
     capturable, deterministic, strided = map(bool, flags)
@@ -122,6 +126,7 @@ def make_kernel(
         deterministic,
         strided,
         preferred,
+        str(find_refusal or ""),
     )
 
 

@@ -1,0 +1,83 @@
+"""Why kernels would refuse on this machine, as their plugins say before a plan is made.
+
+Commands ask, to show it; nothing else does. A kernel refuses by itself when it is prepared.
+"""
+
+from __future__ import annotations
+
+from opwright.errors import PluginError
+from opwright.registry.advice import advise_command
+from opwright.registry.package import Package
+from opwright.registry.target import load_target
+
+WOULD_REFUSE = "would refuse: "
+"""Begins what is said of a kernel that was not asked to prepare anything."""
+
+
+def find_refusal(target: str, package: Package) -> str | None:
+    """Ask a plugin's function why kernels would refuse here; None where they would not.
+
+    Parameters
+    ----------
+    target : str
+        ``"module:attribute"`` of a function without arguments, which returns a text or None.
+    package : Package
+        Who named it.
+
+    Returns
+    -------
+    str or None
+        The reason, in one line.
+
+    Raises
+    ------
+    PluginError
+        Where the function cannot be imported, raises, or returns something else.
+    """
+    function = load_target(target, "find_refusal", package)
+    try:
+        reason = function()  # type: ignore[operator]
+    except (Exception, SystemExit) as error:
+        raise _broken(target, package, f"{type(error).__name__}: {error}", error) from error
+    if reason is None:
+        return None
+    if not isinstance(reason, str) or not reason.strip():
+        raise _broken(target, package, repr(reason), TypeError())
+    return " ".join(map(str.strip, reason.strip().splitlines()))
+
+
+def _broken(target: str, package: Package, got: str, error: BaseException) -> PluginError:
+    advice = advise_command(error, package)
+    broken = PluginError(
+        f"find_refusal: {target!r} of {package.label} must return a reason or None, got {got}; "
+        f"{advice}"
+    )
+    broken.advice = advice
+    return broken
+
+
+class Refusals:
+    """Answers of `find_refusal`; each function is asked once.
+
+    Attributes
+    ----------
+    faults : list of str
+        What was wrong with functions that gave no answer: the kernels are taken to serve.
+    """
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self._known: dict[tuple[str, Package], str | None] = {}
+
+    def find(self, target: str, package: Package) -> str | None:
+        """Return the reason, None where there is none, where it is unknown or `target` empty."""
+        if not target:
+            return None
+        key = (target, package)
+        if key not in self._known:
+            self._known[key] = None
+            try:
+                self._known[key] = find_refusal(target, package)
+            except PluginError as error:
+                self.faults.append(str(error))
+        return self._known[key]
