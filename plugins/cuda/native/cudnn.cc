@@ -258,6 +258,9 @@ Status OperationGraph::FindFastest(const std::vector<CudnnCandidate>& candidates
       *fastest = i;
     }
   }
+  // The stream of the trial ends with it.
+  OPWRIGHT_RETURN_IF_ERROR(
+      target_.api.Check(target_.api.SetStream(target_.handle, nullptr), "leaving a stream"));
   return std::isinf(least) ? last : Status::Ok();
 }
 
