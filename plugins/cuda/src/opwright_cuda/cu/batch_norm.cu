@@ -1,6 +1,6 @@
 // batch_norm with what follows it, and the gradients.
+#include "columns.h"
 #include "functions.h"
-#include "lines.h"
 
 using namespace opwright_cuda;
 
@@ -14,28 +14,80 @@ struct Parts {
   }
 };
 
-// Of every part of a line: from the deviations from its own mean.
+// Of `n` values, from the deviations from their own mean.
+template <int n, typename Values>
+OW_INLINE auto MomentsOfFew(const Values& value) {
+  using C = decltype(value(0));
+  C sum = value(0);
+#pragma unroll
+  for (int i = 1; i < n; ++i) sum += value(i);
+  Moments<C> made = {C(n), sum / C(n), C(0)};
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    const C change = value(i) - made.mean;
+    made.squares += change * change;
+  }
+  return made;
+}
+
+// Of every part of a line. Where it is kept, from the deviations from its mean; else those of a few
+// elements are joined to those of the ones before.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     moments_lines(Moments<Compute<T>>* moments, const T* x, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const C n = static_cast<C>(line.end - line.begin);
-  C sum = C(0);
-  const auto add = [&](int64_t, C& kept, C value) {
-    kept = value;
-    sum += value;
-  };
-  ForEach(line, add, x);
-  const C center = line.Reduce(sum, SumOf<C>()) / n;
-  C squares = C(0);
-  const auto add_square = [&](int64_t, C kept, C again) {
-    const C change = (Line::kKeeps ? kept : again) - center;
-    squares += change * change;
-  };
-  ForEach(line, add_square, Again<T>{x});
-  squares = line.Reduce(squares, SumOf<C>());
-  if (line.IsFirst()) moments[line.slot] = {n, center, squares};
+  Moments<C> all = MomentsOf<C>::Identity();
+  if constexpr (Line::kKeeps) {
+    all.count = static_cast<C>(lines.length);
+    const auto add = [&](int64_t, C& kept, C value) {
+      kept = value;
+      all.mean += value;
+    };
+    ForEach(line, add, x);
+    all.mean = line.Reduce(all.mean, SumOf<C>()) / all.count;
+    const auto add_square = [&](int64_t, C kept) {
+      const C change = kept - all.mean;
+      all.squares += change * change;
+    };
+    ForEach(line, add_square);
+    all.squares = line.Reduce(all.squares, SumOf<C>());
+  } else {
+    line.EachBlock([&](auto few, int64_t i, C*) {
+      constexpr int kFew = decltype(few)::value;
+      const auto block = ReadBlock<kFew>(line, x, i);
+      const auto found = MomentsOfFew<kFew>([&](int k) { return Load(block.at[k]); });
+      all.Join(found, ShareOf(C(kFew), all.count + C(kFew)));
+    });
+    all = line.Reduce(all, MomentsOf<C>());
+  }
+  if (line.IsFirst()) moments[line.slot] = all;
+}
+
+// Of every part of a column, likewise row by row.
+template <typename Team, typename T>
+__global__ void __launch_bounds__(kTileThreads)
+    moments_columns(Moments<Compute<T>>* moments, const T* x, Lines lines, int32_t width) {
+  using C = Compute<T>;
+  constexpr int n = Team::kColumns;
+  const Team team(lines, width);
+  Moments<C> all[n];
+#pragma unroll
+  for (int k = 0; k < n; ++k) all[k] = MomentsOf<C>::Identity();
+  team.template EachRow<kRowsAtOnce>([&](auto many, int64_t, int64_t place) {
+    constexpr int kMany = decltype(many)::value;
+    Vector<T, n> rows[kMany];
+    team.Read(rows, x, place);
+    const C share = ShareOf(C(kMany), all[0].count + C(kMany));
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      all[k].Join(MomentsOfFew<kMany>([&](int r) { return Load(rows[r].at[k]); }), share);
+    }
+  });
+  team.Reduce(all, MomentsOf<C>());
+  if (!team.IsFirst()) return;
+#pragma unroll
+  for (int k = 0; k < n; ++k) moments[team.slot + k] = all[k];
 }
 
 template <typename T>
@@ -102,7 +154,7 @@ struct GradInputs {
   T* residual_grad;
 };
 
-// What gradients of a channel are computed with.
+// What gradients of a channel are computed with; scale and bias only where they count.
 template <typename T, Source source>
 struct GradOfChannel {
   using C = Compute<T>;
@@ -111,14 +163,10 @@ struct GradOfChannel {
   C scale;
   C bias;
 
-  OW_INLINE GradOfChannel(const GradInputs<T>& in, int64_t channel)
-      : mean(Load(in.mean[channel])), inv_std(Load(in.inv_std[channel])), scale(0), bias(0) {
-    if constexpr (source != Source::kAnew) return;
-    scale = Load(in.scale[channel]);
-    bias = Load(in.bias[channel]);
-  }
-  OW_INLINE C Gradient(C x, C out_grad) const {
-    if constexpr (source != Source::kAnew) return out_grad;
+  // The gradient of what was normalised; `out` only where it counts.
+  OW_INLINE C Gradient(C x, C out, C out_grad) const {
+    if constexpr (source == Source::kOut) return ReluGrad<C>()(out, out_grad);
+    if constexpr (source == Source::kOutGrad) return out_grad;
     return NormalizeReluGrad<T>()(x, out_grad, mean, inv_std, scale, bias);
   }
   OW_INLINE Pair<C> Term(C x, C grad) const { return {grad, grad * ((x - mean) * inv_std)}; }
@@ -127,35 +175,80 @@ struct GradOfChannel {
 // Sums of the gradient and of its product with the normal; a line is of channel line % n_channels.
 template <typename Line, typename T, Source source>
 __global__ void __launch_bounds__(kMostLineThreads)
-    batch_norm_sums(Pair<Compute<T>>* pairs, GradInputs<T> in, int64_t n_channels, Lines lines,
-                    int32_t width) {
+    sums_lines(Pair<Compute<T>>* pairs, GradInputs<T> in, int64_t n_channels, Lines lines,
+               int32_t width) {
   using C = Compute<T>;
+  constexpr bool kIsAnew = source == Source::kAnew;
   Line line(lines, width);
-  const GradOfChannel<T, source> channel(in, line.is_there ? line.line % n_channels : 0);
+  const int64_t i = line.is_there ? line.line % n_channels : 0;
+  const GradOfChannel<T, source> channel{Load(in.mean[i]), Load(in.inv_std[i]),
+                                         kIsAnew ? Load(in.scale[i]) : C(0),
+                                         kIsAnew ? Load(in.bias[i]) : C(0)};
   Pair<C> sums = PairSumOf<C>::Identity();
-  const auto add = [&](C x, C grad) {
+  const auto add = [&](C x, C out, C out_grad) {
+    const C grad = channel.Gradient(x, out, out_grad);
     sums = PairSumOf<C>()(sums, channel.Term(x, grad));
     return grad;
   };
   if constexpr (source == Source::kOut) {
-    const auto write = [&](int64_t, C&, C x, C out, C out_grad) {
-      return add(x, ReluGrad<C>()(out, out_grad));
-    };
+    const auto write = [&](int64_t, C&, C x, C out, C out_grad) { return add(x, out, out_grad); };
     Transform(line, in.residual_grad, write, in.x, in.out, in.out_grad);
   } else {
-    const auto read = [&](int64_t, C&, C x, C out_grad) { add(x, channel.Gradient(x, out_grad)); };
+    const auto read = [&](int64_t, C&, C x, C out_grad) { add(x, C(0), out_grad); };
     ForEach(line, read, in.x, in.out_grad);
   }
   sums = line.Reduce(sums, PairSumOf<C>());
   if (line.IsFirst()) pairs[line.slot] = sums;
 }
 
+// The same for columns, each of which is a channel.
+template <typename Team, typename T, Source source>
+__global__ void __launch_bounds__(kTileThreads)
+    sums_columns(Pair<Compute<T>>* pairs, GradInputs<T> in, int64_t, Lines lines, int32_t width) {
+  using C = Compute<T>;
+  constexpr int n = Team::kColumns;
+  constexpr bool kIsAnew = source == Source::kAnew;
+  const Team team(lines, width);
+  const auto mean = team.ReadColumns(in.mean);
+  const auto inv_std = team.ReadColumns(in.inv_std);
+  const auto scale = team.ReadColumns(kIsAnew ? in.scale : nullptr);
+  const auto bias = team.ReadColumns(kIsAnew ? in.bias : nullptr);
+  Pair<C> sums[n];
+#pragma unroll
+  for (int k = 0; k < n; ++k) sums[k] = PairSumOf<C>::Identity();
+  team.template EachRow<2>([&](auto many, int64_t, int64_t place) {
+    constexpr int kMany = decltype(many)::value;
+    Vector<T, n> x[kMany];
+    Vector<T, n> out[kMany] = {};
+    Vector<T, n> grad[kMany];
+    team.Read(x, in.x, place);
+    if constexpr (source == Source::kOut) team.Read(out, in.out, place);
+    team.Read(grad, in.out_grad, place);
+#pragma unroll
+    for (int r = 0; r < kMany; ++r) {
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const GradOfChannel<T, source> channel{mean.at[k], inv_std.at[k], scale.at[k], bias.at[k]};
+        const C value = Load(x[r].at[k]);
+        const C made = channel.Gradient(value, Load(out[r].at[k]), Load(grad[r].at[k]));
+        sums[k] = PairSumOf<C>()(sums[k], channel.Term(value, made));
+        grad[r].at[k] = Store<T>(made);
+      }
+    }
+    if constexpr (source == Source::kOut) team.Write(in.residual_grad, place, grad);
+  });
+  team.Reduce(sums, PairSumOf<C>());
+  if (!team.IsFirst()) return;
+#pragma unroll
+  for (int k = 0; k < n; ++k) pairs[team.slot + k] = sums[k];
+}
+
 // Writes the gradients of bias and scale, and the means of both sums, which the gradient of x
 // loses; one block a channel. The gradients may be null.
 template <typename T>
-__global__ void batch_norm_means(Compute<T>* grad_means, Compute<T>* normal_means, T* bias_grad,
-                                 T* scale_grad, const Pair<Compute<T>>* pairs, Parts parts,
-                                 int64_t n, Compute<T> share) {
+__global__ void means_of_sums(Compute<T>* grad_means, Compute<T>* normal_means, T* bias_grad,
+                              T* scale_grad, const Pair<Compute<T>>* pairs, Parts parts, int64_t n,
+                              Compute<T> share) {
   using C = Compute<T>;
   const int64_t channel = blockIdx.x;
   Pair<C> sums = PairSumOf<C>::Identity();

@@ -1,5 +1,6 @@
 // One loop for all functions of elements. What is computed is a functor: its call operator takes
 // the values of the inputs, in the type that theirs computes in, and returns that of the output.
+#include "columns.h"
 #include "conversions.h"
 #include "functions.h"
 #include "kernel.h"
@@ -27,7 +28,10 @@ struct Block;
 template <uint32_t scalars, int width>
 struct Block<Inputs<>, scalars, width> {
   OW_INLINE void Read(const void* const*, int64_t) {}
-  OW_INLINE void ReadAt(const void* const*, const int64_t*) {}
+  template <typename Int>
+  OW_INLINE void ReadAt(const void* const*, const Int*) {}
+  template <uint32_t wanted>
+  OW_INLINE void ReadSome(const void* const*, int64_t) {}
   template <typename Function, typename... Loaded>
   OW_INLINE auto Apply(const Function& function, int, Loaded... loaded) const {
     return function(loaded...);
@@ -47,10 +51,21 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
     others.Read(inputs + 1, number);
   }
   // The block that begins in each input at an offset of its own.
-  OW_INLINE void ReadAt(const void* const* inputs, const int64_t* offsets) {
+  template <typename Int>
+  OW_INLINE void ReadAt(const void* const* inputs, const Int* offsets) {
     using Many = Vector<T, kIsScalar ? 1 : width>;
     values = *reinterpret_cast<const Many*>(static_cast<const T*>(*inputs) + *offsets);
     others.ReadAt(inputs + 1, offsets + 1);
+  }
+  // The block that begins at this offset, of the inputs whose bit is in `wanted`.
+  template <uint32_t wanted>
+  OW_INLINE void ReadSome(const void* const* inputs, int64_t offset) {
+    using Many = Vector<T, kIsScalar ? 1 : width>;
+    if constexpr ((wanted & 1u) != 0) {
+      const T* place = static_cast<const T*>(*inputs) + (kIsScalar ? 0 : offset);
+      values = *reinterpret_cast<const Many*>(place);
+    }
+    others.template ReadSome<(wanted >> 1)>(inputs + 1, offset);
   }
   template <typename Function, typename... Loaded>
   OW_INLINE auto Apply(const Function& function, int k, Loaded... loaded) const {
@@ -87,7 +102,7 @@ template <typename Function, typename Out, typename In, typename Int, uint32_t s
 __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64_t n_blocks,
                                     Function function, Layout<In::kCount> layout) {
   for (int64_t number = GlobalIndex(); number < n_blocks; number += GridThreads()) {
-    int64_t offsets[In::kCount == 0 ? 1 : In::kCount];
+    Int offsets[In::kCount == 0 ? 1 : In::kCount];
     Locate<Int>(layout, number, offsets);
     Block<In, scalars, width> block;
     block.ReadAt(inputs.at, offsets);
@@ -96,4 +111,32 @@ __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64
     for (int k = 0; k < width; ++k) result.at[k] = Store<Out>(block.Apply(function, k));
     reinterpret_cast<Vector<Out, width>*>(out)[number] = result;
   }
+}
+
+// Matrices, and inputs that are one row for all rows, or scalars (both are bits of `kept`): a
+// thread keeps what it needs of these. `width` neighbours are read at once.
+template <typename Function, typename Out, typename In, uint32_t scalars, uint32_t kept, int width>
+__global__ void __launch_bounds__(kTileThreads)
+    elementwise_columns(Out* out, Pointers<In::kCount> inputs, Function function, Lines lines,
+                        int32_t lanes) {
+  const ColumnTeam<width> team(lines, lanes);
+  if (!team.is_there) return;
+  Block<In, scalars, width> blocks;
+  blocks.template ReadSome<kept>(inputs.at, team.column);
+  team.template EachRow<kRowsAtOnce>([&](auto many, int64_t, int64_t place) {
+    constexpr int kMany = decltype(many)::value;
+    Block<In, scalars, width> rows[kMany];
+    Vector<Out, width> results[kMany];
+#pragma unroll
+    for (int r = 0; r < kMany; ++r) {
+      rows[r] = blocks;
+      rows[r].template ReadSome<~kept>(inputs.at, place + r * team.step);
+    }
+#pragma unroll
+    for (int r = 0; r < kMany; ++r) {
+#pragma unroll
+      for (int k = 0; k < width; ++k) results[r].at[k] = Store<Out>(rows[r].Apply(function, k));
+    }
+    team.Write(out, place, results);
+  });
 }

@@ -222,7 +222,7 @@ struct Normalize {
   OW_INLINE C operator()(C x, C mean, C inv_std, C scale, C bias) const {
     return Activated(fma(x - mean, inv_std * scale, bias));
   }
-  OW_INLINE C operator()(C x, C mean, C inv_std, C scale, C bias, C residual) const {
+  OW_INLINE C operator()(C x, C residual, C mean, C inv_std, C scale, C bias) const {
     return Activated(Rounded<T>(fma(x - mean, inv_std * scale, bias)) + residual);
   }
 };

@@ -27,9 +27,9 @@ OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
 }
 
 // The offsets of element `i` in each tensor. `Int` is uint32_t where the number of elements is
-// below 2**31.
-template <typename Int, int n>
-OW_INLINE void Locate(const Layout<n>& layout, int64_t i, int64_t* offsets) {
+// below 2**31; so may `Offset` be where all offsets are from 0 to that.
+template <typename Int, typename Offset, int n>
+OW_INLINE void Locate(const Layout<n>& layout, int64_t i, Offset* offsets) {
 #pragma unroll
   for (int k = 0; k < n; ++k) offsets[k] = 0;
   Int rest = static_cast<Int>(i);
@@ -37,10 +37,10 @@ OW_INLINE void Locate(const Layout<n>& layout, int64_t i, int64_t* offsets) {
   for (int d = 0; d < kMaxRank; ++d) {
     if (d >= layout.rank) break;
     const Int quotient = QuotientByDim<Int>(layout, d, rest);
-    const auto place = static_cast<int64_t>(rest - quotient * static_cast<Int>(layout.dims[d]));
+    const auto place = static_cast<Offset>(rest - quotient * static_cast<Int>(layout.dims[d]));
     rest = quotient;
 #pragma unroll
-    for (int k = 0; k < n; ++k) offsets[k] += place * layout.strides[k][d];
+    for (int k = 0; k < n; ++k) offsets[k] += place * static_cast<Offset>(layout.strides[k][d]);
   }
 }
 

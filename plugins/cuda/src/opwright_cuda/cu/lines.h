@@ -181,10 +181,16 @@ struct StreamedLine : Team {
     const int64_t last = this->end - (this->end - first) % vector;
     if (vector > 1) EachOne(this->begin, first, function);
     Kept none[vector];
-#pragma unroll 4
-    for (int64_t i = first + this->thread * vector; i < last; i += this->size * vector) {
-      function(Width<vector>(), i, none);
+    const int64_t step = this->size * vector;
+    int64_t i = first + this->thread * vector;
+    // Without a test between them they are read together.
+#pragma unroll 1
+    for (; i + 3 * step < last; i += 4 * step) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) function(Width<vector>(), i + k * step, none);
     }
+#pragma unroll 1
+    for (; i < last; i += step) function(Width<vector>(), i, none);
     if (vector > 1) EachOne(last, this->end, function);
   }
 

@@ -1,6 +1,6 @@
 // layer_norm, its gradient, and cosines of angles.
+#include "columns.h"
 #include "functions.h"
-#include "lines.h"
 
 using namespace opwright_cuda;
 
@@ -84,31 +84,56 @@ __global__ void __launch_bounds__(kMostLineThreads)
   Transform(line, x_grad, apply, Again<T>{x}, Again<T>{out_grad}, factors);
 }
 
-// Sums of out_grad and of out_grad * normal over rows; lines are columns.
-template <typename Line, typename T>
-__global__ void layer_norm_column_sums(PairTarget<T> target, const T* x, const T* mean,
-                                       const T* inv_std, const T* out_grad, Lines lines,
-                                       int32_t width) {
+// Sums of out_grad and of out_grad * normal over rows.
+template <typename Team, typename T>
+__global__ void __launch_bounds__(kTileThreads)
+    layer_norm_sum_columns(PairTarget<T> target, const T* x, const T* mean, const T* inv_std,
+                           const T* out_grad, Lines lines, int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
-  Pair<C> sums = PairSumOf<C>::Identity();
-  const auto add = [&](int64_t, C&, C value, C grad, C center, C spread) {
-    sums = PairSumOf<C>()(sums, {grad, grad * ((value - center) * spread)});
-  };
-  ForEach(line, add, x, out_grad, ForAllLines<T>{mean, C(0)}, ForAllLines<T>{inv_std, C(0)});
-  sums = line.Reduce(sums, PairSumOf<C>());
-  if (line.IsFirst()) target.Write(line.slot, sums);
+  constexpr int n = Team::kColumns;
+  const Team team(lines, width);
+  Pair<C> sums[n];
+#pragma unroll
+  for (int k = 0; k < n; ++k) sums[k] = PairSumOf<C>::Identity();
+  team.template EachRow<2>([&](auto many, int64_t row, int64_t place) {
+    constexpr int kMany = decltype(many)::value;
+    Vector<T, n> values[kMany];
+    Vector<T, n> grads[kMany];
+    team.Read(values, x, place);
+    team.Read(grads, out_grad, place);
+#pragma unroll
+    for (int r = 0; r < kMany; ++r) {
+      const C center = Load(mean[row + r * team.size]);
+      const C spread = Load(inv_std[row + r * team.size]);
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const C grad = Load(grads[r].at[k]);
+        const C normal = (Load(values[r].at[k]) - center) * spread;
+        sums[k] = PairSumOf<C>()(sums[k], {grad, grad * normal});
+      }
+    }
+  });
+  team.Reduce(sums, PairSumOf<C>());
+  if (!team.IsFirst()) return;
+#pragma unroll
+  for (int k = 0; k < n; ++k) target.Write(team.slot + k, sums[k]);
 }
 
-template <typename Line, typename T>
-__global__ void sum_pairs(PairTarget<T> target, const Pair<Compute<T>>* pairs, Lines lines,
-                          int32_t width) {
+// The sums of these, from all parts of the rows.
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads)
+    sum_pair_columns(PairTarget<T> target, const Pair<Compute<T>>* pairs, Lines lines,
+                     int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
-  Pair<C> sums = PairSumOf<C>::Identity();
-  ForEach(line, [&](int64_t, C&, Pair<C> pair) { sums = PairSumOf<C>()(sums, pair); }, pairs);
-  sums = line.Reduce(sums, PairSumOf<C>());
-  if (line.IsFirst()) target.Write(line.slot, sums);
+  const ColumnTeam<1> team(lines, width);
+  Pair<C> sums[1] = {PairSumOf<C>::Identity()};
+  team.EachRow<kRowsAtOnce>([&](auto many, int64_t, int64_t place) {
+    Vector<Pair<C>, 1> rows[decltype(many)::value];
+    team.Read(rows, pairs, place);
+    for (const auto& row : rows) sums[0] = PairSumOf<C>()(sums[0], row.at[0]);
+  });
+  team.Reduce(sums, PairSumOf<C>());
+  if (team.IsFirst()) target.Write(team.slot, sums[0]);
 }
 
 // ---- cos_sim ------------------------------------------------------------------------------------

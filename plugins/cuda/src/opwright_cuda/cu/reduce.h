@@ -103,6 +103,19 @@ using ArgMaxOf = BestOf<T, true>;
 template <typename T>
 using ArgMinOf = BestOf<T, false>;
 
+// The share of a part, of numbers that are counted, to two units in the last place. No branch for
+// numbers that are too small or too large keeps reads apart, which a division has.
+template <typename T>
+OW_INLINE T ShareOf(T part, T all) {
+  return part / all;
+}
+#if defined(__CUDACC_RTC__)
+template <>
+OW_INLINE float ShareOf(float part, float all) {
+  return __fdividef(part, all);
+}
+#endif
+
 // Mean and sum of squared deviations of so many values: no cancellation where the mean is large.
 template <typename T>
 struct Moments {
@@ -110,25 +123,22 @@ struct Moments {
   T mean;
   T squares;
 
-  OW_INLINE void Add(T x) {
-    count += T(1);
-    const T change = x - mean;
-    mean += change / count;
-    squares += change * (x - mean);
+  // Chan's rule; `share` is that of the others in the count of all.
+  OW_INLINE void Join(Moments others, T share) {
+    const T change = others.mean - mean;
+    mean += change * share;
+    squares += others.squares + change * (count * share) * change;
+    count += others.count;
   }
 };
 
-// Chan's rule.
 template <typename T>
 struct MomentsOf {
   static OW_INLINE Moments<T> Identity() { return {T(0), T(0), T(0)}; }
   OW_INLINE Moments<T> operator()(Moments<T> x, Moments<T> y) const {
     const T count = x.count + y.count;
-    if (count == T(0)) return x;
-    const T change = y.mean - x.mean;
-    const T share = y.count / count;
-    return {count, x.mean + change * share,
-            x.squares + y.squares + change * change * x.count * share};
+    if (count != T(0)) x.Join(y, ShareOf(y.count, count));
+    return x;
   }
 };
 

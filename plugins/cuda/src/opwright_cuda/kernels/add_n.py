@@ -8,7 +8,8 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
-from opwright_cuda.kernels.elementwise import THREADS, VECTOR_BYTES, blocks_for
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.kernels.lines import VECTOR_BYTES
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
 from opwright_cuda.source import own_source
 

@@ -18,6 +18,7 @@ from opwright_cuda.indexing import (
     layout_struct,
     merge,
 )
+from opwright_cuda.kernels.lines import VECTOR_BYTES, columns_of
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source, own_source
 
@@ -28,8 +29,8 @@ BLOCKS_PER_MULTIPROCESSOR: Final = 32
 """Several times what there is room for at once: of fewer, those that many registers leave no room
 for at first would run last and alone."""
 
-VECTOR_BYTES: Final = 16
-"""Read or written by one thread at once."""
+MANY_VECTORS: Final = 2**19
+"""So many keep any GPU busy where each thread has the 8 rows of `columns_of`."""
 
 
 class Operand(NamedTuple):
@@ -85,7 +86,11 @@ def launch_elementwise(
     pointers = Struct(*(operand.pointer for operand in inputs)) if inputs else Struct(None)
     functor = parameters or Struct()
     source = source or own_source("elementwise.cu")
-    width = _width(out, inputs, n)
+    width = _width(out, inputs, layout, n)
+    if _are_columns(layout, n, width):
+        given: list[Argument] = [out.pointer, pointers, functor]
+        _launch_columns(plan, f"{function}, {out.ctype}, {types}", width, layout, source, given)
+        return
     if len(layout.dims) <= 1:
         scalars = sum(1 << i for i, s in enumerate(layout.strides[1:]) if not any(s))
         expression = f"elementwise_flat<{function}, {out.ctype}, {types}, {scalars}u, {width}>"
@@ -96,12 +101,36 @@ def launch_elementwise(
         width = 1
     blocks, scalars = _blocked(Layout(layout.dims, layout.strides[1:]), width)
     n_blocks = n // width
-    integer = "uint32_t" if n_blocks < NARROW else "int64_t"
+    integer = "uint32_t" if n < NARROW else "int64_t"
     template = f"{function}, {out.ctype}, {types}, {integer}, {scalars}u, {width}"
     arguments: list[Argument] = [out.pointer, pointers, np.int64(n_blocks), functor]
     arguments.append(layout_struct(blocks))
     grid = blocks_for(n_blocks, plan)
     plan.launch(source, f"elementwise_strided<{template}>", grid, THREADS, arguments)
+
+
+def _are_columns(layout: Layout, n: int, width: int) -> bool:
+    """Whether it is a large matrix with inputs that are one row of it, or scalars."""
+    if len(layout.dims) != 2 or n < MANY_VECTORS * width or layout.dims[1] % width:
+        return False
+    return all(s in {(layout.dims[1], 1), (0, 1), (0, 0)} for s in layout.strides)
+
+
+def _launch_columns(
+    plan: LaunchPlan,
+    types: str,
+    width: int,
+    layout: Layout,
+    source: Source,
+    arguments: list[Argument],
+) -> None:
+    """Add the launch in which threads keep what is the same for all rows."""
+    strides = layout.strides[1:]
+    scalars = sum(1 << i for i, s in enumerate(strides) if not any(s))
+    kept = sum(1 << i for i, s in enumerate(strides) if s[0] == 0)
+    expression = f"elementwise_columns<{types}, {scalars}u, {kept}u, {width}>"
+    rows, columns = layout.dims
+    columns_of(rows, columns, width).launch(plan, source, expression, arguments)
 
 
 def _in_blocks(layout: Layout, width: int) -> bool:
@@ -121,12 +150,14 @@ def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
     return Layout((*layout.dims[:-1], layout.dims[-1] // width), strides), scalars
 
 
-def _width(out: Operand, inputs: Sequence[Operand], n: int) -> int:
+def _width(out: Operand, inputs: Sequence[Operand], layout: Layout, n: int) -> int:
     """How many elements a thread takes at once: as many as fill a vector of the widest type."""
-    if not all(operand.is_aligned for operand in (out, *inputs)):
+    operands = (out, *inputs)
+    if not all(operand.is_aligned for operand in operands):
         return 1
-    largest = max(_size_of(operand.ctype) for operand in (out, *inputs))
-    width = VECTOR_BYTES // largest
+    # Of those that are not read for many rows, or elements, at once.
+    moving = [o for o, s in zip(operands, layout.strides, strict=True) if s and s[0] and s[-1]]
+    width = VECTOR_BYTES // max(_size_of(operand.ctype) for operand in moving or operands)
     # Short arrays keep more threads busy one by one.
     return width if n >= 4 * width * THREADS else 1
 

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from opwright_cuda.dtypes import ITEM_BYTES, compute_bytes, compute_type
-from opwright_cuda.kernels.elementwise import VECTOR_BYTES
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source
 
+VECTOR_BYTES: Final = 16
+"""Read or written by one thread at once."""
 THREADS: Final = 256
 """In a block, but for long lines; ``kTileThreads`` of lines.h."""
 WARP: Final = 32
@@ -156,9 +157,7 @@ def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
     return vector if fits else 1
 
 
-def streamed(
-    lines: Lines, dtype: str, may_split: bool = False, item_bytes: int | None = None
-) -> Team:
+def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
     """Return the teams that read every line once, a vector at a time.
 
     Parameters
@@ -169,11 +168,17 @@ def streamed(
         Of the elements.
     may_split : bool
         Whether several teams may share a line.
-    item_bytes : int, optional
-        Size of an element where it is not that of the dtype.
     """
-    team = team_to_read(lines, may_split)
-    vector = _vector_of(lines, team.ctype, item_bytes or ITEM_BYTES[dtype])
+    return _streamed(team_to_read(lines, may_split), dtype)
+
+
+def streamed_by_warps(lines: Lines, dtype: str) -> Team:
+    """Return teams of a warp each that read lines as `streamed` does."""
+    return _streamed(lanes_of(lines, WARP), dtype)
+
+
+def _streamed(team: Team, dtype: str) -> Team:
+    vector = _vector_of(team.lines, team.ctype, ITEM_BYTES[dtype])
     return team._replace(ctype=f"StreamedLine<{team.ctype}, {compute_type(dtype)}, {vector}>")
 
 
@@ -204,14 +209,45 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
         if length <= items * WARP:
             lanes = WARP if items > 8 else power_of_two(quotient_up(length, items))
             return lanes_of(lines, lanes, _kept_line("LaneTeam", kept, items, vector))
-    for threads, items in ((128, most // 2), (256, most // 2), (512, most // 2), (512, most)):
-        # So many that are read one by one are too many for the registers of so many threads.
-        if length <= threads * items and (vector > 1 or items < most):
+    # So many are too many for the registers of so many threads where they are wide, or read one by
+    # one.
+    longest = [(512, most)] if vector > 1 and compute_bytes(dtype) == 4 else []
+    for threads, items in ((128, most // 2), (256, most // 2), (512, most // 2), *longest):
+        if length <= threads * items:
             ctype = _kept_line("BlockTeam", kept, items, vector)
             return Team(ctype, lines, threads, lines.outer, threads)
     vector = _vector_of(lines, "BlockTeam", ITEM_BYTES[dtype])
     ctype = f"StreamedLine<BlockTeam, {kept}, {vector}>"
     return Team(ctype, lines, 512, lines.outer, 512)
+
+
+def columns_of(rows: int, columns: int, vector: int) -> Team:
+    """Return the teams for the columns of a matrix, in parts of rows, that read each row once.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Its shape.
+    vector : int
+        Neighbours that a thread has, where the number of columns is a multiple of it.
+    """
+    vector = vector if columns % vector == 0 else 1
+    n_lanes = columns // vector
+    # Rather more tiles than lanes that idle; all of these fill lines of the cache.
+    listed = (64, 32) if vector == 1 else (32, 16, 8)
+    widths = [width for width in listed if width < 2 * n_lanes]
+    width = min(widths, key=lambda w: -n_lanes % w, default=power_of_two(n_lanes))
+    grid = quotient_up(n_lanes, width)
+    team = Team(f"ColumnTeam<{vector}>", Lines(1, rows, columns), width, grid, THREADS)
+    return split(team, 8 * THREADS // width)
+
+
+def narrow_columns_of(rows: int, columns: int) -> Team:
+    """Return the teams for few rows of pairs of sums, in one part, with as many rows as can be."""
+    width = min(4, power_of_two(columns))
+    return Team(
+        "ColumnTeam<1>", Lines(1, rows, columns), width, quotient_up(columns, width), THREADS
+    )
 
 
 def partials(plan: LaunchPlan, team: Team, n_bytes: int) -> Pointer:

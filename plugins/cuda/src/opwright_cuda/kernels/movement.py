@@ -10,7 +10,8 @@ import numpy as np
 
 from opwright_cuda.dtypes import BITS
 from opwright_cuda.indexing import NARROW, Layout, layout_struct, merge
-from opwright_cuda.kernels.elementwise import THREADS, VECTOR_BYTES, blocks_for
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.kernels.lines import VECTOR_BYTES
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer
 from opwright_cuda.source import own_source
 

@@ -15,16 +15,19 @@ import numpy as np
 from opwright.dtypes import dtype_to_numpy
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES, compute_bytes, compute_type
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_bytes, compute_type
 from opwright_cuda.kernels.elementwise import (
     Operand,
     launch_elementwise,
     operand,
 )
 from opwright_cuda.kernels.lines import (
+    VECTOR_BYTES,
     Lines,
     Team,
+    columns_of,
     lines_along,
+    narrow_columns_of,
     partials,
     streamed,
     team_to_keep,
@@ -87,16 +90,16 @@ def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     del read["scale"]
     target = Struct(None, bias_grad, scale_grad)
-    team = streamed(Lines(1, rows.outer, rows.length), x.dtype, may_split=True)
+    team = columns_of(rows.outer, rows.length, VECTOR_BYTES // ITEM_BYTES[x.dtype])
     if team.parts == 1:
-        _launch(plan, team, "layer_norm_column_sums", x, [target, *read.values()])
+        _launch(plan, team, "layer_norm_sum_columns", x, [target, *read.values()])
         return
-    pair_bytes = 2 * compute_bytes(x.dtype)
-    found = partials(plan, team, pair_bytes)
+    found = partials(plan, team, 2 * compute_bytes(x.dtype))
     sums = Struct(found, None, None)
-    _launch(plan, team, "layer_norm_column_sums", x, [sums, *read.values()])
-    team = streamed(Lines(1, team.parts, rows.length), x.dtype, item_bytes=pair_bytes)
-    _launch(plan, team, "sum_pairs", x, [target, found])
+    _launch(plan, team, "layer_norm_sum_columns", x, [sums, *read.values()])
+    team = narrow_columns_of(team.parts, rows.length)
+    expression = f"sum_pair_columns<{CTYPES[x.dtype]}>"
+    team.launch(plan, own_source("normalization.cu"), expression, [target, found])
 
 
 LAYER_NORM_GRAD: Final = Kernel(_fill_in_layer_norm_grad)

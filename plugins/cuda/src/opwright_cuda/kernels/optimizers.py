@@ -14,7 +14,8 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
-from opwright_cuda.kernels.elementwise import BLOCKS_PER_MULTIPROCESSOR, THREADS, VECTOR_BYTES
+from opwright_cuda.kernels.elementwise import BLOCKS_PER_MULTIPROCESSOR, THREADS
+from opwright_cuda.kernels.lines import VECTOR_BYTES
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
 from opwright_cuda.source import Source, own_source
 

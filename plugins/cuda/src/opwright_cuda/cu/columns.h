@@ -1,0 +1,111 @@
+// Teams of threads for the columns of a matrix whose rows lie one behind the other. Made by
+// opwright_cuda.kernels.lines.
+#ifndef OPWRIGHT_CUDA_COLUMNS_H_
+#define OPWRIGHT_CUDA_COLUMNS_H_
+
+#include "lines.h"
+
+namespace opwright_cuda {
+
+constexpr int kRowsAtOnce = 4;  // that a thread reads, so that it waits for all of them together
+
+// A block has a tile of columns in a part of the rows. A thread has `n` neighbouring columns, which
+// it reads and writes in one go, and every `size`-th row of the part; `width` threads, a power of
+// 2, lie side by side. All columns begin where a vector of `n` may begin.
+template <int n>
+struct ColumnTeam {
+  static constexpr int kColumns = n;
+  int64_t columns;
+  int64_t column;  // the first of this thread
+  int64_t slot;    // where it lies in [parts, columns]
+  int64_t begin;   // its first row
+  int64_t end;
+  int64_t step;  // to the thread's next row
+  int thread;
+  int size;
+  int width;
+  bool is_there;
+
+  // `lines` are the columns.
+  OW_INLINE ColumnTeam(const Lines& lines, int width)
+      : columns(lines.inner),
+        thread(static_cast<int>(threadIdx.x) / width),
+        size(kTileThreads / width),
+        width(width) {
+    const int tile = width * n;
+    const auto tiles = static_cast<uint32_t>((columns + tile - 1) / tile);
+    const uint32_t part = blockIdx.x / tiles;
+    const int lane = static_cast<int>(threadIdx.x) % width;
+    column = static_cast<int64_t>(blockIdx.x % tiles) * tile + lane * n;
+    is_there = column < columns;
+    slot = part * columns + column;
+    begin = part * lines.chunk + thread;
+    step = size * columns;
+    end = is_there ? min((part + 1) * lines.chunk, lines.length) : 0;
+  }
+
+  // Calls function(Width<m>, row, where it lies) for all rows of this thread, `many` of them at
+  // once, which are `size` rows apart, and what is left one by one.
+  template <int many, typename Function>
+  OW_INLINE void EachRow(Function function) const {
+    int64_t row = begin;
+    int64_t place = row * columns + column;
+#pragma unroll 1
+    for (; row + (many - 1) * size < end; row += many * size, place += many * step) {
+      function(Width<many>(), row, place);
+    }
+#pragma unroll 1
+    for (; row < end; row += size, place += step) function(Width<1>(), row, place);
+  }
+  // The elements of such rows.
+  template <int many, typename T>
+  OW_INLINE void Read(Vector<T, n> (&rows)[many], const T* x, int64_t place) const {
+#pragma unroll
+    for (int r = 0; r < many; ++r) {
+      rows[r] = *reinterpret_cast<const Vector<T, n>*>(x + place + r * step);
+    }
+  }
+  template <int many, typename T>
+  OW_INLINE void Write(T* out, int64_t place, const Vector<T, n> (&rows)[many]) const {
+#pragma unroll
+    for (int r = 0; r < many; ++r) {
+      StoreWhole(reinterpret_cast<Vector<T, n>*>(out + place + r * step), rows[r]);
+    }
+  }
+  // What an array holds for the columns of this thread, zeros where it is null.
+  template <typename T>
+  OW_INLINE Vector<Compute<T>, n> ReadColumns(const T* values) const {
+    Vector<Compute<T>, n> made = {};
+    if (values == nullptr || !is_there) return made;
+    const auto stored = *reinterpret_cast<const Vector<T, n>*>(values + column);
+#pragma unroll
+    for (int k = 0; k < n; ++k) made.at[k] = Load(stored.at[k]);
+    return made;
+  }
+
+  // Over the threads of each column; the first ones get the values. Once in a kernel.
+  template <typename T, typename Function>
+  OW_INLINE void Reduce(T (&values)[n], Function function) const {
+    OW_SHARED(T, shared, kTileThreads * n);
+    T* own = shared + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < n; ++k) own[k * kTileThreads] = values[k];
+    for (int rows = size / 2; rows > 0; rows /= 2) {
+      __syncthreads();
+      if (thread >= rows) continue;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        T& value = own[k * kTileThreads];
+        value = function(value, own[k * kTileThreads + rows * width]);
+      }
+    }
+    if (thread != 0) return;
+#pragma unroll
+    for (int k = 0; k < n; ++k) values[k] = own[k * kTileThreads];
+  }
+  OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
+};
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_COLUMNS_H_
