@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from opwright.errors import PluginError
 from opwright_cuda import native
 from opwright_cuda.launch import Pointer
-from opwright_cuda.products import tell_blas_path, uses_tf32
+from opwright_cuda.products import TF32_VARIABLE, tell_blas_path, uses_tf32
 
 LIBRARY: Final = "libcudnn.so.9"
 INSTALL: Final = 'pip install "opwright-cuda[cudnn]"'
@@ -197,6 +197,13 @@ def find_refusal() -> str | None:
     except PluginError as error:
         return f"{error}; {INSTALL}"
     return None
+
+
+def find_tf32_refusal() -> str | None:
+    """Return why nothing can be computed by cuDNN in TF32 here, None where it can."""
+    if not uses_tf32():
+        return f"float32 is not rounded to TF32; {TF32_VARIABLE}=1 allows it"
+    return find_refusal()
 
 
 def _find_library() -> str:

@@ -45,6 +45,8 @@ class Row(NamedTuple):
         The highest is tried first.
     prefers : dict
         Attribute values with which they are at their best.
+    find_refusal : str or None
+        ``"module:function"`` below ``opwright_cuda`` that says why they would refuse here.
     """
 
     target: str
@@ -55,23 +57,24 @@ class Row(NamedTuple):
     library: str = "native"
     priority: int = 50
     prefers: Mapping[str, str] = MappingProxyType({})
+    find_refusal: str | None = None
 
 
 def _cudnn(op_type: str) -> tuple[Row, ...]:
     """Return the kernels of a convolution: those for tensor cores want channels last."""
     target = f"cudnn_convolution:{op_type.upper()}"
-    return (
-        Row(target, op_type, HALF, library="cudnn", priority=60, prefers=CHANNELS_LAST),
-        Row(
-            f"{target}_TF32",
-            op_type,
-            SINGLE,
-            library="cudnn_tf32",
-            priority=61,
-            prefers=CHANNELS_LAST,
-        ),
-        Row(target, op_type, SINGLE, library="cudnn", priority=60),
+    single = Row(
+        target, op_type, SINGLE, library="cudnn", priority=60, find_refusal="cudnn:find_refusal"
     )
+    half = single._replace(dtypes=HALF, prefers=CHANNELS_LAST)
+    tf32 = half._replace(
+        target=f"{target}_TF32",
+        dtypes=SINGLE,
+        library="cudnn_tf32",
+        priority=61,
+        find_refusal="cudnn:find_tf32_refusal",
+    )
+    return half, tf32, single
 
 
 _ELEMENTWISE = "elementwise:ELEMENTWISE"
@@ -247,4 +250,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 capturable=True,
                 deterministic=row.deterministic,
                 prefers=row.prefers,
+                find_refusal=row.find_refusal and f"opwright_cuda.{row.find_refusal}",
             )

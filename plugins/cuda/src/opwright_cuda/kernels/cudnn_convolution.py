@@ -18,7 +18,6 @@ from opwright_cuda.kernels.convolution import (
 )
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
-from opwright_cuda.products import TF32_VARIABLE, uses_tf32
 
 
 def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
@@ -107,8 +106,9 @@ def _where_tf32_is_allowed(
     """Return what refuses where single precision must be kept."""
 
     def fill_in_if_allowed(ctx: PrepareContext, plan: LaunchPlan) -> None:
-        if not uses_tf32():
-            ctx.refuse(f"float32 is not rounded to TF32; {TF32_VARIABLE}=1 allows it")
+        reason = cudnn.find_tf32_refusal()
+        if reason is not None:
+            ctx.refuse(reason)
         fill_in(ctx, plan)
 
     fill_in_if_allowed.__doc__ = fill_in.__doc__
