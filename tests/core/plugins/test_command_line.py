@@ -120,6 +120,13 @@ def test_doctor_lets_be_a_kernel_for_a_device_that_nobody_brings(site):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("given", ["0", "-1", "nan", "inf", "86401"])
+def test_doctor_refuses_a_time_that_blames_every_plugin_or_never_ends(capsys, given):
+    assert main(["doctor", "--timeout", given]) == 2
+    text = "doctor: --timeout must be more than 0 and at most 86400 seconds, got "
+    assert f"{text}{given}; give" in capsys.readouterr().err
+
+
 def test_doctor_survives_plugins_that_crash_and_names_them(site):
     site.add("acme")
     site.add("early", CRASH)

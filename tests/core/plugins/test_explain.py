@@ -66,6 +66,12 @@ def test_a_rejection_says_why(context):
     assert reasons["numpy"] == "tried if those above refuse"
 
 
+def test_a_device_that_nobody_brings_gets_the_nearest_one(context):
+    text = r"acme.swish\[cudda, \*\]: no kernel registered; did you mean the device 'cuda'\?\n"
+    with pytest.raises(KernelNotFoundError, match=text):
+        explain("acme.swish", "cudda", context=context)
+
+
 def test_a_refusal_at_prepare_moves_the_choice_on(context):
     entries = {entry.library: entry for entry in context.kernels.entries("acme.swish")}
     refusals = [(entries["fast"], "odd size")]

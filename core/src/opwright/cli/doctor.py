@@ -16,6 +16,7 @@ import numpy as np
 import opwright
 from opwright.cli.examine import Diagnosis, examine
 from opwright.discovery import PluginRecord, Settings, index, merge, scan, select_allowed
+from opwright.errors import CommandError
 from opwright.registry import Package, PluginFailure
 from opwright.registry.refusals import WOULD_REFUSE
 from opwright.tables import align
@@ -23,6 +24,7 @@ from opwright.tables import align
 _TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")
 _REPEATS: Final = 3
 _DEFAULT_TIMEOUT_S: Final = 60.0
+_MAX_TIMEOUT_S: Final = 24 * 3600.0
 
 
 _T = TypeVar("_T")
@@ -47,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 where a plugin is kept out, crashes, or names what cannot be used."""
+    if not 0 < args.timeout <= _MAX_TIMEOUT_S:
+        raise CommandError(
+            f"doctor: --timeout must be more than 0 and at most {_MAX_TIMEOUT_S:g} seconds, got "
+            f"{args.timeout:g}; give what the slowest plugin may take"
+        )
     settings = Settings.from_environment()
     sources, scan_ms = _measure(scan)
     folder = settings.cache_folder

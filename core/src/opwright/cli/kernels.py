@@ -14,7 +14,7 @@ from opwright.context import Context, current_context
 from opwright.dtypes import DTYPES, canonical_dtype
 from opwright.errors import CommandError
 from opwright.names import hint
-from opwright.registry import ANY, HOST_DEVICE, KernelRegistration, Package
+from opwright.registry import ANY, HOST_DEVICE, KernelRegistration, Package, split_device
 from opwright.registry.advice import advise_device
 from opwright.registry.refusals import Refusals
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "pattern", nargs="*", help="operator type, or a pattern such as 'softmax*'; default: all"
     )
-    parser.add_argument("--device", help="only the rows of this device")
+    parser.add_argument("--device", help="only the rows of this device; its number changes nothing")
     parser.add_argument("--dtype", help="only the column of this dtype")
     parser.add_argument("--library", help="only kernels of this library")
     parser.add_argument("--distribution", help="only kernels that this distribution brings")
@@ -48,6 +48,8 @@ class _Kernel(NamedTuple):
 def run(args: argparse.Namespace) -> int:
     """Print the matrix; of a plugin only what tells whether kernels would refuse is imported."""
     context, said = current_context(), Refusals()
+    if args.device:
+        args.device, _ = split_device(args.device)
     types = select_types(context, args.pattern)
     found = [_foresee(kernel, said) for kernel in _select_kernels(context, types, args)]
     if args.json:

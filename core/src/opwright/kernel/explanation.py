@@ -177,7 +177,7 @@ def explain(
     definition = context.ops.get(op_type)
     known = {*context.devices.names(), *context.kernels.devices_of(op_type)}
     if device not in known and ANY not in known:
-        raise context.kernels.not_found(op_type, device, name or ANY)
+        raise context.kernels.not_found(op_type, device, name or ANY, devices=known)
     refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
     accepted: list[Candidate] = []
     rejected: list[Candidate] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from opwright.errors import KernelNotFoundError, RegistrationError
+from opwright.names import find_nearest
 from opwright.registry.advice import advise_device
 from opwright.registry.devices import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
@@ -223,6 +224,7 @@ class KernelRegistry:
         dtype: str,
         refusals: Iterable[tuple[KernelEntry, str]] = (),
         pinned: str | None = None,
+        devices: Iterable[str] = (),
     ) -> KernelNotFoundError:
         """Return the error for an operator that no kernel computes on a device.
 
@@ -235,6 +237,8 @@ class KernelRegistry:
             ``"failed to load: …"``.
         pinned : str, optional
             The only library that the Context allows.
+        devices : iterable of str
+            The devices that there are; where `device` is none of them, the nearest one is named.
         """
         refused = list(refusals)
         broken = {e.package for e, reason in refused if not reason.startswith(REFUSED)}
@@ -243,6 +247,9 @@ class KernelRegistry:
             what = "no kernel can be used"
         if pinned is not None:
             what += f" in the library {pinned!r}, to which the Context pins it"
+        nearest = None if device in (known := set(devices)) else find_nearest(device, known)
+        if nearest is not None:
+            what += f"; did you mean the device {nearest!r}?"
         lines = [f"{key_text(op_type, device, dtype)}: {what}"]
         lines += [f"  {e.library} of {e.package.label} {reason}" for e, reason in refused]
         lines += [f"  available: {text}" for text in self._available(op_type)]
