@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -114,7 +115,9 @@ def test_a_child_of_a_fork_opens_devices_that_its_parent_was_opening():
     thread = threading.Thread(target=get_device, args=("toy:1", context))
     thread.start()
     is_opening.wait(60)
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(10)  # ends a child that waits for the thread it does not have
