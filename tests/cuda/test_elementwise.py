@@ -14,6 +14,7 @@ from calls import call
 import opwright as ow
 from opwright.dtypes import DTYPES, dtype_to_numpy
 from opwright.errors import KernelError, KernelNotFoundError
+from opwright_cuda.kernels import elementwise
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -42,6 +43,25 @@ def test_long_arrays_are_computed_in_vectors_with_a_tail(n: int, dtype: str) -> 
     (product,) = call("multiply", {"x": x, "y": y[:1]})
     np.testing.assert_array_equal(wide(total), wide(x) + wide(y))
     np.testing.assert_array_equal(wide(product), wide(x) * wide(y[:1]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+@pytest.mark.parametrize("shape", [(300, 64), (1100, 16), (2100, 8)], ids=str)
+def test_rows_that_are_the_same_for_all_rows_are_kept(
+    shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elementwise, "MANY_VECTORS", 1)
+    x, row, one = random(shape, dtype), random(shape[1:], dtype), random((1, 1), dtype)
+    condition = np.arange(shape[1]) % 3 == 0
+    made = [
+        call("subtract", {"x": x, "y": row}),
+        call("subtract", {"x": row, "y": x}),
+        call("less", {"x": x, "y": row}),
+        call("where", {"condition": condition, "x": x, "y": one}),
+    ]
+    wanted = [x - row, row - x, x < row, np.where(condition, x, one)]
+    for (got,), right in zip(made, wanted, strict=True):
+        np.testing.assert_array_equal(got, right)
 
 
 SHAPES = [

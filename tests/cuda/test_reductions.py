@@ -187,7 +187,9 @@ def test_layers_of_any_length_are_normalised(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [(1500, 3), (4, 3, 5), (5, 2, 30, 9), (2, 3, 1300), (1, 2, 17_001)], ids=str
+    "shape",
+    [(1500, 3), (600, 32), (4, 3, 5), (5, 2, 30, 9), (2, 3, 1300), (1, 2, 17_001)],
+    ids=str,
 )
 def test_channels_of_any_size_are_normalised(shape: tuple[int, ...]) -> None:
     x, out_grad = RNG.standard_normal(shape) * 3 + 50, RNG.standard_normal(shape)
@@ -199,6 +201,18 @@ def test_channels_of_any_size_are_normalised(shape: tuple[int, ...]) -> None:
         axes = (0, *range(2, len(shape)))
         given["saved_mean"], given["saved_inv_std"] = x.mean(axes), 1 / x.std(axes)
         agree("batch_norm_grad", given, "x_grad scale_grad bias_grad", 5e-3, training=training)
+
+
+@pytest.mark.parametrize("shape", [(2000, 8), (1500, 3), (2, 3, 700), (2, 3, 9000)], ids=str)
+def test_deviations_from_large_means_do_not_cancel(shape: tuple[int, ...]) -> None:
+    x = (RNG.standard_normal(shape) + 1e4).astype(np.float32)
+    channels = dict.fromkeys(("scale", "bias", "mean", "variance"), np.ones(shape[1], np.float32))
+    slots = "saved_mean saved_inv_std"
+    mean, inv_std = call("batch_norm", {"x": x, **channels}, slots, training=True, epsilon=0.0)
+    axes = (0, *range(2, len(shape)))
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(axes), rtol=2e-7)
+    np.testing.assert_allclose(inv_std, 1 / wide.std(axes), rtol=2e-6)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

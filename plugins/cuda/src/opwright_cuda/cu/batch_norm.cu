@@ -14,6 +14,13 @@ struct Parts {
   }
 };
 
+// The first element of a channel, or 0. Moments are those of the distances from it: where the mean
+// is large, so are the roundings of means of a few elements.
+template <typename T>
+OW_INLINE Compute<T> OriginOf(Compute<T> first) {
+  return first - first == Compute<T>(0) ? first : Compute<T>(0);
+}
+
 // Of `n` values, from the deviations from their own mean.
 template <int n, typename Values>
 OW_INLINE auto MomentsOfFew(const Values& value) {
@@ -34,15 +41,18 @@ OW_INLINE auto MomentsOfFew(const Values& value) {
 // elements are joined to those of the ones before.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
-    moments_lines(Moments<Compute<T>>* moments, const T* x, Lines lines, int32_t width) {
+    moments_lines(Moments<Compute<T>>* moments, const T* x, int64_t n_channels, Lines lines,
+                  int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
+  const int64_t channel = line.is_there ? line.line % n_channels : 0;
+  const C origin = OriginOf<T>(Load(x[channel * lines.length]));
   Moments<C> all = MomentsOf<C>::Identity();
   if constexpr (Line::kKeeps) {
     all.count = static_cast<C>(lines.length);
     const auto add = [&](int64_t, C& kept, C value) {
-      kept = value;
-      all.mean += value;
+      kept = value - origin;
+      all.mean += kept;
     };
     ForEach(line, add, x);
     all.mean = line.Reduce(all.mean, SumOf<C>()) / all.count;
@@ -56,7 +66,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
     line.EachBlock([&](auto few, int64_t i, C*) {
       constexpr int kFew = decltype(few)::value;
       const auto block = ReadBlock<kFew>(line, x, i);
-      const auto found = MomentsOfFew<kFew>([&](int k) { return Load(block.at[k]); });
+      const auto found = MomentsOfFew<kFew>([&](int k) { return Load(block.at[k]) - origin; });
       all.Join(found, ShareOf(C(kFew), all.count + C(kFew)));
     });
     all = line.Reduce(all, MomentsOf<C>());
@@ -67,10 +77,13 @@ __global__ void __launch_bounds__(kMostLineThreads)
 // Of every part of a column, likewise row by row.
 template <typename Team, typename T>
 __global__ void __launch_bounds__(kTileThreads)
-    moments_columns(Moments<Compute<T>>* moments, const T* x, Lines lines, int32_t width) {
+    moments_columns(Moments<Compute<T>>* moments, const T* x, int64_t, Lines lines, int32_t width) {
   using C = Compute<T>;
   constexpr int n = Team::kColumns;
   const Team team(lines, width);
+  auto origin = team.ReadColumns(x);
+#pragma unroll
+  for (int k = 0; k < n; ++k) origin.at[k] = OriginOf<T>(origin.at[k]);
   Moments<C> all[n];
 #pragma unroll
   for (int k = 0; k < n; ++k) all[k] = MomentsOf<C>::Identity();
@@ -81,7 +94,8 @@ __global__ void __launch_bounds__(kTileThreads)
     const C share = ShareOf(C(kMany), all[0].count + C(kMany));
 #pragma unroll
     for (int k = 0; k < n; ++k) {
-      all[k].Join(MomentsOfFew<kMany>([&](int r) { return Load(rows[r].at[k]); }), share);
+      const auto distance = [&](int r) { return Load(rows[r].at[k]) - origin.at[k]; };
+      all[k].Join(MomentsOfFew<kMany>(distance), share);
     }
   });
   team.Reduce(all, MomentsOf<C>());
@@ -105,10 +119,12 @@ OW_INLINE T Moved(Compute<T> running, Compute<T> share, Compute<T> batch) {
   return Store<T>(running * share + (Compute<T>(1) - share) * batch);
 }
 
-// The statistics of each channel, from those of its parts: one block a channel.
+// The statistics of each channel, from those of its parts: one block a channel. The first elements
+// of two channels are `size` apart.
 template <typename T>
 __global__ void batch_statistics(RunningStatistics<T> s, const Moments<Compute<T>>* moments,
-                                 Parts parts, int64_t n, Compute<T> momentum, Compute<T> epsilon) {
+                                 Parts parts, int64_t n, const T* x, int64_t size,
+                                 Compute<T> momentum, Compute<T> epsilon) {
   using C = Compute<T>;
   const int64_t channel = blockIdx.x;
   Moments<C> all = MomentsOf<C>::Identity();
@@ -117,10 +133,11 @@ __global__ void batch_statistics(RunningStatistics<T> s, const Moments<Compute<T
   }
   all = BlockReduce(all, MomentsOf<C>());
   if (threadIdx.x != 0) return;
+  const C mean = OriginOf<T>(Load(x[channel * size])) + all.mean;
   const C variance = all.squares / all.count;
-  s.saved_mean[channel] = Store<T>(all.mean);
+  s.saved_mean[channel] = Store<T>(mean);
   s.saved_inv_std[channel] = Store<T>(C(1) / functors::Sqrt(variance + epsilon));
-  s.mean_out[channel] = Moved<T>(Load(s.mean[channel]), momentum, all.mean);
+  s.mean_out[channel] = Moved<T>(Load(s.mean[channel]), momentum, mean);
   s.variance_out[channel] = Moved<T>(Load(s.variance[channel]), momentum, variance);
 }
 

@@ -98,7 +98,7 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Write the statistics that every channel is normalised by: its own, or the running ones."""
     meta = ctx.inputs["x"][0]
     ctype, stored, source = compute_type(meta.dtype), CTYPES[meta.dtype], own_source(SOURCE)
-    n_channels = meta.shape[1]
+    _, n_channels, size = _shape_of(meta)
     made = ("mean_out", "variance_out", "saved_mean", "saved_inv_std")
     running = (plan.input(slot) for slot in ("mean", "variance"))
     statistics = Struct(*running, *(plan.output(slot) for slot in made))
@@ -111,8 +111,9 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     team, kernels, places = _channels_of(meta, keeps=True)
     moments = partials(plan, team, 3 * compute_bytes(meta.dtype))
     expression = f"moments_{kernels}<{team.ctype}, {stored}>"
-    team.launch(plan, source, expression, [moments, plan.input("x")])
-    arguments = [statistics, moments, *places, scalar(ctype, ctx.attrs["momentum"]), epsilon]
+    x, momentum = plan.input("x"), scalar(ctype, ctx.attrs["momentum"])
+    team.launch(plan, source, expression, [moments, x, np.int64(n_channels)])
+    arguments = [statistics, moments, *places, x, np.int64(size), momentum, epsilon]
     expression = f"batch_statistics<{stored}>"
     plan.launch(source, expression, n_channels, CHANNEL_THREADS, arguments)
 
