@@ -35,7 +35,7 @@ constexpr int kCaptureInvalidated = 901;
 struct Event {
   Stream* stream = nullptr;
   uint64_t place = 0;
-  std::shared_ptr<float> time = std::make_shared<float>(-1.0F);  // when its place was reached
+  std::shared_ptr<float> time;  // when its place was reached, below 0 before
 };
 
 struct State {
@@ -115,7 +115,6 @@ int64_t Setting(const char* what, int64_t otherwise) {
 using namespace emulator;
 
 // ---- For tests: what has happened, and what shall fail
-// -------------------------------------------
 
 extern "C" __attribute__((visibility("default"))) int64_t emulator_count(const char* what) {
   const Guard guard(The().mutex);
@@ -133,7 +132,6 @@ extern "C" __attribute__((visibility("default"))) void emulator_set(const char* 
 }
 
 // ---- Driver and device
-// ---------------------------------------------------------------------------
 
 EMULATED cuInit(unsigned) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -204,7 +202,6 @@ EMULATED cuCtxSetCurrent(void* context) {
 }
 
 // ---- Memory
-// --------------------------------------------------------------------------------------
 
 EMULATED cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   State& state = The();
@@ -299,7 +296,6 @@ EMULATED cuMemsetD8Async(uint64_t destination, unsigned char value, size_t bytes
 }
 
 // ---- Streams, events, graphs
-// ---------------------------------------------------------------------
 
 EMULATED cuStreamCreate(void** stream, unsigned) {
   *stream = new Stream;
@@ -336,28 +332,24 @@ EMULATED cuEventDestroy_v2(void* event) {
 EMULATED cuEventRecord(void* event, void* stream) {
   const Guard guard(The().mutex);
   Event& recorded = *static_cast<Event*>(event);
-  recorded = Event();
-  const int result = Enqueue(stream, [time = recorded.time] {
+  recorded = {StreamOf(stream), StreamOf(stream)->enqueued + 1, std::make_shared<float>(-1.0F)};
+  return Enqueue(stream, [time = recorded.time] {
     *time = The().time;
     return std::string();
   });
-  recorded.stream = StreamOf(stream);
-  recorded.place = recorded.stream->enqueued;
-  return result;
 }
 EMULATED cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   const Guard guard(The().mutex);
-  const float from = *static_cast<Event*>(begin)->time;
-  const float to = *static_cast<Event*>(end)->time;
-  if (from < 0 || to < 0) return kNotReady;
-  *milliseconds = to - from;
+  const Event& from = *static_cast<Event*>(begin);
+  const Event& to = *static_cast<Event*>(end);
+  if (from.time == nullptr || to.time == nullptr || *to.time < 0) return kNotReady;
+  *milliseconds = *to.time - *from.time;
   return 0;
 }
 EMULATED cuEventSynchronize(void* event) {
   const Guard guard(The().mutex);
-  const Event& waited = *static_cast<Event*>(event);
-  if (waited.stream == nullptr || waited.stream->done >= waited.place) return 0;
-  return Drain(waited.stream);
+  const auto& [waited, place, time] = *static_cast<Event*>(event);
+  return waited == nullptr || waited->done >= place ? 0 : Drain(waited);
 }
 EMULATED cuStreamWaitEvent(void* stream, void* event, unsigned) {
   return Enqueue(stream, [event] {
