@@ -95,6 +95,31 @@ def conv2d_pool_grad(draw: Draw) -> Drawn:
     return inputs, {"data_format": "NHWC"}
 
 
+def _channels(draw: Draw, *slots: str) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Return the shape of images, or of rows, and numbers for each of their channels."""
+    size = draw.choice([(), (draw.other_length(),), (2, draw.other_length())])
+    shape = draw.choice([(draw.other_length(), draw.length), (draw.length, draw.other_length())])
+    return (*shape, *size), {slot: draw.floats(shape[1:], 0.25, 2.0) for slot in slots}
+
+
+def batch_norm_activation(draw: Draw) -> Drawn:
+    """A variance is not negative, and neither is what is added to it."""
+    shape, inputs = _channels(draw, "scale", "mean", "variance")
+    inputs |= {"x": draw.floats(shape), "bias": draw.floats(shape[1:2])}
+    if draw.choice([False, True]):
+        inputs["residual"] = draw.floats(shape)
+    return inputs, {**draw.attrs, "epsilon": abs(draw.attrs["epsilon"]) + 1e-3}
+
+
+def batch_norm_activation_grad(draw: Draw) -> Drawn:
+    """What relu gave; with a bias in its place not all outputs may be wanted, and here all are."""
+    shape, inputs = _channels(draw, "scale", "saved_mean", "saved_inv_std")
+    inputs |= {"x": draw.floats(shape), "out_grad": draw.floats(shape)}
+    out = draw.floats(shape)
+    inputs["out"] = np.maximum(out, out.dtype.type(0))
+    return inputs, draw.attrs
+
+
 def _shapes(draw: Draw) -> list[tuple[int, ...]]:
     listed = [(draw.length,), (draw.other_length(), draw.length), (draw.other_length(),)]
     return listed[: draw.choice([1, 2, 3])]
@@ -131,6 +156,8 @@ SAMPLES = {
     "adamw": adam,
     "cross_entropy": probabilities,
     # What the passes for every device make, of the operators that a device brings for it.
+    "*.batch_norm_activation": batch_norm_activation,
+    "*.batch_norm_activation_grad": batch_norm_activation_grad,
     "*.conv2d_pool_grad": conv2d_pool_grad,
     "*.elementwise_chain": elementwise_chain,
     "*.multi_adam": many_updates,
