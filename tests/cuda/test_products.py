@@ -223,7 +223,7 @@ def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_layer_adds_its_bias_and_cuts_off_before_a_sum_is_stored(dtype: str) -> None:
+def test_a_layer_adds_its_bias_before_a_sum_is_stored(dtype: str) -> None:
     x, weight, sums = operands(((), ()), (4, 6, 3), TRANSPOSES[0], dtype)
     bias = whole((6,), dtype)
     expected = {
@@ -238,9 +238,19 @@ def test_a_layer_adds_its_bias_and_cuts_off_before_a_sum_is_stored(dtype: str) -
         with recorded() as told:
             (out,) = call("fc", given, activation=activation)
         np.testing.assert_array_equal(out, wanted)
-        (numbers,) = told
-        epilogues.append(numbers.epilogue)
-    assert epilogues == [Epilogue.BIAS, Epilogue.DEFAULT, Epilogue.RELU_BIAS, Epilogue.RELU]
+        epilogues.append(told[0].epilogue)
+        assert ("Relu" in str(told[-1])) == (activation == "relu")
+    assert epilogues == [Epilogue.BIAS, Epilogue.DEFAULT] * 2
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_layer_with_relu_keeps_what_is_not_a_number(dtype: str) -> None:
+    x, weight, _ = operands(((), ()), (4, 6, 3), TRANSPOSES[0], dtype)
+    x[1, 2] = np.nan
+    given = {"x": x, "weight": weight, "bias": whole((6,), dtype)}
+    (out,) = call("fc", given, activation="relu")
+    assert np.isnan(out).any(axis=1).tolist() == [False, True, False, False]
 
 
 def test_a_missing_cublaslt_is_an_error_that_says_what_to_install(

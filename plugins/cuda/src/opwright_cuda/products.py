@@ -47,12 +47,13 @@ _ALIGNMENT: Final = 256  # of every tensor
 
 
 class Epilogue(IntEnum):
-    """What cuBLASLt does with a sum before it is stored: ``cublasLtEpilogue_t``."""
+    """What cuBLASLt does with a sum before it is stored: ``cublasLtEpilogue_t``.
+
+    Its relu makes 0 of what is not a number, and would hide that a network has gone wrong.
+    """
 
     DEFAULT = 1
-    RELU = 2
     BIAS = 4
-    RELU_BIAS = 6
 
 
 _DATA_TYPES: Final = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # cudaDataType
@@ -150,9 +151,7 @@ class Operands(NamedTuple):
     bias: Pointer | None = None
 
 
-def add_product(
-    plan: LaunchPlan, product: Product, operands: Operands, epilogue: Epilogue = Epilogue.DEFAULT
-) -> None:
+def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
     """Add a product by cuBLASLt; it must be neither empty nor refused.
 
     Parameters
@@ -162,9 +161,7 @@ def add_product(
     product : Product
         Its shapes; k is at least 1.
     operands : Operands
-        A bias, [n], only where the epilogue adds one.
-    epilogue : Epilogue
-        What is done with a sum before it is rounded and stored.
+        A bias, [n], is added before a sum is rounded and stored.
 
     Raises
     ------
@@ -174,6 +171,7 @@ def add_product(
     tell_blas_path()
     limit = workspace_limit(product, plan.gpu.capability)
     workspace = plan.workspace(limit)
+    epilogue = Epilogue.DEFAULT if operands.bias is None else Epilogue.BIAS
     numbers = product_numbers(product, epilogue, limit)
     size = ITEM_BYTES[product.dtype]
     for x, y, out in _offsets(product):

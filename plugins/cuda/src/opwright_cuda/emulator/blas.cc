@@ -66,7 +66,6 @@ struct Call {
           if ((description.epilogue & 4) != 0) {
             sum += Read(static_cast<const char*>(description.bias), row, d.type);
           }
-          if ((description.epilogue & 2) != 0) sum = sum > 0 || sum != sum ? sum : 0.0;
           Write(d_data, at, d.type, sum);
         }
       }

@@ -1,4 +1,4 @@
-"""Fully connected layers: cuBLASLt adds the bias, and cuts off below 0, before a sum is stored."""
+"""Fully connected layers: cuBLASLt adds the bias before a sum is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_cuda.indexing import Layout
 from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
 from opwright_cuda.kernels.softmax import launch_softmax
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
-from opwright_cuda.products import Epilogue, Operands, Product, add_product, find_refusal
+from opwright_cuda.products import Operands, Product, add_product, find_refusal
 
 _FUNCTORS: Final = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 
@@ -30,11 +30,11 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     else:
         bias = plan.optional_input("bias")
         operands = Operands(plan.input("x"), plan.input("weight"), plan.output("out"), bias)
-        add_product(plan, product, operands, _epilogue_of(activation, bias is not None))
+        add_product(plan, product, operands)
     if activation == "softmax":
         out, meta = plan.output("out"), ctx.outputs["out"][0]
         launch_softmax(plan, activation, out, out, meta, -1)
-    elif activation and (activation != "relu" or product.k == 0):
+    elif activation:
         rows = _out(ctx, plan)
         functor = f"{_FUNCTORS[activation]}<{compute_type(product.dtype)}>"
         launch_elementwise(plan, functor, rows, [rows])
@@ -46,12 +46,6 @@ def _describe(ctx: PrepareContext) -> Product:
     k, n = ctx.inputs["weight"][0].shape
     stacks = Layout((), ((), (), ()))
     return Product(math.prod(x.shape[:kept]), n, k, False, False, stacks, x.dtype)
-
-
-def _epilogue_of(activation: str, has_bias: bool) -> Epilogue:
-    if activation == "relu":
-        return Epilogue.RELU_BIAS if has_bias else Epilogue.RELU
-    return Epilogue.BIAS if has_bias else Epilogue.DEFAULT
 
 
 def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:
