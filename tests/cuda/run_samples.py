@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "operators")]
 
 from direct_launch import Launcher, prepare  # noqa: E402
-from samples import Call, Sample, make_call, metas_of, samples  # noqa: E402
+from samples import Call, Sample, make_call, metas_of, plan_calls, samples  # noqa: E402
 from sanitized import FLAGS  # noqa: E402
 
 from emulated_gpu import Collector, compile_together  # noqa: E402
@@ -31,7 +31,7 @@ DTYPES = ("float16", "float32", "int64")
 
 
 def one_of_each() -> list[tuple[Sample, Call]]:
-    """Return one sample of each operator."""
+    """Return one sample of each operator, several of those that only plans have."""
     found: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples():
         if sample.library == "native":
@@ -41,7 +41,7 @@ def one_of_each() -> list[tuple[Sample, Call]]:
         dtypes = {sample.dtype: sample for sample in listed}
         sample = next((dtypes[d] for d in DTYPES if d in dtypes), listed[0])
         chosen.append((sample, make_call(sample.op_type, sample.dtype)))
-    return chosen
+    return [*chosen, *plan_calls()]
 
 
 def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tuple[str, str]]:
@@ -86,6 +86,7 @@ def run(folder: Path, sanitizer: str, *names: str) -> None:
     compiler = HostCompiler(folder, FLAGS[sanitizer])
     found = [sample for sample in samples() if str(sample) in names]
     chosen = [(sample, make_call(sample.op_type, sample.dtype)) for sample in found]
+    chosen += [(sample, called) for sample, called in plan_calls() if str(sample) in names]
     compile_samples(chosen, compiler, compiler)
     replace_toolchain(Toolchain(compiler))
     launcher = Launcher()

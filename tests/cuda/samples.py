@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,20 +15,26 @@ from table import first_cases
 
 import opwright as ow
 from opwright.op import DTYPES
+from opwright.testing import draw_samples
+from opwright.testing.samplers import find_sampler, load_samplers
 
 Arrays = dict[str, list[Array]]
 NARROW = ("float16", "bfloat16")
+MOST_DRAWN = 12
+"""Samples of an operator: short ones of all lengths, without those that take long."""
 
 
 class Sample(NamedTuple):
-    """A kernel of the registry in one dtype."""
+    """A kernel of the registry in one dtype, and which of the kit's samples, where it is one."""
 
     op_type: str
     dtype: str
     library: str
+    number: int = -1
 
     def __str__(self) -> str:
-        return f"{self.op_type}-{self.dtype}-{self.library}"
+        name = f"{self.op_type}-{self.dtype}-{self.library}"
+        return name if self.number < 0 else f"{name}-{self.number}"
 
 
 class Call(NamedTuple):
@@ -129,6 +135,23 @@ def make_call(op_type: str, dtype: str) -> Call:
         if attrs.get("dtype") == base and not any(case.inputs.values()):
             attrs["dtype"] = dtype
     return Call(arrays, attrs, counts)
+
+
+def plan_calls() -> Iterator[tuple[Sample, Call]]:
+    """Give calls of the operators that only passes put into plans, as the kit draws them."""
+    context, samplers = ow.current_context(), load_samplers()
+    for op_type in sorted(context.kernels.op_types()):
+        definition = context.ops.get(op_type)
+        dtypes = [e.dtype for e in context.kernels.entries(op_type) if e.device == "cuda"]
+        if not definition.plan_only or not dtypes:
+            continue
+        dtype = dtypes[0]
+        drawn = draw_samples(definition, dtype, 0, find_sampler(samplers, definition))
+        for found in drawn[:MOST_DRAWN]:
+            slots = [slot.name for slot in definition.proto.inputs if slot.name in found.inputs]
+            arrays = {slot: list(found.inputs[slot]) for slot in slots}
+            called = Call(arrays, dict(found.attrs), dict(found.outputs))
+            yield Sample(op_type, dtype, "native", found.number), called
 
 
 def _base_of(case: Case, dtype: str) -> str:
