@@ -51,3 +51,26 @@ def test_loss_and_bias_gradients_compile(dtype: str) -> None:
     assert_compiles(own_source("losses.cu"), losses)
     grads = [f"derivative_and_sums<{name}Grad, {ctype}>" for name in ("Relu", "Sigmoid", "Tanh")]
     assert_compiles(own_source("bias_activation_grad.cu"), grads)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_batch_norm_with_what_follows_it_compiles(dtype: str) -> None:
+    ctype, computed = CTYPES[dtype], compute_type(dtype)
+    teams = {"columns": "ColumnTeam<2>", "lines": f"StreamedLine<BlockTeam, {computed}, 2>"}
+    sums = [
+        f"sums_{kind}<{team}, {ctype}, Source::{source}>"
+        for kind, team in teams.items()
+        for source in ("kAnew", "kOut")
+    ]
+    assert_compiles(own_source("batch_norm.cu"), sums)
+    residual = f"Normalize<{ctype}, true>, {ctype}, Inputs<{', '.join([ctype] * 6)}>"
+    grad_inputs = ", ".join([*[ctype] * 5, computed, computed, ctype])
+    grad = f"NormalizeGrad<{ctype}>, {ctype}, Inputs<{grad_inputs}>"
+    assert_compiles(
+        own_source("elementwise.cu"),
+        [
+            f"elementwise_columns<{residual}, 0u, {0b111100}u, 2>",
+            f"elementwise_columns<{grad}, 0u, {0b11111100}u, 2>",
+            f"elementwise_strided<{grad}, uint32_t, {0b11111100}u, 2>",
+        ],
+    )
