@@ -66,7 +66,7 @@ def words(dtypes: set[str]) -> str:
 def render() -> str:
     """Return the page."""
     rows: dict[str, tuple[set[str], set[str]]] = {}
-    for op_type, dtype, library in samples():
+    for op_type, dtype, library, _ in samples():
         dtypes, libraries = rows.setdefault(op_type, (set(), set()))
         dtypes.add(dtype)
         libraries.add(library)
