@@ -10,6 +10,7 @@ struct Parts {
   int64_t inner;
 
   OW_INLINE int64_t At(int64_t column, int64_t i) const {
+    if (inner == 1) return i * columns + column;
     return (i / inner * columns + column) * inner + i % inner;
   }
 };

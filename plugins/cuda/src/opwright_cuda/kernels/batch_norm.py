@@ -17,10 +17,12 @@ from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_bytes, compute_type
 from opwright_cuda.kernels.elementwise import THREADS, Operand, blocks_for, launch_elementwise
 from opwright_cuda.kernels.lines import (
     VECTOR_BYTES,
+    WARP,
     Lines,
     Team,
     columns_of,
     partials,
+    power_of_two,
     streamed,
     streamed_by_warps,
     team_to_keep,
@@ -29,8 +31,8 @@ from opwright_cuda.kernels.reduction import scalar
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
 from opwright_cuda.source import own_source
 
-CHANNEL_THREADS: Final = 128
-"""In the block that puts a channel together."""
+MOST_CHANNEL_THREADS: Final = 512
+"""In the block that puts the parts of a channel together, with one for each where it can be."""
 
 MOST_OF_LANES: Final = 1024
 """Elements of a line that a warp keeps. Longer ones are read once as well: to put together what
@@ -57,11 +59,14 @@ class Channels(NamedTuple):
         What the names of its kernels end in.
     places : list
         ``Parts`` of batch_norm.cu, where the parts of a channel lie, and how many there are.
+    threads : int
+        That put them together.
     """
 
     team: Team
     kernels: str
     places: list[Argument]
+    threads: int
 
 
 def _shape_of(meta: Meta) -> Shape:
@@ -70,19 +75,26 @@ def _shape_of(meta: Meta) -> Shape:
 
 def _channels_of(meta: Meta, keeps: bool) -> Channels:
     n, channels, size = _shape_of(meta)
+    vector = VECTOR_BYTES // ITEM_BYTES[meta.dtype]
     if size == 1:
-        team = columns_of(n, channels, VECTOR_BYTES // ITEM_BYTES[meta.dtype])
-        parts = Struct(np.int64(channels), np.int64(1))
-        return Channels(team, "columns", [parts, np.int64(team.parts)])
+        team = columns_of(n, channels, vector)
+        return _put_together(team, "columns", channels, (1, team.parts))
     lines = Lines(n * channels, size, 1)
-    if size > MOST_OF_LANES and lines.outer >= MANY_LINES:
+    if size > MOST_OF_LANES and lines.outer >= MANY_LINES and size % vector == 0:
         team = streamed_by_warps(lines, meta.dtype)
     elif size > MOST_OF_LANES or not keeps:
         team = streamed(lines, meta.dtype, may_split=True)
     else:
         team = team_to_keep(lines, meta.dtype)
-    parts = Struct(np.int64(channels), np.int64(team.parts))
-    return Channels(team, "lines", [parts, np.int64(n * team.parts)])
+    return _put_together(team, "lines", channels, (team.parts, n))
+
+
+def _put_together(team: Team, kernels: str, channels: int, parts: tuple[int, int]) -> Channels:
+    """Return the rest of channels, for parts that lie side by side and that do not."""
+    inner, outer = parts
+    places: list[Argument] = [Struct(np.int64(channels), np.int64(inner)), np.int64(inner * outer)]
+    threads = min(max(power_of_two(inner * outer), WARP), MOST_CHANNEL_THREADS)
+    return Channels(team, kernels, places, threads)
 
 
 def _as_channels(shape: Shape, pointers: Iterable[Pointer], ctype: str) -> list[Operand]:
@@ -108,14 +120,14 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
         arguments: list[Argument] = [statistics, np.int64(n_channels), epsilon]
         plan.launch(source, expression, blocks_for(n_channels, plan), THREADS, arguments)
         return
-    team, kernels, places = _channels_of(meta, keeps=True)
+    team, kernels, places, threads = _channels_of(meta, keeps=True)
     moments = partials(plan, team, 3 * compute_bytes(meta.dtype))
     expression = f"moments_{kernels}<{team.ctype}, {stored}>"
     x, momentum = plan.input("x"), scalar(ctype, ctx.attrs["momentum"])
     team.launch(plan, source, expression, [moments, x, np.int64(n_channels)])
     arguments = [statistics, moments, *places, x, np.int64(size), momentum, epsilon]
     expression = f"batch_statistics<{stored}>"
-    plan.launch(source, expression, n_channels, CHANNEL_THREADS, arguments)
+    plan.launch(source, expression, n_channels, threads, arguments)
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -189,7 +201,8 @@ def _fill_in_sums(
     """
     meta = ctx.inputs["x"][0]
     ctype, stored, source = compute_type(meta.dtype), CTYPES[meta.dtype], own_source(SOURCE)
-    (n, n_channels, size), (team, kernels, places) = _shape_of(meta), _channels_of(meta, False)
+    n, n_channels, size = _shape_of(meta)
+    team, kernels, places, threads = _channels_of(meta, keeps=False)
     pairs = partials(plan, team, 2 * compute_bytes(meta.dtype))
     read = [plan.input(slot) for slot in ("x", "saved_mean", "saved_inv_std", "scale")]
     inputs = Struct(*read, bias, _find_input(ctx, plan, "out"), plan.input("out_grad"), behind)
@@ -199,7 +212,7 @@ def _fill_in_sums(
     made = [plan.optional_output(slot) for slot in ("bias_grad", "scale_grad")]
     share = scalar(ctype, 1 / (n * size))
     arguments: list[Argument] = [*means, *made, pairs, *places, share]
-    plan.launch(source, f"means_of_sums<{stored}>", n_channels, CHANNEL_THREADS, arguments)
+    plan.launch(source, f"means_of_sums<{stored}>", n_channels, threads, arguments)
 
 
 BATCH_NORM_GRAD: Final = Kernel(_fill_in_grad)

@@ -18,7 +18,7 @@ from opwright_cuda.indexing import (
     layout_struct,
     merge,
 )
-from opwright_cuda.kernels.lines import VECTOR_BYTES, columns_of
+from opwright_cuda.kernels.lines import VECTOR_BYTES, Team, columns_of
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source, own_source
 
@@ -87,9 +87,14 @@ def launch_elementwise(
     functor = parameters or Struct()
     source = source or own_source("elementwise.cu")
     width = _width(out, inputs, layout, n)
-    if _are_columns(layout, n, width):
+    team = _columns(layout, n, width)
+    if team is not None:
+        steps = list(enumerate(layout.strides[1:]))
+        scalars = sum(1 << i for i, s in steps if not any(s))
+        kept = sum(1 << i for i, s in steps if s[0] == 0)
+        template = f"{function}, {out.ctype}, {types}, {scalars}u, {kept}u, {width}"
         given: list[Argument] = [out.pointer, pointers, functor]
-        _launch_columns(plan, f"{function}, {out.ctype}, {types}", width, layout, source, given)
+        team.launch(plan, source, f"elementwise_columns<{template}>", given)
         return
     if len(layout.dims) <= 1:
         scalars = sum(1 << i for i, s in enumerate(layout.strides[1:]) if not any(s))
@@ -97,8 +102,8 @@ def launch_elementwise(
         flat: list[Argument] = [out.pointer, pointers, np.int64(n), functor]
         plan.launch(source, expression, blocks_for(-(-n // width), plan), THREADS, flat)
         return
-    if not _in_blocks(layout, width):
-        width = 1
+    while not _in_blocks(layout, width):
+        width //= 2
     blocks, scalars = _blocked(Layout(layout.dims, layout.strides[1:]), width)
     n_blocks = n // width
     integer = "uint32_t" if n < NARROW else "int64_t"
@@ -109,28 +114,15 @@ def launch_elementwise(
     plan.launch(source, f"elementwise_strided<{template}>", grid, THREADS, arguments)
 
 
-def _are_columns(layout: Layout, n: int, width: int) -> bool:
-    """Whether it is a large matrix with inputs that are one row of it, or scalars."""
-    if len(layout.dims) != 2 or n < MANY_VECTORS * width or layout.dims[1] % width:
-        return False
-    return all(s in {(layout.dims[1], 1), (0, 1), (0, 0)} for s in layout.strides)
-
-
-def _launch_columns(
-    plan: LaunchPlan,
-    types: str,
-    width: int,
-    layout: Layout,
-    source: Source,
-    arguments: list[Argument],
-) -> None:
-    """Add the launch in which threads keep what is the same for all rows."""
-    strides = layout.strides[1:]
-    scalars = sum(1 << i for i, s in enumerate(strides) if not any(s))
-    kept = sum(1 << i for i, s in enumerate(strides) if s[0] == 0)
-    expression = f"elementwise_columns<{types}, {scalars}u, {kept}u, {width}>"
+def _columns(layout: Layout, n: int, width: int) -> Team | None:
+    """Return teams for a large matrix with inputs that are one row of it, or scalars."""
+    if len(layout.dims) != 2 or n < MANY_VECTORS * width:
+        return None
     rows, columns = layout.dims
-    columns_of(rows, columns, width).launch(plan, source, expression, arguments)
+    if columns % width or not all(s in {(columns, 1), (0, 1), (0, 0)} for s in layout.strides):
+        return None
+    team = columns_of(rows, columns, width)
+    return team if rows * team.width >= 8 * team.block else None  # else threads have no rows
 
 
 def _in_blocks(layout: Layout, width: int) -> bool:

@@ -151,10 +151,11 @@ def team_to_read(lines: Lines, may_split: bool = False) -> Team:
 
 def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
     """Elements that a thread of such a team reads at once."""
-    vector = max(VECTOR_BYTES // item_bytes, 1)
+    vector = VECTOR_BYTES // item_bytes
     # Blocks may begin a line with single elements; few lanes would lose too much by it.
-    fits = ctype == "BlockTeam" or (ctype == "LaneTeam" and lines.length % vector == 0)
-    return vector if fits else 1
+    if ctype == "LaneTeam":
+        return math.gcd(vector, lines.length)
+    return vector if ctype == "BlockTeam" else 1
 
 
 def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
@@ -209,9 +210,10 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
         if length <= items * WARP:
             lanes = WARP if items > 8 else power_of_two(quotient_up(length, items))
             return lanes_of(lines, lanes, _kept_line("LaneTeam", kept, items, vector))
-    # So many are too many for the registers of so many threads where they are wide, or read one by
-    # one.
-    longest = [(512, most)] if vector > 1 and compute_bytes(dtype) == 4 else []
+    # So many are too many for the registers of so many threads where they are wide, or do not come
+    # in whole vectors.
+    is_whole = vector * ITEM_BYTES[dtype] == VECTOR_BYTES
+    longest = [(512, most)] if is_whole and compute_bytes(dtype) == 4 else []
     for threads, items in ((128, most // 2), (256, most // 2), (512, most // 2), *longest):
         if length <= threads * items:
             ctype = _kept_line("BlockTeam", kept, items, vector)
