@@ -11,7 +11,7 @@ import pytest
 import opwright as ow
 from opwright.dtypes import dtype_to_numpy
 from opwright.testing import Sample, run_kernel
-from opwright_cuda.kernels import batch_norm, elementwise
+from opwright_cuda.kernels import batch_norm, elementwise, lines
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -270,7 +270,7 @@ def test_relu_lets_no_gradient_through_where_its_input_is_no_number() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("shape", [(300, 64), (1300, 24), (4, 3, 40, 32)], ids=str)
+@pytest.mark.parametrize("shape", [(300, 64), (1300, 24), (4, 3, 40, 32), (6, 4, 14, 14)], ids=str)
 def test_large_arrays_are_normalised_as_small_ones(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +282,7 @@ def test_large_arrays_are_normalised_as_small_ones(
     for limit in (elementwise.MANY_VECTORS, 1):
         monkeypatch.setattr(elementwise, "MANY_VECTORS", limit)
         monkeypatch.setattr(batch_norm, "MANY_LINES", limit)
+        monkeypatch.setattr(lines, "FEW_ELEMENTS", limit)
         found.append((run(FUSED, given, attrs), run(GRAD, given, grad_attrs, ["residual_grad"])))
     (small, small_grads), (large, large_grads) = found
     assert_close(small, large, dtype)

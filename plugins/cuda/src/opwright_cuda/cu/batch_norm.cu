@@ -38,8 +38,7 @@ OW_INLINE auto MomentsOfFew(const Values& value) {
   return made;
 }
 
-// Of every part of a line. Where it is kept, from the deviations from its mean; else those of a few
-// elements are joined to those of the ones before.
+// Of every part of a line: those of a few elements are joined to those of the ones before.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     moments_lines(Moments<Compute<T>>* moments, const T* x, int64_t n_channels, Lines lines,
@@ -49,29 +48,13 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const int64_t channel = line.is_there ? line.line % n_channels : 0;
   const C origin = OriginOf<T>(Load(x[channel * lines.length]));
   Moments<C> all = MomentsOf<C>::Identity();
-  if constexpr (Line::kKeeps) {
-    all.count = static_cast<C>(lines.length);
-    const auto add = [&](int64_t, C& kept, C value) {
-      kept = value - origin;
-      all.mean += kept;
-    };
-    ForEach(line, add, x);
-    all.mean = line.Reduce(all.mean, SumOf<C>()) / all.count;
-    const auto add_square = [&](int64_t, C kept) {
-      const C change = kept - all.mean;
-      all.squares += change * change;
-    };
-    ForEach(line, add_square);
-    all.squares = line.Reduce(all.squares, SumOf<C>());
-  } else {
-    line.EachBlock([&](auto few, int64_t i, C*) {
-      constexpr int kFew = decltype(few)::value;
-      const auto block = ReadBlock<kFew>(line, x, i);
-      const auto found = MomentsOfFew<kFew>([&](int k) { return Load(block.at[k]) - origin; });
-      all.Join(found, ShareOf(C(kFew), all.count + C(kFew)));
-    });
-    all = line.Reduce(all, MomentsOf<C>());
-  }
+  line.EachBlock([&](auto few, int64_t i, C*) {
+    constexpr int kFew = decltype(few)::value;
+    const auto block = ReadBlock<kFew>(line, x, i);
+    const auto found = MomentsOfFew<kFew>([&](int k) { return Load(block.at[k]) - origin; });
+    all.Join(found, ShareOf(C(kFew), all.count + C(kFew)));
+  });
+  all = line.Reduce(all, MomentsOf<C>());
   if (line.IsFirst()) moments[line.slot] = all;
 }
 

@@ -24,8 +24,7 @@ from opwright_cuda.kernels.lines import (
     partials,
     power_of_two,
     streamed,
-    streamed_by_warps,
-    team_to_keep,
+    streamed_by_lanes,
 )
 from opwright_cuda.kernels.reduction import scalar
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
@@ -35,11 +34,10 @@ MOST_CHANNEL_THREADS: Final = 512
 """In the block that puts the parts of a channel together, with one for each where it can be."""
 
 MOST_OF_LANES: Final = 1024
-"""Elements of a line that a warp keeps. Longer ones are read once as well: to put together what
-all threads have found takes longer than to add two numbers, and is worth it for many elements."""
+"""Elements of a line that is read by the lanes of a warp, however few lines there are."""
 
 MANY_LINES: Final = 2048
-"""With a warp each they keep any GPU busy."""
+"""Of any length: with a warp each they keep a GPU busy."""
 
 SOURCE: Final = "batch_norm.cu"
 
@@ -73,19 +71,17 @@ def _shape_of(meta: Meta) -> Shape:
     return meta.shape[0], meta.shape[1], math.prod(meta.shape[2:])
 
 
-def _channels_of(meta: Meta, keeps: bool) -> Channels:
+def _channels_of(meta: Meta) -> Channels:
     n, channels, size = _shape_of(meta)
     vector = VECTOR_BYTES // ITEM_BYTES[meta.dtype]
     if size == 1:
         team = columns_of(n, channels, vector)
         return _put_together(team, "columns", channels, (1, team.parts))
     lines = Lines(n * channels, size, 1)
-    if size > MOST_OF_LANES and lines.outer >= MANY_LINES and size % vector == 0:
-        team = streamed_by_warps(lines, meta.dtype)
-    elif size > MOST_OF_LANES or not keeps:
-        team = streamed(lines, meta.dtype, may_split=True)
+    if size <= MOST_OF_LANES or (lines.outer >= MANY_LINES and size % vector == 0):
+        team = streamed_by_lanes(lines, meta.dtype)
     else:
-        team = team_to_keep(lines, meta.dtype)
+        team = streamed(lines, meta.dtype, may_split=True)
     return _put_together(team, "lines", channels, (team.parts, n))
 
 
@@ -120,7 +116,7 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
         arguments: list[Argument] = [statistics, np.int64(n_channels), epsilon]
         plan.launch(source, expression, blocks_for(n_channels, plan), THREADS, arguments)
         return
-    team, kernels, places, threads = _channels_of(meta, keeps=True)
+    team, kernels, places, threads = _channels_of(meta)
     moments = partials(plan, team, 3 * compute_bytes(meta.dtype))
     expression = f"moments_{kernels}<{team.ctype}, {stored}>"
     x, momentum = plan.input("x"), scalar(ctype, ctx.attrs["momentum"])
@@ -202,7 +198,7 @@ def _fill_in_sums(
     meta = ctx.inputs["x"][0]
     ctype, stored, source = compute_type(meta.dtype), CTYPES[meta.dtype], own_source(SOURCE)
     n, n_channels, size = _shape_of(meta)
-    team, kernels, places, threads = _channels_of(meta, keeps=False)
+    team, kernels, places, threads = _channels_of(meta)
     pairs = partials(plan, team, 2 * compute_bytes(meta.dtype))
     read = [plan.input(slot) for slot in ("x", "saved_mean", "saved_inv_std", "scale")]
     inputs = Struct(*read, bias, _find_input(ctx, plan, "out"), plan.input("out_grad"), behind)

@@ -173,9 +173,26 @@ def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
     return _streamed(team_to_read(lines, may_split), dtype)
 
 
-def streamed_by_warps(lines: Lines, dtype: str) -> Team:
-    """Return teams of a warp each that read lines as `streamed` does."""
-    return _streamed(lanes_of(lines, WARP), dtype)
+def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
+    """Return teams of a warp or less that read lines as `streamed` does.
+
+    What a thread does for its line beside reading it, and putting together what all its threads
+    have found, takes as long as some tens of elements: it has 16 of them or more, where there are
+    so many that all threads of a GPU have work.
+
+    Parameters
+    ----------
+    lines : Lines
+        What they work on; the elements of a line lie side by side.
+    dtype : str
+        Of the elements.
+    """
+    each = 16 if lines.n_lines * lines.length > 4 * FEW_ELEMENTS else 4
+    lanes = 1 << max(lines.length // each, 1).bit_length() - 1
+    # Together they read a sector of memory at least, or half of one.
+    n_bytes = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype]) * ITEM_BYTES[dtype]
+    least = min(8, quotient_up(32, n_bytes))
+    return _streamed(lanes_of(lines, min(max(lanes, least), WARP)), dtype)
 
 
 def _streamed(team: Team, dtype: str) -> Team:
