@@ -4,16 +4,27 @@
 
 using namespace opwright_cuda;
 
-// Where `n` values that add up to a sum lie: [outer, columns, inner], one column each.
+// Where the `n` results for the parts of a channel lie: [outer, channels, inner].
 struct Parts {
-  int64_t columns;
+  int64_t channels;
   int64_t inner;
+  int64_t n;
 
-  OW_INLINE int64_t At(int64_t column, int64_t i) const {
-    if (inner == 1) return i * columns + column;
-    return (i / inner * columns + column) * inner + i % inner;
+  OW_INLINE int64_t At(int64_t channel, int64_t i) const {
+    if (inner == 1) return i * channels + channel;
+    return (i / inner * channels + channel) * inner + i % inner;
   }
 };
+
+// All of them together, by the threads of a block.
+template <typename T, typename Function>
+OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, Function function) {
+  T all = Function::Identity();
+  for (int64_t i = threadIdx.x; i < parts.n; i += blockDim.x) {
+    all = function(all, results[parts.At(channel, i)]);
+  }
+  return BlockReduce(all, function);
+}
 
 // The first element of a channel, or 0. Moments are those of the distances from it: where the mean
 // is large, so are the roundings of means of a few elements.
@@ -107,15 +118,11 @@ OW_INLINE T Moved(Compute<T> running, Compute<T> share, Compute<T> batch) {
 // of two channels are `size` apart.
 template <typename T>
 __global__ void batch_statistics(RunningStatistics<T> s, const Moments<Compute<T>>* moments,
-                                 Parts parts, int64_t n, const T* x, int64_t size,
-                                 Compute<T> momentum, Compute<T> epsilon) {
+                                 Parts parts, const T* x, int64_t size, Compute<T> momentum,
+                                 Compute<T> epsilon) {
   using C = Compute<T>;
   const int64_t channel = blockIdx.x;
-  Moments<C> all = MomentsOf<C>::Identity();
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    all = MomentsOf<C>()(all, moments[parts.At(channel, i)]);
-  }
-  all = BlockReduce(all, MomentsOf<C>());
+  const Moments<C> all = PutTogether(moments, parts, channel, MomentsOf<C>());
   if (threadIdx.x != 0) return;
   const C mean = OriginOf<T>(Load(x[channel * size])) + all.mean;
   const C variance = all.squares / all.count;
@@ -248,15 +255,11 @@ __global__ void __launch_bounds__(kTileThreads)
 // loses; one block a channel. The gradients may be null.
 template <typename T>
 __global__ void means_of_sums(Compute<T>* grad_means, Compute<T>* normal_means, T* bias_grad,
-                              T* scale_grad, const Pair<Compute<T>>* pairs, Parts parts, int64_t n,
+                              T* scale_grad, const Pair<Compute<T>>* pairs, Parts parts,
                               Compute<T> share) {
   using C = Compute<T>;
   const int64_t channel = blockIdx.x;
-  Pair<C> sums = PairSumOf<C>::Identity();
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    sums = PairSumOf<C>()(sums, pairs[parts.At(channel, i)]);
-  }
-  sums = BlockReduce(sums, PairSumOf<C>());
+  const Pair<C> sums = PutTogether(pairs, parts, channel, PairSumOf<C>());
   if (threadIdx.x != 0) return;
   if (bias_grad != nullptr) bias_grad[channel] = Store<T>(sums.first);
   if (scale_grad != nullptr) scale_grad[channel] = Store<T>(sums.second);

@@ -55,15 +55,15 @@ class Channels(NamedTuple):
         Of lines [n, channels], or of columns where a channel's elements are not neighbours.
     kernels : str
         What the names of its kernels end in.
-    places : list
-        ``Parts`` of batch_norm.cu, where the parts of a channel lie, and how many there are.
+    parts : Struct
+        ``Parts`` of batch_norm.cu: where what is found for the parts of a channel lies.
     threads : int
         That put them together.
     """
 
     team: Team
     kernels: str
-    places: list[Argument]
+    parts: Struct
     threads: int
 
 
@@ -76,21 +76,20 @@ def _channels_of(meta: Meta) -> Channels:
     vector = VECTOR_BYTES // ITEM_BYTES[meta.dtype]
     if size == 1:
         team = columns_of(n, channels, vector)
-        return _put_together(team, "columns", channels, (1, team.parts))
+        return _put_together(team, "columns", channels, inner=1, outer=team.parts)
     lines = Lines(n * channels, size, 1)
     if size <= MOST_OF_LANES or (lines.outer >= MANY_LINES and size % vector == 0):
         team = streamed_by_lanes(lines, meta.dtype)
     else:
         team = streamed(lines, meta.dtype, may_split=True)
-    return _put_together(team, "lines", channels, (team.parts, n))
+    return _put_together(team, "lines", channels, inner=team.parts, outer=n)
 
 
-def _put_together(team: Team, kernels: str, channels: int, parts: tuple[int, int]) -> Channels:
-    """Return the rest of channels, for parts that lie side by side and that do not."""
-    inner, outer = parts
-    places: list[Argument] = [Struct(np.int64(channels), np.int64(inner)), np.int64(inner * outer)]
-    threads = min(max(power_of_two(inner * outer), WARP), MOST_CHANNEL_THREADS)
-    return Channels(team, kernels, places, threads)
+def _put_together(team: Team, kernels: str, channels: int, *, inner: int, outer: int) -> Channels:
+    """Return the rest of what is known of channels with [outer, channels, inner] parts."""
+    n = inner * outer
+    threads = min(max(power_of_two(n), WARP), MOST_CHANNEL_THREADS)
+    return Channels(team, kernels, Struct(*map(np.int64, (channels, inner, n))), threads)
 
 
 def _as_channels(shape: Shape, pointers: Iterable[Pointer], ctype: str) -> list[Operand]:
@@ -116,12 +115,12 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
         arguments: list[Argument] = [statistics, np.int64(n_channels), epsilon]
         plan.launch(source, expression, blocks_for(n_channels, plan), THREADS, arguments)
         return
-    team, kernels, places, threads = _channels_of(meta)
+    team, kernels, parts, threads = _channels_of(meta)
     moments = partials(plan, team, 3 * compute_bytes(meta.dtype))
     expression = f"moments_{kernels}<{team.ctype}, {stored}>"
     x, momentum = plan.input("x"), scalar(ctype, ctx.attrs["momentum"])
     team.launch(plan, source, expression, [moments, x, np.int64(n_channels)])
-    arguments = [statistics, moments, *places, x, np.int64(size), momentum, epsilon]
+    arguments = [statistics, moments, parts, x, np.int64(size), momentum, epsilon]
     expression = f"batch_statistics<{stored}>"
     plan.launch(source, expression, n_channels, threads, arguments)
 
@@ -198,7 +197,7 @@ def _fill_in_sums(
     meta = ctx.inputs["x"][0]
     ctype, stored, source = compute_type(meta.dtype), CTYPES[meta.dtype], own_source(SOURCE)
     n, n_channels, size = _shape_of(meta)
-    team, kernels, places, threads = _channels_of(meta)
+    team, kernels, parts, threads = _channels_of(meta)
     pairs = partials(plan, team, 2 * compute_bytes(meta.dtype))
     read = [plan.input(slot) for slot in ("x", "saved_mean", "saved_inv_std", "scale")]
     inputs = Struct(*read, bias, _find_input(ctx, plan, "out"), plan.input("out_grad"), behind)
@@ -207,7 +206,7 @@ def _fill_in_sums(
     team.launch(plan, source, expression, [pairs, inputs, np.int64(n_channels)])
     made = [plan.optional_output(slot) for slot in ("bias_grad", "scale_grad")]
     share = scalar(ctype, 1 / (n * size))
-    arguments: list[Argument] = [*means, *made, pairs, *places, share]
+    arguments: list[Argument] = [*means, *made, pairs, parts, share]
     plan.launch(source, f"means_of_sums<{stored}>", n_channels, threads, arguments)
 
 
