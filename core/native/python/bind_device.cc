@@ -58,7 +58,11 @@ void BindDevice(py::module_& module) {
              py::arg("source") = py::none(), py::arg("origin") = "",
              "Wrap a device written in Python.");
 
-  py::class_<TensorHandle>(module, "Tensor", py::is_final(), "A typed array on a device.")
+  py::class_<TensorHandle>(module, "Tensor", py::is_final(),
+                           py::custom_type_setup([](PyHeapTypeObject* type) {
+                             type->ht_type.tp_getattro = GetTensorAttribute;
+                           }),
+                           "A typed array on a device.")
       .def_static(
           "from_numpy",
           [](const py::object& array, const std::shared_ptr<Device>& device) {
@@ -67,11 +71,11 @@ void BindDevice(py::module_& module) {
           },
           py::arg("array"), py::arg("device") = py::none())
       .def_static(
-          "from_dlpack",
+          "from_array",
           [](const py::object& array, const std::shared_ptr<Device>& device, const char* who) {
-            return TensorHandle{FromDlpack(array, device, who)};
+            return TensorHandle{FromArray(array, device, who)};
           },
-          py::arg("array"), py::arg("device").none(false), py::arg("who") = "Tensor.from_dlpack")
+          py::arg("array"), py::arg("device").none(false), py::arg("who") = "Tensor.from_array")
       .def_property_readonly(
           "shape", [](const TensorHandle& self) { return ShapeTuple(self.tensor->shape); })
       .def_property_readonly("dtype",

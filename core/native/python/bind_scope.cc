@@ -35,12 +35,26 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   }
 }
 
+// DLPack's device of another library's array, or None: as it says itself, or by the attribute of a
+// device in the current Context.
+py::object FindPlace(const py::object& array) {
+  if (py::hasattr(array, "__dlpack_device__")) return array.attr("__dlpack_device__")();
+  PyObject* object = array.ptr();
+  if (PyArray_IsAnyScalar(object) || PyList_Check(object) || PyTuple_Check(object)) {
+    return py::none();
+  }
+  const py::object context = py::module_::import("opwright.context").attr("current_context")();
+  return py::module_::import("opwright.devices").attr("find_interface_place")(array, context);
+}
+
 // NumPy says nothing of use about another library's array that lies elsewhere. Ours go over the
 // host.
 void CheckReachable(const ScopeVariable& self, const py::object& array, const Device& device) {
-  if (PyArray_Check(array.ptr()) || !py::hasattr(array, "__dlpack_device__")) return;
+  if (PyArray_Check(array.ptr())) return;
   if (py::isinstance<TensorHandle>(array) || py::isinstance<ScopeVariable>(array)) return;
-  const auto place = array.attr("__dlpack_device__")().cast<std::pair<int, int>>();
+  const py::object found = FindPlace(array);
+  if (found.is_none()) return;
+  const auto place = found.cast<std::pair<int, int>>();
   if (place.first == kDLCPU || place.first == kDLCUDAHost) return;
   Throw(ErrorKind::kFeed, self.name(), ": set takes arrays on the host or on ", device.name(),
         ", where the variable lives, got ", Py_TYPE(array.ptr())->tp_name,
@@ -53,7 +67,7 @@ void Set(ScopeVariable* self, const py::object& array_like, std::shared_ptr<Devi
   const std::shared_ptr<const Tensor> current = self->tensor();
   if (!device) device = current ? current->device() : HostDevice();
   if (IsOnDevice(array_like, device)) {
-    SetWithin(self, *FromDlpack(array_like, device, self->name().c_str()));
+    SetWithin(self, *FromArray(array_like, device, self->name().c_str()));
     return;
   }
   CheckReachable(*self, array_like, *device);

@@ -141,7 +141,7 @@ std::vector<py::object> AdoptFeeds(const Network& network, PyObject** feeds, siz
     if (PyArray_CheckExact(feeds[i])) continue;
     try {
       if (!IsOnDevice(feeds[i], network.device)) continue;
-      adopted.push_back(py::cast(TensorHandle{FromDlpack(feeds[i], network.device, "feed")}));
+      adopted.push_back(py::cast(TensorHandle{FromArray(feeds[i], network.device, "feed")}));
       feeds[i] = adopted.back().ptr();
     } catch (py::error_already_set&) {
       break;

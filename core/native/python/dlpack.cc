@@ -1,4 +1,4 @@
-// Tensors as DLPack capsules.
+// Tensors as DLPack capsules, and arrays of other libraries as tensors.
 #include <memory>
 #include <utility>
 
@@ -131,16 +131,8 @@ std::shared_ptr<const Tensor> Import(const py::object& capsule,
           ShapeText(shape), " with other strides; make it contiguous, as by copy()");
   }
   DtypeFromCode(DtypeToCode(given.dtype));  // throws for a dtype that we do not know
-  const int64_t numel = CheckedNumel(who, shape.data(), given.ndim, ItemSize(given.dtype));
-  const auto bytes = static_cast<uint64_t>(numel * ItemSize(given.dtype));
-  void* data = bytes == 0 ? nullptr : static_cast<char*>(given.data) + given.byte_offset;
-  auto tensor = std::make_shared<Tensor>();
-  tensor->dtype = given.dtype;
-  tensor->strides.resize(shape.size());
-  FillRowMajorStrides(shape.data(), given.ndim, tensor->strides.data());
-  tensor->shape = std::move(shape);
-  tensor->storage = std::make_shared<Storage>(device, data, bytes, std::move(owner));
-  return tensor;
+  return Borrow(device, given.dtype, std::move(shape),
+                static_cast<char*>(given.data) + given.byte_offset, std::move(owner), who);
 }
 
 }  // namespace
@@ -162,21 +154,38 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
                    : MakeCapsule<DLManagedTensor>(exported);
 }
 
+std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
+                                     Shape shape, void* data, std::shared_ptr<void> owner,
+                                     const char* who) {
+  const auto ndim = static_cast<int32_t>(shape.size());
+  const int64_t numel = CheckedNumel(who, shape.data(), ndim, ItemSize(dtype));
+  const auto bytes = static_cast<uint64_t>(numel * ItemSize(dtype));
+  auto tensor = std::make_shared<Tensor>();
+  tensor->dtype = dtype;
+  tensor->strides.resize(shape.size());
+  FillRowMajorStrides(shape.data(), ndim, tensor->strides.data());
+  tensor->shape = std::move(shape);
+  tensor->storage =
+      std::make_shared<Storage>(device, bytes == 0 ? nullptr : data, bytes, std::move(owner));
+  return tensor;
+}
+
 bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device) {
   if (device->is_host() || PyArray_Check(array.ptr())) return false;
   if (const auto tensor = FindTensor(array)) return tensor->device() == device;
-  if (!py::hasattr(array, "__dlpack_device__")) return false;
+  if (!py::hasattr(array, "__dlpack_device__")) return HasInterface(array, *device);
   const auto place = array.attr("__dlpack_device__")().cast<std::pair<int, int>>();
   const DLDevice own = device->dl_device();
   return place.first == static_cast<int>(own.device_type) && place.second == own.device_id;
 }
 
-std::shared_ptr<const Tensor> FromDlpack(const py::handle& array,
-                                         const std::shared_ptr<Device>& device, const char* who) {
+std::shared_ptr<const Tensor> FromArray(const py::handle& array,
+                                        const std::shared_ptr<Device>& device, const char* who) {
   if (auto tensor = FindTensor(array)) {
     if (tensor->device() == device) return tensor;
     CheckAddresses(*tensor->device(), *device, who);
   }
+  if (HasInterface(array, *device)) return FromInterface(array, device, who);
   const py::object capsule = AskForCapsule(array, *device);
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     return Import<DLManagedTensorVersioned>(capsule, device, who);

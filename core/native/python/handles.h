@@ -31,8 +31,21 @@ py::tuple DlpackDevice(const Tensor& tensor);
 bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
 // Such an array as a tensor that keeps it, ordered behind what its library does with it; throws
 // kFeed, beginning with `who`, where it is not contiguous.
-std::shared_ptr<const Tensor> FromDlpack(const py::handle& array,
-                                         const std::shared_ptr<Device>& device, const char* who);
+std::shared_ptr<const Tensor> FromArray(const py::handle& array,
+                                        const std::shared_ptr<Device>& device, const char* who);
+// A tensor over memory that `owner` lends; throws, beginning with `who`, for an impossible shape.
+std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
+                                     Shape shape, void* data, std::shared_ptr<void> owner,
+                                     const char* who);
+
+// An array without DLPack may say where it lies by the attribute that the `interface` of its
+// device's arrays names; see opwright.devices.DeviceArrays.
+bool HasInterface(const py::handle& array, const Device& device);
+// As FromArray.
+std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
+                                            const std::shared_ptr<Device>& device, const char* who);
+// Attributes of a Tensor: its own, and that of its device.
+PyObject* GetTensorAttribute(PyObject* self, PyObject* name);
 
 // Each adds its classes to the module.
 void BindDevice(py::module_& module);

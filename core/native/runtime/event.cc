@@ -25,10 +25,10 @@ Event::~Event() {
                [this] { device_->table()->event_destroy(device_->state(), event_); });
 }
 
-int32_t Event::Record(const ow_error* error) noexcept {
+int32_t Event::Record(void* stream, const ow_error* error) noexcept {
   if (event_ == nullptr) return OW_OK;
   const int32_t status = CallAtBorder(error->message, error->message_bytes, [&] {
-    return device_->table()->event_record(device_->state(), event_, device_->stream(), error);
+    return device_->table()->event_record(device_->state(), event_, stream, error);
   });
   is_recorded_ = status == OW_OK;
   return status;
@@ -39,6 +39,24 @@ int32_t Event::Wait(const ow_error* error) noexcept {
   return CallAtBorder(error->message, error->message_bytes, [&] {
     return device_->table()->event_synchronize(device_->state(), event_, error);
   });
+}
+
+void Event::OrderBehind(void* stream) {
+  if (event_ == nullptr) {
+    device_->Synchronize();
+    return;
+  }
+  char text[512] = {0};
+  const ow_error error{text, sizeof(text)};
+  int32_t status = Record(stream, &error);
+  if (status == OW_OK) {
+    status = CallAtBorder(text, sizeof(text), [&] {
+      return device_->table()->event_wait(device_->state(), event_, device_->stream(), &error);
+    });
+  }
+  if (status == OW_OK) return;
+  Throw(ErrorKind::kKernel, device_->name(), ": waiting for stream ", stream,
+        " of another library failed with status ", status, text[0] ? ": " : "", text);
 }
 
 }  // namespace opwright

@@ -30,6 +30,13 @@ DLDataType DtypeFromCode(uint32_t code) {
   Throw(ErrorKind::kDtype, "dtype: unknown DLPack type, got code ", code);
 }
 
+DLDataType DtypeFromName(const std::string& name) {
+  for (const NamedDtype& known : kDtypes) {
+    if (known.name == name) return known.dtype;
+  }
+  Throw(ErrorKind::kDtype, "dtype: unknown dtype, got '", name, "'");
+}
+
 const char* DtypeName(DLDataType dtype) {
   for (const NamedDtype& known : kDtypes) {
     if (SameDtype(known.dtype, dtype)) return known.name;

@@ -24,6 +24,9 @@ inline uint32_t DtypeToCode(DLDataType dtype) {
 // Throws kDtype for anything but a known dtype of one lane.
 DLDataType DtypeFromCode(uint32_t code);
 
+// Throws kDtype for anything but a canonical name.
+DLDataType DtypeFromName(const std::string& name);
+
 // The canonical name, "float32"; "?" for an unknown dtype.
 const char* DtypeName(DLDataType dtype);
 

@@ -73,7 +73,10 @@ class Device:
     def set_arrays(self, arrays: object) -> None:
         """Give what makes arrays for Python kernels, an `opwright.devices.DeviceArrays`; once."""
     def holds(self, array: object) -> bool:
-        """Tell whether an array says that it lies here; False for the host and for ndarrays."""
+        """Tell whether an array says that it lies here; False for the host and for ndarrays.
+
+        One without DLPack that has the attribute of the device's arrays lies on one of this type.
+        """
 
 def host_device() -> Device:
     """Return the one host device, named "cpu"."""
@@ -106,13 +109,17 @@ class _Exchange(Protocol):
 
 @final
 class Tensor(_Exchange):
-    """A typed array on a device, without copy semantics of its own; immutable metadata."""
+    """A typed array on a device, without copy semantics of its own; immutable metadata.
+
+    On a device whose arrays have an `interface` it has the attribute of that name as well, by which
+    other libraries learn where it lies: they keep the tensor, and all work on it is done.
+    """
 
     @staticmethod
     def from_numpy(array: ArrayLike, device: Device | None = None) -> Tensor:
         """Copy an array to a device (None: the host)."""
     @staticmethod
-    def from_dlpack(array: object, device: Device, who: str = "Tensor.from_dlpack") -> Tensor:
+    def from_array(array: object, device: Device, who: str = "Tensor.from_array") -> Tensor:
         """Return an array that lies on this device as a tensor, without a copy.
 
         The tensor keeps the array; the array's library lets our stream wait for what it does with

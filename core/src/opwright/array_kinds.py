@@ -74,13 +74,14 @@ def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
 def from_numpy_like(result: Any, like: Any) -> Any:
     """Return results, arrays or tensors, as the kind of array that ``like`` is; None: NumPy.
 
-    For a variable of a scope that is a tensor.
+    That is a tensor for a variable of a scope, and where the library of ``like`` has no DLPack.
     """
     if like is None:
         return result
     if isinstance(result, tuple):
         return tuple(from_numpy_like(item, like) for item in result)
-    if isinstance(like, (_runtime.Tensor, _runtime.ScopeVariable)):
+    ours = isinstance(like, (_runtime.Tensor, _runtime.ScopeVariable))
+    if ours or not hasattr(like, "__dlpack__"):
         is_tensor = isinstance(result, _runtime.Tensor)
         return result if is_tensor else _runtime.Tensor.from_numpy(result)
     return _namespace(like).from_dlpack(result)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from opwright import _runtime
 from opwright.array_kinds import HOST_CODES
-from opwright.devices import find_device_name
+from opwright.devices import find_device_name, find_interface_place
 from opwright.errors import FeedError, OpwrightError
 from opwright.feeds import FeedSpec, check_meta, meta_of, ready_array
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from opwright.context import Context
+
+_HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
+"""What need not be asked."""
 
 
 def ready_feed(
@@ -30,14 +33,14 @@ def ready_feed(
     FeedError
         If dtype or shape do not fit the variable, or the array lies on another device.
     """
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+    if isinstance(value, np.ndarray):
         return ready_array(value, spec)
     if not device.holds(value):
         _check_on_host(value, spec, device, context)
         return ready_array(value, spec)
     who = f"feed {spec.name!r}"
     try:
-        tensor = _runtime.Tensor.from_dlpack(value, device, who)
+        tensor = _runtime.Tensor.from_array(value, device, who)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         if isinstance(error, OpwrightError):
             raise
@@ -50,10 +53,10 @@ def ready_feed(
 
 
 def _check_on_host(value: Any, spec: FeedSpec, device: _runtime.Device, context: Context) -> None:
-    code, number = map(int, value.__dlpack_device__())
-    if code in HOST_CODES:
+    place = find_place(value, context)
+    if place is None:
         return
-    here, there = device.name, place_text(code, number, context)
+    here, there = device.name, place_text(*place, context)
     if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
         other = value.opened_device or device
         here, there = device.name_beside(other), other.name_beside(device)
@@ -61,6 +64,16 @@ def _check_on_host(value: Any, spec: FeedSpec, device: _runtime.Device, context:
         f"feed {spec.name!r}: an array must lie on the host or on {here}, where the "
         f"network runs, got {type(value).__name__} on {there}; copy it, or compile for its device"
     )
+
+
+def find_place(value: Any, context: Context) -> tuple[int, int] | None:
+    """Return DLPack's device of an array that does not lie on the host, None for all else."""
+    if isinstance(value, _HOST_KINDS):
+        return None
+    if not hasattr(value, "__dlpack_device__"):
+        return find_interface_place(value, context)
+    code, number = map(int, value.__dlpack_device__())
+    return None if code in HOST_CODES else (code, number)
 
 
 def place_text(code: int, number: int, context: Context) -> str:

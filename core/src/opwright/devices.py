@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from opwright import _runtime
@@ -84,10 +84,45 @@ class PythonDevices(Protocol):
         """
 
 
+class ArrayPlace(NamedTuple):
+    """Where an array of another library lies: compact, row-major.
+
+    Attributes
+    ----------
+    pointer : int
+        Its address on the device; 0 without elements.
+    shape : tuple of int
+    dtype : str
+        A canonical name, ``"float32"``.
+    number : int or None
+        Of the device; None without elements, which lie anywhere.
+    stream : int
+        Handle of the stream on which its library still works on it; 0 where that is done.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    dtype: str
+    number: int | None
+    stream: int
+
+
 class DeviceArrays(Protocol):
     """What Python kernels on a device in a compiled library need; named by ``arrays=`` in a hook.
 
     All methods are called with the GIL held. Pointers are ints, numbers those of the device.
+
+    It may have three members more, for libraries that do not speak DLPack: `interface`, the name
+    of an attribute by which arrays on devices of this type say where they lie, ``locate`` and
+    ``describe``. Then such arrays are taken as those with ``__dlpack__`` are, and tensors on the
+    device have the attribute.
+
+    ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. It raises ValueError,
+    as ``<rule broken>, got <value>; <way out>``, for one that cannot be read as it is.
+
+    ``describe(pointer, shape, dtype, number, /)`` returns what the attribute of a tensor is: all
+    work on it is done when a library sees it. It raises AttributeError where the attribute cannot
+    tell the dtype: the tensor does not have it then.
     """
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:
@@ -156,8 +191,20 @@ def get_device(name: str, context: Context) -> _runtime.Device:
     used = _used.setdefault(entry, {})
     device = used.get(number)
     if device is None:
-        device = used[number] = _find_or_open(entry, number, context)
+        device = _find_or_open(entry, number, context)
+        _give_arrays(device, entry)
+        used[number] = device
     return device
+
+
+def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
+    if not entry.is_native or device.arrays is not None:
+        return
+    try:
+        arrays = entry.load_arrays()
+    except PluginError:  # told by the kernels that need them, and by doctor
+        return
+    device.set_arrays(arrays)
 
 
 def find_helper(name: str, kernel: str, context: Context) -> NativeKernel:
@@ -223,6 +270,33 @@ def find_device_name(code: int, number: int, context: Context) -> str | None:
             continue
         if getattr(loaded, "dlpack_code", None) == code:
             return join_device(kind, number)
+    return None
+
+
+def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None:
+    """Return DLPack's device of an array that says where it lies by a device's attribute alone.
+
+    None for all else. The libraries and arrays of the registered devices are opened; no device is.
+    """
+    if hasattr(value, "__dlpack__"):
+        return None
+    for kind in context.devices.names():
+        entry = context.devices.find(kind)
+        if entry is None or not entry.is_native:
+            continue
+        try:
+            arrays: Any = entry.load_arrays()
+            interface = getattr(arrays, "interface", None)
+            if interface is None or not hasattr(value, interface):
+                continue
+            code: int = cast("Any", entry.load(context.ops.libraries)).dlpack_code
+        except PluginError:  # told where the device is asked for by name
+            continue
+        try:
+            number = arrays.locate(getattr(value, interface)).number
+        except ValueError:  # told where the array is read
+            number = 0
+        return code, number or 0
     return None
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from opwright import _runtime
-from opwright.array_kinds import HOST_CODES, from_numpy_like, is_array
-from opwright.device_feeds import place_text
+from opwright.array_kinds import from_numpy_like, is_array
+from opwright.device_feeds import find_place, place_text
 from opwright.devices import find_device_name, get_device
 from opwright.errors import DeviceNotFoundError, SlotError
 from opwright.feeds import meta_of
@@ -72,7 +72,7 @@ class DeviceCalls:
         """
         first: tuple[str, Any, tuple[int, int]] | None = None
         for who, item in self._items(given):
-            place = _place_of(item)
+            place = self._place_of(item)
             if place is not None:
                 first = first or (who, item, place)
                 if place != first[2]:
@@ -88,7 +88,9 @@ class DeviceCalls:
                 f"{place[0]}, got {type(item).__name__}; copy it to the host"
             )
         for other, value in self._items(given):
-            if _place_of(value) is None and (is_array(value) or isinstance(value, (list, tuple))):
+            if self._place_of(value) is None and (
+                is_array(value) or isinstance(value, (list, tuple))
+            ):
                 self._fail_mixed(first, other, value, "the host")
         return name
 
@@ -98,12 +100,12 @@ class DeviceCalls:
         `dtype_of` tells which dtype a number in a slot takes on.
         """
         device = get_device(name, self._context)
-        like = next(item for _, item in self._items(given) if _place_of(item) is not None)
+        like = next(item for _, item in self._items(given) if self._place_of(item) is not None)
         tensors = [
             [
                 item
-                if _place_of(item) is None
-                else _runtime.Tensor.from_dlpack(item, device, f"{self._proto.type}: {slot.name}")
+                if self._place_of(item) is None
+                else _runtime.Tensor.from_array(item, device, f"{self._proto.type}: {slot.name}")
                 for item in items
             ]
             for slot, items in zip(self._proto.inputs, given, strict=True)
@@ -125,6 +127,9 @@ class DeviceCalls:
         plan = self._plans.find(key)
         return plan or self._plans.add(key, self._lower(ready, attrs, name))
 
+    def _place_of(self, item: Any) -> tuple[int, int] | None:
+        return find_place(item, self._context)
+
     def _items(self, given: Given) -> Iterator[tuple[str, Any]]:
         for slot, items in zip(self._proto.inputs, given, strict=True):
             for item in items:
@@ -139,14 +144,6 @@ class DeviceCalls:
             f"{who}: all arrays of a call must lie on one device, got {type(item).__name__} on "
             f"{where} beside {slot} {type(first[1]).__name__} on {there}; copy one of them"
         )
-
-
-def _place_of(item: Any) -> tuple[int, int] | None:
-    """DLPack's device of an array that does not lie on the host."""
-    if isinstance(item, np.ndarray) or not hasattr(item, "__dlpack_device__"):
-        return None
-    code, number = map(int, item.__dlpack_device__())
-    return None if code in HOST_CODES else (code, number)
 
 
 def _ready(item: Any, dtype: Any) -> Any:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from opwright.devices import ArrayPlace
+
 CODES = {"float32": (2, 32), "float64": (2, 64), "int64": (0, 64), "bool": (6, 8)}
 EXT_DEVICE = 12
 
@@ -51,7 +53,7 @@ def connect(path: Path) -> Any:
     """Open the library of the tape, the very one that opwright opens."""
     global _library  # noqa: PLW0603
     _library = ctypes.CDLL(str(path))
-    for name in ("tape_allocate", "tape_host_side"):
+    for name in ("tape_allocate", "tape_host_side", "tape_foreign_stream"):
         getattr(_library, name).restype = ctypes.c_void_p
     return _library
 
@@ -180,6 +182,59 @@ class _Arrays:
 
 
 ARRAYS = _Arrays()
+
+
+class PlacedArray:
+    """An array of a library without DLPack: ``__tape_place__`` says where it lies.
+
+    Attributes
+    ----------
+    place : ArrayPlace
+        What it says.
+    """
+
+    def __init__(self, array: Any, number: int = 0) -> None:
+        self.memory = TapeArray(array, number)
+        self.place = ArrayPlace(
+            self.memory.pointer, self.memory.shape, self.memory.dtype, number, 0
+        )
+
+    @property
+    def __tape_place__(self) -> ArrayPlace:
+        return self.place
+
+    @classmethod
+    def later(cls, array: Any) -> PlacedArray:
+        """Make max(array, 0), which its library still computes on a stream of its own."""
+        source = TapeArray(array)
+        made = cls(np.full_like(array, np.nan))
+        stream = _library.tape_foreign_stream()
+        places = (ctypes.c_void_p(place) for place in (stream, source.pointer, made.place.pointer))
+        _library.tape_relu(*places, ctypes.c_int64(array.size))
+        made.source = source
+        made.place = made.place._replace(stream=stream)
+        return made
+
+    source: TapeArray
+
+
+class _PlacingArrays(_Arrays):
+    """Those of a device that knows such arrays."""
+
+    interface = "__tape_place__"
+
+    def locate(self, place: ArrayPlace) -> ArrayPlace:
+        if place.pointer % 256:
+            raise ValueError(f"its address must be even, got {place.pointer}; copy it")
+        return place
+
+    def describe(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int) -> ArrayPlace:
+        if dtype == "int64":
+            raise AttributeError("int64 has no name here")
+        return ArrayPlace(pointer, shape, dtype, number, 0)
+
+
+PLACING = _PlacingArrays()
 
 
 def relu(x: TapeArray, out: TapeArray) -> None:

@@ -110,13 +110,21 @@ class DeviceEntry:
         """
         if isinstance(self.arrays, str):
             self.arrays = load_target(self.arrays, self.name, self.package)
-        for method in ("view", "stream"):
-            if self.arrays is not None and not hasattr(self.arrays, method):
-                raise PluginError(
-                    f"{self.name}: arrays must have view and stream, got {self.arrays!r} without "
-                    f"{method!r} from {self.package.label}; add it"
-                )
+        if self.arrays is None:
+            return None
+        _check_methods(self, "view", "stream")
+        if hasattr(self.arrays, "interface"):
+            _check_methods(self, "locate", "describe")
         return self.arrays
+
+
+def _check_methods(entry: DeviceEntry, first: str, second: str) -> None:
+    for method in (first, second):
+        if not hasattr(entry.arrays, method):
+            raise PluginError(
+                f"{entry.name}: arrays must have {first} and {second}, got {entry.arrays!r} "
+                f"without {method!r} from {entry.package.label}; add it"
+            )
 
 
 class DeviceRegistry:

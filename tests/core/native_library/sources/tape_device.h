@@ -103,6 +103,11 @@ void Wait(Stream* stream, size_t n) {
 
 void Wait(Stream* stream) { Wait(stream, stream->tape.size()); }
 
+void WaitFor(const Event& place) {
+  if (place.n_before <= place.stream->n_done) return;
+  Wait(place.stream, place.n_before - place.stream->n_done);
+}
+
 int32_t Count(const ow_device*, int32_t* n, const ow_error* error) {
   *n = TheState().fault == "none" ? 0 : kDevices;
   return Fails("count", error);
@@ -232,16 +237,20 @@ int32_t EventRecord(void*, void* event, void* stream, const ow_error* error) {
   return OW_OK;
 }
 
-int32_t EventWait(void*, void*, void*, const ow_error*) { return OW_UNSUPPORTED; }
 
 int32_t EventSynchronize(void*, void* event, const ow_error* error) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   if (Fails("event_synchronize", error) != OW_OK) return OW_ERROR;
   ++TheState().counts.event_waits;
-  const Event& place = *static_cast<Event*>(event);
-  if (place.n_before > place.stream->n_done) {
-    Wait(place.stream, place.n_before - place.stream->n_done);
-  }
+  WaitFor(*static_cast<Event*>(event));
+  return OW_OK;
+}
+
+// A tape that waits for another one has its work done at once.
+int32_t EventWait(void*, void* event, void*, const ow_error* error) {
+  const std::lock_guard<std::mutex> lock(TheState().mutex);
+  if (Fails("event_wait", error) != OW_OK) return OW_ERROR;
+  WaitFor(*static_cast<Event*>(event));
   return OW_OK;
 }
 
