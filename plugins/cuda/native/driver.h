@@ -35,6 +35,7 @@ constexpr int kComputeCapabilityMinor = 76;
 constexpr int kMultiprocessorCount = 16;
 constexpr int kMemoryPoolsSupported = 115;
 constexpr int kMaxSharedBytes = 97;
+constexpr int kDeviceOrdinal = 9;          // an attribute of pointers
 constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
 
 // Name in Driver, symbol of the library, parameters. Every symbol is in drivers for CUDA 12.4.
@@ -63,6 +64,7 @@ constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
   X(MemHostAlloc, "cuMemHostAlloc", (void**, size_t, unsigned))                                   \
   X(MemFreeHost, "cuMemFreeHost", (void*))                                                        \
   X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr*, void*, unsigned))     \
+  X(PointerGetAttribute, "cuPointerGetAttribute", (void*, int, CUdeviceptr))                      \
   X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void*, size_t, CUstream))        \
   X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, CUdeviceptr, size_t, CUstream))              \
   X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, size_t, CUstream))        \

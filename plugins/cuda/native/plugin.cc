@@ -153,6 +153,20 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t
   });
 }
 
+// The number of the GPU in whose memory an address lies; -1 where it lies in none.
+OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_find_gpu(uint64_t pointer, int32_t* ordinal,
+                                                    char* message, uint64_t message_bytes) {
+  using namespace opwright_cuda;
+  return opwright::detail::AtBorder(message, message_bytes, [&]() -> Status {
+    const Driver* driver = nullptr;
+    OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
+    *ordinal = -1;
+    const CUresult result = driver->PointerGetAttribute(ordinal, kDeviceOrdinal, pointer);
+    if (result == kInvalidValue) return Status::Ok();
+    return Check(*driver, result, "finding the GPU of an address");
+  });
+}
+
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_register_fault(const char* text) {
   return opwright_cuda::RegisterFault(text);
 }

@@ -1,12 +1,14 @@
-"""GPU memory as CuPy arrays: what kernels written in Python get, and the stream that they use."""
+"""GPU memory as arrays of others: CuPy's for kernels written in Python, and what libraries tell."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
+from opwright.devices import ArrayPlace
 from opwright.errors import PluginError
+from opwright_cuda.array_interface import INTERFACE, describe, locate
 
 
 @cache
@@ -24,8 +26,13 @@ def _cupy() -> Any:
     return cupy
 
 
-class CupyArrays:
-    """Makes CuPy arrays over memory of the runtime; see `opwright.devices.DeviceArrays`."""
+class CudaArrays:
+    """Makes CuPy arrays over memory of the runtime; see `opwright.devices.DeviceArrays`.
+
+    For all but `view` and `stream` CuPy is not needed.
+    """
+
+    interface: Final = INTERFACE
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, device_id: int) -> Any:
         """Return an array over memory that stays the runtime's."""
@@ -42,6 +49,14 @@ class CupyArrays:
         stream: AbstractContextManager[Any] = _cupy().cuda.ExternalStream(pointer, device_id)
         return stream
 
+    def locate(self, description: Any) -> ArrayPlace:
+        """Return where an array of another library lies."""
+        return locate(description)
 
-ARRAYS = CupyArrays()
+    def describe(self, pointer: int, shape: tuple[int, ...], dtype: str, _: int) -> dict[str, Any]:
+        """Return what other libraries are told of a tensor."""
+        return describe(pointer, shape, dtype)
+
+
+ARRAYS = CudaArrays()
 """What the hook names."""

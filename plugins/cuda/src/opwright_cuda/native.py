@@ -141,6 +141,19 @@ def allow_shared(kernel: int, number: int, n_bytes: int) -> None:
     _call(KernelError, "opwright_cuda_allow_shared", ctypes.c_uint64(kernel), number, n_bytes)
 
 
+def find_gpu(pointer: int) -> int | None:
+    """Return the number of the GPU in whose memory an address lies; None where it lies in none.
+
+    Raises
+    ------
+    KernelError
+        Where the driver cannot tell.
+    """
+    number = ctypes.c_int32()
+    _call(KernelError, "opwright_cuda_find_gpu", ctypes.c_uint64(pointer), ctypes.byref(number))
+    return None if number.value < 0 else number.value
+
+
 def register_fault(text: str) -> int:
     """Return the number by which kernels report a fault; ``{value}`` is what they found."""
     number: int = _library().opwright_cuda_register_fault(text.encode())

@@ -8,8 +8,6 @@
 #include "driver.h"
 #include "elements.h"
 
-#define EMULATED extern "C" __attribute__((visibility("default"))) int
-
 using namespace emulator;
 
 namespace {

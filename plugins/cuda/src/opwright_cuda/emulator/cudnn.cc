@@ -12,8 +12,6 @@
 #include "driver.h"
 #include "operation_graph.h"
 
-#define EMULATED extern "C" __attribute__((visibility("default"))) int
-
 using namespace emulator;
 
 namespace {

@@ -1,6 +1,5 @@
-// A driver whose GPU is the CPU: it exports what native/driver.h looks for. Device memory is host
-// memory; work on a stream is done when somebody waits for it, so that what forgets to wait shows.
-#include <algorithm>
+// A driver whose GPU is the CPU: with memory.cc it exports what native/driver.h looks for. Work on
+// a stream is done when somebody waits for it, so that what forgets to wait shows.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,8 +13,6 @@
 #include <vector>
 
 #include "driver.h"
-
-#define EMULATED extern "C" __attribute__((visibility("default"))) int
 
 namespace emulator {
 
@@ -34,21 +31,17 @@ constexpr int kCaptureInvalidated = 901;
 
 struct Event {
   Stream* stream = nullptr;
-  uint64_t place = 0;
   std::shared_ptr<float> time;  // when its place was reached, below 0 before
 };
 
 struct State {
   std::recursive_mutex mutex;
   std::set<Stream*> streams;
-  std::map<void*, size_t> allocations;
   std::map<std::string, int64_t> counts;
   std::map<std::string, int64_t> settings;
   std::string last_error;
   int sticky = 0;  // once a kernel has failed, everything fails, as with a real context
   int n_devices = 1;
-  size_t memory_bytes = size_t{1} << 34;
-  size_t used_bytes = 0;
   float time = 0;
   Stream main;  // the default stream
 };
@@ -65,7 +58,6 @@ int Drain(Stream* stream) {
   while (!stream->work.empty() && state.sticky == 0) {
     const Work work = std::move(stream->work.front());
     stream->work.pop_front();
-    ++stream->done;
     const std::string wrong = work();
     if (wrong.empty()) continue;
     state.last_error = wrong;
@@ -75,7 +67,8 @@ int Drain(Stream* stream) {
 }
 
 Stream* StreamOf(void* handle) {
-  return handle == nullptr ? &The().main : static_cast<Stream*>(handle);
+  // 0, and CUDA's handles of the default streams: the legacy one, that of each thread.
+  return reinterpret_cast<uintptr_t>(handle) <= 2 ? &The().main : static_cast<Stream*>(handle);
 }
 
 }  // namespace
@@ -89,7 +82,6 @@ int Enqueue(void* handle, Work work) {
     stream->recorded.push_back(std::move(work));
   } else {
     stream->work.push_back(std::move(work));
-    ++stream->enqueued;
   }
   return 0;
 }
@@ -127,7 +119,6 @@ extern "C" __attribute__((visibility("default"))) void emulator_set(const char* 
   const Guard guard(The().mutex);
   The().settings[what] = value;
   if (std::strcmp(what, "devices") == 0) The().n_devices = static_cast<int>(value);
-  if (std::strcmp(what, "memory_bytes") == 0) The().memory_bytes = static_cast<size_t>(value);
   if (std::strcmp(what, "sticky") == 0) The().sticky = static_cast<int>(value);
 }
 
@@ -201,104 +192,13 @@ EMULATED cuCtxSetCurrent(void* context) {
   return 0;
 }
 
-// ---- Memory
-
-EMULATED cuMemAlloc_v2(uint64_t* address, size_t bytes) {
-  State& state = The();
-  const Guard guard(state.mutex);
-  if (bytes == 0) return kInvalidValue;
-  if (state.used_bytes + bytes > state.memory_bytes) return kOutOfMemory;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 256, bytes) != 0) return kOutOfMemory;
-  std::memset(memory, 0xff, bytes);  // NaN: what is read before it is written shows
-  state.allocations[memory] = bytes;
-  state.used_bytes += bytes;
-  ++state.counts["allocations"];
-  *address = reinterpret_cast<uint64_t>(memory);
-  return 0;
-}
-EMULATED cuMemFree_v2(uint64_t address) {
-  State& state = The();
-  const Guard guard(state.mutex);
-  auto* memory = reinterpret_cast<void*>(address);
-  const auto found = state.allocations.find(memory);
-  if (found == state.allocations.end()) return kInvalidValue;
-  state.used_bytes -= found->second;
-  state.allocations.erase(found);
-  --state.counts["allocations"];
-  std::free(memory);
-  return 0;
-}
-EMULATED cuMemAllocAsync(uint64_t* address, size_t bytes, void*) {
-  return cuMemAlloc_v2(address, bytes);
-}
-EMULATED cuMemFreeAsync(uint64_t address, void* stream) {
-  return Enqueue(stream, [address] {
-    return cuMemFree_v2(address) == 0 ? std::string() : std::string("memory was freed twice");
-  });
-}
-EMULATED cuDeviceGetDefaultMemPool(void** pool, int) {
-  static char only;
-  *pool = &only;
-  return 0;
-}
-EMULATED cuMemPoolSetAttribute(void*, int, void*) { return 0; }
-EMULATED cuMemPoolTrimTo(void*, size_t) { return 0; }
-EMULATED cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
-  *total_bytes = The().memory_bytes;
-  *free_bytes = The().memory_bytes - std::min(The().used_bytes, The().memory_bytes);
-  return 0;
-}
-EMULATED cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
-  *memory = std::calloc(1, bytes);
-  return *memory == nullptr ? kOutOfMemory : 0;
-}
-EMULATED cuMemFreeHost(void* memory) {
-  std::free(memory);
-  return 0;
-}
-EMULATED cuMemHostGetDevicePointer_v2(uint64_t* address, void* memory, unsigned) {
-  *address = reinterpret_cast<uint64_t>(memory);
-  return 0;
-}
-
-namespace {
-int CopyLater(void* stream, void* destination, const void* source, size_t bytes) {
-  return Enqueue(stream, [=] {
-    std::memmove(destination, source, bytes);
-    return std::string();
-  });
-}
-}  // namespace
-
-EMULATED cuMemcpyHtoDAsync_v2(uint64_t destination, const void* source, size_t bytes,
-                              void* stream) {
-  // Pageable memory is read before the call returns; pinned memory lives until it was read.
-  std::vector<char> kept(static_cast<const char*>(source),
-                         static_cast<const char*>(source) + bytes);
-  return Enqueue(stream, [destination, kept = std::move(kept)] {
-    std::memcpy(reinterpret_cast<void*>(destination), kept.data(), kept.size());
-    return std::string();
-  });
-}
-EMULATED cuMemcpyDtoHAsync_v2(void* destination, uint64_t source, size_t bytes, void* stream) {
-  return CopyLater(stream, destination, reinterpret_cast<void*>(source), bytes);
-}
-EMULATED cuMemcpyDtoDAsync_v2(uint64_t destination, uint64_t source, size_t bytes, void* stream) {
-  return CopyLater(stream, reinterpret_cast<void*>(destination), reinterpret_cast<void*>(source),
-                   bytes);
-}
-EMULATED cuMemsetD8Async(uint64_t destination, unsigned char value, size_t bytes, void* stream) {
-  return Enqueue(stream, [=] {
-    std::memset(reinterpret_cast<void*>(destination), value, bytes);
-    return std::string();
-  });
-}
-
 // ---- Streams, events, graphs
 
 EMULATED cuStreamCreate(void** stream, unsigned) {
-  *stream = new Stream;
+  const Guard guard(The().mutex);
+  auto* made = new Stream;
+  The().streams.insert(made);
+  *stream = made;
   Count("streams", 1);
   return 0;
 }
@@ -306,6 +206,7 @@ EMULATED cuStreamDestroy_v2(void* stream) {
   const Guard guard(The().mutex);
   Drain(StreamOf(stream));
   Count("streams", -1);
+  The().streams.erase(static_cast<Stream*>(stream));
   delete static_cast<Stream*>(stream);
   return 0;
 }
@@ -319,6 +220,7 @@ EMULATED cuStreamSynchronize(void* stream) {
 }
 EMULATED cuCtxSynchronize() {
   const Guard guard(The().mutex);
+  for (Stream* stream : The().streams) Drain(stream);
   return Drain(&The().main);
 }
 EMULATED cuEventCreate(void** event, unsigned) {
@@ -332,7 +234,7 @@ EMULATED cuEventDestroy_v2(void* event) {
 EMULATED cuEventRecord(void* event, void* stream) {
   const Guard guard(The().mutex);
   Event& recorded = *static_cast<Event*>(event);
-  recorded = {StreamOf(stream), StreamOf(stream)->enqueued + 1, std::make_shared<float>(-1.0F)};
+  recorded = {StreamOf(stream), std::make_shared<float>(-1.0F)};
   return Enqueue(stream, [time = recorded.time] {
     *time = The().time;
     return std::string();
@@ -346,14 +248,19 @@ EMULATED cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   *milliseconds = *to.time - *from.time;
   return 0;
 }
-EMULATED cuEventSynchronize(void* event) {
+
+namespace {
+int WaitFor(const Event& event) {
   const Guard guard(The().mutex);
-  const auto& [waited, place, time] = *static_cast<Event*>(event);
-  return waited == nullptr || waited->done >= place ? 0 : Drain(waited);
+  return event.time == nullptr || *event.time >= 0 ? 0 : Drain(event.stream);
 }
+}  // namespace
+
+EMULATED cuEventSynchronize(void* event) { return WaitFor(*static_cast<Event*>(event)); }
 EMULATED cuStreamWaitEvent(void* stream, void* event, unsigned) {
-  return Enqueue(stream, [event] {
-    cuEventSynchronize(event);
+  // Of the event as it is now: it may be recorded anew, or be gone.
+  return Enqueue(stream, [event = *static_cast<Event*>(event)] {
+    WaitFor(event);
     return std::string();
   });
 }

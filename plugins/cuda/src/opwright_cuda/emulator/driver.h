@@ -1,4 +1,4 @@
-// The emulated driver's streams, for the other emulated libraries.
+// The emulated driver's streams, for its memory and the other emulated libraries.
 #ifndef OPWRIGHT_CUDA_EMULATOR_DRIVER_H_
 #define OPWRIGHT_CUDA_EMULATOR_DRIVER_H_
 
@@ -10,6 +10,8 @@
 
 #include "runtime.h"
 
+#define EMULATED extern "C" __attribute__((visibility("default"))) int
+
 namespace emulator {
 
 // One piece of work; empty where it went well, else what was wrong.
@@ -18,8 +20,6 @@ using Work = std::function<std::string()>;
 struct Stream {
   std::deque<Work> work;
   std::vector<Work> recorded;
-  uint64_t enqueued = 0;
-  uint64_t done = 0;
   bool is_capturing = false;
   bool is_invalid = false;
 };

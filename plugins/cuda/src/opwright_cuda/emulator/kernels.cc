@@ -10,8 +10,6 @@
 
 #include "driver.h"
 
-#define EMULATED extern "C" __attribute__((visibility("default"))) int
-
 using emulator::Count;
 using emulator::Enqueue;
 

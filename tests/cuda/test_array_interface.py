@@ -1,0 +1,220 @@
+"""Arrays of libraries with ``__cuda_array_interface__`` alone go in, and tensors tell it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright._runtime import Tensor
+from opwright.devices import get_device
+from opwright.dtypes import FLOAT_DTYPES, dtype_to_numpy
+from opwright.errors import FeedError
+
+pytestmark = pytest.mark.cuda_kernels
+
+X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
+
+
+class Placed:
+    """An array of another library, with entries of its description changed."""
+
+    def __init__(self, array: Any, device: str = "cuda", **changed: Any) -> None:
+        array = np.asarray(array)
+        self.memory = Tensor.from_numpy(array, get_device(device, ow.current_context()))
+        self.description = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (self.memory.data_ptr, False),
+            "version": 3,
+            **changed,
+        }
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.description
+
+
+def double(device: str = "cuda", **options: Any) -> tuple[ow.Network, Any]:
+    network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
+    scope = ow.Scope()
+    return network, network.compile(["x"], ["out"], device=device, scope=scope, **options)
+
+
+def test_such_arrays_are_fed_and_one_graph_serves_all_of_them() -> None:
+    network, call = double()
+    for turn in range(4):
+        np.testing.assert_array_equal(call(x=Placed(turn * X))[0], 2 * turn * X)
+    assert call.n_plans == 1
+    assert network.placement().graph_refusal == ""
+
+
+def test_operators_run_on_them_and_variables_are_set_from_them() -> None:
+    x = Placed(X)
+    out = ow.ops.add(ow.ops.multiply(x, x), 1.0)
+    assert type(out) is Tensor
+    np.testing.assert_array_equal(out.numpy(), X * X + 1)
+    scope = ow.Scope()
+    scope.var("w").set(X, device=out.opened_device)
+    scope.var("w").set(Placed(3 * X))
+    np.testing.assert_array_equal(scope.var("w").numpy(), 3 * X)
+
+
+def test_a_tensor_tells_where_it_lies_once_it_is_computed() -> None:
+    _, call = double(fetch_device=True)
+    (out,) = call(x=X)
+    assert out.__cuda_array_interface__ == {
+        "shape": (2, 3),
+        "typestr": "<f4",
+        "data": (out.data_ptr, False),
+        "strides": None,
+        "version": 3,
+        "stream": None,
+    }
+    np.testing.assert_array_equal(
+        call(x=Placed(X, **out.__cuda_array_interface__))[0].numpy(), 4 * X
+    )
+
+
+def test_nothing_is_being_done_on_a_tensor_that_was_asked(gpu: Any) -> None:
+    if gpu is None:
+        pytest.skip("only the emulator's memory is read here")
+    _, call = double(fetch_device=True)
+    for turn in range(1, 4):
+        (out,) = call(x=turn * X)
+        address, _ = out.__cuda_array_interface__["data"]
+        there = (ctypes.c_float * X.size).from_address(address)
+        np.testing.assert_array_equal(np.reshape(there, X.shape), 2 * turn * X)
+
+
+@pytest.mark.parametrize("dtype", [*FLOAT_DTYPES, "int8", "uint16", "int64", "bool"])
+def test_every_dtype_with_a_type_string_goes_in_and_out(dtype: str) -> None:
+    x = (X > 0).astype(dtype_to_numpy(dtype))
+    tensor = Tensor.from_numpy(x, get_device("cuda", ow.current_context()))
+    assert hasattr(tensor, "__cuda_array_interface__") == (dtype != "bfloat16")
+    if dtype == "bfloat16":
+        with pytest.raises(AttributeError, match="cannot tell bfloat16; use __dlpack__"):
+            _ = tensor.__cuda_array_interface__
+        return
+    copied = ow.ops.assign(Placed(x, **tensor.__cuda_array_interface__))
+    assert copied.dtype == dtype
+    np.testing.assert_array_equal(copied.numpy(), x)
+
+
+def test_tensors_on_the_host_do_not_have_it() -> None:
+    assert not hasattr(Tensor.from_numpy(X), "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"strides": (12, 4), "data_is_read_only": True},
+        {"version": 2},
+        {"stream": 1},
+        {"stream": 2},
+        {"shape": (2, 1, 3), "strides": (12, 0, 4)},
+        {"mask": None, "strides": None, "descr": [("", "<f4")]},
+    ],
+    ids=str,
+)
+def test_compact_arrays_are_read_however_they_are_described(changed: dict[str, Any]) -> None:
+    x = Placed(X, **changed)
+    if changed.pop("data_is_read_only", False):
+        x.description["data"] = (x.memory.data_ptr, True)
+    np.testing.assert_array_equal(double()[1](x=x)[0].ravel(), 2 * X.ravel())
+
+
+def test_an_array_without_elements_points_nowhere() -> None:
+    x = Placed(np.zeros((0, 3), np.float32), stream=1)
+    assert x.description["data"] == (0, False)
+    assert double()[1](x=x)[0].shape == (0, 3)
+    empty = double(fetch_device=True)[1](x=x)[0]
+    assert empty.__cuda_array_interface__["data"] == (0, False)
+    assert ow.ops.negative(x).shape == (0, 3)
+
+
+NOWHERE = np.zeros(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"strides": (4, 8)}, r"must be contiguous, got .* with strides \(4, 8\); make it"),
+        ({"strides": (24, 4)}, "must be contiguous"),
+        ({"mask": Ellipsis}, "must have no mask, got ellipsis; fill the array"),
+        ({"typestr": "|V2"}, r"must name a dtype .*, got '\|V2'"),
+        ({"typestr": ">f4"}, "in native byte order, got '>f4'"),
+        ({"typestr": "<c8"}, "must name a dtype .*, got '<c8'"),
+        ({"typestr": "what"}, "must name a dtype .*, got 'what'"),
+        ({"version": 4}, "is known up to version 3, got version 4"),
+        ({"stream": 0}, "must name a stream by its handle, 1 or 2, got stream 0"),
+        ({"data": (0, False)}, "must point to memory of a GPU, got address 0x0"),
+        ({"data": (NOWHERE.ctypes.data, False)}, "must point to memory of a GPU, got address 0x"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(changed: dict[str, Any], text: str) -> None:
+    with pytest.raises(FeedError, match=f"^feed 'x': .*{text}"):
+        double()[1](x=Placed(X, **changed))
+
+
+def test_a_description_that_is_none_is_told() -> None:
+    x = Placed(X)
+    del x.description["data"]
+    with pytest.raises(
+        FeedError, match="__cuda_array_interface__ must have .*, got none of .'data'"
+    ):
+        double()[1](x=x)
+    x.description = (1, 2)  # type: ignore[assignment]
+    with pytest.raises(FeedError, match="negative: x: .* must be a dict, got tuple"):
+        ow.ops.negative(x)
+
+
+def test_a_network_on_the_host_names_the_device() -> None:
+    with pytest.raises(FeedError, match="on the host or on cpu, .* got Placed on cuda; copy it"):
+        double("cpu")[1](x=Placed(X))
+    with pytest.raises(FeedError, match="w: set takes arrays on the host or on cpu, .* got Placed"):
+        ow.Scope().var("w").set(Placed(X))
+
+
+def test_the_second_gpu_is_known_by_the_address(gpu: Any) -> None:
+    if gpu is None:
+        pytest.skip("the emulator has as many GPUs as it is told")
+    gpu.set("devices", 2)
+    try:
+        x = Placed(X, "cuda:1")
+        assert ow.ops.negative(x).device == "cuda:1"
+        np.testing.assert_array_equal(double("cuda:1")[1](x=x)[0], 2 * X)
+        with pytest.raises(FeedError, match="'x': must lie on cuda, got Placed on number 1; copy"):
+            double()[1](x=x)
+    finally:
+        gpu.set("devices", 1)
+
+
+@pytest.fixture
+def foreign_stream(gpu: Any) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:
+    """Give the emulated driver, and a stream that another library has made."""
+    if gpu is None:
+        pytest.skip("on a GPU CuPy's streams are awaited: tests/cuda/on_gpu")
+    driver, stream = ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"]), ctypes.c_void_p()
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    yield driver, stream
+    driver.cuStreamDestroy_v2(stream)
+
+
+def test_our_stream_waits_for_the_stream_that_makes_an_array(foreign_stream: Any) -> None:
+    driver, stream = foreign_stream
+    call = double()[1]
+    for turn in range(1, 4):
+        x = Placed(np.full_like(X, np.nan), stream=stream.value)
+        new = np.ascontiguousarray(turn * X)
+        target, size = ctypes.c_uint64(x.memory.data_ptr), ctypes.c_size_t(new.nbytes)
+        assert (
+            driver.cuMemcpyHtoDAsync_v2(target, ctypes.c_void_p(new.ctypes.data), size, stream) == 0
+        )
+        np.testing.assert_array_equal(call(x=x)[0], 2 * turn * X)
