@@ -289,12 +289,12 @@ def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None
             interface = getattr(arrays, "interface", None)
             if interface is None or not hasattr(value, interface):
                 continue
-            code: int = cast("Any", entry.load(context.ops.libraries)).dlpack_code
+            code: int = cast("NativeDevice", entry.load(context.ops.libraries)).dlpack_code
         except PluginError:  # told where the device is asked for by name
             continue
         try:
             number = arrays.locate(getattr(value, interface)).number
-        except ValueError:  # told where the array is read
+        except (ValueError, OpwrightError):  # told where the array is read
             number = 0
         return code, number or 0
     return None

@@ -94,6 +94,45 @@ def test_our_stream_waits_for_the_stream_that_makes_a_feed(cupy: Any) -> None:
             np.testing.assert_allclose(out[[0, -1]], 2 * turn, rtol=1e-4)
 
 
+class Placed:
+    """An array of CuPy that has ``__cuda_array_interface__`` alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.array.__cuda_array_interface__  # type: ignore[no-any-return]
+
+
+def test_arrays_with_the_cuda_array_interface_alone_go_in_and_out(cupy: Any, torch: Any) -> None:
+    network, call = compiled(DOUBLE, ["x"], ["out"], fetch_device=True)
+    for turn in range(1, 5):
+        (out,) = call(x=Placed(cupy.asarray(turn * X)))
+        by_cupy, by_torch = cupy.asarray(out), torch.as_tensor(out, device="cuda")
+        assert by_cupy.data.ptr == by_torch.data_ptr() == out.data_ptr
+        np.testing.assert_array_equal(by_cupy.get(), 2 * turn * X)
+        np.testing.assert_array_equal(by_torch.cpu().numpy(), 2 * turn * X)
+    assert call.n_plans == 1
+    assert network.placement().graph_refusal == ""
+    np.testing.assert_array_equal(ow.ops.negative(Placed(cupy.asarray(X))).numpy(), -X)
+    with pytest.raises(FeedError, match="must be contiguous"):
+        call(x=Placed(cupy.asarray(X)[::2]))
+
+
+def test_our_stream_waits_for_the_stream_that_the_interface_names(cupy: Any) -> None:
+    _, call = compiled(DOUBLE, ["x"], ["out"])
+    call(x=Placed(cupy.ones(2**22, np.float32)))
+    streams = [cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream.null, cupy.cuda.Stream.ptds]
+    for stream in streams:
+        with stream:
+            big = cupy.ones((3000, 3000), np.float32)
+            for _ in range(5):
+                big = big @ big / 3000
+            x = cupy.full(2**22, 3, np.float32) * big[0, 0]
+            np.testing.assert_allclose(call(x=Placed(x))[0][[0, -1]], 6, rtol=1e-4)
+
+
 def test_an_array_that_is_not_contiguous_is_refused_with_the_way_out(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     with pytest.raises(FeedError, match="contiguous"):

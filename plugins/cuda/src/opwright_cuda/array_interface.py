@@ -34,6 +34,15 @@ def locate(description: Any) -> ArrayPlace:
         Where it is not contiguous, has a mask or a dtype that opwright lacks, does not lie in
         memory of a GPU, or the description is none.
     """
+    try:
+        return _locate(description)
+    except (TypeError, IndexError) as error:
+        raise ValueError(
+            f"{INTERFACE} must be what version {VERSION} defines, got {description!r} ({error})"
+        ) from error
+
+
+def _locate(description: Any) -> ArrayPlace:
     _check(isinstance(description, Mapping), "must be a dict", type(description).__name__)
     missing = [name for name in ("version", "shape", "typestr", "data") if name not in description]
     _check(not missing, "must have version, shape, typestr and data", f"none of {missing}")
@@ -103,6 +112,8 @@ def _stream(version: int, stream: int | None) -> int:
 
 
 def _is_compact(shape: Sequence[int], strides: Sequence[int], step: int) -> bool:
+    if len(strides) != len(shape):
+        return False
     for dim, stride in zip(reversed(shape), reversed(strides), strict=True):
         if dim != 1 and stride != step:
             return False
