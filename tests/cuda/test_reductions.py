@@ -16,8 +16,8 @@ pytestmark = pytest.mark.cuda_kernels
 
 RNG = np.random.default_rng(5)
 
-# Lines of lanes, of blocks and of tiles, each whole and in parts; lines that begin off a vector;
-# groups of axes that are reduced one after the other.
+# Lines of lanes and of blocks, and columns, each whole and in parts; lines that begin off a vector,
+# columns whose rows vectors fill and do not; groups of axes that are reduced one after the other.
 SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
     ((300, 7), [1]),
     ((3, 1501), [1]),
@@ -25,6 +25,9 @@ SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
     ((2, 17_001), [1]),
     ((30, 200), [0]),
     ((3000, 5), [0]),
+    ((600, 32), [0]),
+    ((3, 70, 64), [1]),
+    ((40, 3, 16), [1]),
     ((2, 2100, 40), [1]),
     ((3, 4, 5, 6), [0, 2]),
     ((2, 3, 16_500), [0, 2]),

@@ -9,15 +9,16 @@ namespace opwright_cuda {
 
 constexpr int kRowsAtOnce = 4;  // that a thread reads, so that it waits for all of them together
 
-// A block has a tile of columns in a part of the rows. A thread has `n` neighbouring columns, which
-// it reads and writes in one go, and every `size`-th row of the part; `width` threads, a power of
-// 2, lie side by side. All columns begin where a vector of `n` may begin.
+// A block has a tile of columns in a part of the rows of a matrix. A thread has `n` neighbouring
+// columns, which it reads and writes in one go, and every `size`-th row of the part; `width`
+// threads, a power of 2, lie side by side. All columns begin where a vector of `n` may begin.
 template <int n>
 struct ColumnTeam {
   static constexpr int kColumns = n;
   int64_t columns;
   int64_t column;  // the first of this thread
-  int64_t slot;    // where it lies in [parts, columns]
+  int64_t slot;    // where it lies in [outer, parts, columns]
+  int64_t first;   // where it begins
   int64_t begin;   // its first row
   int64_t end;
   int64_t step;  // to the thread's next row
@@ -34,11 +35,14 @@ struct ColumnTeam {
         width(width) {
     const int tile = width * n;
     const auto tiles = static_cast<uint32_t>((columns + tile - 1) / tile);
-    const uint32_t part = blockIdx.x / tiles;
+    const auto parts = static_cast<uint32_t>(lines.parts);
+    const uint32_t part = blockIdx.x / tiles % parts;
+    const int64_t outer = blockIdx.x / tiles / parts;
     const int lane = static_cast<int>(threadIdx.x) % width;
     column = static_cast<int64_t>(blockIdx.x % tiles) * tile + lane * n;
     is_there = column < columns;
-    slot = part * columns + column;
+    slot = (outer * parts + part) * columns + column;
+    first = outer * lines.length * columns + column;
     begin = part * lines.chunk + thread;
     step = size * columns;
     end = is_there ? min((part + 1) * lines.chunk, lines.length) : 0;
@@ -49,7 +53,7 @@ struct ColumnTeam {
   template <int many, typename Function>
   OW_INLINE void EachRow(Function function) const {
     int64_t row = begin;
-    int64_t place = row * columns + column;
+    int64_t place = first + row * columns;
 #pragma unroll 1
     for (; row + (many - 1) * size < end; row += many * size, place += many * step) {
       function(Width<many>(), row, place);

@@ -42,7 +42,6 @@ struct Share {
 
 // `width` lanes of a warp, a power of 2; the elements of a line lie side by side, in one part.
 struct LaneTeam : Share {
-  static constexpr bool kIsRow = true;
   int thread;
   int size;
 
@@ -71,7 +70,6 @@ struct LaneTeam : Share {
 
 // A whole block; the elements of a line lie side by side.
 struct BlockTeam : Share {
-  static constexpr bool kIsRow = true;
   int thread;
   int size;
 
@@ -98,7 +96,6 @@ constexpr int kMostLineThreads = 512;  // in a block
 // A column of threads; a block of 256 has `width` of them, a power of 2, for lines that lie side by
 // side: neighbouring threads read neighbours.
 struct TileTeam : Share {
-  static constexpr bool kIsRow = false;
   int64_t stride;
   int thread;
   int size;

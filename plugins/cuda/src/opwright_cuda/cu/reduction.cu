@@ -1,6 +1,6 @@
 // Sums, extrema and positions along lines.
+#include "columns.h"
 #include "functions.h"
-#include "lines.h"
 
 using namespace opwright_cuda;
 
@@ -83,33 +83,42 @@ OW_INLINE void ReduceRow(const Team& team, const In* x, Function function,
   for (int64_t i = head + n_vectors * kWidth + team.thread; i < n; i += team.size) take(i);
 }
 
-template <typename Team, typename Function, typename In>
-OW_INLINE void ReduceColumn(const Team& team, const In* x, Function function,
-                            typename Function::Value* values) {
-  const auto take = [&](int k, int64_t i) {
-    values[k] = function(values[k], function.Of(Load(x[team.At(i)]), i));
-  };
-  int64_t i = team.begin + team.thread;
-  for (; i + (kWays - 1) * team.size < team.end; i += kWays * team.size) {
-#pragma unroll
-    for (int k = 0; k < kWays; ++k) take(k, i + k * team.size);
-  }
-  for (; i < team.end; i += team.size) take(0, i);
-}
-
 template <typename Team, typename Function, typename In, typename Out>
 __global__ void reduce_lines(Out* out, const In* x, Function function, Lines lines, int32_t width) {
   const Team team(lines, width);
   typename Function::Value values[kWays];
 #pragma unroll
   for (int k = 0; k < kWays; ++k) values[k] = Function::Identity();
-  if constexpr (Team::kIsRow) {
-    ReduceRow(team, x, function, values);
-  } else {
-    ReduceColumn(team, x, function, values);
-  }
+  ReduceRow(team, x, function, values);
 #pragma unroll
   for (int k = 1; k < kWays; ++k) values[0] = function(values[0], values[k]);
   const auto value = team.Reduce(values[0], function);
   if (team.IsFirst()) out[team.slot] = function.template Finish<Out>(value);
+}
+
+template <typename Team, typename Function, typename In, typename Out>
+__global__ void __launch_bounds__(kTileThreads)
+    reduce_columns(Out* out, const In* x, Function function, Lines lines, int32_t width) {
+  constexpr int n = Team::kColumns;
+  const Team team(lines, width);
+  typename Function::Value values[n];
+#pragma unroll
+  for (int k = 0; k < n; ++k) values[k] = Function::Identity();
+  team.template EachRow<kRowsAtOnce>([&](auto many, int64_t row, int64_t place) {
+    constexpr int kMany = decltype(many)::value;
+    Vector<In, n> rows[kMany];
+    team.Read(rows, x, place);
+#pragma unroll
+    for (int r = 0; r < kMany; ++r) {
+      const int64_t i = row + r * team.size;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        values[k] = function(values[k], function.Of(Load(rows[r].at[k]), i));
+      }
+    }
+  });
+  team.Reduce(values, function);
+  if (!team.IsFirst()) return;
+#pragma unroll
+  for (int k = 0; k < n; ++k) out[team.slot + k] = function.template Finish<Out>(values[k]);
 }

@@ -75,7 +75,7 @@ def _channels_of(meta: Meta) -> Channels:
     n, channels, size = _shape_of(meta)
     vector = VECTOR_BYTES // ITEM_BYTES[meta.dtype]
     if size == 1:
-        team = columns_of(n, channels, vector)
+        team = columns_of(Lines(1, n, channels), vector)
         return _put_together(team, "columns", channels, inner=1, outer=team.parts)
     lines = Lines(n * channels, size, 1)
     if size <= MOST_OF_LANES or (lines.outer >= MANY_LINES and size % vector == 0):

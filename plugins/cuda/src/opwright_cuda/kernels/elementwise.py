@@ -18,7 +18,7 @@ from opwright_cuda.indexing import (
     layout_struct,
     merge,
 )
-from opwright_cuda.kernels.lines import VECTOR_BYTES, Team, columns_of
+from opwright_cuda.kernels.lines import VECTOR_BYTES, Lines, Team, columns_of
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source, own_source
 
@@ -121,7 +121,7 @@ def _columns(layout: Layout, n: int, width: int) -> Team | None:
     rows, columns = layout.dims
     if columns % width or not all(s in {(columns, 1), (0, 1), (0, 0)} for s in layout.strides):
         return None
-    team = columns_of(rows, columns, width)
+    team = columns_of(Lines(1, rows, columns), width)
     return team if rows * team.width >= 8 * team.block else None  # else threads have no rows
 
 
@@ -149,12 +149,13 @@ def _width(out: Operand, inputs: Sequence[Operand], layout: Layout, n: int) -> i
         return 1
     # Of those that are not read for many rows, or elements, at once.
     moving = [o for o, s in zip(operands, layout.strides, strict=True) if s and s[0] and s[-1]]
-    width = VECTOR_BYTES // max(_size_of(operand.ctype) for operand in moving or operands)
+    width = VECTOR_BYTES // max(size_of(operand.ctype) for operand in moving or operands)
     # Short arrays keep more threads busy one by one.
     return width if n >= 4 * width * THREADS else 1
 
 
-def _size_of(ctype: str) -> int:
+def size_of(ctype: str) -> int:
+    """Return the bytes of an element, by the C++ name of its dtype."""
     return next(ITEM_BYTES[dtype] for dtype, name in CTYPES.items() if name == ctype)
 
 

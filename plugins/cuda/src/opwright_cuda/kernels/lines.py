@@ -87,6 +87,11 @@ def power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
+def _floor_power_of_two(n: int) -> int:
+    """Return the largest power of 2 that is at most `n`, or 1."""
+    return 1 << max(n, 1).bit_length() - 1
+
+
 def quotient_up(x: int, y: int) -> int:
     """Return x / y, rounded up."""
     return -(-x // y)
@@ -130,7 +135,7 @@ def split(team: Team, least: int) -> Team:
 
 
 def team_to_read(lines: Lines, may_split: bool = False) -> Team:
-    """Return the teams that read every line once.
+    """Return the teams that read every line once, element by element where they lie side by side.
 
     Parameters
     ----------
@@ -188,7 +193,7 @@ def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
         Of the elements.
     """
     each = 16 if lines.n_lines * lines.length > 4 * FEW_ELEMENTS else 4
-    lanes = 1 << max(lines.length // each, 1).bit_length() - 1
+    lanes = _floor_power_of_two(lines.length // each)
     # Together they read a sector of memory at least, or half of one.
     n_bytes = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype]) * ITEM_BYTES[dtype]
     least = min(8, quotient_up(32, n_bytes))
@@ -240,33 +245,33 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
     return Team(ctype, lines, 512, lines.outer, 512)
 
 
-def columns_of(rows: int, columns: int, vector: int) -> Team:
-    """Return the teams for the columns of a matrix, in parts of rows, that read each row once.
+def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
+    """Return the teams for lines that lie side by side: columns of matrices, read row by row.
 
     Parameters
     ----------
-    rows, columns : int
-        Its shape.
+    lines : Lines
+        What they work on.
     vector : int
-        Neighbours that a thread has, where the number of columns is a multiple of it.
+        Neighbours that a thread has at most, a power of 2; fewer where they do not divide a row.
+    may_split : bool
+        Whether several teams may share a column.
     """
-    vector = vector if columns % vector == 0 else 1
-    n_lanes = columns // vector
-    # Rather more tiles than lanes that idle; all of these fill lines of the cache.
-    listed = (64, 32) if vector == 1 else (32, 16, 8)
-    widths = [width for width in listed if width < 2 * n_lanes]
-    width = min(widths, key=lambda w: -n_lanes % w, default=power_of_two(n_lanes))
-    grid = quotient_up(n_lanes, width)
-    team = Team(f"ColumnTeam<{vector}>", Lines(1, rows, columns), width, grid, THREADS)
-    return split(team, 8 * THREADS // width)
-
-
-def narrow_columns_of(rows: int, columns: int) -> Team:
-    """Return the teams for few rows of pairs of sums, in one part, with as many rows as can be."""
-    width = min(4, power_of_two(columns))
-    return Team(
-        "ColumnTeam<1>", Lines(1, rows, columns), width, quotient_up(columns, width), THREADS
-    )
+    vector = math.gcd(vector, lines.inner)
+    n_lanes = lines.inner // vector
+    most = min(power_of_two(n_lanes), THREADS)
+    if may_split:
+        # Rows for each thread, and lanes that fill lines of the cache.
+        least = THREADS // min(_floor_power_of_two(lines.length // 4), THREADS)
+        listed = (64, 32, 128, 256) if vector == 1 else (32, 16, 8, 64, 128, 256)
+        widths = [width for width in listed if least <= width < 2 * n_lanes]
+        # Rather more tiles than lanes that idle.
+        width = min(widths, key=lambda w: -n_lanes % w, default=most)
+    else:
+        width = min(max(THREADS // _floor_power_of_two(lines.length), 4), most)
+    grid = lines.outer * quotient_up(n_lanes, width)
+    team = Team(f"ColumnTeam<{vector}>", lines, width, grid, THREADS)
+    return split(team, 8 * THREADS // width) if may_split else team
 
 
 def partials(plan: LaunchPlan, team: Team, n_bytes: int) -> Pointer:

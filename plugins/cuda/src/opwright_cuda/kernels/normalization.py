@@ -27,7 +27,6 @@ from opwright_cuda.kernels.lines import (
     Team,
     columns_of,
     lines_along,
-    narrow_columns_of,
     partials,
     streamed,
     team_to_keep,
@@ -90,14 +89,14 @@ def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     del read["scale"]
     target = Struct(None, bias_grad, scale_grad)
-    team = columns_of(rows.outer, rows.length, VECTOR_BYTES // ITEM_BYTES[x.dtype])
+    team = columns_of(Lines(1, *rows[:2]), VECTOR_BYTES // ITEM_BYTES[x.dtype])
     if team.parts == 1:
         _launch(plan, team, "layer_norm_sum_columns", x, [target, *read.values()])
         return
     found = partials(plan, team, 2 * compute_bytes(x.dtype))
     sums = Struct(found, None, None)
     _launch(plan, team, "layer_norm_sum_columns", x, [sums, *read.values()])
-    team = narrow_columns_of(team.parts, rows.length)
+    team = columns_of(Lines(1, team.parts, rows.length), 1, may_split=False)
     expression = f"sum_pair_columns<{CTYPES[x.dtype]}>"
     team.launch(plan, own_source("normalization.cu"), expression, [target, found])
 

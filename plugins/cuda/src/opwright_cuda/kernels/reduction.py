@@ -16,10 +16,21 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, compute_type
-from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
-from opwright_cuda.kernels.lines import Lines, lines_along, partials, team_to_read
+from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand, size_of
+from opwright_cuda.kernels.lines import (
+    THREADS,
+    VECTOR_BYTES,
+    Lines,
+    columns_of,
+    lines_along,
+    partials,
+    team_to_read,
+)
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, bytes_of
 from opwright_cuda.source import own_source
+
+SHARED_BYTES: Final = 16 * 1024
+"""For what the threads of a block have found: they keep it in registers until then."""
 
 
 class Reducer(NamedTuple):
@@ -77,10 +88,16 @@ def launch_lines(
 ) -> None:
     """Add the reduction of every line to one element of `out`, in one launch or two."""
     source = own_source("reduction.cu")
-    team = team_to_read(lines, may_split=True)
+    is_row = lines.inner == 1
+    if is_row:
+        team = team_to_read(lines, may_split=True)
+    else:
+        most = SHARED_BYTES // THREADS // reducer.value_bytes
+        team = columns_of(lines, min(VECTOR_BYTES // size_of(x.ctype), most))
 
     def add(read: Pointer, ctype: str, made: Pointer, made_ctype: str, final: bool) -> None:
-        expression = f"reduce_lines<{team.ctype}, {reducer.ctype}, {ctype}, {made_ctype}>"
+        kernel = "reduce_lines" if is_row else "reduce_columns"
+        expression = f"{kernel}<{team.ctype}, {reducer.ctype}, {ctype}, {made_ctype}>"
         team.launch(plan, source, expression, [made, read, reducer.members(final)])
 
     if team.parts == 1:
@@ -88,7 +105,8 @@ def launch_lines(
         return
     found = partials(plan, team, reducer.value_bytes)
     add(x.pointer, x.ctype, found, reducer.value, False)
-    team = team_to_read(Lines(lines.outer, team.parts, lines.inner))
+    rest = Lines(lines.outer, team.parts, lines.inner)
+    team = team_to_read(rest) if is_row else columns_of(rest, 1, may_split=False)
     add(found, reducer.value, out.pointer, out.ctype, is_last)
 
 
