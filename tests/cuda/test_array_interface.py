@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+import opwright_nn as nn
 from opwright._runtime import Tensor
 from opwright.devices import get_device
 from opwright.dtypes import FLOAT_DTYPES, dtype_to_numpy
@@ -29,6 +30,7 @@ class Placed:
     ) -> None:
         array = np.asarray(array)
         self.memory = Tensor.from_numpy(array, get_device(device, ow.current_context()))
+        self.shape = array.shape
         self.description = {
             "shape": array.shape,
             "typestr": array.dtype.str,
@@ -65,6 +67,13 @@ def test_operators_run_on_them_and_variables_are_set_from_them() -> None:
     scope.var("w").set(X, device=out.opened_device)
     scope.var("w").set(Placed(3 * X))
     np.testing.assert_array_equal(scope.var("w").numpy(), 3 * X)
+
+
+def test_a_model_is_fed_with_them() -> None:
+    model = nn.Model(device="cuda")
+    out = model.fc_layer(input="x", size=4)
+    model.initialize_parameters(seed=1, x=X)
+    np.testing.assert_array_equal(model.predict(out, x=Placed(X)), model.predict(out, x=X))
 
 
 def test_a_tensor_tells_where_it_lies_once_it_is_computed() -> None:

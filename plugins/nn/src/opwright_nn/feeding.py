@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
+from opwright.device_feeds import find_place
 from opwright.dtypes import canonical_dtype, dtype_to_numpy
 from opwright.errors import FeedError
 from opwright.names import hint
@@ -50,7 +51,7 @@ def check_feed(who: str, variable: ow.Variable, data: Any) -> Any:
     name, wanted = variable.name, variable.dtype
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
-    elif hasattr(data, "__dlpack__"):
+    elif hasattr(data, "__dlpack__") or find_place(data, ow.current_context()) is not None:
         return data  # the network reads and checks it at the call
     else:
         array = _convert(who, variable, data)
