@@ -95,6 +95,38 @@ Status CountDevices(int* n) {
   return *n == 0 ? Status::Ok() : Check(*driver, result, "counting devices");
 }
 
+// The driver answers only where a context is current, whichever. None is made for that: without one
+// there is no memory.
+Status FindDevice(CUdeviceptr pointer, int* ordinal) {
+  const Driver* driver = nullptr;
+  OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
+  *ordinal = -1;
+  const auto ask = [&] {
+    const CUresult result = driver->PointerGetAttribute(ordinal, kDeviceOrdinal, pointer);
+    if (result == kInvalidValue) return Status::Ok();
+    return Check(*driver, result, "finding the GPU of an address");
+  };
+  CUcontext current = nullptr;
+  driver->CtxGetCurrent(&current);
+  if (current != nullptr) return ask();
+  int n = 0;
+  OPWRIGHT_RETURN_IF_ERROR(CountDevices(&n));
+  for (CUdevice device = 0; device < n; ++device) {
+    unsigned flags = 0;
+    int is_active = 0;
+    driver->DevicePrimaryCtxGetState(device, &flags, &is_active);
+    if (is_active == 0) continue;
+    OPWRIGHT_RETURN_IF_ERROR(
+        Check(*driver, driver->DevicePrimaryCtxRetain(&current, device), "using a context"));
+    driver->CtxSetCurrent(current);
+    const Status status = ask();
+    driver->CtxSetCurrent(nullptr);
+    driver->DevicePrimaryCtxRelease(device);
+    return status;
+  }
+  return Status::Ok();
+}
+
 Status CheckAnyDevice(int n) {
   if (n > 0) return Status::Ok();
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");

@@ -49,6 +49,7 @@ constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
   X(DeviceGetName, "cuDeviceGetName", (char*, int, CUdevice))                                     \
   X(DeviceGetAttribute, "cuDeviceGetAttribute", (int*, int, CUdevice))                            \
   X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext*, CUdevice))                   \
+  X(DevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", (CUdevice, unsigned*, int*))          \
   X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice))                          \
   X(CtxGetCurrent, "cuCtxGetCurrent", (CUcontext*))                                               \
   X(CtxSetCurrent, "cuCtxSetCurrent", (CUcontext))                                                \
@@ -108,6 +109,9 @@ Status OpenDriver(const Driver** driver);
 
 // How many devices the driver shows; 0 is no failure here.
 Status CountDevices(int* n);
+
+// The number of the GPU in whose memory an address lies, in any thread; -1 where it lies in none.
+Status FindDevice(CUdeviceptr pointer, int* ordinal);
 
 // Fails where there is no device, and says whether they are hidden.
 Status CheckAnyDevice(int n);

@@ -157,14 +157,8 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_find_gpu(uint64_t pointer, int32_t* ordinal,
                                                     char* message, uint64_t message_bytes) {
   using namespace opwright_cuda;
-  return opwright::detail::AtBorder(message, message_bytes, [&]() -> Status {
-    const Driver* driver = nullptr;
-    OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
-    *ordinal = -1;
-    const CUresult result = driver->PointerGetAttribute(ordinal, kDeviceOrdinal, pointer);
-    if (result == kInvalidValue) return Status::Ok();
-    return Check(*driver, result, "finding the GPU of an address");
-  });
+  return opwright::detail::AtBorder(message, message_bytes,
+                                    [&] { return FindDevice(pointer, ordinal); });
 }
 
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_register_fault(const char* text) {

@@ -1,5 +1,6 @@
 // A driver whose GPU is the CPU: with memory.cc it exports what native/driver.h looks for. Work on
 // a stream is done when somebody waits for it, so that what forgets to wait shows.
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -173,22 +174,31 @@ EMULATED cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = found == values.end() ? 0 : found->second;
   return 0;
 }
+namespace {
+char contexts[8];
+std::atomic<int> is_retained[8];
+thread_local char* current_context = nullptr;
+}  // namespace
+
+int emulator::CurrentDevice() {
+  return current_context == nullptr ? -1 : static_cast<int>(current_context - contexts);
+}
 EMULATED cuDevicePrimaryCtxRetain(void** context, int device) {
-  static char contexts[8];
+  is_retained[device] = 1;
   *context = contexts + device;
   return 0;
 }
-EMULATED cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-
-namespace {
-thread_local void* current_context = nullptr;
+EMULATED cuDevicePrimaryCtxGetState(int device, unsigned*, int* is_active) {
+  *is_active = is_retained[device];
+  return 0;
 }
+EMULATED cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 EMULATED cuCtxGetCurrent(void** context) {
   *context = current_context;
   return 0;
 }
 EMULATED cuCtxSetCurrent(void* context) {
-  current_context = context;
+  current_context = static_cast<char*>(context);
   return 0;
 }
 

@@ -24,6 +24,8 @@ struct Stream {
   bool is_invalid = false;
 };
 
+// Of the current context; below 0 without one.
+int CurrentDevice();
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
 // Lets the time go on by so much, in milliseconds: what events tell. Nothing else takes any.

@@ -11,15 +11,13 @@
 
 #include "driver.h"
 
-EMULATED cuDevicePrimaryCtxRetain(void** context, int device);
-EMULATED cuCtxGetCurrent(void** context);
-
 using namespace emulator;
 
 namespace {
 
 constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
+constexpr int kInvalidContext = 201;
 
 struct Allocation {
   size_t bytes = 0;
@@ -41,16 +39,6 @@ using Guard = std::lock_guard<std::mutex>;
 
 size_t TotalBytes() { return static_cast<size_t>(Setting("memory_bytes", int64_t{1} << 34)); }
 
-int CurrentDevice() {
-  void* first = nullptr;
-  void* current = nullptr;
-  cuDevicePrimaryCtxRetain(&first, 0);
-  cuCtxGetCurrent(&current);
-  return current == nullptr
-             ? 0
-             : static_cast<int>(static_cast<char*>(current) - static_cast<char*>(first));
-}
-
 int CopyLater(void* stream, void* destination, const void* source, size_t bytes) {
   return Enqueue(stream, [=] {
     std::memmove(destination, source, bytes);
@@ -62,7 +50,7 @@ int CopyLater(void* stream, void* destination, const void* source, size_t bytes)
 
 EMULATED cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   const size_t total = TotalBytes();
-  const int device = CurrentDevice();
+  const int device = std::max(0, CurrentDevice());
   if (bytes == 0) return kInvalidValue;
   {
     const Guard guard(The().mutex);
@@ -124,6 +112,7 @@ EMULATED cuMemHostGetDevicePointer_v2(uint64_t* address, void* memory, unsigned)
 }
 EMULATED cuPointerGetAttribute(void* value, int attribute, uint64_t address) {
   constexpr int kDeviceOrdinal = 9;
+  if (CurrentDevice() < 0) return kInvalidContext;
   const Guard guard(The().mutex);
   auto found = The().allocations.upper_bound(address);
   if (attribute != kDeviceOrdinal || found == The().allocations.begin()) return kInvalidValue;
