@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
 
 // The same for columns, each of which is a channel.
 template <typename Team, typename T, Source source>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
     sums_columns(Pair<Compute<T>>* pairs, GradInputs<T> in, int64_t, Lines lines, int32_t width) {
   using C = Compute<T>;
   constexpr int n = Team::kColumns;
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kTileThreads)
   Pair<C> sums[n];
 #pragma unroll
   for (int k = 0; k < n; ++k) sums[k] = PairSumOf<C>::Identity();
-  team.template EachRow<2>([&](auto many, int64_t, int64_t place) {
+  team.template EachRow<kRowsAtOnce>([&](auto many, int64_t, int64_t place) {
     constexpr int kMany = decltype(many)::value;
     Vector<T, n> x[kMany];
     Vector<T, n> out[kMany] = {};
@@ -233,10 +233,10 @@ __global__ void __launch_bounds__(kTileThreads)
     if constexpr (source == Source::kOut) team.Read(out, in.out, place);
     team.Read(grad, in.out_grad, place);
 #pragma unroll
-    for (int r = 0; r < kMany; ++r) {
+    for (int k = 0; k < n; ++k) {
+      const GradOfChannel<T, source> channel{mean.at[k], inv_std.at[k], scale.at[k], bias.at[k]};
 #pragma unroll
-      for (int k = 0; k < n; ++k) {
-        const GradOfChannel<T, source> channel{mean.at[k], inv_std.at[k], scale.at[k], bias.at[k]};
+      for (int r = 0; r < kMany; ++r) {
         const C value = Load(x[r].at[k]);
         const C made = channel.Gradient(value, Load(out[r].at[k]), Load(grad[r].at[k]));
         sums[k] = PairSumOf<C>()(sums[k], channel.Term(value, made));

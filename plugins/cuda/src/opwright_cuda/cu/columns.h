@@ -9,6 +9,10 @@ namespace opwright_cuda {
 
 constexpr int kRowsAtOnce = 4;  // that a thread reads, so that it waits for all of them together
 
+// Blocks on a multiprocessor where a kernel only adds up: to have more of them the compiler would
+// save registers, and read a row when the one before has been added.
+constexpr int kSummingBlocks = 2;
+
 // A block has a tile of columns in a part of the rows of a matrix. A thread has `n` neighbouring
 // columns, which it reads and writes in one go, and every `size`-th row of the part; `width`
 // threads, a power of 2, lie side by side. All columns begin where a vector of `n` may begin.

@@ -97,7 +97,7 @@ __global__ void reduce_lines(Out* out, const In* x, Function function, Lines lin
 }
 
 template <typename Team, typename Function, typename In, typename Out>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
     reduce_columns(Out* out, const In* x, Function function, Lines lines, int32_t width) {
   constexpr int n = Team::kColumns;
   const Team team(lines, width);
@@ -109,10 +109,10 @@ __global__ void __launch_bounds__(kTileThreads)
     Vector<In, n> rows[kMany];
     team.Read(rows, x, place);
 #pragma unroll
-    for (int r = 0; r < kMany; ++r) {
-      const int64_t i = row + r * team.size;
+    for (int k = 0; k < n; ++k) {
 #pragma unroll
-      for (int k = 0; k < n; ++k) {
+      for (int r = 0; r < kMany; ++r) {
+        const int64_t i = row + r * team.size;
         values[k] = function(values[k], function.Of(Load(rows[r].at[k]), i));
       }
     }
