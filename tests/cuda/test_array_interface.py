@@ -153,7 +153,7 @@ def test_an_array_without_elements_points_nowhere() -> None:
         ({"shape": 6}, r"must be what version 3 defines, got .*'shape': 6"),
         ({"data": ()}, "must be what version 3 defines"),
         ({"version": "3"}, "must be what version 3 defines"),
-        ({"mask": Ellipsis}, "must have no mask, got ellipsis; fill the array"),
+        ({"mask": Ellipsis}, "must have no mask, got ellipsis; pass an array with"),
         ({"typestr": "|V2"}, r"must name a dtype .*, got '\|V2'"),
         ({"typestr": ">f4"}, "in native byte order, got '>f4'"),
         ({"typestr": "<c8"}, "must name a dtype .*, got '<c8'"),

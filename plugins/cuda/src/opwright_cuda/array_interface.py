@@ -24,6 +24,8 @@ VERSION: Final = 3
 LEGACY_STREAM: Final = 1
 """CUDA's handle of the default stream, behind which all but non-blocking streams are ordered."""
 
+_WAY_OUT: Final = "pass an array with __dlpack__, or one on the host"
+
 
 def locate(description: Any) -> ArrayPlace:
     """Return where an array lies that has the interface.
@@ -38,7 +40,8 @@ def locate(description: Any) -> ArrayPlace:
         return _locate(description)
     except (TypeError, IndexError) as error:
         raise ValueError(
-            f"{INTERFACE} must be what version {VERSION} defines, got {description!r} ({error})"
+            f"{INTERFACE} must be what version {VERSION} defines, got {description!r} "
+            f"({error}); {_WAY_OUT}"
         ) from error
 
 
@@ -49,7 +52,7 @@ def _locate(description: Any) -> ArrayPlace:
     version = description["version"]
     _check(version <= VERSION, f"is known up to version {VERSION}", f"version {version}")
     mask = description.get("mask")
-    _check(mask is None, "must have no mask", f"{type(mask).__name__}; fill the array")
+    _check(mask is None, "must have no mask", type(mask).__name__)
     shape = tuple(map(operator.index, description["shape"]))
     dtype = _dtype(description["typestr"])
     stream = _stream(version, description.get("stream"))
@@ -89,7 +92,7 @@ def describe(pointer: int, shape: tuple[int, ...], dtype: str) -> dict[str, Any]
 
 def _check(holds: bool, rule: str, got: str) -> None:
     if not holds:
-        raise ValueError(f"{INTERFACE} {rule}, got {got}")
+        raise ValueError(f"{INTERFACE} {rule}, got {got}; {_WAY_OUT}")
 
 
 def _dtype(typestr: Any) -> np.dtype[Any]:
