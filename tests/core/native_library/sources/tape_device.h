@@ -237,7 +237,6 @@ int32_t EventRecord(void*, void* event, void* stream, const ow_error* error) {
   return OW_OK;
 }
 
-
 int32_t EventSynchronize(void*, void* event, const ow_error* error) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   if (Fails("event_synchronize", error) != OW_OK) return OW_ERROR;
