@@ -191,7 +191,7 @@ def test_layers_of_any_length_are_normalised(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    [(1500, 3), (600, 32), (4, 3, 5), (5, 2, 30, 9), (2, 3, 1300), (1, 2, 17_001)],
+    [(1500, 3), (600, 32), (600, 2, 3), (4, 3, 5), (5, 2, 30, 9), (2, 3, 1300), (1, 2, 17_001)],
     ids=str,
 )
 def test_channels_of_any_size_are_normalised(shape: tuple[int, ...]) -> None:
