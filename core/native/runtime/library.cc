@@ -27,11 +27,11 @@ using FileId = std::pair<dev_t, ino_t>;
 struct OpenLibraries {
   // Recursive: a library's constructors may, against the rules, open another one.
   std::recursive_mutex mutex;
-  std::map<FileId, std::weak_ptr<Library>> by_file;
+  std::map<FileId, std::shared_ptr<Library>> by_file;  // held: none of them is ever closed
 };
 
 OpenLibraries& Libraries() {
-  static auto* libraries = new OpenLibraries;  // never freed: libraries may outlive static objects
+  static auto* libraries = new OpenLibraries;  // never freed: they may outlive static objects
   return *libraries;
 }
 
@@ -77,17 +77,13 @@ std::shared_ptr<Library> Library::Open(const std::string& path) {
   OpenLibraries& libraries = Libraries();
   const std::lock_guard<std::recursive_mutex> lock(libraries.mutex);
   const auto known = libraries.by_file.find(file.id());
-  if (known != libraries.by_file.end()) {
-    if (auto library = known->second.lock()) return library;
-  }
+  if (known != libraries.by_file.end()) return known->second;
   const std::shared_ptr<Library> library(new Library(path));
   library->OpenHandle();
-  std::vector<std::shared_ptr<Library>> others;  // held: a last owner's end would change the map
-  for (const auto& entry : libraries.by_file) others.push_back(entry.second.lock());
-  for (const auto& other : others) {
-    if (other && other->handle_ == library->handle_) {
+  for (const auto& [id, other] : libraries.by_file) {
+    if (other->handle_ == library->handle_) {
       Throw(ErrorKind::kPlugin, path,
-            ": a library must stay as it is while it is used, got another file in its place; "
+            ": a library must stay as it is once it was opened, got another file in its place; "
             "start a new process");
     }
   }
@@ -146,12 +142,6 @@ void Library::TakeTable() {
 }
 
 Library::~Library() {
-  // Under the lock: a thread that opens the file meanwhile waits, and opens it afresh.
-  OpenLibraries& libraries = Libraries();
-  const std::lock_guard<std::recursive_mutex> lock(libraries.mutex);
-  for (auto it = libraries.by_file.begin(); it != libraries.by_file.end();) {
-    it = it->second.expired() ? libraries.by_file.erase(it) : std::next(it);
-  }
   if (handle_ != nullptr) dlclose(handle_);
 }
 

@@ -9,8 +9,8 @@
 
 namespace opwright {
 
-// An open library whose tables have been checked. It is closed with its last owner, so whoever
-// holds something of it (a kernel, an operator's infer) holds the library too.
+// An open library whose tables have been checked. It stays open as long as the process: threads
+// that it has started, OpenMP's above all, run its code also where nobody holds anything of it.
 class Library {
  public:
   // Opens a file with local visibility and asks its entry function for the tables. A real file,
