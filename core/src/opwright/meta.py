@@ -192,6 +192,16 @@ class InferContext:
         if not condition:
             raise ShapeError(f"{self.op_type}: {message}")
 
+    def require_shape(self, slot: str, shape: Sequence[int]) -> None:
+        """Raise ShapeError unless each input of a slot, where it is given, has this shape.
+
+        -1 stands for any size on both sides.
+        """
+        for meta in self.inputs(slot):
+            if not shapes_match(meta.shape, shape):
+                wanted, got = format_shape(shape), format_shape(meta.shape)
+                self.fail(f"{slot} must have the shape {wanted}, got {got}")
+
     def fail(self, message: str) -> NoReturn:
         """Raise ShapeError ``<operator>: <message>``; `require` makes the message each time."""
         raise ShapeError(f"{self.op_type}: {message}")

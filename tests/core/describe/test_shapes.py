@@ -151,3 +151,13 @@ def test_metas_are_written_for_people():
     assert str(Meta((-1, 784), "float32")) == "float32[?, 784]"
     assert format_shape(()) == "[]"
     assert format_shape((0, 1)) == "[0, 1]"
+
+
+def test_every_given_input_must_have_the_shape_that_is_required():
+    proto = OpProto("op", "c", tuple(VarProto(name, "c") for name in ("x", "y", "z")))
+    metas = ((Meta((2, -1), "float32"),), (Meta((2, 3), "float32"), Meta((2,), "float32")), ())
+    ctx = InferContext(OpDefinition(proto, lambda ctx: None), metas, {}, (), None)
+    ctx.require_shape("x", (-1, 3))
+    ctx.require_shape("z", (7,))  # absent
+    with pytest.raises(ShapeError, match=r"^op: y must have the shape \[2, 3\], got \[2\]$"):
+        ctx.require_shape("y", (2, 3))

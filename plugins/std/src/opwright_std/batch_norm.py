@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims, shapes_match
+from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims
 
 from .dtypes import FLOATS, Array
 
@@ -96,11 +96,8 @@ def _batch_norm_shape(ctx: InferContext) -> None:
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
     channels = shape[1]
     for slot in ("scale", "bias", *_STATISTICS):
-        got = ctx.input(slot).shape
-        if not shapes_match(got, (channels,)):
-            wanted = format_shape((channels,))
-            ctx.fail(f"{slot} must have the shape {wanted}, got {format_shape(got)}")
-        channels = merge_dims(channels, got[0])
+        ctx.require_shape(slot, (channels,))
+        channels = merge_dims(channels, ctx.input(slot).shape[0])
     ctx.set_output("out", (shape[0], channels, *shape[2:]))
     for slot in ("mean_out", "variance_out", "saved_mean", "saved_inv_std"):
         ctx.set_output(slot, (channels,))

@@ -13,7 +13,6 @@ from opwright.op import (
     format_shape,
     grad_op,
     merge_dims,
-    shapes_match,
 )
 
 from .dtypes import FLOATS, Array
@@ -164,11 +163,8 @@ def _conv2d_shape(ctx: InferContext) -> None:
     if filters >= 0 and filters % groups:
         ctx.fail(f"groups must divide the {filters} out_channels of weight, got groups={groups}")
     if ctx.has_input("bias"):
-        bias = ctx.input("bias").shape
-        if not shapes_match(bias, (filters,)):
-            wanted = format_shape((filters,))
-            ctx.fail(f"bias must have the shape {wanted}, got {format_shape(bias)}")
-        filters = merge_dims(filters, bias[0])
+        ctx.require_shape("bias", (filters,))
+        filters = merge_dims(filters, ctx.input("bias").shape[0])
     set_images(ctx, "out", n, filters, infer_windows(ctx, sizes, kernel, strides, dilations))
 
 

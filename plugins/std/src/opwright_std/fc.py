@@ -11,7 +11,6 @@ from opwright.op import (
     format_shape,
     merge_dims,
     numel,
-    shapes_match,
 )
 
 from .dtypes import FLOATS
@@ -34,11 +33,8 @@ def _fc_shape(ctx: InferContext) -> None:
         )
     columns = weight[1]
     if ctx.has_input("bias"):
-        bias = ctx.input("bias").shape
-        if not shapes_match(bias, (columns,)):
-            wanted = format_shape((columns,))
-            ctx.fail(f"bias must have the shape {wanted}, got {format_shape(bias)}")
-        columns = merge_dims(columns, bias[0])
+        ctx.require_shape("bias", (columns,))
+        columns = merge_dims(columns, ctx.input("bias").shape[0])
     ctx.set_output("out", (*x[:kept], columns))
 
 

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from opwright.op import InferContext, OpMaker, format_shape, shapes_match
+from opwright.op import InferContext, OpMaker, format_shape
 
 FLOATS = ("float32", "bfloat16")
 FORMATS = ("NCHW", "NHWC")
 ACTIVATIONS = ("", "relu", "sigmoid", "tanh")
-
-
-def _need(ctx: InferContext, slot: str, wanted: tuple[int, ...]) -> None:
-    if not ctx.has_input(slot):
-        return
-    got = ctx.input(slot).shape
-    if not shapes_match(got, wanted):
-        ctx.fail(f"{slot} must have the shape {format_shape(wanted)}, got {format_shape(got)}")
 
 
 def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
@@ -58,9 +50,9 @@ def _fused_shape(ctx: InferContext) -> None:
     sizes = shape[1:3] if last else shape[2:]
     windows = [_windows(ctx, axis, sizes[axis], kernel[axis]) for axis in range(2)]
     for slot in ("bias", "scale", "shift"):
-        _need(ctx, slot, (filters,))
+        ctx.require_shape(slot, (filters,))
     out = (shape[0], *windows, filters) if last else (shape[0], filters, *windows)
-    _need(ctx, "residual", out)
+    ctx.require_shape("residual", out)
     ctx.set_output("out", out)
 
 
@@ -100,11 +92,11 @@ CONV2D_FUSED = _fused_maker().build(infer_shape=_fused_shape, plan_only=True)
 def _pool_grad_shape(ctx: InferContext) -> None:
     _check_images(ctx)
     x, weight, pooled = (ctx.input(slot).shape for slot in ("x", "weight", "index"))
-    _need(ctx, "grad", pooled)
+    ctx.require_shape("grad", pooled)
     ctx.require(len(pooled) == 4, f"index must have 4 dimensions, got {format_shape(pooled)}")
     last = ctx.attr("data_format") == "NHWC"
     filters = pooled[3 if last else 1]
-    _need(ctx, "weight", (filters, *weight[1:]))
+    ctx.require_shape("weight", (filters, *weight[1:]))
     first = 1 if last else 2
     for axis in range(2):
         windows = _windows(ctx, axis, x[first + axis], weight[2 + axis])
@@ -149,7 +141,7 @@ def _fold_shape(ctx: InferContext) -> None:
     channels = ctx.input("scale").shape
     ctx.require(len(channels) == 1, f"scale must have 1 dimension, got {format_shape(channels)}")
     for slot in ("bias", "mean", "variance"):
-        _need(ctx, slot, channels)
+        ctx.require_shape(slot, channels)
     for slot in ("factor", "shift", "mean_out", "variance_out"):
         ctx.set_output(slot, channels)
 

@@ -7,12 +7,6 @@ from opwright.op import InferContext, OpMaker, format_shape, shapes_match
 FLOATS = ("float32", "float64")
 
 
-def _need(ctx: InferContext, slot: str, wanted: tuple[int, ...]) -> None:
-    got = ctx.input(slot).shape
-    if not shapes_match(got, wanted):
-        ctx.fail(f"{slot} must have the shape {format_shape(wanted)}, got {format_shape(got)}")
-
-
 def _need_matrix(ctx: InferContext, slot: str) -> tuple[int, int]:
     shape = ctx.input(slot).shape
     ctx.require(len(shape) == 2, f"{slot} must have 2 dimensions, got {format_shape(shape)}")
@@ -22,9 +16,8 @@ def _need_matrix(ctx: InferContext, slot: str) -> tuple[int, int]:
 def _input_grad_shape(ctx: InferContext) -> None:
     rows, outputs = _need_matrix(ctx, "grad")
     inputs, _ = _need_matrix(ctx, "weight")
-    _need(ctx, "weight", (inputs, outputs))
-    if ctx.has_input("activated"):
-        _need(ctx, "activated", (rows, inputs))
+    ctx.require_shape("weight", (inputs, outputs))
+    ctx.require_shape("activated", (rows, inputs))
     ctx.set_output("x_grad", (rows, inputs))
     ctx.set_output("bias_grad", (inputs,))
 
@@ -57,11 +50,10 @@ FC_INPUT_GRAD = (
 def _sgd_shape(ctx: InferContext) -> None:
     inputs, outputs = _need_matrix(ctx, "param")
     rows, _ = _need_matrix(ctx, "x")
-    _need(ctx, "x", (rows, inputs))
-    _need(ctx, "grad", (rows, outputs))
-    _need(ctx, "learning_rate", (1,))
-    if ctx.has_input("bias"):
-        _need(ctx, "bias", (outputs,))
+    ctx.require_shape("x", (rows, inputs))
+    ctx.require_shape("grad", (rows, outputs))
+    ctx.require_shape("learning_rate", (1,))
+    ctx.require_shape("bias", (outputs,))
     ctx.set_output("param_out", (inputs, outputs))
     ctx.set_output("bias_out", (outputs,))
 

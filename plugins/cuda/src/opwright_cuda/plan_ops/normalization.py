@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.op import InferContext, OpMaker, format_shape, shapes_match
+from opwright.op import InferContext, OpMaker, format_shape
 from opwright_cuda.dtypes import FLOATS
 
 
@@ -11,21 +11,13 @@ def _check_channels(ctx: InferContext, *slots: str) -> tuple[int, ...]:
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
     for slot in slots:
-        _need(ctx, slot, shape[1:2])
+        ctx.require_shape(slot, shape[1:2])
     return shape
-
-
-def _need(ctx: InferContext, slot: str, wanted: tuple[int, ...]) -> None:
-    if not ctx.has_input(slot):
-        return
-    got = ctx.input(slot).shape
-    if not shapes_match(got, wanted):
-        ctx.fail(f"{slot} must have the shape {format_shape(wanted)}, got {format_shape(got)}")
 
 
 def _shape(ctx: InferContext) -> None:
     shape = _check_channels(ctx, "scale", "bias", "mean", "variance")
-    _need(ctx, "residual", shape)
+    ctx.require_shape("residual", shape)
     ctx.set_output("out", shape)
     for slot in ("mean_out", "variance_out", "saved_mean", "saved_inv_std"):
         ctx.set_output(slot, shape[1:2])
@@ -33,8 +25,8 @@ def _shape(ctx: InferContext) -> None:
 
 def _grad_shape(ctx: InferContext) -> None:
     shape = _check_channels(ctx, "scale", "bias", "saved_mean", "saved_inv_std")
-    _need(ctx, "out", shape)
-    _need(ctx, "out_grad", shape)
+    ctx.require_shape("out", shape)
+    ctx.require_shape("out_grad", shape)
     ctx.require(
         ctx.has_input("bias") != ctx.has_input("out"),
         "bias or out must tell where the activation was 0, got both or none of them",
