@@ -105,7 +105,8 @@ def test_cublaslt_is_loaded_before_cudnn_which_would_end_the_process(
     native.cudnn_version = lambda: 1 / 0
     print(cudnn.find_refusal(), cudnn.find_refusal(), len(asked))
     """.replace("\n    ", "\n")
-    assert machine.python(script) == "no cuBLASLt no cuBLASLt 1\n"
+    said = f"cuDNN needs cuBLASLt, which is not found; {ADVICE}"
+    assert machine.python(script) == f"{said} {said} 1\n"
 
 
 EXPLAIN = """

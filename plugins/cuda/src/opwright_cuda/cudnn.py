@@ -190,8 +190,8 @@ def find_refusal() -> str | None:
         if native.find_cudnn_path() is None:
             tell_blas_path()  # cuDNN ends the process where it does not find it by itself
             native.set_cudnn_path(_find_library())
-    except PluginError as error:
-        return str(error)
+    except PluginError:
+        return f"cuDNN needs cuBLASLt, which is not found; {INSTALL}"
     try:
         native.cudnn_version()
     except PluginError as error:
