@@ -111,9 +111,12 @@ def test_the_workloads_on_a_gpu_can_be_listed_without_one() -> None:
     assert {"lenet-train-64", "resnet18-train-64"} <= names
 
 
-def test_without_a_gpu_ours_is_not_available_and_says_why() -> None:
+def test_without_a_gpu_ours_is_not_available_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     if shutil.which("nvidia-smi") is not None:
         pytest.skip("there is a GPU")
+    monkeypatch.delenv("OPWRIGHT_CUDA_DRIVER", raising=False)  # the emulator of an earlier test
     done = run("bandwidth-relu", "--folder", str(BENCHMARKS / "cuda"), "--only", "opwright")
     assert done.returncode == 0, done.stdout
     assert "not available: CUDA: NVIDIA's driver is not installed" in done.stdout

@@ -65,8 +65,8 @@ class Step:
         ow.Network(self.startup.global_block()).run(scope)
         rng = np.random.default_rng(7)
         for name in self.parameters:  # factors and summands differ from channel to channel
-            ones = scope.var(name).numpy()
-            scope.var(name).set(rng.uniform(0.5, 1.5, ones.shape).astype(ones.dtype) - (1 - ones))
+            usual = scope.var(name).numpy()
+            scope.var(name).set(usual + rng.uniform(-0.5, 0.5, usual.shape).astype(usual.dtype))
         network = ow.Network(self.block)
         call = network.compile(
             [*self.feeds], [*self.fetch, *more], device="cuda", scope=scope, passes=passes
