@@ -7,7 +7,7 @@
 #define STATIC_CHECK(condition) _Static_assert(condition, #condition)
 #endif
 
-/* The layout of version 1.0: a change here breaks libraries that exist. */
+/* The layout of version 1.1: a change here breaks libraries that exist. */
 STATIC_CHECK(sizeof(ow_string) == 16);
 STATIC_CHECK(sizeof(ow_reuse) == 16);
 STATIC_CHECK(sizeof(ow_pack) == 16);
@@ -19,10 +19,11 @@ STATIC_CHECK(sizeof(ow_infer) == 104);
 STATIC_CHECK(sizeof(ow_kernel) == 128);
 STATIC_CHECK(sizeof(ow_op) == 72);
 STATIC_CHECK(sizeof(ow_device) == 216);
-STATIC_CHECK(sizeof(ow_host) == 64);
+STATIC_CHECK(sizeof(ow_host) == 72);
 STATIC_CHECK(sizeof(ow_plugin) == 104);
 STATIC_CHECK(offsetof(ow_call, message_bytes) == 96);
 STATIC_CHECK(offsetof(ow_kernel, run) == 120);
+STATIC_CHECK(offsetof(ow_host, parallel) == 64); /* where version 1.0 ended */
 
 int abi_check(void) {
   /* A peer that knew ow_attr only up to `count`. */

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   AddMemoryTests(&tests);
   AddPlanTests(&tests);
   AddStepTimerTests(&tests);
+  AddTeamTests(&tests);
   AddThreadTests(&tests);
   int n_run = 0;
   for (const check::Test& test : tests) {

@@ -9,6 +9,7 @@ void AddGraphTests(check::Tests* tests);
 void AddMemoryTests(check::Tests* tests);
 void AddPlanTests(check::Tests* tests);
 void AddStepTimerTests(check::Tests* tests);
+void AddTeamTests(check::Tests* tests);
 void AddThreadTests(check::Tests* tests);
 
 #endif  // OPWRIGHT_TESTS_TESTS_H_

@@ -198,6 +198,7 @@ Infer = struct(
 Resize = c.CFUNCTYPE(_i32, c.POINTER(Call), _u32, _i32, c.POINTER(_i64))
 Log = c.CFUNCTYPE(None, _i32, c.c_char_p)
 SetOutput = c.CFUNCTYPE(_i32, c.POINTER(Infer), _u32, _u32, _i32, c.POINTER(_i64), DLDataType)
+Parallel = c.CFUNCTYPE(None, _i32, _i32, c.CFUNCTYPE(None, _pointer, _i32), _pointer)
 Host = struct(
     "Host",
     ("size", _u64),
@@ -209,4 +210,5 @@ Host = struct(
     ("deallocate", _pointer),
     ("log", Log),
     ("set_output", SetOutput),
+    ("parallel", Parallel),
 )

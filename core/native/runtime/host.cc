@@ -8,6 +8,7 @@
 #include "runtime/host_memory.h"
 #include "runtime/infer.h"
 #include "runtime/instance.h"
+#include "runtime/team.h"
 
 namespace opwright {
 
@@ -68,6 +69,11 @@ void Log(int32_t level, const char* message) {
   if (level >= OW_LOG_WARNING || debug) std::fprintf(stderr, "opwright: %s: %s\n", name, message);
 }
 
+void Parallel(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
+              void* data) {
+  Team::OfProcess().Run(n_threads, n_shares, function, data);
+}
+
 ow_host MakeHost() {
   ow_host host{};
   host.size = sizeof(host);
@@ -79,6 +85,7 @@ ow_host MakeHost() {
   host.deallocate = Deallocate;
   host.log = Log;
   host.set_output = SetInferredOutput;
+  host.parallel = Parallel;
   return host;
 }
 

@@ -1,33 +1,17 @@
-// Loops over threads. The count comes from the plan; nothing here asks OpenMP for one.
+// Loops over the host's threads. The count comes from the plan.
 #ifndef OPWRIGHT_CPU_COMMON_PARALLEL_H_
 #define OPWRIGHT_CPU_COMMON_PARALLEL_H_
-
-#include <omp.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include <opwright/sdk/status.hpp>
+#include <opwright/sdk/parallel.hpp>
 
 namespace opwright_cpu {
 
 // Elements of a simple loop below which a second thread costs more than it saves: to wake it and
 // wait for it takes a few microseconds.
 constexpr int64_t kElementGrain = 32768;
-
-namespace detail {
-
-// GNU's OpenMP hangs in a child of fork, whose threads are gone: there everything runs in one.
-OPWRIGHT_LOCAL inline bool& IsForkedChild() {
-  static bool forked = [] {
-    pthread_atfork(nullptr, nullptr, [] { IsForkedChild() = true; });
-    return false;
-  }();
-  return forked;
-}
-
-}  // namespace detail
 
 // The part [begin, end) of n things that is thread's of n_threads; parts begin at multiples of
 // `step`.
@@ -43,21 +27,12 @@ inline Part PartOf(int64_t n, int64_t step, int32_t thread, int32_t n_threads) {
   return Part{std::min(begin, n), std::min(end, n)};
 }
 
-// Calls function(thread, n_threads) in each of n_threads threads. It must not throw.
+// Calls function(part, n_parts) for each of n_threads parts of some work, each in a thread of its
+// own where the processors are free. No part may wait for another one.
 template <typename Function>
 void Parallel(int32_t n_threads, const Function& function) {
-  if (n_threads <= 1 || detail::IsForkedChild()) {
-    function(0, 1);
-    return;
-  }
-#pragma omp parallel num_threads(n_threads)
-  function(static_cast<int32_t>(omp_get_thread_num()), static_cast<int32_t>(omp_get_num_threads()));
-}
-
-// Waits, within Parallel, until every thread has come here.
-inline void Barrier() {
-  if (detail::IsForkedChild()) return;
-#pragma omp barrier
+  const int32_t n_parts = std::max(n_threads, 1);
+  opwright::Parallel(n_parts, n_parts, [&](int32_t part) { function(part, n_parts); });
 }
 
 // Calls function(begin, end) on parts of [0, n), each of at least `grain` and a multiple of `step`.

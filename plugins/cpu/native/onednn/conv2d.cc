@@ -1,11 +1,12 @@
 // Convolution through oneDNN, alone and with what may follow it in the same pass over memory.
 #include <algorithm>
+#include <array>
 
 #include "onednn/activation.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
 #include "onednn/ops.h"
-#include "onednn/pipeline.h"
+#include "onednn/split_pipeline.h"
 
 namespace opwright_cpu {
 namespace {
@@ -29,20 +30,31 @@ class ConvolutionPipeline {
   // `weight_slot` is packed where the plan does not write it.
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, uint32_t weight_slot) {
-    const ThreadCount count(ctx.n_threads());
-    const dnnl::convolution_forward::primitive_desc description = Describe(shape, epilogue);
-    if (!description.get(true)) {
-      return opwright::Status::Refused("oneDNN has no convolution of this dtype for this machine");
-    }
+    const ImageSplit split(shape.images(), ctx.n_threads());
     weight_plain_ = shape.weight();
-    weight_used_ = description.weights_desc();
-    memory::desc weight_given = weight_plain_;
+    weight_used_ = shape.AnyWeight();
+    const ThreadCount count(split.n_threads);
+    for (int32_t i = 0; i < split.n_parts; ++i) {
+      const Part images = split.part(i);
+      const ConvolutionShape part = shape.OfImages(images.end - images.begin);
+      const dnnl::convolution_forward::primitive_desc description = Describe(part, epilogue);
+      if (!description.get(true)) {
+        return opwright::Status::Refused(
+            "oneDNN has no convolution of this dtype for this machine");
+      }
+      weight_used_ = description.weights_desc();  // from now on that of all parts
+      ImageBytes first{};
+      first[kX] = images.begin * shape.x_bytes();
+      first[kOut] = first[kResidual] = images.begin * shape.out_bytes();
+      split_.Add(Steps(description, part, epilogue), first, split.n_threads);
+    }
     if (weight_used_ != weight_plain_ && ctx.packable(weight_slot)) {
       OPWRIGHT_RETURN_IF_ERROR(ctx.Pack(weight_slot, weight_used_.get_size()));
-      weight_given = weight_used_;
+    } else if (weight_used_ != weight_plain_) {
+      weight_change_.Make(weight_plain_, weight_used_, ctx.n_threads());
     }
-    AddSteps(description, shape, epilogue, weight_given);
-    ctx.SetWorkspace(pipeline_.workspace_bytes());
+    ctx.SetWorkspace(weight_bytes() +
+                     std::max(split_.workspace_bytes(), weight_change_.workspace_bytes()));
     ctx.SetEstimate(EstimateNs(shape, ctx.n_threads()));
     return opwright::Status::Ok();
   }
@@ -53,15 +65,32 @@ class ConvolutionPipeline {
            static_cast<uint64_t>(static_cast<double>(shape.multiplications()) / kPerNs / n_threads);
   }
 
-  const Pipeline& pipeline() const { return pipeline_; }
-  void Pack(const void* weight, void* packed, int32_t n_threads) const {
-    Reorder(weight_plain_, weight, weight_used_, packed, n_threads);
+  bool empty() const { return split_.empty(); }
+  void Pack(const void* weight, void* packed) const {
+    Reorder(weight_plain_, weight, weight_used_, packed);
+  }
+
+  struct Bound {
+    SplitExecution parts;
+    LayoutChangeExecution weight_change;
+  };
+  void Bind(Bound& bound) const {
+    bound.parts.Bind(split_);
+    bound.weight_change.Bind(weight_change_);
+  }
+  void Run(Bound& bound, char* workspace, std::array<void*, kTensors> tensors) const {
+    char* const scratch = workspace + weight_bytes();
+    if (!weight_change_.empty()) {
+      bound.weight_change.Run(scratch, tensors[kWeight], workspace);
+      tensors[kWeight] = workspace;
+    }
+    bound.parts.Run(scratch, tensors);
   }
 
  private:
   // Whose convolution needs another layout of images than NCHW gets its operands in it, too.
-  static dnnl::convolution_forward::primitive_desc Describe(const ConvolutionShape& shape,
-                                                            const Epilogue& epilogue) {
+  dnnl::convolution_forward::primitive_desc Describe(const ConvolutionShape& shape,
+                                                     const Epilogue& epilogue) const {
     constexpr auto kind = dnnl::prop_kind::forward_inference;
     constexpr auto algorithm = dnnl::algorithm::convolution_direct;
     constexpr bool allow_empty = true;
@@ -73,7 +102,7 @@ class ConvolutionPipeline {
               kind,
               algorithm,
               x,
-              shape.AnyWeight(),
+              weight_used_,
               shape.bias(),
               out,
               shape.strides(),
@@ -87,7 +116,7 @@ class ConvolutionPipeline {
             kind,
             algorithm,
             x,
-            shape.AnyWeight(),
+            weight_used_,
             out,
             shape.strides(),
             shape.dilations(),
@@ -110,17 +139,16 @@ class ConvolutionPipeline {
     return attr;
   }
 
-  void AddSteps(const dnnl::convolution_forward::primitive_desc& description,
-                const ConvolutionShape& shape, const Epilogue& epilogue,
-                const memory::desc& weight_given) {
+  Pipeline Steps(const dnnl::convolution_forward::primitive_desc& description,
+                 const ConvolutionShape& shape, const Epilogue& epilogue) const {
     const memory::desc x = description.src_desc();
     const memory::desc out = description.dst_desc();
     const bool out_fits = out == shape.out();
-    const Operand result = out_fits ? Operand{kOut} : pipeline_.AddTemporary(out);
-    std::vector<Pipeline::Argument> arguments{
-        {DNNL_ARG_SRC, x, pipeline_.Converted(kX, shape.x(), x)},
-        {DNNL_ARG_WEIGHTS, weight_used_, pipeline_.Converted(kWeight, weight_given, weight_used_)},
-        {DNNL_ARG_DST, out, result}};
+    Pipeline steps;
+    const Operand result = out_fits ? Operand{kOut} : steps.AddTemporary(out);
+    std::vector<Pipeline::Argument> arguments{{DNNL_ARG_SRC, x, steps.Converted(kX, shape.x(), x)},
+                                              {DNNL_ARG_WEIGHTS, weight_used_, kWeight},
+                                              {DNNL_ARG_DST, out, result}};
     if (epilogue.bias) arguments.push_back({DNNL_ARG_BIAS, description.bias_desc(), kBias});
     int post_op = 0;
     const auto add_binary = [&](const memory::desc& desc, Operand operand) {
@@ -129,12 +157,19 @@ class ConvolutionPipeline {
     };
     if (epilogue.scale) add_binary(shape.per_channel(), kScale);
     if (epilogue.shift) add_binary(shape.per_channel(), kShift);
-    if (epilogue.residual) add_binary(out, pipeline_.Converted(kResidual, shape.out(), out));
-    pipeline_.Add(description, arguments);
-    if (!out_fits) pipeline_.AddReorder(out, result, shape.out(), kOut);
+    if (epilogue.residual) add_binary(out, steps.Converted(kResidual, shape.out(), out));
+    steps.Add(description, arguments);
+    if (!out_fits) steps.AddReorder(out, result, shape.out(), kOut);
+    return steps;
   }
 
-  Pipeline pipeline_;
+  // Of the copy that each run makes.
+  uint64_t weight_bytes() const {
+    return weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
+  }
+
+  SplitPipeline split_;
+  LayoutChange weight_change_;
   memory::desc weight_plain_;
   memory::desc weight_used_;
 };
@@ -161,28 +196,26 @@ struct ConvolutionKernel {
     return convolution_.Make(ctx, shape, epilogue, kWeight);
   }
 
-  struct Bound {
-    PipelineExecution execution;
-  };
+  using Bound = ConvolutionPipeline::Bound;
   opwright::Status Bind(const opwright::RunContext&, const Conv2dAttrs&, Bound& bound) const {
-    bound.execution.Bind(convolution_.pipeline());
+    convolution_.Bind(bound);
     return opwright::Status::Ok();
   }
 
-  opwright::Status Pack(const opwright::RunContext& ctx, uint32_t,
-                        const opwright::InputTensor& weight, void* packed) const {
-    convolution_.Pack(weight.raw(), packed, ctx.n_threads());
+  opwright::Status Pack(const opwright::RunContext&, uint32_t, const opwright::InputTensor& weight,
+                        void* packed) const {
+    convolution_.Pack(weight.raw(), packed);
     return opwright::Status::Ok();
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const Conv2dAttrs&, Bound& bound) const {
-    if (convolution_.pipeline().empty()) return RunEmpty(ctx);
-    void* tensors[kTensors] = {};
+    if (convolution_.empty()) return RunEmpty(ctx);
+    std::array<void*, kTensors> tensors{};
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
       if (ctx.has_input(slot)) tensors[slot] = const_cast<void*>(ctx.input(slot).raw());
     }
     tensors[kOut] = ctx.output(0).raw();
-    bound.execution.Run(ctx.n_threads(), ctx.workspace<char>(), tensors);
+    convolution_.Run(bound, ctx.workspace<char>(), tensors);
     return opwright::Status::Ok();
   }
 

@@ -1,13 +1,18 @@
 // The gradients of a convolution through oneDNN.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "common/clones.h"
+#include "common/parallel.h"
 #include "onednn/columns.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
 #include "onednn/ops.h"
-#include "onednn/pipeline.h"
+#include "onednn/split_pipeline.h"
 
 namespace opwright_cpu {
 namespace {
@@ -18,10 +23,24 @@ using dnnl::memory;
 // bias_grad?.
 constexpr uint32_t kOutGradSlot = 3;
 
-// The numbers of the tensors that the pipeline works on.
-enum Tensor : Operand { kX, kWeight, kOutGrad, kXGrad, kWeightGrad, kBiasGrad, kTensors };
+// The numbers of the tensors that pipelines work on. Sums are one part's own.
+enum Tensor : Operand { kX, kWeight, kOutGrad, kXGrad, kWeightSums, kBiasSums, kTensors };
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+// Whether each thread sums the weight's gradient over images of its own, and the sums are added up
+// then. Where weights are many and pixels few that costs more than it saves: there oneDNN divides
+// the weights among its threads.
+bool IsSummedByImages(const ConvolutionShape& shape) {
+  constexpr uint64_t kFewWeightBytes = uint64_t{1} << 20;
+  constexpr int64_t kManyPixels = 2048;
+  const memory::dims out = shape.out().get_dims();
+  return shape.weight().get_size() <= kFewWeightBytes || out[0] * out[2] * out[3] >= kManyPixels;
+}
+
+OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
 
 template <typename T>
 struct Conv2dGradKernel {
@@ -32,66 +51,72 @@ struct Conv2dGradKernel {
     shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(), attrs,
                 OneDnnType<T>());
     if (shape_.is_empty()) return PrepareEmpty();
-    const bool with_bias = ctx.has_output(2);
-    const int64_t products = (ctx.has_output(0) ? 1 : 0) + (ctx.has_output(1) || with_bias ? 1 : 0);
+    with_bias_ = ctx.has_output(2);
+    with_weight_ = ctx.has_output(1) || with_bias_;
+    const int64_t products = (ctx.has_output(0) ? 1 : 0) + (with_weight_ ? 1 : 0);
     constexpr double kPerNs = 48.0;  // multiplications of one thread
     const double work = static_cast<double>(shape_.multiplications() * products);
     ctx.SetEstimate(1000 + static_cast<uint64_t>(work / kPerNs / ctx.n_threads()));
-    const ThreadCount count(ctx.n_threads());
-    const memory::desc slopes = shape_.AsPreferred(shape_.out());
-    const dnnl::convolution_forward::primitive_desc forward(
-        CpuEngine(), dnnl::prop_kind::forward_training, kDirect, shape_.AsPreferred(shape_.x()),
-        shape_.AnyWeight(), slopes, shape_.strides(), shape_.dilations(), shape_.padding_begin(),
-        shape_.padding_end(), UserScratchpad(), true);
-    if (!forward.get(true)) {
-      return opwright::Status::Refused("oneDNN has no convolution of this dtype for this machine");
-    }
-    uint64_t column_bytes = 0;
     by_columns_ = std::is_same_v<T, float> && ctx.has_output(0) &&
                   IsFasterByColumns(ctx.input(1).shape(), attrs);
     if (by_columns_) {
       columns_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(),
                     attrs, ctx.n_threads());
-      column_bytes = columns_.workspace_bytes();
-    } else if (ctx.has_output(0)) {
-      OPWRIGHT_RETURN_IF_ERROR(AddInputGradient(forward));
     }
-    if (ctx.has_output(1) || with_bias) {
-      OPWRIGHT_RETURN_IF_ERROR(AddWeightGradient(forward, ctx.has_output(1), with_bias));
+    weight_used_ = weight_grad_used_ = shape_.AnyWeight();
+    OPWRIGHT_RETURN_IF_ERROR(MakePipelines(ctx, ctx.has_output(0) && !by_columns_));
+    if (has_x_pipeline_ && weight_used_ != shape_.weight()) {
+      weight_change_.Make(shape_.weight(), weight_used_, ctx.n_threads());
     }
-    ctx.SetWorkspace(std::max(pipeline_.workspace_bytes(), column_bytes));
+    if (with_weight_ && weight_grad_used_ != shape_.weight()) {
+      weight_grad_change_.Make(weight_grad_used_, shape_.weight(), ctx.n_threads());
+    }
+    ctx.SetWorkspace(LayWorkspace());
     return opwright::Status::Ok();
   }
 
   struct Bound {
-    PipelineExecution execution;
+    SplitExecution parts;
+    SplitExecution whole;
+    LayoutChangeExecution weight_change;
+    LayoutChangeExecution weight_grad_change;
   };
   opwright::Status Bind(const opwright::RunContext&, const Conv2dAttrs&, Bound& bound) const {
-    bound.execution.Bind(pipeline_);
+    bound.parts.Bind(parts_);
+    bound.whole.Bind(whole_);
+    bound.weight_change.Bind(weight_change_);
+    bound.weight_grad_change.Bind(weight_grad_change_);
     return opwright::Status::Ok();
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const Conv2dAttrs&, Bound& bound) const {
-    void* tensors[kTensors] = {};
-    for (uint32_t slot = 0; slot < 3; ++slot) {
-      if (ctx.has_output(slot))
-        tensors[kXGrad + static_cast<Operand>(slot)] = ctx.output(slot).raw();
-    }
-    if (pipeline_.empty() && !by_columns_) {
+    if (parts_.empty() && whole_.empty() && !by_columns_) {
       RunEmpty(ctx);
       return opwright::Status::Ok();
     }
+    char* const workspace = ctx.workspace<char>();
+    char* const scratch = workspace + scratch_;
+    std::array<void*, kTensors> tensors{};
     tensors[kX] = const_cast<void*>(ctx.input(0).raw());
     tensors[kWeight] = const_cast<void*>(ctx.input(1).raw());
     tensors[kOutGrad] = const_cast<void*>(ctx.input(kOutGradSlot).raw());
+    tensors[kXGrad] = ctx.has_output(0) ? ctx.output(0).raw() : nullptr;
+    tensors[kWeightSums] = workspace + weight_sums_;
+    tensors[kBiasSums] = workspace + bias_sums_;
     if constexpr (std::is_same_v<T, float>) {
       if (by_columns_) {
         columns_.InputGradient(static_cast<const float*>(tensors[kOutGrad]),
                                static_cast<const float*>(tensors[kWeight]),
-                               static_cast<float*>(tensors[kXGrad]), ctx.workspace<char>());
+                               static_cast<float*>(tensors[kXGrad]), scratch);
       }
     }
-    bound.execution.Run(ctx.n_threads(), ctx.workspace<char>(), tensors);
+    if (!weight_change_.empty()) {
+      bound.weight_change.Run(scratch, tensors[kWeight], workspace);
+      tensors[kWeight] = workspace;
+    }
+    bound.parts.Run(scratch, tensors);
+    bound.whole.Run(scratch, tensors);
+    FinishWeight(ctx, bound, scratch);
     return opwright::Status::Ok();
   }
 
@@ -122,54 +147,123 @@ struct Conv2dGradKernel {
     }
   }
 
-  opwright::Status AddInputGradient(const dnnl::convolution_forward::primitive_desc& forward) {
-    const dnnl::convolution_backward_data::primitive_desc description(
-        CpuEngine(), kDirect, shape_.AsPreferred(shape_.x()), shape_.AnyWeight(),
-        shape_.AsPreferred(shape_.out()), shape_.strides(), shape_.dilations(),
-        shape_.padding_begin(), shape_.padding_end(), forward, UserScratchpad(), true);
-    if (!description.get(true)) {
-      return opwright::Status::Refused("oneDNN has no gradient of this convolution's input");
+  opwright::Status MakePipelines(const opwright::PrepareContext& ctx, bool with_x) {
+    has_x_pipeline_ = with_x;
+    const ImageSplit split(shape_.images(), ctx.n_threads());
+    // In 16 bits a sum of sums would be rounded twice.
+    const bool by_images = std::is_same_v<T, float> && IsSummedByImages(shape_);
+    const bool with_weight = with_weight_ && by_images;
+    if (with_x || with_weight) {
+      OPWRIGHT_RETURN_IF_ERROR(AddParts(split, with_x, with_weight, &parts_));
     }
-    const memory::desc weight = description.weights_desc();
-    const memory::desc grad = description.diff_src_desc();
-    const Operand slopes = Slopes(description.diff_dst_desc());
-    const Operand result = grad == shape_.x() ? Operand{kXGrad} : pipeline_.AddTemporary(grad);
-    pipeline_.Add(description, {{DNNL_ARG_DIFF_DST, description.diff_dst_desc(), slopes},
-                                {DNNL_ARG_WEIGHTS, weight,
-                                 pipeline_.Converted(kWeight, shape_.weight(), weight)},
-                                {DNNL_ARG_DIFF_SRC, grad, result}});
-    if (result != kXGrad) pipeline_.AddReorder(grad, result, shape_.x(), kXGrad);
+    if (with_weight_ && !by_images) {
+      ImageSplit one;
+      one.n_images = shape_.images();
+      one.n_threads = ctx.n_threads();
+      OPWRIGHT_RETURN_IF_ERROR(AddParts(one, false, true, &whole_));
+    }
+    n_sums_ = with_weight ? split.n_parts : 1;
     return opwright::Status::Ok();
   }
 
-  opwright::Status AddWeightGradient(const dnnl::convolution_forward::primitive_desc& forward,
-                                     bool with_weight, bool with_bias) {
-    if (!std::is_same_v<T, float> && IsColumnOfOneChannel()) {
-      return opwright::Status::Refused("strides beyond the kernel over a column of one channel");
-    }
-    const memory::desc bias = with_bias ? shape_.bias() : memory::desc();
-    const dnnl::convolution_backward_weights::primitive_desc description(
-        CpuEngine(), kDirect, shape_.AsPreferred(shape_.x()), shape_.AnyWeight(), bias,
-        shape_.AsPreferred(shape_.out()), shape_.strides(), shape_.dilations(),
-        shape_.padding_begin(), shape_.padding_end(), forward, UserScratchpad(), true);
-    if (!description.get(true)) {
-      return opwright::Status::Refused("oneDNN has no gradient of this convolution's weight");
-    }
-    const memory::desc x = description.src_desc();
-    const memory::desc grad = description.diff_weights_desc();
-    const bool in_place = with_weight && grad == shape_.weight();
-    const Operand result = in_place ? Operand{kWeightGrad} : pipeline_.AddTemporary(grad);
-    std::vector<Pipeline::Argument> arguments{
-        {DNNL_ARG_SRC, x, pipeline_.Converted(kX, shape_.x(), x)},
-        {DNNL_ARG_DIFF_DST, description.diff_dst_desc(), Slopes(description.diff_dst_desc())},
-        {DNNL_ARG_DIFF_WEIGHTS, grad, result}};
-    if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, kBiasGrad});
-    pipeline_.Add(description, arguments);
-    if (with_weight && !in_place) {
-      pipeline_.AddReorder(grad, result, shape_.weight(), kWeightGrad);
+  opwright::Status AddParts(const ImageSplit& split, bool with_x, bool with_weight,
+                            SplitPipeline* pipelines) {
+    const ThreadCount count(split.n_threads);
+    for (int32_t i = 0; i < split.n_parts; ++i) {
+      const Part images = split.part(i);
+      const ConvolutionShape shape = shape_.OfImages(images.end - images.begin);
+      const memory::desc slopes = shape.AsPreferred(shape.out());
+      const dnnl::convolution_forward::primitive_desc forward(
+          CpuEngine(), dnnl::prop_kind::forward_training, kDirect, shape.AsPreferred(shape.x()),
+          shape.AnyWeight(), slopes, shape.strides(), shape.dilations(), shape.padding_begin(),
+          shape.padding_end(), UserScratchpad(), true);
+      if (!forward.get(true)) {
+        return opwright::Status::Refused(
+            "oneDNN has no convolution of this dtype for this machine");
+      }
+      GradientSteps steps(shape);
+      if (with_x) OPWRIGHT_RETURN_IF_ERROR(steps.AddInputGradient(forward, &weight_used_));
+      if (with_weight) {
+        if (!std::is_same_v<T, float> && IsColumnOfOneChannel()) {
+          return opwright::Status::Refused(
+              "strides beyond the kernel over a column of one channel");
+        }
+        OPWRIGHT_RETURN_IF_ERROR(steps.AddWeightGradient(forward, with_bias_, &weight_grad_used_));
+      }
+      ImageBytes first{};
+      first[kX] = first[kXGrad] = images.begin * shape.x_bytes();
+      first[kOutGrad] = images.begin * shape.out_bytes();
+      if (with_weight) {
+        first[kWeightSums] = i * static_cast<int64_t>(WholeLines(weight_grad_used_.get_size()));
+        first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape.bias().get_size()));
+      }
+      pipelines->Add(std::move(steps.pipeline), first, split.n_threads);
     }
     return opwright::Status::Ok();
   }
+
+  // Steps of some images.
+  struct GradientSteps {
+    explicit GradientSteps(const ConvolutionShape& of) : shape(of) {}
+
+    // `weight` is the layout of the weight: any at first, then that of all parts.
+    opwright::Status AddInputGradient(const dnnl::convolution_forward::primitive_desc& forward,
+                                      memory::desc* weight) {
+      const dnnl::convolution_backward_data::primitive_desc description(
+          CpuEngine(), kDirect, shape.AsPreferred(shape.x()), *weight,
+          shape.AsPreferred(shape.out()), shape.strides(), shape.dilations(), shape.padding_begin(),
+          shape.padding_end(), forward, UserScratchpad(), true);
+      if (!description.get(true)) {
+        return opwright::Status::Refused("oneDNN has no gradient of this convolution's input");
+      }
+      *weight = description.weights_desc();
+      const memory::desc grad = description.diff_src_desc();
+      const Operand out_grad = Slopes(description.diff_dst_desc());
+      const Operand result = grad == shape.x() ? Operand{kXGrad} : pipeline.AddTemporary(grad);
+      pipeline.Add(description, {{DNNL_ARG_DIFF_DST, description.diff_dst_desc(), out_grad},
+                                 {DNNL_ARG_WEIGHTS, *weight, kWeight},
+                                 {DNNL_ARG_DIFF_SRC, grad, result}});
+      if (result != kXGrad) pipeline.AddReorder(grad, result, shape.x(), kXGrad);
+      return opwright::Status::Ok();
+    }
+
+    opwright::Status AddWeightGradient(const dnnl::convolution_forward::primitive_desc& forward,
+                                       bool with_bias, memory::desc* weight_grad) {
+      const memory::desc bias = with_bias ? shape.bias() : memory::desc();
+      const dnnl::convolution_backward_weights::primitive_desc description(
+          CpuEngine(), kDirect, shape.AsPreferred(shape.x()), *weight_grad, bias,
+          shape.AsPreferred(shape.out()), shape.strides(), shape.dilations(), shape.padding_begin(),
+          shape.padding_end(), forward, UserScratchpad(), true);
+      if (!description.get(true)) {
+        return opwright::Status::Refused("oneDNN has no gradient of this convolution's weight");
+      }
+      *weight_grad = description.diff_weights_desc();
+      const memory::desc x = description.src_desc();
+      std::vector<Pipeline::Argument> arguments{
+          {DNNL_ARG_SRC, x, pipeline.Converted(kX, shape.x(), x)},
+          {DNNL_ARG_DIFF_DST, description.diff_dst_desc(), Slopes(description.diff_dst_desc())},
+          {DNNL_ARG_DIFF_WEIGHTS, *weight_grad, kWeightSums}};
+      if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, kBiasSums});
+      pipeline.Add(description, arguments);
+      return opwright::Status::Ok();
+    }
+
+    // out_grad in the layout that a primitive reads; both may read the same copy.
+    Operand Slopes(const memory::desc& layout) {
+      if (!has_slopes || slopes != layout) {
+        slopes_operand = pipeline.Converted(kOutGrad, shape.out(), layout);
+        slopes = layout;
+        has_slopes = true;
+      }
+      return slopes_operand;
+    }
+
+    const ConvolutionShape& shape;
+    Pipeline pipeline;
+    memory::desc slopes;
+    Operand slopes_operand = kOutGrad;
+    bool has_slopes = false;
+  };
 
   // There oneDNN multiplies 16-bit numbers with a scratchpad that it has not filled.
   bool IsColumnOfOneChannel() const {
@@ -179,23 +273,69 @@ struct Conv2dGradKernel {
     return weight[rank - 3] == 1 && shape_.out().get_dims()[3] == 1 && shape_.strides()[1] > reach;
   }
 
-  // out_grad in the layout that a primitive reads; both may read the same copy.
-  Operand Slopes(const memory::desc& layout) {
-    if (!has_slopes_ || slopes_ != layout) {
-      slopes_operand_ = pipeline_.Converted(kOutGrad, shape_.out(), layout);
-      slopes_ = layout;
-      has_slopes_ = true;
+  // The weight as the input's gradient reads it, all parts' sums, and what steps need one after the
+  // other. Returns the bytes of all.
+  uint64_t LayWorkspace() {
+    const auto n_sums = static_cast<uint64_t>(n_sums_);
+    weight_sums_ = weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
+    bias_sums_ = weight_sums_;
+    if (with_weight_) bias_sums_ += n_sums * WholeLines(weight_grad_used_.get_size());
+    scratch_ = bias_sums_ + (with_bias_ ? n_sums * WholeLines(shape_.bias().get_size()) : 0);
+    uint64_t most = by_columns_ ? columns_.workspace_bytes() : 0;
+    for (const uint64_t bytes :
+         {parts_.workspace_bytes(), whole_.workspace_bytes(), weight_change_.workspace_bytes(),
+          weight_grad_change_.workspace_bytes()}) {
+      most = std::max(most, bytes);
     }
-    return slopes_operand_;
+    return scratch_ + most;
+  }
+
+  // Adds up the parts' sums, in the order of the images, and brings them into the outputs' layout.
+  void FinishWeight(const opwright::RunContext& ctx, Bound& bound, char* scratch) const {
+    char* const workspace = ctx.workspace<char>();
+    if (ctx.has_output(1)) {
+      char* const sums = workspace + weight_sums_;
+      AddUp(sums, weight_grad_used_.get_size(), ctx.n_threads());
+      void* out = ctx.output(1).raw();
+      if (weight_grad_change_.empty()) {
+        std::memcpy(out, sums, weight_grad_used_.get_size());
+      } else {
+        bound.weight_grad_change.Run(scratch, sums, out);
+      }
+    }
+    if (with_bias_) {
+      char* const sums = workspace + bias_sums_;
+      AddUp(sums, shape_.bias().get_size(), 1);
+      std::memcpy(ctx.output(2).raw(), sums, shape_.bias().get_size());
+    }
+  }
+
+  void AddUp(char* sums, uint64_t bytes, int32_t n_threads) const {
+    if constexpr (std::is_same_v<T, float>) {
+      auto* total = reinterpret_cast<float*>(sums);
+      const auto n = static_cast<int64_t>(bytes / sizeof(float));
+      const auto distance = static_cast<int64_t>(WholeLines(bytes) / sizeof(float));
+      ParallelFor(n_threads, n, kElementGrain, 16, [=](int64_t begin, int64_t end) {
+        for (int32_t part = 1; part < n_sums_; ++part) {
+          AddRun(end - begin, total + part * distance + begin, total + begin);
+        }
+      });
+    }
   }
 
   ConvolutionShape shape_;
-  Pipeline pipeline_;
+  SplitPipeline parts_;  // of images
+  SplitPipeline whole_;  // the weight's gradient, where oneDNN divides the weights
+  LayoutChange weight_change_;
+  LayoutChange weight_grad_change_;
+  memory::desc weight_used_;
+  memory::desc weight_grad_used_;
   Columns<float> columns_;
+  uint64_t weight_sums_ = 0, bias_sums_ = 0, scratch_ = 0;  // bytes in the workspace
+  int32_t n_sums_ = 1;
+  bool with_weight_ = false, with_bias_ = false;
+  bool has_x_pipeline_ = false;
   bool by_columns_ = false;
-  memory::desc slopes_;
-  Operand slopes_operand_ = kOutGrad;
-  bool has_slopes_ = false;
 };
 
 }  // namespace

@@ -151,7 +151,9 @@ struct Conv2dPoolGradKernel {
       std::fill_n(own.image, padded_, 0.0F);
       std::fill_n(own.sums, runs_.packed_size(), 0.0F);
       std::fill_n(own.bias, runs_.filters, 0.0F);
-      Barrier();
+    });
+    Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
+      const Scratch own = ScratchOf(packed, thread);
       const Part part = PartOf(images_, 1, thread, n_threads);
       for (int64_t image = part.begin; image < part.end; ++image) {
         const int64_t size = height_ * row_;
@@ -165,7 +167,9 @@ struct Conv2dPoolGradKernel {
           InputGradient(packed, slopes, at, own, grads[kXGrad] + image * size);
         }
       }
-      Barrier();
+    });
+    Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
+      const Part filters = PartOf(runs_.filters, 1, thread, n_threads);
       Gather(packed, n_threads, filters, grads[kWeightGrad], grads[kBiasGrad]);
     });
     return opwright::Status::Ok();

@@ -33,9 +33,22 @@ void ConvolutionShape::Make(const opwright::Shape& x, const opwright::Shape& wei
 }
 
 memory::desc ConvolutionShape::Images(const opwright::Shape& shape) const {
-  if (!is_nhwc_) return memory::desc(shape.dims(), dtype_, memory::format_tag::nchw);
-  const memory::dims dims{shape.dim(0), shape.dim(3), shape.dim(1), shape.dim(2)};
-  return memory::desc(dims, dtype_, memory::format_tag::nhwc);
+  if (!is_nhwc_) return Images(shape.dims());
+  return Images(memory::dims{shape.dim(0), shape.dim(3), shape.dim(1), shape.dim(2)});
+}
+
+memory::desc ConvolutionShape::Images(const memory::dims& dims) const {
+  return memory::desc(dims, dtype_, is_nhwc_ ? memory::format_tag::nhwc : memory::format_tag::nchw);
+}
+
+ConvolutionShape ConvolutionShape::OfImages(int64_t n) const {
+  ConvolutionShape part = *this;
+  memory::dims x = x_.get_dims(), out = out_.get_dims();
+  part.multiplications_ = multiplications_ / x[0] * n;
+  x[0] = out[0] = n;
+  part.x_ = Images(x);
+  part.out_ = Images(out);
+  return part;
 }
 
 memory::desc ConvolutionShape::AsPreferred(const memory::desc& images) const {

@@ -18,6 +18,9 @@ class ConvolutionShape {
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
             const Conv2dAttrs& attrs, dnnl::memory::data_type dtype);
 
+  // The same for some of the images.
+  ConvolutionShape OfImages(int64_t n) const;
+
   // Whether there is nothing to convolve: then an output is its bias. Nothing below is set.
   bool is_empty() const { return is_empty_; }
   int64_t channels() const { return channels_; }  // of the output
@@ -41,10 +44,16 @@ class ConvolutionShape {
   const dnnl::memory::dims& padding_begin() const { return padding_begin_; }
   const dnnl::memory::dims& padding_end() const { return padding_end_; }
 
+  int64_t images() const { return x_.get_dims()[0]; }
+  // Bytes of one image.
+  int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
+  int64_t out_bytes() const { return static_cast<int64_t>(out_.get_size()) / images(); }
+
   int64_t multiplications() const { return multiplications_; }
 
  private:
   dnnl::memory::desc Images(const opwright::Shape& shape) const;
+  dnnl::memory::desc Images(const dnnl::memory::dims& dims) const;
 
   bool is_empty_ = false;
   int64_t channels_ = 0;

@@ -101,16 +101,16 @@ struct FcKernel {
   }
 
   struct Bound {
-    Execution execution;
+    ProductExecution execution;
   };
   opwright::Status Bind(const opwright::RunContext&, const FcAttrs&, Bound& bound) const {
-    if (product_.primitive()) bound.execution.Bind(product_.primitive());
+    bound.execution.Bind(product_);
     return opwright::Status::Ok();
   }
 
-  opwright::Status Pack(const opwright::RunContext& ctx, uint32_t,
-                        const opwright::InputTensor& weight, void* packed) const {
-    product_.Pack(weight.raw(), packed, ctx.n_threads());
+  opwright::Status Pack(const opwright::RunContext&, uint32_t, const opwright::InputTensor& weight,
+                        void* packed) const {
+    product_.Pack(weight.raw(), packed);
     return opwright::Status::Ok();
   }
 
@@ -119,11 +119,11 @@ struct FcKernel {
     const T* weight = ctx.input(1).data<T>();
     const T* bias = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
     T* out = ctx.output(0).data<T>();
-    if (product_.primitive()) {
-      product_.Run(bound.execution, ctx.n_threads(), ctx.workspace(), x, weight, bias, out);
+    if (!product_.empty()) {
+      bound.execution.Run(ctx.workspace<char>(), x, weight, bias, out);
     }
     if constexpr (std::is_floating_point_v<T>) {
-      if (product_.primitive()) {
+      if (!product_.empty()) {
         if (activation_ == Activation::kSoftmax) {
           Finish<T>(activation_, rows_, columns_, nullptr, out, ctx.n_threads());
         }
@@ -157,7 +157,7 @@ struct FcKernel {
     request.pack_y = ctx.packable(1);
     request.n_threads = ctx.n_threads();
     OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));
-    ctx.SetWorkspace(product_.primitive().scratchpad_bytes());
+    ctx.SetWorkspace(product_.workspace_bytes());
     if (product_.packed_bytes() == 0) return opwright::Status::Ok();
     return ctx.Pack(1, product_.packed_bytes());
   }

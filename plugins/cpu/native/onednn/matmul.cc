@@ -34,16 +34,16 @@ struct MatmulKernel {
   }
 
   struct Bound {
-    Execution execution;
+    ProductExecution execution;
   };
   opwright::Status Bind(const opwright::RunContext&, const MatmulAttrs&, Bound& bound) const {
-    if (product_.primitive()) bound.execution.Bind(product_.primitive());
+    bound.execution.Bind(product_);
     return opwright::Status::Ok();
   }
 
-  opwright::Status Pack(const opwright::RunContext& ctx, uint32_t, const opwright::InputTensor& y,
+  opwright::Status Pack(const opwright::RunContext&, uint32_t, const opwright::InputTensor& y,
                         void* packed) const {
-    product_.Pack(y.raw(), packed, ctx.n_threads());
+    product_.Pack(y.raw(), packed);
     return opwright::Status::Ok();
   }
 
@@ -55,8 +55,8 @@ struct MatmulKernel {
     const T* x = ctx.input(0).data<T>();
     const T* y = ctx.input(1).data<T>();
     T* out = ctx.output(0).data<T>();
-    if (product_.primitive()) {
-      product_.Run(bound.execution, ctx.n_threads(), ctx.workspace(), x, y, nullptr, out);
+    if (!product_.empty()) {
+      bound.execution.Run(ctx.workspace<char>(), x, y, nullptr, out);
       return opwright::Status::Ok();
     }
     if constexpr (!std::is_same_v<T, opwright::BFloat16>) {
@@ -73,7 +73,7 @@ struct MatmulKernel {
     request.pack_y = ctx.packable(1) && shape.stack.empty();
     request.n_threads = ctx.n_threads();
     OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));
-    ctx.SetWorkspace(product_.primitive().scratchpad_bytes());
+    ctx.SetWorkspace(product_.workspace_bytes());
     if (product_.packed_bytes() == 0) return opwright::Status::Ok();
     return ctx.Pack(1, product_.packed_bytes());
   }

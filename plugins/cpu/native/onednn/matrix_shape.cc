@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/parallel.h"
+
 namespace opwright_cpu {
 namespace {
 
@@ -67,6 +69,53 @@ void JoinRows(MatrixShape* shape) {
   shape->stack_size = 1;
 }
 
+// Adds copies of `whole`, which `cut` then makes parts of: cut(&part, begin, length).
+template <typename Cut>
+std::vector<MatrixPart> SplitLength(const MatrixPart& whole, int64_t length, int64_t step,
+                                    int32_t n_parts, const Cut& cut) {
+  std::vector<MatrixPart> parts;
+  for (int32_t i = 0; i < n_parts; ++i) {
+    const Part range = PartOf(length, step, i, n_parts);
+    if (range.begin >= range.end) continue;
+    parts.push_back(whole);
+    cut(&parts.back(), range.begin, range.end - range.begin);
+  }
+  return parts;
+}
+
+std::vector<MatrixPart> SplitStack(const MatrixPart& whole, size_t axis, int32_t n_parts) {
+  const StackAxis split = whole.shape.stack[axis];
+  return SplitLength(whole, split.size, 1, n_parts,
+                     [=](MatrixPart* part, int64_t begin, int64_t length) {
+                       part->shape.stack[axis].size = length;
+                       part->shape.stack_size = part->shape.stack_size / split.size * length;
+                       part->x = begin * split.x_stride;
+                       part->y = begin * split.y_stride;
+                       part->out = begin * part->out_strides[axis];
+                     });
+}
+
+std::vector<MatrixPart> SplitRows(const MatrixPart& whole, int32_t n_parts) {
+  constexpr int64_t kStep = 8;
+  return SplitLength(whole, whole.shape.size.m, kStep, n_parts,
+                     [](MatrixPart* part, int64_t begin, int64_t length) {
+                       part->shape.size.m = length;
+                       part->x = begin * part->shape.x_strides[0];
+                       part->out = begin * part->out_strides.back();
+                     });
+}
+
+std::vector<MatrixPart> SplitColumns(const MatrixPart& whole, int32_t n_parts) {
+  constexpr int64_t kStep = 16;
+  return SplitLength(whole, whole.shape.size.n, kStep, n_parts,
+                     [](MatrixPart* part, int64_t begin, int64_t length) {
+                       part->shape.size.n = length;
+                       part->y = begin * part->shape.y_strides[1];
+                       part->out = begin;
+                       part->column = begin;
+                     });
+}
+
 }  // namespace
 
 MatrixShape::Offsets MatrixShape::At(int64_t index) const {
@@ -99,6 +148,24 @@ MatrixShape MakeMatrixShape(const std::vector<int64_t>& x_shape,
   }
   JoinRows(&shape);
   return shape;
+}
+
+std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts) {
+  MatrixPart whole;
+  whole.shape = shape;
+  int64_t stride = shape.size.n;
+  whole.out_strides.assign(shape.stack.size() + 1, stride);
+  stride *= shape.size.m;
+  for (size_t axis = shape.stack.size(); axis-- > 0; stride *= shape.stack[axis].size) {
+    whole.out_strides[axis] = stride;
+  }
+  const auto stacked = std::find_if(shape.stack.begin(), shape.stack.end(),
+                                    [=](const StackAxis& axis) { return axis.size >= n_parts; });
+  if (stacked != shape.stack.end()) {
+    return SplitStack(whole, static_cast<size_t>(stacked - shape.stack.begin()), n_parts);
+  }
+  // Both threads read the whole of the other factor: the smaller one.
+  return shape.size.m >= shape.size.n ? SplitRows(whole, n_parts) : SplitColumns(whole, n_parts);
 }
 
 }  // namespace opwright_cpu

@@ -34,6 +34,20 @@ struct MatrixShape {
   int64_t Multiplications() const { return stack_size * size.m * size.n * size.k; }
 };
 
+// Some matrices of a stack, some rows or some columns of out: a product that stands alone.
+struct MatrixPart {
+  MatrixShape shape;
+  std::vector<int64_t>
+      out_strides;  // of the stack's axes and of the rows; columns lie side by side
+  int64_t x = 0;    // element that the part begins with
+  int64_t y = 0;
+  int64_t out = 0;
+  int64_t column = 0;
+};
+
+// At most n_parts parts of about the same size, whose rows and columns are whole vectors.
+std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts);
+
 // Shapes are those of the operator: the shape rule has checked that they fit.
 MatrixShape MakeMatrixShape(const std::vector<int64_t>& x, const std::vector<int64_t>& y,
                             bool transpose_x, bool transpose_y);

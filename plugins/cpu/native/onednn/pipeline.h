@@ -30,7 +30,7 @@ class Pipeline {
   // A part of the workspace that lives as long as one run.
   Operand AddTemporary(const dnnl::memory::desc& desc) {
     offsets_.push_back(temporary_bytes_);
-    temporary_bytes_ += RoundUp(desc.get_size());
+    temporary_bytes_ += WholeLines(desc.get_size());
     return kFirstTemporary + static_cast<Operand>(offsets_.size()) - 1;
   }
 
@@ -41,7 +41,7 @@ class Pipeline {
       step.primitive.Add(argument.argument, argument.desc);
       step.operands.push_back(argument.operand);
     }
-    scratchpad_bytes_ = std::max(scratchpad_bytes_, RoundUp(step.primitive.scratchpad_bytes()));
+    scratchpad_bytes_ = std::max(scratchpad_bytes_, WholeLines(step.primitive.scratchpad_bytes()));
     steps_.push_back(std::move(step));
   }
 
@@ -70,8 +70,6 @@ class Pipeline {
     Primitive primitive;
     std::vector<Operand> operands;
   };
-
-  static uint64_t RoundUp(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
   std::vector<Step> steps_;
   std::vector<uint64_t> offsets_;  // of the temporaries, behind the scratchpad

@@ -108,10 +108,20 @@ class Execution {
   std::vector<dnnl_exec_arg_t> args_;
 };
 
-// Copies one array into another layout, in the calling thread's count of threads.
+inline const void* At(const void* array, int64_t byte) {
+  return array == nullptr ? nullptr : static_cast<const char*>(array) + byte;
+}
+inline void* At(void* array, int64_t byte) {
+  return array == nullptr ? nullptr : static_cast<char*>(array) + byte;
+}
+
+// Bytes in whole cache lines, so that what different threads write is apart.
+inline uint64_t WholeLines(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Copies one array into another layout, in the calling thread.
 inline void Reorder(const dnnl::memory::desc& from, const void* source,
-                    const dnnl::memory::desc& to, void* destination, int32_t n_threads) {
-  const ThreadCount count(n_threads);
+                    const dnnl::memory::desc& to, void* destination) {
+  const ThreadCount count(1);
   dnnl::stream stream(CpuEngine());
   dnnl::memory input(from, CpuEngine(), const_cast<void*>(source));
   dnnl::memory output(to, CpuEngine(), destination);

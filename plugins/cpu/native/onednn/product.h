@@ -3,6 +3,7 @@
 #define OPWRIGHT_CPU_ONEDNN_PRODUCT_H_
 
 #include <cstdint>
+#include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
@@ -13,7 +14,7 @@
 
 namespace opwright_cpu {
 
-// What a product looks like to oneDNN.
+// What is multiplied.
 struct ProductRequest {
   MatrixShape shape;
   dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;
@@ -23,33 +24,48 @@ struct ProductRequest {
   int32_t n_threads = 1;
 };
 
-// out = activation(x y + bias). Transposed factors are read by their strides.
+// out = activation(x y + bias), in one part for each thread: some matrices of the stack, some rows
+// or some columns, each a primitive of its own that runs in one thread. Transposed factors are read
+// by their strides.
 class Product {
  public:
   // Refuses where this machine has no instructions for the dtype.
   opwright::Status Make(const ProductRequest& request);
 
-  const Primitive& primitive() const { return primitive_; }
+  bool empty() const { return parts_.empty(); }
+  uint64_t workspace_bytes() const { return scratchpad_bytes_ * parts_.size(); }
   // Bytes of the packed y; 0 where y is read as it lies.
   uint64_t packed_bytes() const { return packed_bytes_; }
-  void Pack(const void* y, void* packed, int32_t n_threads) const {
-    Reorder(y_plain_, y, y_used_, packed, n_threads);
-  }
-  void Run(Execution& execution, int32_t n_threads, void* scratchpad, const void* x, const void* y,
-           const void* bias, void* out) const {
-    if (with_bias_) {
-      execution.Run(n_threads, scratchpad, x, y, out, bias);
-    } else {
-      execution.Run(n_threads, scratchpad, x, y, out);
-    }
-  }
+  void Pack(const void* y, void* packed) const;
 
  private:
-  Primitive primitive_;
-  dnnl::memory::desc y_plain_;
-  dnnl::memory::desc y_used_;
+  friend class ProductExecution;
+
+  struct Part {
+    Primitive primitive;
+    dnnl::memory::desc y_plain;
+    dnnl::memory::desc y_used;
+    // Byte of each array that the part begins with: y as it is given, and packed.
+    int64_t x = 0, y = 0, packed = 0, bias = 0, out = 0;
+  };
+  opwright::Status AddPart(const ProductRequest& request, const MatrixPart& from);
+  void LayPackedParts();
+
+  std::vector<Part> parts_;
+  uint64_t scratchpad_bytes_ = 0;  // of one part
   uint64_t packed_bytes_ = 0;
   bool with_bias_ = false;
+};
+
+// The memory objects of a product in one running instance.
+class ProductExecution {
+ public:
+  void Bind(const Product& product);
+  void Run(char* workspace, const void* x, const void* y, const void* bias, void* out);
+
+ private:
+  const Product* product_ = nullptr;
+  std::vector<Execution> executions_;
 };
 
 }  // namespace opwright_cpu

@@ -3,12 +3,26 @@
 #define OPWRIGHT_CPU_ONEDNN_THREADS_H_
 
 #include <omp.h>
+#include <pthread.h>
 
 #include <cstdint>
 
-#include "common/parallel.h"
+#include <opwright/sdk/status.hpp>
 
 namespace opwright_cpu {
+
+namespace detail {
+
+// GNU's OpenMP hangs in a child of fork, whose threads are gone: there everything runs in one.
+OPWRIGHT_LOCAL inline bool& IsForkedChild() {
+  static bool forked = [] {
+    pthread_atfork(nullptr, nullptr, [] { IsForkedChild() = true; });
+    return false;
+  }();
+  return forked;
+}
+
+}  // namespace detail
 
 // While it lives, OpenMP says `n_threads` to the calling thread; to others it says what it did.
 class ThreadCount {

@@ -56,7 +56,8 @@ struct FcKernel {
       const Part rows = OwnedRows(k_, thread, n_threads);
       Multiply(x, w, rows.begin, rows.end, workspace + kGemmScratch * thread,
                parts + m_ * n_ * thread);
-      Barrier();
+    });
+    Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part batch = PartOf(m_, 1, thread, n_threads);
       FinishRows(activation_, parts + batch.begin * n_, n_threads, m_ * n_, bias,
                  batch.end - batch.begin, n_, out + batch.begin * n_);

@@ -1,0 +1,159 @@
+"""Training steps beside as many busy processes as there are cores: how many calm steps one takes.
+
+Each contestant times calm steps and steps beside the busy processes in turn, in one process, and
+answers with the ratio of their means. Every contestant is beside busy processes of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from contest import Goal, Timed, Workload
+from networks import lenet, mlp
+
+CALM_S, BUSY_S = 1.0, 3.0
+Step = Callable[[], Any]
+
+
+@contextmanager
+def busy_processes() -> Iterator[None]:
+    """Keep every core busy with a process that only counts."""
+    loop = [sys.executable, "-S", "-c", "print(flush=True)\nwhile True: pass"]
+    processes = [subprocess.Popen(loop, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def time_steps(step: Step, seconds: float) -> list[float]:
+    """Return the seconds of each step in so many seconds."""
+    times: list[float] = []
+    until = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < until:
+        step()
+        times.append(time.perf_counter() - began)
+    return times
+
+
+def measure(step: Step, figure: Callable[[list[float]], float]) -> list[float]:
+    """Return a figure of busy steps, in mean calm steps."""
+    time_steps(step, CALM_S / 4)
+    calm = time_steps(step, CALM_S)
+    with busy_processes():
+        busy = time_steps(step, BUSY_S)
+    return [figure(busy) / (sum(calm) / len(calm))]
+
+
+def mean(times: list[float]) -> float:
+    """Return the mean of some times."""
+    return sum(times) / len(times)
+
+
+def opwright_mlp() -> Step:
+    """784-200-200-10, batch 64, SGD, as a Model."""
+    model, _ = mlp.make_opwright_model(64)
+    images, labels = mlp.make_batch(64)
+    model.fill("img", images)
+    model.fill("label", labels)
+    return model.run
+
+
+def opwright_lenet() -> Step:
+    """LeNet, batch 64, Adam, as a compiled step."""
+    import opwright as ow
+
+    block, scope, loss = lenet.make_opwright_step()
+    images, labels = lenet.make_batch()
+    call = ow.Network(block).compile(feed=["x", "y"], fetch=[loss], scope=scope)
+    return lambda: call(x=images, y=labels)
+
+
+def torch_step(loss_of: Callable[[list[Any]], Any], arrays: list[Any], fused: Any) -> Step:
+    """Return autograd and an optimizer of PyTorch's around a loss."""
+    import torch
+
+    parameters = [torch.from_numpy(array).requires_grad_() for array in arrays]
+    optimizer = fused(parameters)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = loss_of(parameters)
+        loss.backward()
+        optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+def torch_mlp() -> Step:
+    """The same as opwright_mlp."""
+    import torch
+    from torch.nn import functional as F  # noqa: N812
+
+    images, labels = mlp.make_batch(64)
+    x, y = torch.from_numpy(images), torch.from_numpy(labels[:, 0])
+
+    def loss_of(parameters: list[Any]) -> Any:
+        w1, b1, w2, b2, w3, b3 = parameters
+        h = torch.sigmoid(x @ w1 + b1)
+        return F.cross_entropy(torch.sigmoid(h @ w2 + b2) @ w3 + b3, y)
+
+    sgd = partial(torch.optim.SGD, lr=mlp.LEARNING_RATE, fused=True)
+    return torch_step(loss_of, mlp.make_parameters(), sgd)
+
+
+def torch_lenet() -> Step:
+    """The same as opwright_lenet."""
+    import torch
+    from torch.nn import functional as F  # noqa: N812
+
+    images, labels = lenet.make_batch()
+    x, y = torch.from_numpy(images), torch.from_numpy(labels[:, 0])
+
+    def loss_of(parameters: list[Any]) -> Any:
+        c1, d1, c2, d2, w1, b1, w2, b2 = parameters
+        h = F.max_pool2d(F.conv2d(x, c1, d1), 2)
+        h = F.max_pool2d(F.conv2d(h, c2, d2), 2)
+        return F.cross_entropy(F.linear(F.relu(F.linear(h.flatten(1), w1, b1)), w2, b2), y)
+
+    adam = partial(torch.optim.Adam, lr=lenet.LEARNING_RATE, fused=True)
+    return torch_step(loss_of, lenet.make_parameters(), adam)
+
+
+def contestant(make: Callable[[], Step], figure: Callable[[list[float]], float]) -> Timed:
+    """Return what one contestant measures."""
+    return Timed(measure=partial(measure, make(), figure))
+
+
+def make_workload(name: str, title: str, makers: dict[str, Callable[[], Step]]) -> list[Workload]:
+    """Return the rows of one network: the mean step and the longest one."""
+    rows = {"mean": ("mean step", mean, Goal(figure=2.5)), "longest": ("longest step", max, None)}
+    return [
+        Workload(
+            f"busy-{name}-{row}",
+            f"{what} of {title} beside as many busy processes as cores",
+            "calm steps",
+            {peer: partial(contestant, make, figure) for peer, make in makers.items()},
+            {"opwright": [goal]} if goal else {},
+        )
+        for row, (what, figure, goal) in rows.items()
+    ]
+
+
+WORKLOADS = [
+    *make_workload("mlp", "an MLP, batch 64", {"opwright": opwright_mlp, "torch": torch_mlp}),
+    *make_workload("lenet", "LeNet, batch 64", {"opwright": opwright_lenet, "torch": torch_lenet}),
+]

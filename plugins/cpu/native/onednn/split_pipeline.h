@@ -1,0 +1,158 @@
+// The same steps on parts of the images, side by side; and what threads do together before and
+// after.
+#ifndef OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
+#define OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "common/parallel.h"
+#include "onednn/pipeline.h"
+
+namespace opwright_cpu {
+
+// How images are shared among threads: one part for each of them, or, where there are fewer images
+// than threads, one part that oneDNN shares among its own.
+struct ImageSplit {
+  ImageSplit() = default;
+  ImageSplit(int64_t images, int32_t threads)
+      : n_images(images),
+        n_parts(images >= threads ? threads : 1),
+        n_threads(images >= threads ? 1 : threads) {}
+
+  Part part(int32_t i) const { return PartOf(n_images, 1, i, n_parts); }
+
+  int64_t n_images = 0;
+  int32_t n_parts = 1;
+  int32_t n_threads = 1;  // of each part
+};
+
+// Bytes from one part's beginning to the next image's in each tensor, by the tensor's number.
+using ImageBytes = std::array<int64_t, kFirstTemporary>;
+
+// Immutable after Prepare.
+class SplitPipeline {
+ public:
+  // `offsets`: the byte of each tensor that the part begins with.
+  void Add(Pipeline part, const ImageBytes& offsets, int32_t n_threads) {
+    part_bytes_ = std::max(part_bytes_, part.workspace_bytes());
+    parts_.push_back({std::move(part), offsets});
+    n_threads_ = n_threads;
+  }
+
+  bool empty() const { return parts_.empty(); }
+  uint64_t workspace_bytes() const { return part_bytes_ * parts_.size(); }
+
+ private:
+  friend class SplitExecution;
+
+  struct Portion {
+    Pipeline pipeline;
+    ImageBytes offsets;
+  };
+  std::vector<Portion> parts_;
+  uint64_t part_bytes_ = 0;
+  int32_t n_threads_ = 1;  // of each part
+};
+
+class SplitExecution {
+ public:
+  void Bind(const SplitPipeline& pipeline) {
+    pipeline_ = &pipeline;
+    executions_.resize(pipeline.parts_.size());
+    for (size_t i = 0; i < executions_.size(); ++i) {
+      executions_[i].Bind(pipeline.parts_[i].pipeline);
+    }
+  }
+
+  template <size_t kTensors>
+  void Run(char* workspace, const std::array<void*, kTensors>& tensors) {
+    static_assert(kTensors <= kFirstTemporary, "the other numbers are temporaries'");
+    const auto n_parts = static_cast<int32_t>(executions_.size());
+    opwright::Parallel(n_parts, n_parts, [&](int32_t i) {
+      const auto part = static_cast<size_t>(i);
+      std::array<void*, kTensors> own;
+      for (size_t tensor = 0; tensor < kTensors; ++tensor) {
+        own[tensor] = At(tensors[tensor], pipeline_->parts_[part].offsets[tensor]);
+      }
+      executions_[part].Run(pipeline_->n_threads_, workspace + pipeline_->part_bytes_ * part,
+                            own.data());
+    });
+  }
+
+ private:
+  const SplitPipeline* pipeline_ = nullptr;
+  std::vector<PipelineExecution> executions_;
+};
+
+// Copies an array into another layout, in parts of its first axis. Immutable after Make.
+class LayoutChange {
+ public:
+  void Make(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int32_t n_threads) {
+    const ThreadCount one_each(1);
+    for (int32_t i = 0; i < n_threads && AddPart(from, to, i, n_threads); ++i) {
+    }
+  }
+
+  bool empty() const { return parts_.empty(); }
+  uint64_t workspace_bytes() const { return scratchpad_bytes_ * parts_.size(); }
+
+ private:
+  friend class LayoutChangeExecution;
+
+  // Returns whether there may be more parts.
+  bool AddPart(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int32_t i,
+               int32_t n_parts) {
+    constexpr int64_t kStep = 64;  // a multiple of all blocks that oneDNN puts elements into
+    dnnl::memory::dims dims = from.get_dims(), first(dims.size(), 0);
+    const Part range = PartOf(dims[0], kStep, i, n_parts);
+    if (range.begin >= range.end) return true;
+    dims[0] = range.end - range.begin;
+    first[0] = range.begin;
+    const dnnl::memory::desc source = from.submemory_desc(dims, first, true);
+    const dnnl::memory::desc destination = to.submemory_desc(dims, first, true);
+    const bool is_whole = !source.get(true) || !destination.get(true);
+    const dnnl::reorder::primitive_desc description(CpuEngine(), is_whole ? from : source,
+                                                    CpuEngine(), is_whole ? to : destination,
+                                                    UserScratchpad());
+    if (is_whole) parts_.clear();
+    parts_.emplace_back(description);
+    parts_.back().Add(DNNL_ARG_FROM, description.src_desc());
+    parts_.back().Add(DNNL_ARG_TO, description.dst_desc());
+    scratchpad_bytes_ = std::max(scratchpad_bytes_, WholeLines(parts_.back().scratchpad_bytes()));
+    return !is_whole;
+  }
+
+  std::vector<Primitive> parts_;
+  uint64_t scratchpad_bytes_ = 0;
+};
+
+class LayoutChangeExecution {
+ public:
+  void Bind(const LayoutChange& change) {
+    change_ = &change;
+    executions_.resize(change.parts_.size());
+    for (size_t i = 0; i < executions_.size(); ++i) executions_[i].Bind(change.parts_[i]);
+  }
+
+  void Run(char* workspace, const void* from, void* to) {
+    const auto n_parts = static_cast<int32_t>(executions_.size());
+    opwright::Parallel(n_parts, n_parts, [&](int32_t i) {
+      const auto part = static_cast<size_t>(i);
+      executions_[part].Run(1, workspace + change_->scratchpad_bytes_ * part, from, to);
+    });
+  }
+
+ private:
+  const LayoutChange* change_ = nullptr;
+  std::vector<Execution> executions_;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_

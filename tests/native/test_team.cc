@@ -1,0 +1,186 @@
+// The threads that kernels share, and when they are left alone.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "runtime/load_watch.h"
+#include "runtime/team.h"
+#include "tests.h"
+
+namespace {
+
+using opwright::LoadWatch;
+using opwright::Team;
+
+// How often each share of a job has run.
+struct Counts {
+  explicit Counts(int32_t n) : runs(static_cast<size_t>(n)) {}
+
+  static void Count(void* data, int32_t share) {
+    static_cast<Counts*>(data)->runs[static_cast<size_t>(share)].fetch_add(1);
+  }
+  bool AllAre(int32_t times) const {
+    for (const std::atomic<int32_t>& n : runs) {
+      if (n.load() != times) return false;
+    }
+    return true;
+  }
+
+  std::vector<std::atomic<int32_t>> runs;
+};
+
+// Teams live as long as the process, because their threads do.
+Team& NewTeam() { return *new Team; }
+
+void EveryShareRunsOnce() {
+  Team& team = NewTeam();
+  for (const int32_t n_threads : {1, 2, 3, 8}) {
+    for (const int32_t n_shares : {0, 1, 2, 3, 7, 64, 65'535, 70'000}) {
+      Counts counts(n_shares);
+      team.Run(n_threads, n_shares, Counts::Count, &counts);
+      CHECK(counts.AllAre(1));
+    }
+  }
+  CHECK(team.n_workers() <= 7);
+}
+
+void JobsFollowEachOtherClosely() {
+  Team& team = NewTeam();
+  constexpr int32_t kJobs = 3000;
+  Counts counts(5);
+  for (int32_t job = 0; job < kJobs; ++job) team.Run(3, 5, Counts::Count, &counts);
+  CHECK(counts.AllAre(kJobs));
+}
+
+void ThreadsThatSleepAreWoken() {
+  Team& team = NewTeam();
+  constexpr int32_t kJobs = 50;
+  Counts counts(4);
+  for (int32_t job = 0; job < kJobs; ++job) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // longer than a thread spins
+    team.Run(2, 4, Counts::Count, &counts);
+  }
+  CHECK(counts.AllAre(kJobs));
+}
+
+void AJobEndsWithItsLastShare() {
+  Team& team = NewTeam();
+  struct Slow {
+    std::atomic<int32_t> n_ended{0};
+    static void Run(void* data, int32_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      static_cast<Slow*>(data)->n_ended.fetch_add(1);
+    }
+  };
+  for (int32_t job = 0; job < 20; ++job) {
+    Slow slow;
+    team.Run(4, 4, Slow::Run, &slow);
+    CHECK_EQ(slow.n_ended.load(), 4);
+  }
+}
+
+void JobsOfManyThreadsRunSideBySide() {
+  Team& team = NewTeam();
+  constexpr int32_t kJobs = 500;
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 6; ++caller) {
+    callers.emplace_back([&team] {
+      Counts counts(9);
+      for (int32_t job = 0; job < kJobs; ++job) team.Run(2, 9, Counts::Count, &counts);
+      CHECK(counts.AllAre(kJobs));
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+void AJobWithinAShareRunsInItsThread() {
+  Team& team = NewTeam();
+  struct Outer {
+    Team* team;
+    std::atomic<int32_t> n_inner{0};
+    static void Run(void* data, int32_t) {
+      struct Inner {
+        Outer* outer;
+        std::thread::id thread;
+        static void Run(void* inner, int32_t) {
+          auto* self = static_cast<Inner*>(inner);
+          CHECK(self->thread == std::this_thread::get_id());
+          self->outer->n_inner.fetch_add(1);
+        }
+      };
+      Inner inner{static_cast<Outer*>(data), std::this_thread::get_id()};
+      inner.outer->team->Run(4, 4, Inner::Run, &inner);
+    }
+  };
+  Outer outer{&team};
+  team.Run(3, 3, Outer::Run, &outer);
+  CHECK_EQ(outer.n_inner.load(), 12);
+}
+
+void AChildOfForkHasATeamOfItsOwn() {
+  Counts before(4);
+  Team::OfProcess().Run(2, 4, Counts::Count, &before);
+#if defined(__SANITIZE_THREAD__)
+  return;  // ThreadSanitizer lets a child of several threads start none
+#endif
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    Counts counts(4);
+    Team::OfProcess().Run(2, 4, Counts::Count, &counts);
+    _exit(counts.AllAre(1) && Team::OfProcess().n_workers() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+constexpr int64_t kMs = 1'000'000;
+
+void AStallMakesJobsRunAloneForAWhile() {
+  LoadWatch load;
+  CHECK(load.AllowsSharing(0));
+  load.AfterJob(10 * kMs, 50'000, 100'000);  // a long share, nothing more
+  CHECK(load.AllowsSharing(10 * kMs));
+  load.AfterJob(20 * kMs, 50'000, 3 * kMs);
+  CHECK(!load.AllowsSharing(20 * kMs));
+  CHECK(load.AllowsSharing(22 * kMs));
+}
+
+void StallsThatFollowEachOtherMakeThePauseLonger() {
+  LoadWatch load;
+  int64_t now_ns = 100 * kMs, last_pause_ns = 0;
+  for (int stall = 0; stall < 12; ++stall) {
+    load.AfterJob(now_ns, 0, 3 * kMs);
+    int64_t pause_ns = 0;
+    while (!load.AllowsSharing(now_ns + pause_ns)) pause_ns += kMs / 4;
+    CHECK(pause_ns >= last_pause_ns);
+    CHECK(pause_ns <= 65 * kMs);
+    last_pause_ns = pause_ns;
+    now_ns += pause_ns + kMs / 2;
+  }
+  CHECK(last_pause_ns >= 32 * kMs);
+  now_ns += 10'000 * kMs;  // calm
+  load.AfterJob(now_ns, 0, 3 * kMs);
+  CHECK(load.AllowsSharing(now_ns + 2 * kMs));
+}
+
+}  // namespace
+
+void AddTeamTests(check::Tests* tests) {
+  tests->push_back({"every share runs once", EveryShareRunsOnce});
+  tests->push_back({"jobs follow each other", JobsFollowEachOtherClosely});
+  tests->push_back({"threads that sleep are woken", ThreadsThatSleepAreWoken});
+  tests->push_back({"a job ends with its last share", AJobEndsWithItsLastShare});
+  tests->push_back({"jobs of many threads", JobsOfManyThreadsRunSideBySide});
+  tests->push_back({"a job within a share", AJobWithinAShareRunsInItsThread});
+  tests->push_back({"a team in a child of fork", AChildOfForkHasATeamOfItsOwn});
+  tests->push_back({"a stall makes jobs run alone", AStallMakesJobsRunAloneForAWhile});
+  tests->push_back({"stalls make pauses longer", StallsThatFollowEachOtherMakeThePauseLonger});
+}
