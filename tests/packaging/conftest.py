@@ -40,8 +40,12 @@ class Environment:
     def _run(
         self, command: list[str], folder: Path, variables: Mapping[str, str] | None = None
     ) -> str:
-        names = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT")
-        env = {name: value for name, value in os.environ.items() if name not in names}
+        # OPWRIGHT_ as well: an emulated GPU of other tests, for one.
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "OPWRIGHT_")) and name != "VIRTUAL_ENV"
+        }
         env["XDG_CACHE_HOME"] = str(self.folder / "cache")
         env["PATH"] = f"{self.bin}{os.pathsep}{env['PATH']}"
         env |= variables or {}
