@@ -71,9 +71,13 @@ class Environment:
         self._pip("uninstall", "--yes", name)
 
     def _pip(self, command: str, *words: str | Path) -> None:
+        # What compiles is taken from there, too: CMake is 30 MB to download.
+        tools = (
+            f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+        )
         program = [sys.executable, "-m", "pip", "--python", str(self.bin / "python")]
         options = ["--disable-pip-version-check", "--quiet"]
-        self._run([*program, *options, command, *map(str, words)], self.folder)
+        self._run([*program, *options, command, *map(str, words)], self.folder, {"PATH": tools})
 
 
 def copy_sources(folder: Path) -> Path:
