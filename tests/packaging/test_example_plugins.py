@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 
 from example_wheels import EXAMPLES
-from opwright.scaffold.headers import get_abi_version, list_headers
 from pages import check_output, commands_of, read_blocks
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 INSTALL = "pip install --quiet ."
 NAMES = ("opwright-cosine", "opwright-swish")
-COMPILED = EXAMPLES / "opwright-cosine"
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +57,6 @@ def test_the_copied_folder_of_a_device_can_be_installed(
     environment.install("--no-index", "--find-links", index, "--no-deps", source)
     assert "opwright-opencl 1.0" in environment.run("opwright", "plugins")
     environment.uninstall("opwright-opencl")
-
-
-def test_the_headers_that_an_example_carries_are_those_of_the_core() -> None:
-    folder = COMPILED / "native" / f"opwright-abi-{get_abi_version()}"
-    carried = {
-        file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8")
-        for room in ("include", "cmake")
-        for file in (folder / room).rglob("*.*")
-    }
-    assert carried == dict(list_headers()), "run `make headers` and commit"
 
 
 def test_it_is_found_and_sound(example: Path, environment: Any) -> None:
