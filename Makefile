@@ -17,12 +17,12 @@ NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/de
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src tests examples/plugins -type f \
+	$(CUDA)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check lint format docs bench sanitize proto wheels clean
+.PHONY: help venv demo test check lint format docs bench sanitize proto headers wheels clean
 .PHONY: test-cuda bench-cuda gpu-wheels
 
 help:  ## list the targets
@@ -46,7 +46,8 @@ $(STAMPS)/builders: requirements-build.txt | $(BIN)/python
 # Editable: Python files take effect at once, native ones when this rule runs again. Built with what
 # stays in $(VENV), so that only what has changed is compiled, here and for the tests' wheels.
 $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(NATIVE) $(STAMPS)/builders
-	@echo "installing $(PACKAGES) into $(VENV): compiles the kernels, five minutes or so"
+	@echo "installing $(PACKAGES) into $(VENV): compiles for a quarter of an hour of processor" \
+		"time, here up to $$((1 + 15 / $$(nproc))) minutes"
 	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
@@ -143,6 +144,12 @@ proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
 	@mkdir -p $(PROTO_OUT)
 	@PYTHONPATH=$(PROTO_TOOLS) $(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(PROTO_OUT) \
 		--pyi_out=$(PROTO_OUT) proto/opwright/framework.proto
+
+# A copy, no link: who copies the example's folder must have them in it.
+CARRIED := examples/plugins/opwright-cosine/native/opwright-abi-1.0
+headers:  ## copy the core's headers into the example that carries them
+	@rm -rf $(CARRIED)/include $(CARRIED)/cmake
+	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders  ## build the wheels of all packages into dist/
 	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%) ./$(CUDA)

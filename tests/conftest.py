@@ -1,12 +1,14 @@
-"""What all tests share: a plugin index of their own, and devices that may be absent."""
+"""What all tests share: a home of their own, and devices that may be absent."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,16 @@ import opwright as ow
 sys.path.insert(0, str(Path(__file__).parent))  # what lies beside this file, for all tests
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the tests, and the processes that they start, a plugin index of their own."""
-    folder = tmp_path_factory.mktemp("cache")
-    users = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    os.environ.setdefault("PIP_CACHE_DIR", str(users / "pip"))  # downloads are worth sharing
-    os.environ["XDG_CACHE_HOME"] = str(folder)
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the tests, and the processes that they start, a home of their own, before all else."""
+    from own_home import move_in
+
+    home = Path(tempfile.mkdtemp(prefix="opwright-home-"))
+    config.add_cleanup(partial(shutil.rmtree, home, ignore_errors=True))
+    move_in(home, os.environ)
     # Kept between runs where there is a folder for it, since compiling takes most of the time.
-    os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(folder / "emulator"))
-    return folder
+    os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(home / "emulator"))
 
 
 HAS_GPU = shutil.which("nvidia-smi") is not None
@@ -44,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def gpu(request: pytest.FixtureRequest, own_cache_folder: Path) -> Iterator[Any]:
+def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Give a GPU: the machine's, or the emulated one with its driver."""
     if HAS_GPU:
         yield None

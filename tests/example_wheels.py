@@ -28,8 +28,6 @@ def build_example_wheel(name: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(folder), str(source)]
     if (source / "CMakeLists.txt").exists():
-        # opwright is installed editable here: its CMake package lies where no CMake looks.
-        command += [f"-Ccmake.define.opwright_DIR={ROOT / 'core' / 'cmake'}"]
         command += [f"-Ccmake.define.CMAKE_CXX_FLAGS={WARNINGS}"]
     (source / "build").mkdir(exist_ok=True)
     with (source / "build" / "lock").open("w") as lock:

@@ -15,6 +15,6 @@ for folder in (HERE, HERE.parent, HERE.parent / "operators"):
 
 
 @pytest.fixture(scope="session")
-def emulator_folder(own_cache_folder: Path) -> Path:
+def emulator_folder() -> Path:
     """Return where compiled kernels are kept, those of other test files among them."""
     return Path(os.environ["OPWRIGHT_EMULATOR_DIR"])

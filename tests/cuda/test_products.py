@@ -13,7 +13,7 @@ from calls import call
 
 import opwright as ow
 from opwright.dtypes import dtype_to_numpy
-from opwright.errors import PluginError
+from opwright.errors import MissingRequirementError
 from opwright_cuda import native, products
 from opwright_cuda.launch import LaunchPlan
 from opwright_cuda.products import (
@@ -261,7 +261,9 @@ def test_a_missing_cublaslt_is_an_error_that_says_what_to_install(
 
     monkeypatch.setattr(native, "has_blas_path", lambda: False)
     monkeypatch.setattr("cuda.pathfinder.load_nvidia_dynamic_lib", fail)
-    with pytest.raises(PluginError, match=r"need cuBLASLt.*cublasLt; pip install \"nvidia-cublas"):
+    with pytest.raises(
+        MissingRequirementError, match=r"need cuBLASLt.*cublasLt; pip install \"nvidia-cublas"
+    ):
         tell_blas_path()
 
 

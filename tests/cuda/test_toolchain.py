@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from opwright.errors import KernelError, PluginError
+from opwright.errors import KernelError, MissingRequirementError
 from opwright_cuda import native, nvrtc, toolchain
 from opwright_cuda.cache import MAX_FILES, ImageCache
 from opwright_cuda.compiling import Compiler, Image, Instance
@@ -229,7 +229,9 @@ def test_a_missing_cuda_bindings_is_named_with_the_way_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(PluginError, match=r"NVRTC, got .*; pip install cuda-bindings nvidia-cuda"):
+    with pytest.raises(
+        MissingRequirementError, match=r"NVRTC, got .*; pip install cuda-bindings nvidia-cuda"
+    ):
         nvrtc.Nvrtc().compile(source(), ["f"], "sm_90")
 
 
@@ -240,7 +242,9 @@ def test_a_missing_nvrtc_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPat
         raise RuntimeError("Failure finding libnvrtc.so.13")
 
     monkeypatch.setattr(api, "nvrtcVersion", fail)
-    with pytest.raises(PluginError, match=r"RuntimeError: Failure finding libnvrtc.*; pip install"):
+    with pytest.raises(
+        MissingRequirementError, match=r"RuntimeError: Failure finding libnvrtc.*; pip install"
+    ):
         nvrtc.Nvrtc().compile(source(), ["f"], "sm_90")
 
 

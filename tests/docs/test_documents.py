@@ -26,6 +26,14 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plug
 CORE_README = ROOT / "core" / "README.md"
 if CORE_README.exists():
     PAGES.append(CORE_README)
+ROUNDED = (
+    "README.md",
+    "docs/add_a_device.md",
+    "docs/random_numbers.md",
+    "docs/train_from_a_script.md",
+    "plugins/nn/README.md",
+)
+"""Pages that print what kernels of any package compute."""
 
 
 def select_python(page: Path) -> list[Block]:
@@ -33,12 +41,18 @@ def select_python(page: Path) -> list[Block]:
     return [b for b in blocks if b.language == "python" and b.listed_file() is None]
 
 
-def run(command: list[str] | str, cwd: Path) -> str:
+def run(command: list[str] | str, cwd: Path, **variables: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command,
         cwd=cwd,
-        env={**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONWARNINGS": "error"},
+        env={
+            **os.environ,
+            "PATH": path,
+            "COLUMNS": "100",
+            "PYTHONWARNINGS": "error",
+            **variables,
+        },
         shell=isinstance(command, str),
         capture_output=True,
         text=True,
@@ -50,8 +64,8 @@ def run(command: list[str] | str, cwd: Path) -> str:
     return done.stdout
 
 
-def run_blocks(blocks: list[Block], cwd: Path) -> list[str]:
-    """Execute the blocks in one process and return what each printed."""
+def run_blocks(blocks: list[Block], cwd: Path, **variables: str) -> list[str]:
+    """Execute the blocks in one process, with these variables, and return what each printed."""
     mark = "<<end of block>>"
     script = cwd / "page.py"
     codes = [block.text for block in blocks]
@@ -62,7 +76,7 @@ def run_blocks(blocks: list[Block], cwd: Path) -> list[str]:
         f"    print({mark!r}, flush=True)\n",
         encoding="utf-8",
     )
-    return run([sys.executable, str(script)], cwd).split(mark + "\n")[:-1]
+    return run([sys.executable, str(script)], cwd, **variables).split(mark + "\n")[:-1]
 
 
 def page_id(page: Path) -> str:
@@ -77,6 +91,17 @@ def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> N
             check_output(page, block.text, block.printed, printed)
         elif printed.strip():
             pytest.fail(f"{page.name}: a block prints\n{printed}\nbut the page does not show it")
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_a_page_prints_does_not_depend_on_the_rounding(name: str, tmp_path: Path) -> None:
+    """The NumPy kernels round otherwise than those in C++: they stand for another processor."""
+    page = ROOT / name
+    blocks = select_python(page)
+    for block, printed in zip(
+        blocks, run_blocks(blocks, tmp_path, OPWRIGHT_PLUGINS="std"), strict=True
+    ):
+        check_output(page, block.text, block.printed or "", printed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -139,13 +164,12 @@ def test_every_decision_is_in_the_index() -> None:
 @pytest.mark.parametrize(
     ("expected", "got", "agree"),
     [
-        ("loss 0.501", "loss 0.505", True),
-        ("loss 0.501", "loss 0.55", False),
-        ("shape 10", "shape 11", False),
+        ("[1.  0.5]", "[1. 0.5]", True),
+        ("loss 0.501", "loss 0.502", False),
         ("a\n...\nz", "a\nb\nc\nz", True),
         ("a\n...\nz", "a\nb", False),
         ("a", "a\nb", False),
     ],
 )
-def test_outputs_are_compared_up_to_the_last_digits(expected: str, got: str, agree: bool) -> None:
+def test_outputs_are_compared_to_the_last_digit(expected: str, got: str, agree: bool) -> None:
     assert outputs_agree(expected.splitlines(), got.splitlines()) is agree

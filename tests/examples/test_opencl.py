@@ -15,6 +15,16 @@ from pages import check_output, commands_of, read_blocks
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SOURCE = EXAMPLES / "opwright-opencl"
+OWN_TESTS = "python -m pytest -q -p no:cacheprovider --import-mode=importlib tests"
+
+OPEN = """
+from opwright.errors import DeviceNotFoundError
+from opwright_opencl.device import DEVICES
+try:
+    DEVICES.open(0)
+except DeviceNotFoundError as error:
+    print(error)
+"""
 
 
 class Installed:
@@ -36,12 +46,12 @@ class Installed:
             "POCL_CACHE_DIR": str(kernels),
         }
 
-    def run(self, command: str) -> str:
+    def run(self, command: str, **variables: str) -> str:
         """Run a command in the folder of the example and return what it prints."""
         done = subprocess.run(
             command,
             cwd=SOURCE,
-            env=self.environment,
+            env={**self.environment, **variables},
             shell=True,
             capture_output=True,
             text=True,
@@ -51,10 +61,23 @@ class Installed:
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def needs_device(self) -> None:
+        """Skip the test where no OpenCL device works, with the reason."""
+        reason = self.run(f"python -c '{OPEN}'").strip()
+        if reason:
+            pytest.skip(reason)
+
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def package(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(tmp_path_factory.mktemp("opencl"))
+
+
+@pytest.fixture(scope="module")
+def installed(package: Installed) -> Installed:
+    """Return the package on a machine with a device that works."""
+    package.needs_device()
+    return package
 
 
 def test_the_commands_of_its_readme_print_what_it_says(installed: Installed) -> None:
@@ -67,7 +90,18 @@ def test_the_commands_of_its_readme_print_what_it_says(installed: Installed) -> 
 
 
 def test_its_own_tests_pass(installed: Installed) -> None:
-    installed.run("python -m pytest -q -p no:cacheprovider --import-mode=importlib tests")
+    assert " passed" in installed.run(OWN_TESTS)
+
+
+def test_where_no_device_works_its_own_tests_and_the_kit_skip_with_the_reason(
+    package: Installed,
+) -> None:
+    """A machine without a platform stands for a driver that cannot build kernels."""
+    printed = package.run(f"{OWN_TESTS} -rs", OCL_ICD_VENDORS="/nonexistent")
+    assert "opencl: a platform must be installed, got none" in printed
+    assert " passed, " in printed  # those that need no device
+    checked = package.run("opwright check opwright-opencl", OCL_ICD_VENDORS="/nonexistent")
+    assert checked.endswith("; nothing found\n")
 
 
 def test_doctor_and_conformance_kit_find_nothing(installed: Installed) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import opwright as ow
 import opwright_nn as nn
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
     FeedError,
     KernelError,
+    OperatorNotFoundError,
     ProgramError,
     ShapeError,
     VariableNotFoundError,
@@ -178,3 +180,17 @@ def test_batch_of_another_shape_than_declared_is_refused(tiny, declared):
     with pytest.raises(FeedError, match=r"feed 'img': must have shape \[\?, .\], got \[\?, 8"):
         model.run()
     assert str(model.program) == before
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: nn.Model().fc_layer(input="img", size=3),
+        lambda: layers.relu(layers.data("img", shape=[None, 8])),
+    ],
+    ids=["model", "layers"],
+)
+def test_without_operators_a_layer_says_what_to_install(build, programs):
+    text = "(?s)no operator of this type is registered.*pip install opwright-std"
+    with ow.context_guard(ow.Context()), pytest.raises(OperatorNotFoundError, match=text):
+        build()

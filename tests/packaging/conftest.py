@@ -40,8 +40,12 @@ class Environment:
     def _run(
         self, command: list[str], folder: Path, variables: Mapping[str, str] | None = None
     ) -> str:
-        names = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT")
-        env = {name: value for name, value in os.environ.items() if name not in names}
+        # OPWRIGHT_ as well: an emulated GPU of other tests, for one.
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "OPWRIGHT_")) and name != "VIRTUAL_ENV"
+        }
         env["XDG_CACHE_HOME"] = str(self.folder / "cache")
         env["PATH"] = f"{self.bin}{os.pathsep}{env['PATH']}"
         env |= variables or {}
@@ -67,9 +71,13 @@ class Environment:
         self._pip("uninstall", "--yes", name)
 
     def _pip(self, command: str, *words: str | Path) -> None:
+        # What compiles is taken from there, too: CMake is 30 MB to download.
+        tools = (
+            f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+        )
         program = [sys.executable, "-m", "pip", "--python", str(self.bin / "python")]
         options = ["--disable-pip-version-check", "--quiet"]
-        self._run([*program, *options, command, *map(str, words)], self.folder)
+        self._run([*program, *options, command, *map(str, words)], self.folder, {"PATH": tools})
 
 
 def copy_sources(folder: Path) -> Path:

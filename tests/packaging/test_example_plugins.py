@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from example_wheels import EXAMPLES, build_example_wheel
+from example_wheels import EXAMPLES
 from pages import check_output, commands_of, read_blocks
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -18,24 +20,43 @@ INSTALL = "pip install --quiet ."
 NAMES = ("opwright-cosine", "opwright-swish")
 
 
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in the place of an index: it has what builds packages, and no opwright."""
+    folder = tmp_path_factory.mktemp("index")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    command += ["--dest", str(folder), "hatchling", "scikit-build-core"]
+    subprocess.run(command, check=True, timeout=300)
+    return folder
+
+
+def copy_example(name: str, folder: Path) -> Path:
+    """Copy an example as ``cp -r`` does, which leaves links as they are."""
+    ignored = shutil.ignore_patterns("build", "__pycache__")
+    return Path(shutil.copytree(EXAMPLES / name, folder / name, symlinks=True, ignore=ignored))
+
+
 @pytest.fixture(scope="module", params=NAMES)
 def example(
-    request: pytest.FixtureRequest,
-    testing_environment: Any,
-    cosine_wheel: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, testing_environment: Any, index: Path
 ) -> Iterator[Path]:
-    """Install an example from the wheel that pip makes of it; give a copy of its folder."""
+    """Copy the folder of an example out of the repository and install it; give the copy."""
     environment, name = testing_environment, request.param
-    wheel = cosine_wheel
-    if name != "opwright-cosine":  # of which all tests share one
-        wheel = build_example_wheel(name, tmp_path_factory.mktemp("wheel"))
-    environment.install(wheel)
-    source = environment.folder / name
-    shutil.copytree(EXAMPLES / name, source, ignore=shutil.ignore_patterns("build"))
+    source = copy_example(name, environment.folder)
+    environment.install("--no-index", "--find-links", index, source)
     yield source
     environment.uninstall(name)
     assert name not in environment.run("opwright", "plugins")
+
+
+def test_the_copied_folder_of_a_device_can_be_installed(
+    environment: Any, index: Path, tmp_path: Path
+) -> None:
+    """Without pyopencl, of which it says that it is missing where it is used."""
+    source = copy_example("opwright-opencl", tmp_path)
+    environment.install("--no-index", "--find-links", index, "--no-deps", source)
+    assert "opwright-opencl 1.0" in environment.run("opwright", "plugins")
+    environment.uninstall("opwright-opencl")
 
 
 def test_it_is_found_and_sound(example: Path, environment: Any) -> None:

@@ -53,6 +53,15 @@ def test_the_core_wheel_brings_the_c_headers_and_no_sources(wheels: list[Path]) 
     assert not [name for name in names if name.endswith((".cc", "CMakeLists.txt"))]
 
 
+@pytest.mark.parametrize("package", ["core", "plugins/cpu", "plugins/cuda"])
+def test_native_code_is_built_on_all_processors(wheels: list[Path], package: str) -> None:
+    """Ninja takes all of them, make one unless it is given a number."""
+    caches = list((ROOT / package / "build").glob("*/CMakeCache.txt"))
+    assert caches
+    for cache in caches:
+        assert "\nCMAKE_GENERATOR:INTERNAL=Ninja\n" in cache.read_text()
+
+
 def test_the_plugins_are_found_and_sound(environment: Any) -> None:
     listed = json.loads(environment.run("opwright", "plugins", "--json"))
     text = json.dumps(listed)

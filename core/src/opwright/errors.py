@@ -74,6 +74,13 @@ class PluginError(OpwrightError, RuntimeError):
     advice: str | None = None
 
 
+class MissingRequirementError(PluginError):
+    """What a plugin needs beside itself is missing on this machine: a package, a library, a tool.
+
+    The kernel or device that raises it is sound: the conformance kit skips it.
+    """
+
+
 class KernelError(OpwrightError, RuntimeError):
     """A kernel failed while a plan was prepared or run."""
 

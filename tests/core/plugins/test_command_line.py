@@ -11,6 +11,7 @@ from opwright import context
 from opwright.cli import COMMANDS, main
 from opwright.context import Context
 
+from .conftest import TABLE
 from .test_isolation import KERNEL_HOOK, OP_HOOK
 
 GUIDE = Path(__file__).parents[3] / "docs" / "command_line.md"
@@ -70,6 +71,52 @@ def test_doctor_finds_nothing_where_nothing_is_broken(site):
     data = json.loads(site.command("doctor", "--json").stdout)
     assert [(p["plugin"], p["state"]) for p in data["plugins"]] == [("acme", "good")]
     assert data["plugins"][0]["import_ms"] > 0
+
+
+NO_OPERATOR = """
+no operator is installed
+  to fix it: pip install "opwright[cpu]"
+
+nothing can be computed
+"""
+
+
+def test_doctor_misses_operators_where_none_is_installed(site):
+    done = site.command("doctor")
+    assert done.returncode == 1
+    assert done.stdout.endswith(NO_OPERATOR)
+    data = json.loads(site.command("doctor", "--json").stdout)
+    advice = 'pip install "opwright[cpu]"'
+    assert data["lack"] == {"reason": "no operator is installed", "advice": advice}
+
+
+def test_doctor_misses_kernels_where_no_operator_has_one_for_the_host(site):
+    kernel = "registry.add('{}', device='{}', dtypes='*', kernel='opwright_acme.swish:swish')\n"
+    site.add("acme", OP_HOOK + "registry.add('acme.swish', 'opwright_acme.swish:SWISH')\n")
+    site.add("gpu", KERNEL_HOOK + kernel.format("acme.swish", "gpu"))
+    site.add("other", KERNEL_HOOK + kernel.format("unknown.add", "cpu"))
+    done = site.command("doctor")
+    assert done.returncode == 1
+    reason = "no operator has a kernel for the device cpu"
+    assert f'\n{reason}\n  to fix it: pip install "opwright[cpu]"\n' in done.stdout
+    site.add("host", KERNEL_HOOK + kernel.format("acme.swish", "*"))
+    assert site.command("doctor").stdout.endswith("\nno problem found\n")
+
+
+def test_doctor_says_where_a_setting_leaves_the_operators_out(site):
+    site.add("acme")
+    site.add("calm", OP_HOOK + "pass\n")
+    done = site.command("doctor", OPWRIGHT_PLUGINS="calm")
+    assert done.returncode == 1
+    assert "\n  to fix it: unset OPWRIGHT_PLUGINS, which leaves out 1 plugin\n" in done.stdout
+
+
+def test_doctor_misses_nothing_where_a_broken_plugin_may_provide_it(site):
+    site.add("boom", "import not_there\n")
+    done = site.command("doctor")
+    assert done.returncode == 1
+    assert "no operator" not in done.stdout
+    assert done.stdout.endswith("\n1 plugin needs mending\n")
 
 
 def test_doctor_names_every_culprit_with_the_command_that_helps(site):
@@ -168,7 +215,7 @@ def test_doctor_does_not_wait_for_ever(site):
 
 
 def test_doctor_hears_no_plugin_that_talks(site):
-    site.add("acme", "print('hello')\nimport sys\nsys.stdout.flush()\n" + OP_HOOK + "pass\n")
+    site.add("acme", "print('hello')\nimport sys\nsys.stdout.flush()\n" + TABLE)
     assert site.command("doctor").returncode == 0
 
 

@@ -128,6 +128,7 @@ class Runner:
     ) -> None:
         self.env = {**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         self.env["PYTHONPATH"] = os.pathsep.join(filter(None, [env["PYTHONPATH"], str(HERE)]))
+        self.env["OPWRIGHT_TEST_CACHE_DIR"] = env["OPWRIGHT_CACHE_DIR"]
         if not has_gpu(self.env):
             self.env.setdefault("OPWRIGHT_EMULATOR_DIR", str(install.BUILD / "emulator"))
             n_parts = 1

@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,8 @@ import opwright
 from opwright.cli.examine import Diagnosis, examine
 from opwright.discovery import PluginRecord, Settings, index, merge, scan, select_allowed
 from opwright.errors import CommandError
-from opwright.registry import Package, PluginFailure
+from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
+from opwright.registry.advice import requirement
 from opwright.registry.refusals import WOULD_REFUSE
 from opwright.tables import align
 
@@ -28,6 +29,18 @@ _MAX_TIMEOUT_S: Final = 24 * 3600.0
 
 
 _T = TypeVar("_T")
+
+
+class Lack(NamedTuple):
+    """Why nothing can be computed although no plugin is at fault, and what to do.
+
+    Attributes
+    ----------
+    reason, advice : str
+    """
+
+    reason: str
+    advice: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; 1 where a plugin is kept out, crashes, or names what cannot be used."""
+    """Print the report; 1 where a plugin is at fault, or none provides what computes."""
     if not 0 < args.timeout <= _MAX_TIMEOUT_S:
         raise CommandError(
             f"doctor: --timeout must be more than 0 and at most {_MAX_TIMEOUT_S:g} seconds, got "
@@ -66,15 +79,42 @@ def run(args: argparse.Namespace) -> int:
         "index": f"{path} ({index.read(path, sources).state})",
         "scan": f"{_count(len(sources), 'plugin')} found in {scan_ms:.1f} ms",
     }
-    diagnosis = examine(select_allowed(sources, settings.allowed), args.timeout)
+    allowed = select_allowed(sources, settings.allowed)
+    diagnosis = examine(allowed, args.timeout)
+    lack = find_lack(diagnosis, len(sources) - len(allowed))
     if args.json:
-        print(json.dumps(to_json(diagnosis, environment), indent=2))
+        print(json.dumps(to_json(diagnosis, environment, lack), indent=2))
     else:
-        print("\n".join(format_report(diagnosis, environment)))
-    return 1 if diagnosis.failures or diagnosis.crashes or diagnosis.problems else 0
+        print("\n".join(format_report(diagnosis, environment, lack)))
+    faults = (diagnosis.failures, diagnosis.crashes, diagnosis.problems, lack)
+    return 1 if any(faults) else 0
 
 
-def format_report(diagnosis: Diagnosis, environment: dict[str, str]) -> list[str]:
+def find_lack(diagnosis: Diagnosis, n_left_out: int) -> Lack | None:
+    """Return what no plugin provides; None where one at fault may provide it, or nothing lacks.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    n_left_out : int
+        How many plugins OPWRIGHT_PLUGINS leaves out.
+    """
+    if diagnosis.failures or diagnosis.crashes:
+        return None
+    types = {op.type for record in diagnosis.records for op in record.ops}
+    kernels = (kernel for record in diagnosis.records for kernel in record.kernels)
+    if types & {kernel.op_type for kernel in kernels if kernel.device in (HOST_DEVICE, ANY)}:
+        return None
+    none = f"no operator has a kernel for the device {HOST_DEVICE}"
+    advice = f"pip install {requirement('opwright-cpu')}"
+    if n_left_out:
+        advice = f"unset OPWRIGHT_PLUGINS, which leaves out {_count(n_left_out, 'plugin')}"
+    return Lack(none if types else "no operator is installed", advice)
+
+
+def format_report(
+    diagnosis: Diagnosis, environment: dict[str, str], lack: Lack | None
+) -> list[str]:
     """Return the lines of the report."""
     lines = align(list(environment.items()), indent="")
     rows = [_TITLE, *_rows(diagnosis)]
@@ -97,8 +137,11 @@ def format_report(diagnosis: Diagnosis, environment: dict[str, str]) -> list[str
     if diagnosis.crashes:
         others = [p.plugin for p, state in states.items() if state in ("good", "broken")]
         lines += ["", f"to go on without what crashes: OPWRIGHT_PLUGINS={','.join(others)}"]
+    if lack is not None:
+        lines += ["", lack.reason, f"  to fix it: {lack.advice}"]
+    nothing = "no problem found" if lack is None else "nothing can be computed"
     found = f"{_count(count, 'plugin')} need{'s' if count == 1 else ''} mending"
-    return [*lines, "", "no problem found" if count == 0 else found]
+    return [*lines, "", nothing if count == 0 else found]
 
 
 def _format_failure(failure: PluginFailure, what: str) -> list[str]:
@@ -148,7 +191,7 @@ def _measure(call: Callable[[], _T]) -> tuple[_T, float]:
     return result, min(times_ms)
 
 
-def to_json(diagnosis: Diagnosis, environment: dict[str, str]) -> dict[str, Any]:
+def to_json(diagnosis: Diagnosis, environment: dict[str, str], lack: Lack | None) -> dict[str, Any]:
     """Return the report as plain data."""
     states = _states(diagnosis)
     return {
@@ -162,6 +205,7 @@ def to_json(diagnosis: Diagnosis, environment: dict[str, str]) -> dict[str, Any]
             }
             for record in diagnosis.records
         ],
+        "lack": None if lack is None else lack._asdict(),
         "failures": list(map(_failure_to_json, diagnosis.failures)),
         "crashes": [
             {**_failure_to_json(crash.failure), "always": crash.always}

@@ -16,6 +16,7 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import ANY, HOST_DEVICE, KernelEntry
 from opwright.testing.drawing import Sampler, draw_samples
+from opwright.testing.failing import skipping_lacks
 from opwright.testing.gradient_samples import (
     find_forward,
     make_gradient_sample,
@@ -164,7 +165,7 @@ class CheckContext:
         for entry in kernels:
             try:
                 return self.run(entry, sample).outputs
-            except (Refuse, OpwrightError):
+            except (Refuse, Skipped, OpwrightError):
                 continue
         return None
 
@@ -231,20 +232,31 @@ class CheckContext:
     def run(
         self, entry: KernelEntry, sample: Sample, poison: int = POISON, **options: Any
     ) -> KernelRun:
-        """Run a kernel on a sample; see `opwright.testing.Launch` for options and errors."""
-        return self.launch(entry, sample, **options).run(poison)
+        """Run a kernel on a sample; see `launch` for options and errors."""
+        with skipping_lacks(entry):
+            return self.launch(entry, sample, **options).run(poison)
 
     def launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
-        """Return a kernel prepared for a sample, made once; see `opwright.testing.Launch`."""
+        """Return a kernel prepared for a sample, made once; see `prepare`."""
         key = (entry, id(sample), tuple(options.items()))
         launch = self._launches.get(key)
         if launch is None:
-            with np.errstate(all="ignore"):
-                launch = Launch(entry, sample, context=self.context, **options)
+            launch = self.prepare(entry, sample, **options)
             self._launches[key] = launch  # which keeps the sample, so that its id stays
             if len(self._launches) > _KEPT_LAUNCHES:
                 self._launches.popitem(last=False)
         return launch
+
+    def prepare(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
+        """Return a kernel prepared for a sample; see `opwright.testing.Launch`, also for errors.
+
+        Raises
+        ------
+        Skipped
+            Where this machine lacks what the kernel needs.
+        """
+        with skipping_lacks(entry), np.errstate(all="ignore"):
+            return Launch(entry, sample, context=self.context, **options)
 
 
 def _is_same(a: KernelEntry, b: KernelEntry) -> bool:

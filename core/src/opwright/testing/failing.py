@@ -2,18 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from opwright.errors import OpwrightError
+from opwright.errors import DeviceNotFoundError, MissingRequirementError, OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import KernelEntry
 from opwright.testing.sample import Sample
+from opwright.testing.scorecard import Skipped
 
 if TYPE_CHECKING:
     from opwright.testing.context import CheckContext
+
+
+_CORE: Final = "opwright"
+
+
+@contextmanager
+def skipping_lacks(entry: KernelEntry) -> Iterator[None]:
+    """Raise Skipped in the place of an error for which not the kernel but the machine is to blame.
+
+    The reason says what is missing: a device, a module of another package, or whatever the plugin
+    reports by MissingRequirementError.
+    """
+    try:
+        yield
+    except OpwrightError as error:
+        lack = _find_lack(error, entry)
+        if lack is None:
+            raise
+        text = " ".join(str(lack).split())
+        raise Skipped(f"this machine lacks what the kernel needs: {text}") from error
+
+
+def _find_lack(error: OpwrightError, entry: KernelEntry) -> BaseException | None:
+    """Return what an error says is missing, in the plugin's own words if it has any, or None."""
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    lacks = [cause for cause in causes if _is_lack(cause, entry)]
+    reported = [lack for lack in lacks if isinstance(lack, OpwrightError)]
+    return (reported or lacks)[-1] if lacks else None
+
+
+def _is_lack(error: BaseException, entry: KernelEntry) -> bool:
+    if not isinstance(error, ModuleNotFoundError):
+        return isinstance(error, DeviceNotFoundError | MissingRequirementError)
+    own = (_CORE, entry.origin.partition(".")[0])
+    return error.name is not None and error.name.partition(".")[0] not in own
 
 
 def reason_of(error: BaseException) -> str:

@@ -115,9 +115,15 @@ def _observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
 def find_launch(
     entry: KernelEntry, sample: Sample, context: CheckContext, **options: object
 ) -> Launch | None:
-    """Return a kernel prepared for a sample; None where it refuses, fails, or does not pack."""
+    """Return a kernel prepared for a sample; None where it refuses, fails, or does not pack.
+
+    Raises
+    ------
+    Skipped
+        Where this machine lacks what the kernel needs.
+    """
     try:
-        return Launch(entry, sample, context=context.context, **options)  # type: ignore[arg-type]
+        return context.prepare(entry, sample, **options)
     except (Refuse, OpwrightError):
         return None
 

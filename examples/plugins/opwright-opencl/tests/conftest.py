@@ -12,8 +12,19 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright.errors import DeviceNotFoundError
+from opwright_opencl.device import DEVICES, OpenClDevice
 
 Arrays = Mapping[str, np.ndarray]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def device() -> OpenClDevice:
+    """Return the first device; where none works there is nothing to test."""
+    try:
+        return DEVICES.open(0)
+    except DeviceNotFoundError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

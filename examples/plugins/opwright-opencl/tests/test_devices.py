@@ -7,8 +7,6 @@ import pytest
 
 import opwright as ow
 from opwright.errors import DeviceNotFoundError, OutOfMemoryError
-from opwright_opencl.device import DEVICES
-from opwright_opencl.platforms import list_devices
 
 ADD = """
 import sys
@@ -30,8 +28,12 @@ except ow.errors.DeviceNotFoundError as error:
 """
 
 
-def _has_pocl():
-    return "Portable" in list_devices()[0].platform.name
+@pytest.fixture
+def pocl(device):
+    """Skip where another OpenCL is used: PoCL makes two devices of one, and has such variables."""
+    platform = device.queue.device.platform.name
+    if "Portable" not in platform:
+        pytest.skip(f"the first device must be PoCL's, got that of {platform}")
 
 
 def test_a_number_that_no_device_has_lists_those_there_are():
@@ -41,14 +43,14 @@ def test_a_number_that_no_device_has_lists_those_there_are():
         network.compile(["x"], ["out"], device="opencl:99", scope=ow.Scope())
 
 
-@pytest.mark.skipif(not _has_pocl(), reason="only PoCL makes two devices of one")
+@pytest.mark.usefixtures("pocl")
 def test_each_device_of_a_machine_has_a_number(in_process):
     code = f"{ADD}\nprint(add('opencl'), add('opencl:1'))"
     got = in_process(code, POCL_DEVICES="basic basic")
     assert got == "opencl [2. 2. 2.] opencl:1 [2. 2. 2.]\n"
 
 
-@pytest.mark.skipif(not _has_pocl(), reason="the variables are those of PoCL and its loader")
+@pytest.mark.usefixtures("pocl")
 @pytest.mark.parametrize(
     ("environment", "text"),
     [
@@ -94,8 +96,7 @@ def test_more_memory_than_the_device_gives_is_refused_in_one_line():
     assert "\n" not in str(raised.value)
 
 
-def test_a_device_gives_no_more_than_it_has(monkeypatch):
-    device = DEVICES.open(0)
+def test_a_device_gives_no_more_than_it_has(device, monkeypatch):
     monkeypatch.setattr(device, "_memory_bytes", 1 << 20)
     handle = device.allocate(1 << 19)
     with pytest.raises(MemoryError, match=r"has 1048576 bytes, \d+ of them in use, got a need of"):
@@ -103,8 +104,7 @@ def test_a_device_gives_no_more_than_it_has(monkeypatch):
     device.free(handle)
 
 
-def test_buffers_are_given_back():
-    device = DEVICES.open(0)
+def test_buffers_are_given_back(device):
     before = len(device._buffers)
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     call = network.compile(["x"], ["out"], device="opencl", scope=ow.Scope(), passes=[])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opwright_opencl.device import DEVICES
-
 DRAW = np.random.default_rng(1)
 
 
@@ -32,8 +30,9 @@ def test_products_end_where_the_matrices_do(both, x, y, turned):
     both("matmul", arrays, transpose_x="x" in turned, transpose_y="y" in turned)
 
 
-@pytest.mark.skipif(not DEVICES.open(0).has_double, reason="the device has no float64")
-def test_everything_is_compiled_for_double_precision_too(both):
+def test_everything_is_compiled_for_double_precision_too(both, device):
+    if not device.has_double:
+        pytest.skip("the device has no float64")
     both("matmul", {"x": draw(33, 40, dtype="float64"), "y": draw(40, 35, dtype="float64")})
     both("softmax", {"x": draw(3, 70, dtype="float64")})
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from opwright.devices import ArrayPlace
-from opwright.errors import PluginError
+from opwright.errors import MissingRequirementError
 from opwright_cuda.array_interface import INTERFACE, describe, locate
 
 
@@ -19,7 +19,7 @@ def _cupy() -> Any:
         import ml_dtypes  # noqa: F401
     # CuPy makes its cache folder when it is imported, which may fail as well.
     except (ImportError, OSError) as error:
-        raise PluginError(
+        raise MissingRequirementError(
             f"CUDA: arrays on a GPU are CuPy's, got {type(error).__name__}: {error}; "
             "pip install cupy-cuda13x ml_dtypes"
         ) from error

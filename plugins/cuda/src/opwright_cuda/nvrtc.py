@@ -11,7 +11,7 @@ from multiprocessing import spawn
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final
 
-from opwright.errors import KernelError, PluginError
+from opwright.errors import KernelError, MissingRequirementError
 from opwright_cuda.compiling import Compiler, CompilerLostError, Image
 from opwright_cuda.nvrtc_program import Outcome, Program, compile_program, version_of
 from opwright_cuda.source import Source
@@ -33,7 +33,7 @@ class Nvrtc:
 
             nvrtc.nvrtcVersion()
         except (ImportError, RuntimeError) as error:  # the latter where its library is missing
-            raise PluginError(
+            raise MissingRequirementError(
                 f"CUDA: kernels are compiled by NVRTC, got {type(error).__name__}: {error}; "
                 "pip install cuda-bindings nvidia-cuda-nvrtc"
             ) from error

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from opwright.errors import PluginError
+from opwright.errors import MissingRequirementError
 from opwright_cuda import native
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
 from opwright_cuda.indexing import MAX_RANK, Layout, broadcast_strides, compact_strides, merge
@@ -165,7 +165,7 @@ def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
 
     Raises
     ------
-    PluginError
+    MissingRequirementError
         Where cuBLASLt is not installed.
     """
     tell_blas_path()
@@ -269,7 +269,7 @@ def tell_blas_path() -> None:
 
     Raises
     ------
-    PluginError
+    MissingRequirementError
         Where it is not installed.
     """
     if native.has_blas_path():
@@ -280,7 +280,7 @@ def tell_blas_path() -> None:
         found = pathfinder.load_nvidia_dynamic_lib("cublasLt")
     except (ImportError, RuntimeError) as error:  # the latter where the library is missing
         reason = str(error).partition("\n")[0].partition(": ")[0]  # then: where it looked
-        raise PluginError(
+        raise MissingRequirementError(
             f"CUDA: matrix products need cuBLASLt, got {type(error).__name__}: {reason}; "
             'pip install "nvidia-cublas>=13"'
         ) from error

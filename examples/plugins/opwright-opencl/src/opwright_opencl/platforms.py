@@ -1,8 +1,8 @@
-"""What OpenCL devices there are, in the order of their numbers, or what is missing."""
+"""Which OpenCL devices there are and work, in the order of their numbers, or what is missing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from opwright.errors import DeviceNotFoundError
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     import pyopencl as cl
+
+
+EMPTY_KERNEL: Final = "__kernel void empty(void) {}"
 
 
 def load_pyopencl() -> ModuleType:
@@ -57,21 +60,48 @@ def list_devices() -> list[cl.Device]:
 
 
 def get_device(number: int) -> cl.Device:
-    """Return the OpenCL device of this number.
+    """Return the OpenCL device of this number, among those whose drivers build kernels.
 
     Raises
     ------
     DeviceNotFoundError
-        Where there is none, listing those that there are.
+        Where there is none, listing those that there are, and those that do not work.
     """
-    found = list_devices()
-    if number >= len(found):
-        listed = ", ".join(f"opencl:{i} ({each.name.strip()})" for i, each in enumerate(found))
+    working: list[cl.Device] = []
+    faults: list[str] = []
+    for device in list_devices():
+        fault = find_fault(device)
+        if fault is not None:
+            faults.append(f"{device.name.strip()} cannot build an empty kernel: {fault}")
+        elif len(working) == number:
+            return device
+        else:
+            working.append(device)
+    left_out = "; ".join(faults)
+    if not working:
         raise DeviceNotFoundError(
-            f"opencl:{number}: the number of a device must be in [0, {len(found)}), got {number}; "
-            f"devices are {listed}"
+            f"opencl: a driver must build an empty kernel, got none that does: {left_out}; install "
+            "a newer driver, and one for this processor"
         )
-    return found[number]
+    listed = ", ".join(f"opencl:{i} ({each.name.strip()})" for i, each in enumerate(working))
+    raise DeviceNotFoundError(
+        f"opencl:{number}: the number of a device must be in [0, {len(working)}), got {number}; "
+        f"devices are {listed}{f'; left out: {left_out}' if faults else ''}"
+    )
+
+
+def find_fault(device: cl.Device) -> str | None:
+    """Return why a driver cannot build an empty kernel, None where it can.
+
+    One that is older than the processor may be installed, list it, and know no code for it.
+    """
+    opencl = load_pyopencl()
+    try:
+        opencl.Program(opencl.Context([device]), EMPTY_KERNEL).build(cache_dir=False)
+    except opencl.Error as error:
+        lines = str(error).splitlines()
+        return next((line for line in lines if "error:" in line), lines[0] if lines else "no text")
+    return None
 
 
 def _devices_of(platform: cl.Platform) -> list[cl.Device]:

@@ -1,0 +1,155 @@
+// The arithmetic of the element-wise operators, written once: the C++ compiler makes the CPU's
+// kernels of it and NVRTC the GPU's. Plain functions without branches; see elementary.h.
+//
+// A gradient takes what the operator's rule needs and the gradient of `out`. Types of 16 bits are
+// widened to float by the caller and rounded once, when the result is stored.
+#ifndef OPWRIGHT_FUNCTORS_H_
+#define OPWRIGHT_FUNCTORS_H_
+
+#include "opwright/functors/elementary.h"
+
+namespace opwright {
+namespace functors {
+
+// NaN where one is NaN, as numpy.maximum and numpy.minimum.
+template <typename T>
+OPWRIGHT_FUNCTOR T Maximum(T x, T y) {
+  return x >= y || x != x ? x : y;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T Minimum(T x, T y) {
+  return x <= y || x != x ? x : y;
+}
+
+// NaN stays NaN. Sums of comparisons, since two nested choices are not vectorised.
+template <typename T>
+OPWRIGHT_FUNCTOR T Sign(T x) {
+  const T sign = static_cast<T>(static_cast<T>(x > T(0)) - static_cast<T>(x < T(0)));
+  return x != x ? x : sign;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Relu(T x) {
+  return x < T(0) ? T(0) : x;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T ReluGrad(T out, T out_grad) {
+  return out > T(0) ? out_grad : out_grad * T(0);
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T LeakyRelu(T x, T alpha) {
+  return x <= T(0) ? x * alpha : x;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T LeakyReluGrad(T out, T out_grad, T alpha) {
+  return out <= T(0) ? out_grad * alpha : out_grad;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Elu(T x, T alpha) {
+  const T below = Expm1(x > T(0) ? T(0) : x) * alpha;
+  return x <= T(0) ? below : x;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T EluGrad(T out, T out_grad, T alpha) {
+  return (out > T(0) ? T(1) : out + alpha) * out_grad;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T SigmoidGrad(T out, T out_grad) {
+  return (T(1) - out) * out * out_grad;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T TanhGrad(T out, T out_grad) {
+  return (T(1) - out * out) * out_grad;
+}
+
+// ln(1 + e**x) = max(x, 0) + ln(1 + e**-|x|): nothing overflows.
+template <typename T>
+OPWRIGHT_FUNCTOR T Softplus(T x) {
+  return Log1pUpTo1(ExpNonPositive(x < T(0) ? x : -x)) + Relu(x);
+}
+// sigmoid(x) = 1 - e**-softplus(x), exact in both tails through expm1.
+template <typename T>
+OPWRIGHT_FUNCTOR T SoftplusGrad(T out, T out_grad) {
+  return -(Expm1(-out) * out_grad);
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Silu(T x) {
+  return Sigmoid(x) * x;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T SiluGrad(T x, T out_grad) {
+  const T gate = Sigmoid(x);
+  return ((T(1) - gate) * x + T(1)) * gate * out_grad;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T ErfGrad(T x, T out_grad) {
+  // Beyond 40 the density is 0 in every type, and the square of x might overflow.
+  const T low = x < T(-40) ? T(-40) : x;
+  const T bounded = low > T(40) ? T(40) : low;
+  return ExpNonPositive(-(bounded * bounded)) * T(1.1283791670955125739) * out_grad;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Gelu(T x) {
+  return NormalCdf(x) * x;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T GeluGrad(T x, T out_grad) {
+  const T low = x < T(-40) ? T(-40) : x;
+  const T bounded = low > T(40) ? T(40) : low;
+  const T density = ExpNonPositive(bounded * bounded * T(-0.5)) * T(0.39894228040143267794);
+  return (NormalCdf(x) + density * bounded) * out_grad;
+}
+
+// (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = slope x + cubic x**3; beyond 12 the gate is 0 or 1,
+// and the cube might overflow.
+template <typename T>
+struct GeluTanhTerms {
+  T bounded;
+  T gate;
+};
+template <typename T>
+OPWRIGHT_FUNCTOR GeluTanhTerms<T> MakeGeluTanhTerms(T x) {
+  const T low = x < T(-12) ? T(-12) : x;
+  const T bounded = low > T(12) ? T(12) : low;
+  const T cubic = T(1.5957691216057308 * 0.044715);
+  return {bounded, Sigmoid((bounded * bounded * cubic + T(1.5957691216057308)) * bounded)};
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T GeluTanh(T x) {
+  return MakeGeluTanhTerms(x).gate * x;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T GeluTanhGrad(T x, T out_grad) {
+  const GeluTanhTerms<T> terms = MakeGeluTanhTerms(x);
+  const T low = x < T(-40) ? T(-40) : x;
+  const T bounded = low > T(40) ? T(40) : low;
+  const T cubic = T(3 * 1.5957691216057308 * 0.044715);
+  const T slope =
+      (bounded * bounded * cubic + T(1.5957691216057308)) * terms.gate * (T(1) - terms.gate);
+  return (terms.gate + slope * bounded) * out_grad;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T SqrtGrad(T out, T out_grad) {
+  return out_grad / out * T(0.5);
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T ReciprocalGrad(T out, T out_grad) {
+  return -(out * out * out_grad);
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T ClipGrad(T x, T out_grad, T low, T high) {
+  return x >= low && x <= high ? out_grad : out_grad * T(0);
+}
+
+}  // namespace functors
+}  // namespace opwright
+
+#endif  // OPWRIGHT_FUNCTORS_H_

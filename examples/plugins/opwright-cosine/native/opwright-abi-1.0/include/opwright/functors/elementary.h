@@ -1,0 +1,256 @@
+// Elementary functions without branches, so that loops over them are vectorised for whatever
+// instruction set they are compiled for.
+//
+//   Exp Log Log1p Sqrt             within 1.1 ulp of the exact value (Sqrt rounds correctly)
+//   ExpNonPositive                 the same, for arguments up to 0
+//   Expm1                          within 2.2 ulp
+//   Tanh Sigmoid                   within 3 ulp
+//   Erf                            within 3.5 ulp
+//   Erfc                           within 5 ulp
+//   Log1pUpTo1                     within 3 ulp, for arguments from 0 to 1
+//   NormalCdf                      within 6 + 1.5 x**2 ulp, since the square is rounded
+//
+// for float and double; the bounds are those of tests/native/test_functors.cc, with and without
+// fused multiply-add. Denormal arguments and results are kept, NaN gives NaN, infinite ones the
+// limit. The polynomials are nearly minimax: their own error is below a sixth of an ulp. Only
+// -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math) would remove the
+// roundings that the argument reductions are made of.
+//
+// NVRTC compiles this file, too; there most names stand for the device's own functions, whose
+// bounds are CUDA's, and quotients may be off by 2 ulp.
+#ifndef OPWRIGHT_FUNCTORS_ELEMENTARY_H_
+#define OPWRIGHT_FUNCTORS_ELEMENTARY_H_
+
+#if defined(__CUDACC_RTC__)
+
+#define OPWRIGHT_FUNCTOR __device__ __forceinline__
+
+#include "opwright/functors/polynomials.h"
+
+namespace opwright {
+namespace functors {
+
+#define OPWRIGHT_DEVICE_FUNCTION_(name, of_float, of_double)   \
+  OPWRIGHT_FUNCTOR float name(float x) { return of_float(x); } \
+  OPWRIGHT_FUNCTOR double name(double x) { return of_double(x); }
+OPWRIGHT_DEVICE_FUNCTION_(Exp, ::expf, ::exp)
+OPWRIGHT_DEVICE_FUNCTION_(ExpNonPositive, ::expf, ::exp)
+OPWRIGHT_DEVICE_FUNCTION_(Expm1, ::expm1f, ::expm1)
+OPWRIGHT_DEVICE_FUNCTION_(Log, ::logf, ::log)
+OPWRIGHT_DEVICE_FUNCTION_(Log1p, ::log1pf, ::log1p)
+OPWRIGHT_DEVICE_FUNCTION_(Sqrt, ::sqrtf, ::sqrt)
+OPWRIGHT_DEVICE_FUNCTION_(Tanh, ::tanhf, ::tanh)
+OPWRIGHT_DEVICE_FUNCTION_(Erf, ::erff, ::erf)
+OPWRIGHT_DEVICE_FUNCTION_(Erfc, ::erfcf, ::erfc)
+#undef OPWRIGHT_DEVICE_FUNCTION_
+
+OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return ::log1p(x); }
+
+// Within 2 ulp for divisors up to 2**126; correct rounding takes three times as long.
+OPWRIGHT_FUNCTOR float Quotient(float x, float y) { return ::__fdividef(x, y); }
+OPWRIGHT_FUNCTOR double Quotient(double x, double y) { return x / y; }
+
+// e**x / (1 + e**x) keeps its relative accuracy in the left tail; at the bound the quotient is 1
+// in either type, and the power is still finite.
+template <typename T>
+OPWRIGHT_FUNCTOR T Sigmoid(T x) {
+  const T power = Exp(x > T(40) ? T(40) : x);
+  return Quotient(power, T(1) + power);
+}
+
+// As on the CPU: half as many instructions as ::normcdff, which would take longer than memory does.
+OPWRIGHT_FUNCTOR float NormalCdf(float x) {
+  const float u = Quotient(4.0f, 4.0f + ::fabsf(x));
+  const float tail = Exp(x * x * -0.5f) * detail::NormalTail<0>(u);
+  return x < 0.0f ? tail : 1.0f - tail;
+}
+OPWRIGHT_FUNCTOR double NormalCdf(double x) { return ::normcdf(x); }
+
+}  // namespace functors
+}  // namespace opwright
+
+#else
+
+#include <cstdint>
+
+// Always inlined: a copy that the compiler kept apart would be one for the oldest instruction set.
+#define OPWRIGHT_FUNCTOR inline __attribute__((always_inline))
+
+#include "opwright/functors/parts.h"
+
+namespace opwright {
+namespace functors {
+
+namespace detail {
+
+// 2**kExpShift * e**x for x <= 0: normal wherever e**x does not round to 0. Wrong below kLeastExp.
+template <typename T>
+constexpr typename Format<T>::Bits kExpShift = Format<T>::kMantissaBits + 2;
+
+template <typename T>
+OPWRIGHT_FUNCTOR T ShiftedExp(T x) {
+  using F = Format<T>;
+  using Bits = typename F::Bits;
+  const Reduced<T> r = ReduceByLn2(x, Bits(F::kBias + kExpShift<T>));
+  const T scale = PowerOfTwo<T>(r.bits);
+  const T above_one = r.rest * r.rest * ExpTail(r.rest) + r.rest;
+  return above_one * scale + scale;
+}
+
+}  // namespace detail
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Sqrt(T x) {
+  if constexpr (sizeof(T) == sizeof(float)) return __builtin_sqrtf(x);
+  return static_cast<T>(__builtin_sqrt(x));
+}
+
+// The ends are put in afterwards, whatever was computed for them: where the argument is bounded
+// before, compilers make several comparisons of it, and compute the ends' constants themselves.
+template <typename T>
+OPWRIGHT_FUNCTOR T Exp(T x) {
+  using F = detail::Format<T>;
+  const detail::Scaled<T> r = detail::ScaleByLn2(x);
+  const T above_one = r.rest * r.rest * detail::ExpTail(r.rest) + r.rest;
+  const T power = (above_one * r.first + r.first) * r.second;
+  const T above = x < F::kLeastExp ? T(0) : power;
+  return x > F::kMostExp ? T(__builtin_inf()) : above;
+}
+
+// e**x for x <= 0: no power overflows, so that a constant takes what would be denormal.
+template <typename T>
+OPWRIGHT_FUNCTOR T ExpNonPositive(T x) {
+  using F = detail::Format<T>;
+  using Bits = typename F::Bits;
+  const T unshift = detail::PowerOfTwo<T>(Bits(F::kBias - detail::kExpShift<T>));
+  const T power = detail::ShiftedExp(x) * unshift;
+  return x < F::kLeastExp ? T(0) : power;
+}
+
+// e**x - 1 = 2**n * (e**r - 1 + (1 - 2**-n)).
+template <typename T>
+OPWRIGHT_FUNCTOR T Expm1(T x) {
+  using F = detail::Format<T>;
+  const detail::Scaled<T> r = detail::ScaleByLn2(detail::Clamp(x, F::kLeastExpm1, F::kMostExp));
+  const T inverse = detail::InverseOfPower(r.first) * detail::InverseOfPower(r.second);
+  const T mantissa = r.rest * r.rest * detail::ExpTail(r.rest) + r.rest;
+  const T result = (mantissa + (T(1) - inverse)) * r.first * r.second;
+  return x == T(0) ? x : result;  // keeps the sign of 0
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Log(T x) {
+  using F = detail::Format<T>;
+  constexpr T kRaise = T(int64_t(1) << (F::kMantissaBits + 2));
+  const bool denormal = x < F::kLeastNormal;
+  const T normal = denormal ? x * kRaise : x;
+  const T offset = denormal ? T(-F::kMantissaBits - 2) : T(0);
+  return detail::WithLogEnds(x, detail::LogOfSum(normal, T(0), offset));
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Log1p(T x) {
+  const T u = T(1) + x;
+  const T lost = x > T(1) ? T(1) - (u - x) : x - (u - T(1));
+  const T result = detail::WithLogEnds(u, detail::LogOfSum(u, lost / u, T(0)));
+  return x == T(0) ? x : result;
+}
+
+OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return Log1p(x); }
+
+// (e**2a - 1) / (e**2a + 1) of a = |x|: no difference of near numbers anywhere.
+template <typename T>
+OPWRIGHT_FUNCTOR T Tanh(T x) {
+  using F = detail::Format<T>;
+  const T a = detail::AbsoluteValue(x);
+  const T bounded = a > F::kOneTanh ? F::kOneTanh : a;
+  const detail::Reduced<T> r = detail::ReduceByLn2(bounded + bounded, F::kBias);
+  const T scale = detail::PowerOfTwo<T>(r.bits);
+  const T expm1 = (r.rest * r.rest * detail::ExpTail(r.rest) + r.rest) * scale + (scale - T(1));
+  return detail::WithSignOf(expm1 / (expm1 + T(2)), x);
+}
+
+// e**x / (1 + e**x) = p / (p + 2**-n) with e**x = 2**n * p keeps its relative accuracy in the left
+// tail. Both sides are scaled by 2**-shift, so that neither 2**-n overflows nor the result's
+// denormals are lost; from 40 on it is 1 in either type.
+template <typename T>
+OPWRIGHT_FUNCTOR T Sigmoid(T x) {
+  using F = detail::Format<T>;
+  using Bits = typename F::Bits;
+  constexpr Bits kShift = (F::kBias + 1) / 2;
+  const T scale = detail::PowerOfTwo<T>(Bits(F::kBias - kShift));
+  const detail::Reduced<T> r = detail::ReduceByLn2(x, Bits(0));
+  const T inverse = detail::PowerOfTwo<T>(Bits(F::kBias - kShift - r.bits));
+  const T above_one = r.rest * r.rest * detail::ExpTail(r.rest) + r.rest;
+  const T power = above_one * scale + scale;
+  const T quotient = power / (power + inverse);
+  const T above = x < F::kLeastExp ? T(0) : quotient;
+  return x > T(40) ? T(1) : above;
+}
+
+namespace detail {
+
+// erfc(a) for a >= 0.75. e**(-a**2) needs the square to more digits than the type has.
+template <typename T>
+OPWRIGHT_FUNCTOR T ErfcTail(T a) {
+  using F = Format<T>;
+  using Bits = typename F::Bits;
+  const T bounded = a > F::kErfcEnd ? F::kErfcEnd : a;
+  const T high = BitCast<T>(Bits(BitCast<Bits>(bounded) & F::kHighHalf));
+  const T square = bounded * bounded;
+  const T lost = (high * high - square) + (bounded - high) * (bounded + high);
+  const T power = ExpNonPositive(-square);
+  // One division serves both quotients.
+  const T sum = bounded + F::kErfcScale;
+  const T divisor = T(1) + (bounded + bounded);
+  const T inverse = T(1) / (sum * divisor);
+  const T q = (bounded - F::kErfcScale) * divisor * inverse;
+  return (power - power * lost) * ScaledErfc(q) * (sum * inverse);
+}
+
+// erf(a) for a > 0.75: what is subtracted from 1 may be rough. In float a polynomial serves as its
+// logarithm; from 4 on the result is 1.
+OPWRIGHT_FUNCTOR float ErfFar(float a) {
+  constexpr float c[] = {-1.12853348f,  -0.635653198f,   -0.105348334f,
+                         0.0229457933f, -0.00323246792f, 0.000216120214f};
+  const float bounded = a > 4.0f ? 4.0f : a;
+  return 1.0f - ExpNonPositive(bounded * Polynomial(bounded, c));
+}
+OPWRIGHT_FUNCTOR double ErfFar(double a) { return 1.0 - ErfcTail(a); }
+
+}  // namespace detail
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Erf(T x) {
+  const T a = detail::AbsoluteValue(x);
+  const T near = x * detail::ErfNearZero(x * x);
+  const T far = detail::WithSignOf(detail::ErfFar(a), x);
+  return a > T(0.75) ? far : near;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Erfc(T x) {
+  const T a = detail::AbsoluteValue(x);
+  const T near = T(1) - x * detail::ErfNearZero(x * x);
+  const T tail = detail::ErfcTail(a);
+  const T far = x < T(0) ? T(2) - tail : tail;
+  return a > T(0.75) ? far : near;
+}
+
+// The normal distribution function. In float e**(-x**2 / 2) times a polynomial serves all x, which
+// is a third shorter than erfc. The polynomial undoes the power's shift.
+OPWRIGHT_FUNCTOR float NormalCdf(float x) {
+  const float u = 4.0f / (4.0f + detail::AbsoluteValue(x));
+  const float exponent = x * x * -0.5f;
+  constexpr int kShift = detail::kExpShift<float>;
+  const float product = detail::ShiftedExp(exponent) * detail::NormalTail<kShift>(u);
+  const float tail = exponent < detail::Format<float>::kLeastExp ? 0.0f : product;
+  return x < 0.0f ? tail : 1.0f - tail;
+}
+OPWRIGHT_FUNCTOR double NormalCdf(double x) { return Erfc(x * -0.70710678118654752440) * 0.5; }
+
+}  // namespace functors
+}  // namespace opwright
+
+#endif  // __CUDACC_RTC__
+#endif  // OPWRIGHT_FUNCTORS_ELEMENTARY_H_

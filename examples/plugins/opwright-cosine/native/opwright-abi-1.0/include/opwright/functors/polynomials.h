@@ -1,0 +1,51 @@
+// Polynomials that are the same for every compiler, NVRTC among them. Of elementary.h, which says
+// what OPWRIGHT_FUNCTOR is.
+#ifndef OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
+#define OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
+
+namespace opwright {
+namespace functors {
+namespace detail {
+
+// c[0] + c[1] x + ...: even and odd powers apart, which halves the chain of operations that wait
+// for each other, and short vectors are all waiting.
+template <typename T, int N>
+OPWRIGHT_FUNCTOR T Polynomial(T x, const T (&c)[N]) {
+  constexpr int kLastEven = (N - 1) / 2 * 2;
+  constexpr int kLastOdd = (N - 2) / 2 * 2 + 1;
+  const T square = x * x;
+  T even = c[kLastEven];
+  T odd = c[kLastOdd];
+#pragma GCC unroll 16
+  for (int i = kLastEven - 2; i >= 0; i -= 2) even = even * square + c[i];
+#pragma GCC unroll 16
+  for (int i = kLastOdd - 2; i >= 1; i -= 2) odd = odd * square + c[i];
+  return odd * x + even;
+}
+
+// The normal distribution function of -|x| over e**(-x**2 / 2), with u = 4 / (4 + |x|): for all x.
+// It comes times 2**-shift.
+template <int shift>
+OPWRIGHT_FUNCTOR float NormalTail(float u) {
+  constexpr float kScale = 1.0f / static_cast<float>(1 << shift);
+  constexpr float c[] = {0.099746041f * kScale,  0.0995268002f * kScale, 0.0952454358f * kScale,
+                         0.073202692f * kScale,  0.0833225325f * kScale, 0.0186858755f * kScale,
+                         0.0215031561f * kScale, 0.0566863082f * kScale, -0.0648712888f * kScale,
+                         0.0169524513f * kScale};
+  return u * Polynomial(u, c);
+}
+
+}  // namespace detail
+
+// ln(1 + x) for 0 <= x <= 1: no exponent to be taken out, and no ends.
+OPWRIGHT_FUNCTOR float Log1pUpTo1(float x) {
+  constexpr float c[] = {0.333304703f, -0.24958156f,   0.196931928f,  -0.153490975f,
+                         0.10670013f,  -0.0575615279f, 0.0201503336f, -0.0033065395f};
+  const float square = x * x;
+  return square * x * detail::Polynomial(x, c) + (square * -0.499999315f + x);
+}
+
+}  // namespace functors
+}  // namespace opwright
+
+#endif  // OPWRIGHT_FUNCTORS_POLYNOMIALS_H_

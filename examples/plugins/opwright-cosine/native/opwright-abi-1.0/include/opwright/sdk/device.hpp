@@ -1,0 +1,138 @@
+// From a device class to the functions of an ow_device.
+//
+//   class Shelf : public opwright::Device {
+//    public:
+//     explicit Shelf(int32_t number);  // opens the device of this number; it may throw
+//     Status Allocate(uint64_t bytes, void** handle) override;
+//     void Free(void* handle) override;
+//     Status CopyFromHost(void* destination, const void* source, uint64_t bytes) override;
+//     Status CopyToHost(void* destination, const void* source, uint64_t bytes) override;
+//     Status CopyWithin(void* destination, const void* source, uint64_t bytes) override;
+//     Status Synchronize() override;
+//
+//     // All that follows may be left out:
+//     static void Configure(opwright::DeviceOptions&);  // alignment, addressable ...
+//     static Status Count(int32_t* n);                  // how many there are; by default 1
+//     Status AllocateHost(uint64_t bytes, void** pointer) override;  // and FreeHost
+//     Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) override;
+//   };
+//   OPWRIGHT_REGISTER_DEVICE(shelf, "shelf", Shelf);
+//
+// A device that enqueues its work derives from StreamDevice, one that also records it as graphs
+// from GraphDevice: what these must have more, the compiler asks for. The functions are public and
+// are not overloaded. Several threads may call them at once.
+//
+// A function fails by its Status or by what it throws: std::bad_alloc is told as out of memory, all
+// else as an error with its text. Where there is nobody to tell, in Free and in destructors, it
+// goes to the log; the destructor of a stream, event or graph that throws must be noexcept(false).
+#ifndef OPWRIGHT_SDK_DEVICE_HPP_
+#define OPWRIGHT_SDK_DEVICE_HPP_
+
+#include <cstdint>
+#include <memory>
+
+#include "opwright/abi.h"
+#include "opwright/sdk/status.hpp"
+
+namespace opwright {
+
+// What a device says of itself.
+struct DeviceOptions {
+  int32_t dlpack_code = kDLExtDev;  // DLPack's DLDeviceType
+  // Of every allocation in bytes, a power of two, at least 64 on an addressable device.
+  uint64_t alignment = 64;
+  bool addressable = false;      // handles may be offset, so one allocation serves a plan
+  bool host_memory = false;      // the host reads and writes its memory directly
+  bool unshared_memory = false;  // for memory checkers: each value gets an allocation of its own
+};
+
+// What every device has.
+class DeviceBase {
+ public:
+  DeviceBase() = default;
+  DeviceBase(const DeviceBase&) = delete;
+  DeviceBase& operator=(const DeviceBase&) = delete;
+  // Those of derived classes may throw, too, unless they say noexcept.
+  virtual ~DeviceBase() noexcept(false) = default;
+
+  static void Configure(DeviceOptions& /*options*/) {}
+  static Status Count(int32_t* n) {
+    *n = 1;
+    return Status::Ok();
+  }
+
+  // Gives memory: a handle, never NULL. Where there is no room, Status::OutOfMemory.
+  virtual Status Allocate(uint64_t bytes, void** handle) = 0;
+  // What was enqueued before may still use the memory.
+  virtual void Free(void* handle) = 0;
+  // Waits for all work of the device.
+  virtual Status Synchronize() = 0;
+
+  // Host memory that copies fast; both or neither are overridden.
+  virtual Status AllocateHost(uint64_t /*bytes*/, void** /*pointer*/) {
+    return Status(OW_UNSUPPORTED, "the device has no host memory of its own");
+  }
+  virtual void FreeHost(void* /*pointer*/) {}
+  // Bytes free and in all.
+  virtual Status MemoryInfo(uint64_t* /*free_bytes*/, uint64_t* /*total_bytes*/) {
+    return Status(OW_UNSUPPORTED, "the device does not know how much memory it has");
+  }
+};
+
+// A device whose functions, and whose kernels, return when their work is done.
+class Device : public DeviceBase {
+ public:
+  virtual Status CopyFromHost(void* destination, const void* source, uint64_t bytes) = 0;
+  virtual Status CopyToHost(void* destination, const void* source, uint64_t bytes) = 0;
+  virtual Status CopyWithin(void* destination, const void* source, uint64_t bytes) = 0;
+};
+
+// A device that enqueues work on streams. opwright makes one stream for each opened device, and all
+// work on the device is enqueued there in the order of the program; a kernel gets it as
+// ctx.stream<Stream>(). Streams and events are any classes; they are destroyed as objects are.
+template <typename StreamT, typename EventT>
+class StreamDevice : public DeviceBase {
+ public:
+  using Stream = StreamT;
+  using Event = EventT;
+
+  // These enqueue a copy. The source on the host may be reused as soon as CopyFromHost returns.
+  virtual Status CopyFromHost(Stream& stream, void* destination, const void* source,
+                              uint64_t bytes) = 0;
+  virtual Status CopyToHost(Stream& stream, void* destination, const void* source,
+                            uint64_t bytes) = 0;
+  virtual Status CopyWithin(Stream& stream, void* destination, const void* source,
+                            uint64_t bytes) = 0;
+
+  virtual Status CreateStream(std::unique_ptr<Stream>* stream) = 0;
+  // Waits for what is on the stream. This is where a failure of enqueued work can be told.
+  virtual Status SynchronizeStream(Stream& stream) = 0;
+
+  virtual Status CreateEvent(std::unique_ptr<Event>* event) = 0;
+  // Puts the event behind what is on the stream now.
+  virtual Status RecordEvent(Event& event, Stream& stream) = 0;
+  // Lets what is enqueued on the stream from now on wait for the event; the host does not wait.
+  virtual Status WaitEvent(Event& event, Stream& stream) = 0;
+  // Waits for what was before the event.
+  virtual Status SynchronizeEvent(Event& event) = 0;
+};
+
+// A device that can record what is enqueued, and enqueue all of it again at once.
+template <typename StreamT, typename EventT, typename GraphT>
+class GraphDevice : public StreamDevice<StreamT, EventT> {
+ public:
+  using Stream = StreamT;
+  using Graph = GraphT;
+
+  // From here on nothing that is enqueued on the stream is done; it becomes a graph. Only kernels
+  // that are capturable and copies within the device are enqueued while a stream is captured.
+  virtual Status BeginCapture(Stream& stream) = 0;
+  // Ends the capture also where it fails; then there is no graph.
+  virtual Status EndCapture(Stream& stream, std::unique_ptr<Graph>* graph) = 0;
+  // Enqueues the graph on whatever stream. It may be destroyed before its work is done.
+  virtual Status Replay(Stream& stream, Graph& graph) = 0;
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_SDK_DEVICE_HPP_

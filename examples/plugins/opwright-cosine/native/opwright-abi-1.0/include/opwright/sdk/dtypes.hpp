@@ -1,0 +1,97 @@
+// The dtypes of opwright as C++ types, as DLPack's numbers and by their canonical names.
+#ifndef OPWRIGHT_SDK_DTYPES_HPP_
+#define OPWRIGHT_SDK_DTYPES_HPP_
+
+#include <cstdint>
+#include <string>
+
+#include "opwright/abi.h"
+
+namespace opwright {
+
+// The bits of a 16-bit float; C++17 has no arithmetic for them.
+struct Float16 {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// Stands for every dtype where a kernel is registered: Kernel<AnyDtype> serves all of them.
+struct AnyDtype {};
+
+namespace detail {
+
+template <typename T>
+struct DtypeTraits;  // of a type that no dtype has: float64 is double, int64 is int64_t
+
+#define OPWRIGHT_DTYPE_(type, dl_code, dl_bits) \
+  template <>                                   \
+  struct DtypeTraits<type> {                    \
+    static constexpr uint8_t kCode = dl_code;   \
+    static constexpr uint8_t kBits = dl_bits;   \
+  }
+OPWRIGHT_DTYPE_(bool, kDLBool, 8);
+OPWRIGHT_DTYPE_(int8_t, kDLInt, 8);
+OPWRIGHT_DTYPE_(int16_t, kDLInt, 16);
+OPWRIGHT_DTYPE_(int32_t, kDLInt, 32);
+OPWRIGHT_DTYPE_(int64_t, kDLInt, 64);
+OPWRIGHT_DTYPE_(uint8_t, kDLUInt, 8);
+OPWRIGHT_DTYPE_(uint16_t, kDLUInt, 16);
+OPWRIGHT_DTYPE_(uint32_t, kDLUInt, 32);
+OPWRIGHT_DTYPE_(uint64_t, kDLUInt, 64);
+OPWRIGHT_DTYPE_(Float16, kDLFloat, 16);
+OPWRIGHT_DTYPE_(BFloat16, kDLBfloat, 16);
+OPWRIGHT_DTYPE_(float, kDLFloat, 32);
+OPWRIGHT_DTYPE_(double, kDLFloat, 64);
+#undef OPWRIGHT_DTYPE_
+
+struct NamedDtype {
+  const char* name;
+  uint8_t code;
+  uint8_t bits;
+};
+
+inline constexpr NamedDtype kDtypes[] = {
+    {"bool", kDLBool, 8},      {"int8", kDLInt, 8},         {"int16", kDLInt, 16},
+    {"int32", kDLInt, 32},     {"int64", kDLInt, 64},       {"uint8", kDLUInt, 8},
+    {"uint16", kDLUInt, 16},   {"uint32", kDLUInt, 32},     {"uint64", kDLUInt, 64},
+    {"float16", kDLFloat, 16}, {"bfloat16", kDLBfloat, 16}, {"float32", kDLFloat, 32},
+    {"float64", kDLFloat, 64},
+};
+
+inline bool IsDtypeName(const std::string& name) {
+  for (const NamedDtype& dtype : kDtypes) {
+    if (name == dtype.name) return true;
+  }
+  return false;
+}
+
+inline bool IsFloatName(const std::string& name) {
+  return IsDtypeName(name) && name.find("float") != std::string::npos;
+}
+
+}  // namespace detail
+
+// DLPack's type of a C++ type: DtypeOf<float>() is float32.
+template <typename T>
+constexpr DLDataType DtypeOf() {
+  return DLDataType{detail::DtypeTraits<T>::kCode, detail::DtypeTraits<T>::kBits, 1};
+}
+
+constexpr bool SameDtype(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+// The canonical name, such as "float32".
+inline std::string DtypeName(DLDataType dtype) {
+  for (const detail::NamedDtype& known : detail::kDtypes) {
+    if (dtype.code == known.code && dtype.bits == known.bits && dtype.lanes == 1) return known.name;
+  }
+  return "DLPack type " + std::to_string(dtype.code) + " of " + std::to_string(dtype.bits) +
+         " bits";
+}
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_SDK_DTYPES_HPP_

@@ -1,0 +1,156 @@
+// From a kernel class to the functions of an ow_kernel.
+//
+//   template <typename T>
+//   struct Kernel {
+//     Status Run(const RunContext&, const Attrs&) const;            // or static
+//
+//     // All that follows may be left out:
+//     static void Configure(KernelOptions&);                        // priority, library, reuse ...
+//     Status Prepare(PrepareContext&, const Attrs&);                // fills members of the kernel
+//     struct Bound { ... };                                         // one per running instance
+//     Status Bind(const RunContext&, const Attrs&, Bound&) const;   // Run then takes a Bound&, too
+//     Status Pack(const RunContext&, uint32_t arg, const InputTensor& source, void* to) const;
+//   };
+//
+// A kernel object is made once per attributes, shapes and threads, and shared by all threads that
+// run it; therefore Run is const. Neither of these functions may be overloaded.
+#ifndef OPWRIGHT_SDK_KERNEL_HPP_
+#define OPWRIGHT_SDK_KERNEL_HPP_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "opwright/abi.h"
+#include "opwright/sdk/kernel_context.hpp"
+#include "opwright/sdk/op_maker.hpp"
+#include "opwright/sdk/status.hpp"
+
+namespace opwright {
+
+// What a kernel says of itself.
+struct KernelOptions {
+  int32_t priority = 50;      // 0 to 99; among kernels for one key the highest is tried first
+  std::string library;        // whose implementation, such as "onednn"; empty: the plugin's name
+  bool capturable = false;    // run only enqueues work on the stream
+  bool deterministic = true;  // two runs give the same bits
+  bool strided = false;       // takes any strides; otherwise tensors are compact row-major
+  // Pairs of an output and an input slot whose memory the output may have where the input dies.
+  std::vector<std::pair<std::string, std::string>> may_reuse;
+};
+
+namespace detail {
+
+template <typename K, typename = void>
+struct HasConfigure : std::false_type {};
+template <typename K>
+struct HasConfigure<K, std::void_t<decltype(&K::Configure)>> : std::true_type {};
+
+template <typename K, typename = void>
+struct HasPrepare : std::false_type {};
+template <typename K>
+struct HasPrepare<K, std::void_t<decltype(&K::Prepare)>> : std::true_type {};
+
+template <typename K, typename = void>
+struct HasBound : std::false_type {};
+template <typename K>
+struct HasBound<K, std::void_t<typename K::Bound>> : std::true_type {};
+
+template <typename K, typename = void>
+struct HasPack : std::false_type {};
+template <typename K>
+struct HasPack<K, std::void_t<decltype(&K::Pack)>> : std::true_type {};
+
+// The functions of kernel K of operator OpT.
+template <typename OpT, typename K>
+struct KernelBridge {
+  using Attrs = typename OpT::Attributes;
+
+  // What prepare makes. The frame of run does not say how many slots are inputs.
+  struct Prepared {
+    uint32_t n_inputs = 0;
+    Attrs attrs{};
+    K kernel{};
+  };
+
+  static int32_t Prepare(ow_prepare* prepare) noexcept {
+    return AtBorder(prepare->message, prepare->message_bytes, [prepare]() -> Status {
+      auto made = std::make_unique<Prepared>();
+      made->n_inputs = prepare->n_inputs;
+      const AttributeReader reader(prepare->attrs, prepare->n_attrs, prepare->attr_stride);
+      OPWRIGHT_RETURN_IF_ERROR(ReadAttributes<OpT>(reader, &made->attrs));
+      if constexpr (HasPrepare<K>::value) {
+        PrepareContext ctx(prepare);
+        const Attrs& attrs = made->attrs;
+        OPWRIGHT_RETURN_IF_ERROR(made->kernel.Prepare(ctx, attrs));
+      }
+      prepare->prepared = made.release();
+      return Status::Ok();
+    });
+  }
+
+  static void Release(void* prepared) noexcept { delete static_cast<Prepared*>(prepared); }
+
+  static int32_t Bind(const ow_call* call, void** bound) noexcept {
+    return AtBorder(call->message, call->message_bytes, [call, bound]() -> Status {
+      const auto& made = *static_cast<const Prepared*>(call->prepared);
+      auto state = std::make_unique<typename K::Bound>();
+      const RunContext ctx(call, made.n_inputs);
+      OPWRIGHT_RETURN_IF_ERROR(made.kernel.Bind(ctx, made.attrs, *state));
+      *bound = state.release();
+      return Status::Ok();
+    });
+  }
+
+  static void Unbind(void* /*prepared*/, void* bound) noexcept {
+    delete static_cast<typename K::Bound*>(bound);
+  }
+
+  static int32_t Pack(const ow_call* call, uint32_t arg, const DLTensor* source,
+                      void* destination) noexcept {
+    return AtBorder(call->message, call->message_bytes, [=]() -> Status {
+      const auto& made = *static_cast<const Prepared*>(call->prepared);
+      return made.kernel.Pack(RunContext(call, made.n_inputs), arg, InputTensor(source),
+                              destination);
+    });
+  }
+
+  static int32_t Run(const ow_call* call) noexcept {
+    return AtBorder(call->message, call->message_bytes, [call]() -> Status {
+      const auto& made = *static_cast<const Prepared*>(call->prepared);
+      const RunContext ctx(call, made.n_inputs);
+      if constexpr (HasBound<K>::value) {
+        return made.kernel.Run(ctx, made.attrs, *static_cast<typename K::Bound*>(call->bound));
+      } else {
+        return made.kernel.Run(ctx, made.attrs);
+      }
+    });
+  }
+
+  // Everything but names and dtypes.
+  static ow_kernel Table(const KernelOptions& options) {
+    ow_kernel table{};
+    table.size = sizeof(ow_kernel);
+    table.priority = options.priority;
+    table.flags = (options.capturable ? OW_KERNEL_CAPTURABLE : 0u) |
+                  (options.deterministic ? 0u : OW_KERNEL_NONDETERMINISTIC) |
+                  (options.strided ? OW_KERNEL_STRIDED : 0u);
+    table.prepare = &Prepare;
+    table.release = &Release;
+    if constexpr (HasBound<K>::value) {
+      table.bind = &Bind;
+      table.unbind = &Unbind;
+    }
+    if constexpr (HasPack<K>::value) table.pack = &Pack;
+    table.run = &Run;
+    return table;
+  }
+};
+
+}  // namespace detail
+}  // namespace opwright
+
+#endif  // OPWRIGHT_SDK_KERNEL_HPP_

@@ -1,0 +1,290 @@
+// The tables of a plugin, and the macros that fill them.
+//
+// A registration is a pointer in a section of the library, which the linker gathers from all files:
+// nothing runs when the library is loaded. The entry function walks through the section when the
+// host asks for the table.
+#ifndef OPWRIGHT_SDK_PLUGIN_HPP_
+#define OPWRIGHT_SDK_PLUGIN_HPP_
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "opwright/abi.h"
+#include "opwright/sdk/device_bridge.hpp"
+#include "opwright/sdk/infer_shape.hpp"
+#include "opwright/sdk/kernel.hpp"
+#include "opwright/sdk/op_maker.hpp"
+
+#if !defined(__ELF__)
+#error "opwright/sdk.hpp gathers registrations as ELF linkers do; elsewhere fill abi.h's tables"
+#endif
+
+namespace opwright {
+namespace detail {
+
+// Keeps what the rows of the tables point to; deques, because addresses must stay.
+class PluginTables {
+ public:
+  explicit PluginTables(const char* name, const char* version) {
+    plugin_.size = sizeof(ow_plugin);
+    plugin_.abi_major = OW_ABI_MAJOR;
+    plugin_.abi_minor = OW_ABI_MINOR;
+    plugin_.name = name;
+    plugin_.version = version;
+  }
+
+  template <typename OpT>
+  void AddOp(const char* type) {
+    OpMaker<typename OpT::Attributes> maker(type);
+    OpT::Make(maker);
+    OpRules(maker.description()).Check();
+    OpRow& kept = op_rows_.emplace_back();
+    kept.description = maker.description();
+    kept.proto = EncodeOp(kept.description);
+    for (const std::string& need : kept.description.gradient_needs) {
+      kept.gradient_needs.push_back(need.c_str());
+    }
+    ops_.push_back(MakeRow(kept, &InferBridge<OpT>));
+  }
+
+  // One row for each of Dtypes, since each is another instance of the template.
+  template <typename OpT, template <typename> class Kernel, typename... Dtypes>
+  void AddKernels(const std::string& op_type, const char* device) {
+    static_assert(sizeof...(Dtypes) > 0, "a kernel is registered for one dtype or more");
+    (AddKernel<OpT, Kernel<Dtypes>, Dtypes>(op_type, device), ...);
+  }
+
+  template <typename D>
+  void AddDevice(const char* name) {
+    devices_.push_back(DeviceBridge<D>::Table());
+    devices_.back().name = name;
+  }
+
+  const ow_plugin* Finish() {
+    plugin_.ops = ops_.data();
+    plugin_.n_ops = ops_.size();
+    plugin_.op_stride = sizeof(ow_op);
+    plugin_.kernels = kernels_.data();
+    plugin_.n_kernels = kernels_.size();
+    plugin_.kernel_stride = sizeof(ow_kernel);
+    plugin_.devices = devices_.data();
+    plugin_.n_devices = devices_.size();
+    plugin_.device_stride = sizeof(ow_device);
+    return &plugin_;
+  }
+
+  const ow_plugin* plugin() const { return &plugin_; }
+
+ private:
+  struct OpRow {
+    OpDescription description;
+    std::string proto;
+    std::vector<const char*> gradient_needs;
+  };
+
+  struct KernelRow {
+    std::string op_type;
+    KernelOptions options;
+    DLDataType dtype;
+    std::vector<ow_reuse> may_reuse;
+  };
+
+  static ow_op MakeRow(const OpRow& kept, int32_t (*infer)(const ow_infer*)) {
+    const OpDescription& op = kept.description;
+    ow_op row{};
+    row.size = sizeof(ow_op);
+    row.type = op.type.c_str();
+    row.proto = kept.proto.data();
+    row.proto_bytes = kept.proto.size();
+    row.infer = infer;
+    if (!op.gradient_type.empty()) row.gradient_type = op.gradient_type.c_str();
+    if (!op.no_gradient_reason.empty()) row.no_gradient_reason = op.no_gradient_reason.c_str();
+    row.flags = op.hidden ? OW_OP_HIDDEN : 0u;
+    row.n_gradient_needs = static_cast<uint32_t>(kept.gradient_needs.size());
+    row.gradient_needs = kept.gradient_needs.data();
+    return row;
+  }
+
+  template <typename OpT, typename K, typename Dtype>
+  void AddKernel(const std::string& op_type, const char* device) {
+    KernelRow& kept = kernel_rows_.emplace_back();
+    kept.op_type = op_type;
+    if constexpr (HasConfigure<K>::value) K::Configure(kept.options);
+    ow_kernel row = KernelBridge<OpT, K>::Table(kept.options);
+    row.op_type = kept.op_type.c_str();
+    row.device = device;
+    if (!kept.options.library.empty()) row.library = kept.options.library.c_str();
+    if constexpr (!std::is_same_v<Dtype, AnyDtype>) {
+      kept.dtype = DtypeOf<Dtype>();
+      row.dtypes = &kept.dtype;
+      row.n_dtypes = 1;
+    }
+    for (const auto& [output, input] : kept.options.may_reuse) {
+      kept.may_reuse.push_back(ow_reuse{output.c_str(), input.c_str()});
+    }
+    row.may_reuse = kept.may_reuse.data();
+    row.n_may_reuse = kept.may_reuse.size();
+    kernels_.push_back(row);
+  }
+
+  ow_plugin plugin_{};
+  std::deque<OpRow> op_rows_;
+  std::deque<KernelRow> kernel_rows_;
+  std::vector<ow_op> ops_;
+  std::vector<ow_kernel> kernels_;
+  std::vector<ow_device> devices_;
+};
+
+struct Registration {
+  const char* tag;
+  void (*fill)(PluginTables* tables);
+};
+
+// The section's ends, as the linker names them. Weak: there is none in a plugin without entries.
+extern "C" OPWRIGHT_LOCAL __attribute__((weak))
+const Registration* const __start_opwright_registrations[];
+extern "C" OPWRIGHT_LOCAL __attribute__((weak))
+const Registration* const __stop_opwright_registrations[];
+
+// The names in a list that a macro made a string of: "a, b".
+inline std::set<std::string> SplitTags(const std::string& list) {
+  std::set<std::string> tags;
+  size_t begin = 0;
+  while ((begin = list.find_first_not_of(", \t\n", begin)) != std::string::npos) {
+    const size_t end = list.find_first_of(", \t\n", begin);
+    tags.insert(list.substr(begin, end == std::string::npos ? end : end - begin));
+    if (end == std::string::npos) break;
+    begin = end;
+  }
+  return tags;
+}
+
+inline void FillTables(const std::string& tag_list, PluginTables* tables) {
+  const std::set<std::string> tags = SplitTags(tag_list);
+  std::set<std::string> found;
+  for (const Registration* const* entry = __start_opwright_registrations;
+       entry != __stop_opwright_registrations; ++entry) {
+    if (tags.count((*entry)->tag) == 0) {
+      throw Exception("something is registered under ", (*entry)->tag,
+                      ", which OPWRIGHT_PLUGIN does not list");
+    }
+    found.insert((*entry)->tag);
+    (*entry)->fill(tables);
+  }
+  for (const std::string& tag : tags) {
+    if (found.count(tag) == 0) {
+      throw Exception("OPWRIGHT_PLUGIN lists ", tag,
+                      ", but nothing is registered under it; is its file linked into the library?");
+    }
+  }
+}
+
+// What the entry function answers, made at the first call and kept until the process ends: kernels
+// may run in other threads while statics are destroyed.
+struct LoadedPlugin {
+  int32_t code = OW_OK;
+  std::string message;
+  const ow_plugin* plugin = nullptr;
+};
+
+OPWRIGHT_LOCAL inline const LoadedPlugin* LoadPlugin(const ow_host* host, const char* name,
+                                                     const char* version, const char* tags) {
+  plugin_log = {name, host};
+  auto* loaded = new LoadedPlugin;
+  auto* tables = new PluginTables(name, version);
+  char message[2048] = "";
+  loaded->code = AtBorder(message, sizeof(message), [&]() -> Status {
+    FillTables(tags, tables);
+    loaded->plugin = tables->Finish();
+    return Status::Ok();
+  });
+  loaded->message = std::string(name) + ": " + message;
+  if (loaded->code != OW_OK) loaded->plugin = (new PluginTables(name, version))->plugin();
+  return loaded;
+}
+
+OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin** plugin,
+                                          const char* name, const char* version,
+                                          const char* tags) noexcept {
+  try {
+    static const LoadedPlugin* loaded = LoadPlugin(host, name, version, tags);
+    *plugin = loaded->plugin;
+    if (loaded->code != OW_OK && host != nullptr && host->log != nullptr) {
+      host->log(OW_LOG_ERROR, loaded->message.c_str());
+    }
+    return loaded->code;
+  } catch (...) {  // no memory for the tables
+    return OW_OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace detail
+}  // namespace opwright
+
+#define OPWRIGHT_JOIN_(a, b) a##b
+#define OPWRIGHT_JOIN(a, b) OPWRIGHT_JOIN_(a, b)
+
+// Puts code that fills the tables into the library's list.
+#define OPWRIGHT_REGISTRATION_(tag, id, ...)                                                  \
+  static void OPWRIGHT_JOIN(opwright_fill_, id)(::opwright::detail::PluginTables * tables) {  \
+    __VA_ARGS__;                                                                              \
+  }                                                                                           \
+  static const ::opwright::detail::Registration OPWRIGHT_JOIN(opwright_registration_, id) = { \
+      #tag, &OPWRIGHT_JOIN(opwright_fill_, id)};                                              \
+  __attribute__((section("opwright_registrations"),                                           \
+                 used)) static const ::opwright::detail::Registration* const                  \
+  OPWRIGHT_JOIN(opwright_entry_, id) = &OPWRIGHT_JOIN(opwright_registration_, id)
+
+// Says that `tag` means the operator `type` described by class `op`. For headers, and for operators
+// of other plugins; of those, `op::Make` need only bind the attributes that the kernels read.
+#define OPWRIGHT_DECLARE_OP(tag, type, op)               \
+  struct opwright_op_##tag {                             \
+    using Op = op;                                       \
+    static constexpr const char* Type() { return type; } \
+  }
+
+// Hands a declared operator over to the host.
+#define OPWRIGHT_DEFINE_OP(tag)                                \
+  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__), \
+                         tables->AddOp<opwright_op_##tag::Op>(opwright_op_##tag::Type()))
+
+// Both of these at once.
+#define OPWRIGHT_REGISTER_OP(tag, type, op) \
+  OPWRIGHT_DECLARE_OP(tag, type, op);       \
+  OPWRIGHT_DEFINE_OP(tag)
+
+// Adds Kernel<T> for each dtype T that follows: OPWRIGHT_REGISTER_KERNEL(tag, "cpu", K, float).
+#define OPWRIGHT_REGISTER_KERNEL(tag, device, kernel, ...)                               \
+  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__),                           \
+                         tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
+                             opwright_op_##tag::Type(), device))
+
+// The same for the operator's gradient, whose attributes are those of the operator.
+#define OPWRIGHT_REGISTER_GRADIENT_KERNEL(tag, device, kernel, ...)                      \
+  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__),                           \
+                         tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
+                             std::string(opwright_op_##tag::Type()) + "_grad", device))
+
+// Adds a device class: OPWRIGHT_REGISTER_DEVICE(tag, "shelf", Shelf). Kernels for it are registered
+// as those for the host, with its name.
+#define OPWRIGHT_REGISTER_DEVICE(tag, name, device) \
+  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__), tables->AddDevice<device>(name))
+
+#ifndef OPWRIGHT_PLUGIN_VERSION
+#define OPWRIGHT_PLUGIN_VERSION "0"
+#endif
+
+// The library's entry: the plugin's name, as in the package's entry point, and all tags.
+#define OPWRIGHT_PLUGIN(name, ...)                                                      \
+  extern "C" __attribute__((visibility("default"))) int32_t opwright_plugin_v1(         \
+      const ow_host* host, const ow_plugin** plugin) {                                  \
+    return ::opwright::detail::EnterPlugin(host, plugin, name, OPWRIGHT_PLUGIN_VERSION, \
+                                           #__VA_ARGS__);                               \
+  }                                                                                     \
+  static_assert(true, "a macro that ends with a semicolon")
+
+#endif  // OPWRIGHT_SDK_PLUGIN_HPP_

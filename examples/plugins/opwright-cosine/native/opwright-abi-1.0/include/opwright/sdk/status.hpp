@@ -1,0 +1,144 @@
+// What functions of a plugin answer, and the border that no exception crosses.
+#ifndef OPWRIGHT_SDK_STATUS_HPP_
+#define OPWRIGHT_SDK_STATUS_HPP_
+
+#include <cstring>
+#include <locale>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "opwright/abi.h"
+
+// What has state of its own per plugin is hidden: two plugins may both have a `Cosine`, and g++
+// would unite the function-local statics of equal names in one process, even between private
+// libraries.
+#define OPWRIGHT_LOCAL __attribute__((visibility("hidden")))
+
+namespace opwright {
+
+namespace detail {
+
+// The parts of a message, one after the other as std::ostream writes them.
+template <typename... Parts>
+std::string Concat(const Parts&... parts) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());  // a message is the same wherever the host runs
+  text << std::boolalpha;
+  (text << ... << parts);
+  return text.str();
+}
+
+}  // namespace detail
+
+// Done, or why not. One pointer wide, and nothing is allocated where all is well.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(int32_t code, std::string message)
+      : failure_(code == OW_OK ? nullptr : new Failure{code, std::move(message)}) {}
+  Status(const Status& other) : failure_(other.ok() ? nullptr : new Failure(*other.failure_)) {}
+  Status(Status&& other) noexcept = default;
+  Status& operator=(Status other) noexcept {
+    failure_.swap(other.failure_);
+    return *this;
+  }
+
+  static Status Ok() { return Status(); }
+
+  // Failed; the message is all parts one after the other.
+  template <typename... Parts>
+  static Status Error(const Parts&... parts) {
+    return Status(OW_ERROR, detail::Concat(parts...));
+  }
+
+  // From Prepare only: this kernel does not do that, the next one is tried.
+  template <typename... Parts>
+  static Status Refused(const Parts&... parts) {
+    return Status(OW_REFUSED, detail::Concat(parts...));
+  }
+
+  // There is no room; the message may say how much there is.
+  template <typename... Parts>
+  static Status OutOfMemory(const Parts&... parts) {
+    return Status(OW_OUT_OF_MEMORY, detail::Concat(parts...));
+  }
+
+  bool ok() const { return failure_ == nullptr; }
+  int32_t code() const { return ok() ? OW_OK : failure_->code; }
+  std::string message() const { return ok() ? std::string() : failure_->message; }
+
+ private:
+  struct Failure {
+    int32_t code;
+    std::string message;
+  };
+  std::unique_ptr<Failure> failure_;
+};
+
+// A failure where no Status can be returned, such as in the constructor of an attribute struct.
+class Exception : public std::runtime_error {
+ public:
+  template <typename... Parts>
+  explicit Exception(const Parts&... parts) : std::runtime_error(detail::Concat(parts...)) {}
+};
+
+namespace detail {
+
+// Copies a message into a caller's buffer, cut between two characters of UTF-8 where it is too
+// long.
+inline void WriteMessage(const char* text, char* message, uint64_t message_bytes) noexcept {
+  if (message == nullptr || message_bytes == 0) return;
+  if (text == nullptr) text = "";  // what() of an exception may say so
+  uint64_t length = std::strlen(text);
+  if (length >= message_bytes) {
+    length = message_bytes - 1;
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0u) == 0x80u) --length;
+  }
+  std::memcpy(message, text, length);
+  message[length] = '\0';
+}
+
+// Runs a function that returns a Status; whatever goes wrong becomes a code and a message.
+template <typename Function>
+int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noexcept {
+  try {
+    const Status status = function();
+    if (status.ok()) return OW_OK;
+    WriteMessage(status.message().c_str(), message, message_bytes);
+    return status.code();
+  } catch (const std::bad_alloc&) {
+    WriteMessage("out of memory", message, message_bytes);
+    return OW_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    WriteMessage(error.what(), message, message_bytes);
+    return OW_ERROR;
+  } catch (...) {
+    WriteMessage("threw what is no std::exception", message, message_bytes);
+    return OW_ERROR;
+  }
+}
+
+}  // namespace detail
+
+}  // namespace opwright
+
+// Leaves a function that returns a Status, with an error, unless the condition holds. The message
+// is the further arguments one after the other: what must hold, and what was got instead.
+#define OPWRIGHT_ENFORCE(condition, ...)                             \
+  do {                                                               \
+    if (!(condition)) return ::opwright::Status::Error(__VA_ARGS__); \
+  } while (false)
+
+// Leaves a function that returns a Status with the status of `expression`, unless it is OK.
+#define OPWRIGHT_RETURN_IF_ERROR(expression)                                        \
+  do {                                                                              \
+    if (::opwright::Status opwright_status = (expression); !opwright_status.ok()) { \
+      return opwright_status;                                                       \
+    }                                                                               \
+  } while (false)
+
+#endif  // OPWRIGHT_SDK_STATUS_HPP_

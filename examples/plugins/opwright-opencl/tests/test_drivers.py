@@ -1,0 +1,76 @@
+"""Drivers that are installed and do not work, in the place of those of this machine."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from opwright.errors import DeviceNotFoundError
+from opwright_opencl import platforms
+
+LOG = """clBuildProgram failed: BUILD_PROGRAM_FAILURE
+
+Build on <pyopencl.Device 'old'>:
+
+error: unknown target CPU 'generic'
+Device old failed to build the program"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def device():
+    """Let these tests run where no device works, too."""
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Return a function that gives this machine devices, each with what its driver says."""
+
+    def give(**logs):
+        class Error(Exception):
+            pass
+
+        class Program:
+            def __init__(self, context, source):
+                self._log = context.device.log
+
+            def build(self, *, cache_dir):
+                if self._log:
+                    raise Error(self._log)
+
+        def make_context(devices):
+            return SimpleNamespace(device=devices[0])
+
+        opencl = SimpleNamespace(Error=Error, Program=Program, Context=make_context)
+        devices = [SimpleNamespace(name=f" {name} ", log=log) for name, log in logs.items()]
+        monkeypatch.setattr(platforms, "load_pyopencl", lambda: opencl)
+        monkeypatch.setattr(platforms, "list_devices", lambda: devices)
+
+    return give
+
+
+def test_a_driver_that_builds_no_kernel_is_passed_over(machine):
+    machine(old=LOG, good="", other="")
+    assert [platforms.get_device(number).name.strip() for number in (0, 1)] == ["good", "other"]
+
+
+def test_it_is_listed_with_its_reason(machine):
+    machine(good="", old=LOG)
+    text = (
+        r"^opencl:1: the number of a device must be in \[0, 1\), got 1; devices are opencl:0 "
+        r"\(good\); left out: old cannot build an empty kernel: "
+        r"error: unknown target CPU 'generic'$"
+    )
+    with pytest.raises(DeviceNotFoundError, match=text):
+        platforms.get_device(1)
+
+
+def test_where_no_driver_works_each_says_why(machine):
+    machine(old=LOG, older="out of date")
+    text = (
+        "^opencl: a driver must build an empty kernel, got none that does: old cannot build an "
+        "empty kernel: error: unknown target CPU 'generic'; older cannot build an empty kernel: "
+        "out of date; install a newer driver"
+    )
+    with pytest.raises(DeviceNotFoundError, match=text):
+        platforms.get_device(0)

@@ -1,0 +1,30 @@
+"""A home of their own for the tests, empty at the start: nothing of the user's is read or written.
+
+What an earlier run left in the user's caches must not decide whether a test passes. Folders that a
+tool is given by a variable of its own stay, such as pip's downloads by PIP_CACHE_DIR: who sets it
+wants just that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Final
+
+XDG_FOLDERS: Final = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+"""Where they are unset, programs take folders in the home."""
+
+USERS_SETTINGS: Final = ("OPWRIGHT_CACHE_DIR", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT")
+"""What opwright would take from the user's shell."""
+
+KEPT_CACHE: Final = "OPWRIGHT_TEST_CACHE_DIR"
+"""Names a folder for OPWRIGHT_CACHE_DIR, where several test processes shall share it."""
+
+
+def move_in(home: Path, environ: MutableMapping[str, str]) -> None:
+    """Make a folder the home of the processes that have this environment."""
+    for name in (*XDG_FOLDERS, *USERS_SETTINGS):
+        environ.pop(name, None)
+    environ["HOME"] = str(home)
+    if KEPT_CACHE in environ:
+        environ["OPWRIGHT_CACHE_DIR"] = environ[KEPT_CACHE]

@@ -1,0 +1,51 @@
+"""A machine that lacks what a kernel needs is no fault of the kernel: its rules are skipped."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright.context import Context
+from opwright.testing import Scorecard, check_package, load_rules
+
+RULES = [rule.name for rule in load_rules() if rule.name != "import-cost"]
+
+
+@pytest.fixture(scope="module")
+def card(controls: Context) -> Scorecard:
+    return check_package("opwright-lacking", rules=RULES, context=controls)
+
+
+@pytest.mark.parametrize(
+    ("operator", "reason"),
+    [
+        ("module", "No module named 'nowhere_installed'"),
+        ("module_in_run", "No module named 'nowhere_installed'"),
+        (
+            "library",
+            "lacking: libnowhere must be there, got libnowhere.so: cannot open; get it",
+        ),
+    ],
+)
+def test_what_a_machine_lacks_is_a_skip_with_its_reason(
+    card: Scorecard, operator: str, reason: str
+) -> None:
+    subject = f"lacking.{operator}[cpu, lacking]"
+    results = {result.rule: result for result in card.results if result.subject == subject}
+    assert {result.state for result in results.values()} <= {"skipped", "passed"}
+    expected = f"this machine lacks what the kernel needs: {reason}"
+    assert results["shape-rule"].reason == results["reference"].reason == expected
+
+
+def test_the_reference_beside_it_is_checked(card: Scorecard) -> None:
+    states = {
+        result.state
+        for result in card.results
+        if result.subject == "lacking.library[cpu, numpy]" and result.rule == "shape-rule"
+    }
+    assert states == {"passed"}
+
+
+def test_a_module_of_its_own_that_a_package_lacks_is_a_fault(card: Scorecard) -> None:
+    found = {(finding.subject, finding.rule) for finding in card.findings}
+    assert found == {("lacking.own_module[cpu, lacking]", "shape-rule")}
+    assert "No module named 'opwright_lacking.forgotten'" in card.findings[0].message
