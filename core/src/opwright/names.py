@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from opwright.errors import RegistrationError
+from opwright.journal import record
 
 _OP_TYPE: Final = re.compile(r"([a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*")
 
@@ -93,6 +94,7 @@ class UniqueNames:
             Tells whether a name is in use; a dictionary's ``__contains__`` serves.
         """
         count = self._counters.get(prefix, 0)
+        record(self._counters.__setitem__, prefix, count)
         name = f"{prefix}_{count}"
         while taken is not None and taken(name):
             count += 1

@@ -1,6 +1,6 @@
 """How a block makes an operator: slots, attributes and variables checked, output metas inferred.
 
-Everything is checked before anything changes: where an error is raised, the program is as before.
+It runs within a transaction: where an error is raised, the program is as before.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ class Variable:
 
     @shape.setter
     def shape(self, shape: Iterable[int | None] | None) -> None:
-        self._shape = normalize_shape(self.name, shape)
-        self.block.program.touch()
+        old, self._shape = self._shape, normalize_shape(self.name, shape)
+        self.block.program.note_change(setattr, self, "_shape", old)
 
     @property
     def dtype(self) -> str:
@@ -118,8 +118,8 @@ class Variable:
 
     @dtype.setter
     def dtype(self, dtype: object) -> None:
-        self._dtype = canonical_dtype(dtype)
-        self.block.program.touch()
+        old, self._dtype = self._dtype, canonical_dtype(dtype)
+        self.block.program.note_change(setattr, self, "_dtype", old)
 
     @property
     def persistable(self) -> bool:
@@ -128,8 +128,8 @@ class Variable:
 
     @persistable.setter
     def persistable(self, persistable: bool) -> None:
-        self._persistable = persistable
-        self.block.program.touch()
+        old, self._persistable = self._persistable, persistable
+        self.block.program.note_change(setattr, self, "_persistable", old)
 
     @property
     def is_parameter(self) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import opwright as ow
 from opwright.errors import ShapeError
+from opwright.journal import record
 from opwright.op import format_shape
 
 from .initializer import Initializer
@@ -49,10 +50,7 @@ class Deferred:
     def add(self, waiting: Waiting) -> None:
         """Add a variable; rules are asked in this order."""
         self._waiting.append(waiting)
-
-    def forget(self, length: int) -> None:
-        """Drop what was added since there were `length` of them."""
-        del self._waiting[length:]
+        record(self._waiting.pop)
 
     def settle(
         self,
@@ -79,20 +77,16 @@ class Deferred:
         ShapeError
             A shape cannot be told even now, or does not fit an operator.
         """
-        shapes = [(var, var.shape) for block in program.blocks for var in block.vars.values()]
-        try:
+        with ow.transaction():
             for name, shape in inputs.items():
                 program.global_block().var(name).shape = shape
             left = self._infer(program, partly)
-        except Exception:
-            for variable, old in shapes:
-                variable.shape = old
-            raise
-        kept = {id(waiting) for waiting in left}
-        for waiting in self._waiting:
-            if id(waiting) not in kept:
-                waiting.append(startup)
-        self._waiting = left
+            kept = {id(waiting) for waiting in left}
+            for waiting in self._waiting:
+                if id(waiting) not in kept:
+                    waiting.append(startup)
+            record(setattr, self, "_waiting", self._waiting)
+            self._waiting = left
 
     def _infer(self, program: ow.Program, partly: bool) -> list[Waiting]:
         # One layer's parameter can hang on another layer's output: most programs need one round,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.dtypes import dtype_to_numpy
 from opwright.errors import FeedError, ProgramError
+from opwright.journal import record
 
 from . import checks
 from .clip import GradientClip
@@ -118,8 +119,9 @@ class Model(ModelLayers):
             )
         variable = self._get_variable("Model.backward", loss)
         with self._building():
-            self.param_grads = ow.append_backward(variable)
-        self._loss = variable.name
+            pairs = ow.append_backward(variable)
+        self._set("param_grads", pairs)
+        self._set("_loss", variable.name)
         return self.param_grads
 
     def optimize(self, optimizer: Optimizer | str, **attrs: Any) -> Optimizer:
@@ -142,7 +144,7 @@ class Model(ModelLayers):
             )
         with self._building():
             optimizer.apply_gradients(self.param_grads)
-        self.optimizer = optimizer
+        self._set("optimizer", optimizer)
         return optimizer
 
     def sgd(
@@ -339,6 +341,11 @@ class Model(ModelLayers):
 
     def _fetches(self) -> list[str]:
         return [*([] if self._loss is None else [self._loss]), *self._metrics]
+
+    def _set(self, attribute: str, value: object) -> None:
+        # A transaction around the call may still take it back.
+        record(setattr, self, attribute, getattr(self, attribute))
+        setattr(self, attribute, value)
 
     def _get_variable(self, who: str, given: Input) -> ow.Variable:
         if isinstance(given, str):

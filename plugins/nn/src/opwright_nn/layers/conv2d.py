@@ -15,7 +15,7 @@ from opwright_nn.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters import make_parameter
 
 
-@building.atomic
+@ow.transaction()
 def conv2d(
     x: ow.Variable,
     filters: int,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks
 
 
-@building.atomic
+@ow.transaction()
 def data(
     name: str, shape: Iterable[int | None] | None = None, dtype: object = "float32"
 ) -> ow.Variable:

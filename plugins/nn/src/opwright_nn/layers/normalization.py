@@ -12,7 +12,7 @@ from opwright_nn.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters import make_parameter, make_state
 
 
-@building.atomic
+@ow.transaction()
 def layer_norm(
     x: ow.Variable,
     *,
@@ -67,7 +67,7 @@ def layer_norm(
     return building.append(layer.block, who, inputs, attrs, name=layer.out)
 
 
-@building.atomic
+@ow.transaction()
 def batch_norm(
     x: ow.Variable,
     *,

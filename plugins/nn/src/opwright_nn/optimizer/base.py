@@ -9,6 +9,7 @@ import numpy as np
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
+from opwright.journal import record
 from opwright_nn import building, checks
 from opwright_nn.clip import GradientClip
 from opwright_nn.initializer import Constant
@@ -79,7 +80,7 @@ class Optimizer:
         """Return what is kept for each parameter."""
         return ()
 
-    @building.atomic
+    @ow.transaction()
     def minimize(
         self, loss: ow.Variable, parameters: Iterable[ow.Variable | str] | None = None
     ) -> list[Pair]:
@@ -103,15 +104,23 @@ class Optimizer:
         self.apply_gradients(pairs)
         return pairs
 
-    @building.atomic
+    @ow.transaction()
     def apply_gradients(self, pairs: Sequence[Pair]) -> None:
         """Append the updates for (parameter, gradient) pairs: clip, regularize, update.
 
         Raises
         ------
         ProgramError
-            There are no pairs, or the optimizer serves another program already.
+            There are no pairs, or they or the optimizer are of another program.
         """
+        program = ow.default_main_program()
+        for _, gradient in pairs:
+            if gradient.block.program is not program:
+                raise ProgramError(
+                    f"{self._who}: gradients must be of the default main program, got "
+                    f"{gradient!r} of another; call it within `with model.guard():`, or within "
+                    "opwright.program_guard(main, startup)"
+                )
         if not pairs:
             raise ProgramError(
                 f"{self._who}: there must be a parameter to train, got none; the loss must depend "
@@ -168,6 +177,7 @@ class Optimizer:
             name = program.free_name("learning_rate")
             initial = Constant(self.initial_learning_rate)
             self._learning_rate = make_state(self._who, name, lambda: (1,), initial)
+            record(setattr, self, "_learning_rate", None)
         elif self._learning_rate.block.program is not program:
             raise ProgramError(
                 f"{self._who}: an optimizer serves one program, got a second one; make another "
