@@ -266,6 +266,9 @@ class Model(ModelLayers):
     def predict(self, variable: Input, /, **feeds: Any) -> Array:
         """Compute one variable for inference: no loss, no update, no dropout.
 
+        Nothing in `scope` changes. A parameter or state is as it is there. Gradients are computed
+        only where one is asked for, and random numbers are those that the next step would draw.
+
         Parameters
         ----------
         variable : Variable or str
