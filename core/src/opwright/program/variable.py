@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.dtypes import canonical_dtype
-from opwright.errors import ShapeError
+from opwright.errors import AttributeTypeError, ShapeError
 from opwright.meta import Meta
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Parameter(Variable):
         not saved.
     """
 
-    __slots__ = ("initializer", "optimize", "regularizer", "trainable")
+    __slots__ = ("_trainable", "initializer", "optimize", "regularizer")
 
     def __init__(
         self,
@@ -191,10 +191,24 @@ class Parameter(Variable):
         trainable: bool = True,
     ) -> None:
         super().__init__(block, name, shape, dtype, persistable=True)
-        self.trainable = trainable
+        self._trainable = trainable
         self.initializer: Any = None
         self.optimize: Any = None
         self.regularizer: Any = None
+
+    @property
+    def trainable(self) -> bool:
+        """Whether `append_backward` serves it unasked; what was appended before stays."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        if not isinstance(trainable, bool):
+            raise AttributeTypeError(
+                f"{self.name}: trainable must be True or False, got {trainable!r}"
+            )
+        old, self._trainable = self._trainable, trainable
+        self.block.program.note_change(setattr, self, "_trainable", old)
 
     @property
     def is_parameter(self) -> bool:

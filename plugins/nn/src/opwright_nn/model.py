@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 import opwright as ow
 from opwright.dtypes import dtype_to_numpy
-from opwright.errors import FeedError, ProgramError
+from opwright.errors import AttributeValueError, FeedError, ProgramError
 from opwright.journal import record
 
 from . import checks
@@ -23,6 +24,7 @@ from .optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
 from .predictor import Predictor
 from .regularizer import Regularizer
 from .startup import Startup
+from .trained import TrainedParameters
 
 Array = npt.NDArray[Any]
 
@@ -85,6 +87,7 @@ class Model(ModelLayers):
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
         self._startup = Startup(self.program, self.startup_program, self.scope, self._deferred)
+        self._trained = TrainedParameters(self.program)
         self._loss: str | None = None
         self._feeds: dict[str, Any] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
@@ -122,28 +125,55 @@ class Model(ModelLayers):
             pairs = ow.append_backward(variable)
         self._set("param_grads", pairs)
         self._set("_loss", variable.name)
+        self._trained.note_flags()
         return self.param_grads
 
-    def optimize(self, optimizer: Optimizer | str, **attrs: Any) -> Optimizer:
-        """Append the updates of all parameters, behind `backward`.
+    def optimize(
+        self,
+        optimizer: Optimizer | str,
+        parameters: Iterable[ow.Variable | str] | None = None,
+        **attrs: Any,
+    ) -> Optimizer:
+        """Append the updates of the parameters, behind `backward`.
 
         Parameters
         ----------
         optimizer : Optimizer or str
             One of `nn.optimizer`, or the type of one: "sgd", "momentum", "adam", "adamw".
+        parameters : iterable of Variable or str, optional
+            What is trained; by default every parameter that has a gradient and is trainable.
         **attrs
             With a type, the arguments of its class.
+
+        Raises
+        ------
+        ProgramError
+            There is no gradient yet; there is an optimizer already, which would update twice.
         """
+        who = "Model.optimize"
         if isinstance(optimizer, str):
             optimizer = make_optimizer(optimizer, attrs)
-        checks.check_instance("Model.optimize", "optimizer", optimizer, Optimizer, required=True)
+        elif attrs:
+            raise AttributeValueError(
+                f"{who}: attributes go with the type of an optimizer, got {next(iter(attrs))!r} "
+                f"beside {type(optimizer).__name__}; give them to its class"
+            )
+        checks.check_instance(who, "optimizer", optimizer, Optimizer, required=True)
         if self._loss is None:
             raise ProgramError(
-                "Model.optimize: the gradients must exist, got no backward yet; call "
+                f"{who}: the gradients must exist, got no backward yet; call "
                 "model.backward(loss) first"
             )
+        if self.optimizer is not None:
+            raise ProgramError(
+                f"{who}: a model has one optimizer, got {type(optimizer).__name__} beside "
+                f"{type(self.optimizer).__name__}; set_learning_rate changes its rate, another one "
+                "needs another model"
+            )
+        pairs = self._trained.choose(who, self.param_grads, parameters)
         with self._building():
-            optimizer.apply_gradients(self.param_grads)
+            optimizer.apply_gradients(pairs)
+        self._trained.note_flags()
         self._set("optimizer", optimizer)
         return optimizer
 
@@ -291,6 +321,8 @@ class Model(ModelLayers):
                 "Model.run: there must be something to return, got neither loss nor metric; call "
                 "model.backward(loss), model.accuracy(...) or predict(variable, ...)"
             )
+        if self.optimizer is not None:
+            self._trained.check_unchanged("Model.run")
         inputs = input_names(self.program)
         for name in inputs:
             if name not in self._feeds:

@@ -80,7 +80,7 @@ def conv2d(
     with_bias = checks.check_bool(who, "bias", bias)
     kind = check_activation(who, activation)
     weights = check_param_attr(who, "param_attr", param_attr)
-    biases = check_param_attr(who, "bias_attr", bias_attr)
+    biases = check_param_attr(who, "bias_attr", bias_attr, unless="" if with_bias else "bias=False")
     if filters % groups:
         raise AttributeValueError(
             f"conv2d: groups must divide filters={filters}, got {groups}; each group makes as many "

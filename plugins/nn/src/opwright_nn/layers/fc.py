@@ -54,7 +54,9 @@ def fc(
     flat = checks.check_int("fc", "num_flatten_dims", num_flatten_dims, at_least=1)
     with_bias = checks.check_bool("fc", "bias", bias)
     weights = check_param_attr("fc", "param_attr", param_attr)
-    biases = check_param_attr("fc", "bias_attr", bias_attr)
+    biases = check_param_attr(
+        "fc", "bias_attr", bias_attr, unless="" if with_bias else "bias=False"
+    )
     kind = check_activation("fc", activation)
     layer = begin("fc", name)
     weight = make_parameter(

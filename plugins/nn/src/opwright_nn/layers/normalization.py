@@ -55,14 +55,18 @@ def layer_norm(
         "begin_norm_axis": axis,
         "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
     }
-    scales = check_param_attr(who, "param_attr", param_attr)
-    biases = check_param_attr(who, "bias_attr", bias_attr)
+    with_scale = checks.check_bool(who, "scale", scale)
+    with_bias = checks.check_bool(who, "bias", bias)
+    scales = check_param_attr(
+        who, "param_attr", param_attr, unless="" if with_scale else "scale=False"
+    )
+    biases = check_param_attr(who, "bias_attr", bias_attr, unless="" if with_bias else "bias=False")
     layer = begin(who, name)
     inputs = {"x": x}
     rule = _sample_shape(x, axis)
-    if checks.check_bool(who, "scale", scale):
+    if with_scale:
         inputs["scale"] = _make_scale(who, layer.name, scales, rule, x.dtype)
-    if checks.check_bool(who, "bias", bias):
+    if with_bias:
         inputs["bias"] = _make_bias(who, layer.name, biases, rule, x.dtype)
     return building.append(layer.block, who, inputs, attrs, name=layer.out)
 
