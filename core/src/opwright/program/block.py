@@ -334,6 +334,11 @@ class Block:
         """The parameters of this block, in order."""
         return (var for var in self.vars.values() if isinstance(var, Parameter))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opwright.program.pickling import reduce_block
+
+        return reduce_block(self)
+
     def __repr__(self) -> str:
         return f"Block({self.idx}, {len(self.vars)} variables, {len(self.ops)} operators)"
 

@@ -216,6 +216,20 @@ class Program:
 
         return program_from_proto(message)
 
+    def building_state(self) -> tuple[Any, ...]:
+        """Return what goes on where building goes on, and is not in the serialised form."""
+        return self._unique.counts(), self._current_idx
+
+    def restore_building(self, state: tuple[Any, ...]) -> None:
+        """Take over what `building_state` has returned of a program like this one."""
+        counts, self._current_idx = state
+        self._unique = UniqueNames(counts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opwright.program.pickling import reduce_program
+
+        return reduce_program(self)
+
     def __repr__(self) -> str:
         ops = sum(len(block.ops) for block in self.blocks)
         return f"Program({len(self.blocks)} blocks, {ops} operators)"

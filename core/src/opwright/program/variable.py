@@ -163,6 +163,11 @@ class Variable:
         twin.block = block
         return twin
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opwright.program.pickling import reduce_variable
+
+        return reduce_variable(self)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {describe_type(self)})"
 

@@ -20,7 +20,10 @@ from .initializer import Initializer
 
 Shape = tuple[int, ...]
 ShapeRule = Callable[[], Shape]
-"""Returns the shape of a variable, with -1 for each dim that cannot be told yet."""
+"""Returns the shape of a variable, with -1 for each dim that cannot be told yet.
+
+A function of a module or a `functools.partial` of one: a `Model` that waits may be pickled.
+"""
 
 
 class Waiting(NamedTuple):
@@ -33,9 +36,16 @@ class Waiting(NamedTuple):
 
     def append(self, startup: ow.Program) -> None:
         """Append what fills the variable to a startup program."""
-        made, block = self.variable, startup.global_block()
-        twin = block.create_var(made.name, made.shape, made.dtype, persistable=True)
-        self.initializer.append(block, twin, self.stream)
+        append_filler(startup, self.variable, self.initializer, self.stream)
+
+
+def append_filler(
+    startup: ow.Program, variable: ow.Variable, initializer: Initializer, stream: int
+) -> None:
+    """Append what fills a variable of known shape to a startup program."""
+    block = startup.global_block()
+    twin = block.create_var(variable.name, variable.shape, variable.dtype, persistable=True)
+    initializer.append(block, twin, stream)
 
 
 class Deferred:
@@ -46,6 +56,10 @@ class Deferred:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def names(self) -> set[str]:
+        """Return the names of the variables that wait."""
+        return {waiting.variable.name for waiting in self._waiting}
 
     def add(self, waiting: Waiting) -> None:
         """Add a variable; rules are asked in this order."""

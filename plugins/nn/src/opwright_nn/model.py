@@ -18,6 +18,7 @@ from . import checks
 from .clip import GradientClip
 from .feeding import check_feed, find_fillable
 from .inference import input_names
+from .model_copies import model_state, restore_model
 from .model_files import load_parameters
 from .model_layers import Input, ModelLayers
 from .optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
@@ -46,6 +47,9 @@ class Model(ModelLayers):
 
     An input is made by naming it. Its shape, and with it the shape of what hangs on it, is told by
     the first batch, or by `initialize_parameters`; the first axis is the batch and may change.
+
+    A model may be pickled and copied: the copy has the same programs, a scope of its own with the
+    same parameters and states, and nothing filled into its inputs.
 
     Parameters
     ----------
@@ -82,18 +86,25 @@ class Model(ModelLayers):
         if fallback is not None:
             fallback = checks.check_choice("Model", "fallback", fallback, ("cpu",))
         self.fallback = fallback
-        self.scope = ow.Scope() if scope is None else scope
-        self.network = ow.Network(self.program.global_block())
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
-        self._startup = Startup(self.program, self.startup_program, self.scope, self._deferred)
         self._trained = TrainedParameters(self.program)
         self._loss: str | None = None
+        self._begin(ow.Scope() if scope is None else scope)
+
+    def _begin(self, scope: ow.Scope) -> None:
+        # What belongs to this process, and is no part of a copy.
+        self.scope = scope
+        self.network = ow.Network(self.program.global_block())
+        self._startup = Startup(self.program, self.startup_program, scope, self._deferred)
         self._feeds: dict[str, Any] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._step: Any = None
         self._generation = -1
         self._predictors: dict[str, Predictor] = {}
+
+    __getstate__ = model_state
+    __setstate__ = restore_model
 
     @property
     def parameters(self) -> list[ow.Variable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from opwright.errors import (
 from opwright.journal import record
 from opwright_nn import building, checks
 from opwright_nn.clip import GradientClip
+from opwright_nn.deferred import Shape
 from opwright_nn.initializer import Constant
 from opwright_nn.parameters import make_state
 from opwright_nn.regularizer import Regularizer
@@ -227,11 +229,14 @@ class Optimizer:
 
     def _make_state(self, parameter: ow.Variable, state: State) -> ow.Variable:
         name = ow.default_main_program().free_name(f"{parameter.name}_{state.slot}")
-        shape = (1,) if state.scalar else None
         return make_state(
             self._who,
             name,
-            lambda: shape or parameter.shape or (),
+            partial(_state_shape, parameter, state.scalar),
             Constant(state.value),
             "float32" if state.scalar else parameter.dtype,
         )
+
+
+def _state_shape(parameter: ow.Variable, scalar: bool) -> Shape:
+    return (1,) if scalar else parameter.shape or ()
