@@ -57,6 +57,11 @@ def test_only_the_parameters_that_are_named_are_trained(tiny, built, make, by_na
             "parameters must have gradients .* got 'fc_0_w_para'; did you mean 'fc_0_w_param'",
         ),
         (
+            lambda m: m.optimize("sgd", parameters=3),
+            AttributeTypeError,
+            "parameters must be a list of variables or names, got 3",
+        ),
+        (
             lambda m: m.optimize("sgd", parameters=[]),
             ProgramError,
             "there must be a parameter to train",

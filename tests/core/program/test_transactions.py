@@ -152,6 +152,26 @@ def test_gradients_that_are_refused_take_no_name(make):
     assert everything(program) == before
 
 
+def test_gradients_of_a_branch_that_are_refused_leave_no_block(make):
+    program = make()
+    block = program.global_block()
+    block.create_var("yes", [1], "bool", is_data=True)
+    append(block, "forgetful", "w", "h")
+    bodies = {}
+    for side in ("true", "false"):
+        body = program.create_block()
+        squared = append(body, "square", "h").output("out")
+        body.append_op("add", {"x": squared, "y": "h"}, {"out": side})
+        bodies |= {f"{side}_block": body, f"{side}_outputs": [side]}
+        program.rollback()
+    block.append_op("cond", {"condition": "yes"}, {"out": "y"}, bodies)
+    append(block, "mean", "y", "loss")
+    before = everything(program)
+    with pytest.raises(GradientError, match="forgetful"):
+        ow.append_backward(block.var("loss"))
+    assert everything(program) == before
+
+
 def test_an_operator_costs_the_same_in_a_large_program(make):
     def count_calls(program):
         calls = 0

@@ -167,8 +167,11 @@ class Block:
 
     def _add_var(self, variable: Variable) -> None:
         self.vars[variable.name] = variable
-        self.program.note_change(self.vars.pop, variable.name)
+        self.program.note_change(self._drop_var, variable.name)
         self.program.note_name(variable.name)
+
+    def _drop_var(self, name: str) -> None:
+        del self.vars[name]
 
     def rename_var(self, old: str, new: str) -> None:
         """Give a variable another name; operators that name it are the caller's to change."""
@@ -176,6 +179,11 @@ class Block:
         variable.name = new
         self.vars[new] = variable
         self.program.note_change(self.rename_var, new, old)
+
+    def replace_vars(self, variables: dict[str, Variable]) -> None:
+        """Make these the variables of the block."""
+        old, self.vars = self.vars, variables
+        self.program.note_change(setattr, self, "vars", old)
 
     def define_var(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
         """Give a variable, new or not, the shape and dtype that were inferred for it."""

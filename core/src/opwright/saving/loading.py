@@ -123,9 +123,10 @@ def _missing(path: Path) -> FileMissingError:
         got = f"a folder without {path.name}"
     else:
         got = "a file" if folder.exists() else "no such folder"
+    begin = "" if folder.is_absolute() else f", which begins at {Path.cwd()}"
     return FileMissingError(
         f"{folder}: must be a folder that opwright.save has written, with {PROGRAM} and {PARAMS} "
-        f"in it, got {got}; relative paths begin at {Path.cwd()}"
+        f"in it, got {got}; check the path{begin}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import opwright as ow
-from opwright.errors import ProgramError
+from opwright.errors import AttributeTypeError, ProgramError
 from opwright.journal import record
 from opwright.names import hint
 
@@ -61,7 +61,12 @@ class TrainedParameters:
                 )
             kept = found.values()
             return [pair for pair in kept if getattr(pair[0], "trainable", True)]
-        listed = [parameters] if isinstance(parameters, ow.Variable | str) else list(parameters)
+        listed = [parameters] if isinstance(parameters, ow.Variable | str) else parameters
+        if not isinstance(listed, Iterable):
+            raise AttributeTypeError(
+                f"{who}: parameters must be a list of variables or names, got {parameters!r}; "
+                "write parameters=['fc_0_w_param'], for example"
+            )
         names = [item.name if isinstance(item, ow.Variable) else item for item in listed]
         for name in names:
             if name not in found:
