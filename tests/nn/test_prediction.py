@@ -141,6 +141,20 @@ def test_a_state_that_a_forward_operator_moves_stays():
         np.testing.assert_array_equal(model.scope.var("runs").numpy(), [5])
 
 
+def test_a_state_that_is_written_beside_what_is_wanted_stays():
+    model = nn.Model()
+    with model.guard():
+        x = layers.data("x", [6, 8])
+        block = model.program.global_block()
+        block.create_var("best", [6, 1], persistable=True)
+        block.append_op("square", {"x": "best"}, {"out": "worse"})
+        block.append_op("top_k", {"x": x}, {"out": "best", "indices": "where"}, {"k": 1})
+    model.scope.var("best").set(np.full((6, 1), 9, np.float32))
+    np.testing.assert_array_equal(model.predict("where", x=X)[:, 0], X.argmax(axis=1))
+    assert (model.scope.var("best").numpy() == 9).all()
+    assert (model.predict("worse") == 81).all()
+
+
 def test_the_program_for_inference_leaves_the_trained_one_as_it_is(programs, snapshot):
     loss = layers.mean(layers.batch_norm(layers.fc(layers.data("x", [None, 3]), 4)))
     optimizer.Adam(0.1).minimize(loss)

@@ -36,7 +36,7 @@ def inference_program(
                 op.inputs.pop(STEP_SLOT, None)
     new_names = _set_updates_aside(twin)
     pruned = twin.prune(targets)
-    _keep_states(pruned.global_block(), new_names)
+    _keep_states(pruned.global_block(), new_names, program.global_block())
     pruned.touch()
     return pruned
 
@@ -71,7 +71,7 @@ def _set_updates_aside(program: ow.Program) -> dict[str, str]:
     return names
 
 
-def _keep_states(block: ow.Block, new_names: Mapping[str, str]) -> None:
+def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block) -> None:
     """Have the operators that are left write no state, and nothing else that a scope keeps."""
     states = {new: state for state, new in new_names.items()}
     ops: list[ow.Operator] = []
@@ -85,7 +85,7 @@ def _keep_states(block: ow.Block, new_names: Mapping[str, str]) -> None:
                     # Out of training it writes the value that is there.
                     _rename(op.outputs, slot.name, name, states[name])
                 else:
-                    state = block.var(states[name])
+                    state = whole.var(states[name])  # which nothing that is left may read
                     block.create_var(name, state.shape, state.dtype)
                     if slot.aliases is not None:
                         ops.append(_copy(block, state.name, name))
