@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import opwright as ow
 from opwright.dtypes import is_float
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
@@ -109,10 +111,10 @@ def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Vari
 def _check_shared(who: str, old: ow.Variable, attr: ParamAttr) -> None:
     """Raise where a shared parameter is described in another way than where it was made."""
     first = ParamAttr()
-    factor = (getattr(old, "optimize", None) or {}).get("learning_rate", first.learning_rate)
+    own = getattr(old, "optimize", None)
     held = {
         "initializer": getattr(old, "initializer", None),
-        "learning_rate": factor,
+        "learning_rate": own.get("learning_rate", 1.0) if isinstance(own, Mapping) else 1.0,
         "regularizer": getattr(old, "regularizer", None),
         "trainable": getattr(old, "trainable", True),
     }
