@@ -22,12 +22,22 @@ def programs() -> Iterator[Programs]:
 
 
 @pytest.fixture
-def snapshot(programs: Programs) -> Callable[[], Any]:
+def snapshot(programs: Programs, everything: Callable[[ow.Program], Any]) -> Callable[[], Any]:
     """Return a function that tells what both programs hold, to be compared with later."""
-    return lambda: [
-        [(list(block.vars), [repr(op) for op in block.ops]) for block in program.blocks]
-        for program in programs
-    ]
+    return lambda: [everything(program) for program in programs]
+
+
+@pytest.fixture
+def everything() -> Callable[[ow.Program], Any]:
+    """Return a function that tells what a program holds, with the names and stream to come."""
+
+    def tell(program: ow.Program) -> Any:
+        twin = program.clone()
+        held = [(list(block.vars), [repr(op) for op in block.ops]) for block in twin.blocks]
+        names = [twin.unique_name(layer) for layer in nn.layers.__all__]
+        return held, names, twin.free_name("learning_rate"), twin.next_stream()
+
+    return tell
 
 
 class Tiny:

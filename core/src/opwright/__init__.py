@@ -39,6 +39,7 @@ _HOMES = {
     "save": "opwright.saving",
     "scope_guard": "opwright.program",
     "set_num_threads": "opwright.threads",
+    "transaction": "opwright.journal",
 }
 _MODULES = ("errors", "kernel", "op", "ops", "plugin")
 
@@ -69,6 +70,7 @@ __all__ = [
     "save",
     "scope_guard",
     "set_num_threads",
+    "transaction",
     "errors",
     "kernel",
     "op",
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from opwright.catalog import list_ops, op_proto
     from opwright.context import Context, context_guard, current_context
     from opwright.include import get_include
+    from opwright.journal import transaction
     from opwright.kernel import explain
     from opwright.network import Network
     from opwright.program import (

@@ -19,6 +19,7 @@ from opwright.dtypes import dtype_to_numpy
 from opwright.eager_device import DeviceCalls
 from opwright.errors import AttributeValueError, SlotError
 from opwright.feeds import meta_of
+from opwright.journal import transaction
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
 from opwright.program import Operator, Variable
@@ -109,6 +110,7 @@ class EagerSource:
                 attrs[attr.name] = value
         return self._proto.fill_attrs(attrs)
 
+    @transaction()
     def _append(self, given: list[list[Any]], attrs: dict[str, Any]) -> Any:
         """Append to the current block of the variables' program; return the outputs."""
         variables = [item for slot in given for item in slot]

@@ -93,6 +93,10 @@ class FileTakenError(OpwrightError, FileExistsError):
     """A file would be overwritten that nobody allowed to replace."""
 
 
+class FileMissingError(OpwrightError, FileNotFoundError):
+    """A file or folder that is to be read does not exist."""
+
+
 class SettingError(OpwrightError, ValueError):
     """A setting of the process, or an environment variable, has a value that it cannot have."""
 

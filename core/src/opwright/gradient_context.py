@@ -9,7 +9,7 @@ from opwright.errors import AttributeValueError, GradientError, SlotError
 from opwright.meta import Meta
 from opwright.names import hint
 from opwright.proto import OpProto
-from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
+from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
 
 Names: TypeAlias = "str | Sequence[str | None] | None"
 """The variables that a rule gives to a slot: one name, a list of names, or None for absent."""
@@ -38,8 +38,9 @@ class Emitter(Protocol):
     ) -> dict[str, list[str]]:
         """Write one operator and return the names of its outputs, slot by slot in order.
 
-        An int among `outputs` asks for that many fresh variables. A required output slot of one
-        variable that is not among them gets a fresh variable; an optional one is left out.
+        An int among `outputs` asks for that many fresh variables; what is not among them is named
+        as `opwright.composite.name_outputs` says. No names for the step of a random operator
+        decline it.
         """
 
     def meta(self, name: str) -> Meta | None:
@@ -140,8 +141,9 @@ class RuleContext:
         inputs : mapping
             Slot to a name, a list of names, or None for an absent one.
         outputs : mapping, optional
-            Slot to a name or a list of names, or a number of fresh variables. Required slots that
-            are not in it get a fresh variable.
+            Slot to a name or a list of names, or a number of fresh variables. A required slot that
+            is not in it gets a fresh variable, a list as many as the operator counts; an aliased
+            output is the variable of its input.
         attrs : mapping, optional
             Attributes; defaults are filled in.
         """
@@ -163,7 +165,7 @@ class RuleContext:
                 wanted[slot] = result
             elif result is not None:
                 wanted[slot] = (result,) if isinstance(result, str) else tuple(result)
-        present = {slot: names for slot, names in given.items() if names}
+        present = {slot: names for slot, names in given.items() if names or slot == STEP_SLOT}
         return self._emitter.emit(type, present, wanted, dict(attrs or {}))
 
     def _as_names(self, type: str, slot: str, names: Names) -> tuple[str, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from opwright.errors import RegistrationError
+from opwright.journal import record
 
 _OP_TYPE: Final = re.compile(r"([a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*")
 
@@ -79,8 +80,12 @@ class UniqueNames:
 
     __slots__ = ("_counters",)
 
-    def __init__(self) -> None:
-        self._counters: dict[str, int] = {}
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._counters: dict[str, int] = dict(counts or {})
+
+    def counts(self) -> dict[str, int]:
+        """Return the next number of each prefix: ``UniqueNames(counts)`` goes on where this is."""
+        return dict(self._counters)
 
     def make(self, prefix: str, taken: Callable[[str], object] | None = None) -> str:
         """Return ``<prefix>_<n>`` with the next n for which `taken` is false.
@@ -93,6 +98,7 @@ class UniqueNames:
             Tells whether a name is in use; a dictionary's ``__contains__`` serves.
         """
         count = self._counters.get(prefix, 0)
+        record(self._counters.__setitem__, prefix, count)
         name = f"{prefix}_{count}"
         while taken is not None and taken(name):
             count += 1
@@ -102,6 +108,4 @@ class UniqueNames:
 
     def copy(self) -> UniqueNames:
         """Return a counter that goes on where this one stands, on its own."""
-        twin = UniqueNames()
-        twin._counters = dict(self._counters)
-        return twin
+        return UniqueNames(self._counters)

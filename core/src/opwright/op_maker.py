@@ -256,7 +256,8 @@ class OpMaker:
             `grad_op`, a function of a `GradientContext`, or `no_gradient`. Without one,
             `append_backward` refuses the operator, or expands it where it has a body.
         body : callable, optional
-            Of a composite: writes simpler operators through a `BodyContext`.
+            Of a composite: writes simpler operators through a `BodyContext`. One that draws
+            random numbers is built with `random`; the operators of the body take over its own.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool

@@ -7,9 +7,15 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from opwright import messages
-from opwright.errors import FormatError, OperatorNotFoundError, OpwrightError
+from opwright.errors import (
+    AttributeTypeError,
+    FileMissingError,
+    FormatError,
+    OperatorNotFoundError,
+    OpwrightError,
+)
 from opwright.program.serialize import program_to_bytes
-from opwright.saving import load, save
+from opwright.saving import load, load_program, save
 from opwright.saving.params_file import write_params
 
 
@@ -28,10 +34,47 @@ def check_refused(folder, model, error, message):
     assert len(scope.vars) == 3
 
 
-@pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
-def test_a_file_that_is_not_there(folder, model, name):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("program.pb", "that opwright.save has written.*got a folder without program.pb"),
+        ("params.safetensors", "must be beside the program .* got no such file; save both again"),
+    ],
+)
+def test_a_file_that_is_not_there(folder, model, name, message):
     (folder / name).unlink()
-    check_refused(folder, model, FileNotFoundError, name)
+    check_refused(folder, model, FileMissingError, message)
+
+
+def test_a_folder_that_is_not_there_is_named_with_what_should_be_in_it(folder, model):
+    absent = folder / "absent"
+    message = f"^{absent}: must be a folder .*program.pb and params.safetensors in it, got no such"
+    check_refused(absent, model, FileMissingError, message)
+    check_refused(
+        folder / "program.pb", model, FileMissingError, "program.pb: .*got a file; check the path$"
+    )
+    with pytest.raises(FileMissingError, match="got no such folder; check the path, which begins"):
+        load_program("absent")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p, s: save(p, "folder", s), r"save: path must be a str or a path, got Program\("),
+        (lambda p, s: save("folder", s, p), "save: program must be a Program, got <.*; write save"),
+        (
+            lambda p, s: save("folder", p, "out"),
+            "save: scope must be a Scope, got 'out'; write",
+        ),
+        (lambda p, s: load(s, "folder"), "load: path must be a str or a path, got <"),
+        (lambda p, s: load_program(p), "load_program: path must be a str or a path, got Program"),
+    ],
+)
+def test_swapped_arguments_are_refused_by_name(model, monkeypatch, tmp_path, call, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AttributeTypeError, match=message):
+        call(model.build(), model.filled(1))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from opwright.backward.routing import Route, find_route
 from opwright.backward.versions import Key
 from opwright.backward.walking import Walk
 from opwright.dtypes import is_float
 from opwright.errors import GradientError
+from opwright.journal import transaction
 from opwright.program import Block, Variable
 from opwright.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
 
@@ -60,7 +60,7 @@ def append_backward(
     stopped = frozenset(_names(block, no_grad or (), "no_grad"))
     wanted = None if parameters is None else _names(block, parameters, "parameters")
     names = list(dict.fromkeys(target.name for target in listed))
-    with _unchanged_on_error(block):
+    with transaction():
         route = find_route(block, names, wanted, stopped)
         _check_wanted(route, names)
         walk = Walk(route)
@@ -159,18 +159,3 @@ def _append_zero(block: Block, name: str) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names))
-
-
-@contextmanager
-def _unchanged_on_error(block: Block) -> Iterator[None]:
-    """Put a block back as it was where an error is raised."""
-    program = block.program
-    ops, variables, n_blocks = list(block.ops), dict(block.vars), len(program.blocks)
-    try:
-        yield
-    except BaseException:
-        block.ops[:] = ops
-        block.vars = variables
-        del program.blocks[n_blocks:]
-        program.touch()
-        raise

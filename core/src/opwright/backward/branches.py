@@ -59,8 +59,7 @@ def _clone_body(parent: Block, index: int) -> Block:
     """Return a copy of a block, and of those within it, as a block within `parent`."""
     program = parent.program
     source = program.block(index)
-    twin = Block(program, len(program.blocks), parent.idx)
-    program.blocks.append(twin)
+    twin = program.add_block(parent.idx)
     twin.vars = {name: variable.copy_to(twin) for name, variable in source.vars.items()}
     for op in source.ops:
         copied = copy_operator(op, twin)

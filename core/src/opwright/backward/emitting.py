@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opwright.backward.versions import ForwardName, ForwardOp, Versions
+from opwright.composite import BodyNumbers, name_outputs
+from opwright.definition import OpDefinition
 from opwright.errors import GradientError
 from opwright.meta import Meta
 from opwright.program import Block, Operator, Program
@@ -23,18 +25,18 @@ class BlockEmitter:
     ----------
     block : Block
         Whose variables the operators read and write.
-    ops : list of Operator
-        Where the operators go.
+    add : callable
+        Takes each operator to where it belongs.
     prefix : str
         What fresh names begin with.
     """
 
-    __slots__ = ("_ops", "block", "prefix")
+    __slots__ = ("_add", "block", "prefix")
 
-    def __init__(self, block: Block, ops: list[Operator], prefix: str = "") -> None:
+    def __init__(self, block: Block, add: Callable[[Operator], None], prefix: str = "") -> None:
         self.block = block
         self.prefix = prefix
-        self._ops = ops
+        self._add = add
 
     @property
     def program(self) -> Program:
@@ -51,17 +53,32 @@ class BlockEmitter:
         """Write one operator; see `opwright.gradient_context.Emitter`."""
         definition = definition_of(type)
         self.check_inputs(definition.proto, inputs)
-        names, fresh = self._name_outputs(definition.proto, outputs)
+        inputs, attrs = self.complete(definition, inputs, attrs)
+        fresh: list[str] = []
+
+        def make_name(word: str) -> str:
+            fresh.append(self._fresh(f"{self.prefix}/{word}"))
+            return fresh[-1]
+
+        names = name_outputs(definition, inputs, outputs, attrs, make_name, self.meta)
         # A rule's names may remember versions, which must not stay in the program.
         plain = {slot: [str(name) for name in given] for slot, given in inputs.items()}
         op = make_operator(self.block, type, plain, names, attrs)
-        self._ops.append(op)
-        self.program.touch()
+        self._add(op)
         self.note(op, fresh)
         return {slot: list(written) for slot, written in op.outputs.items()}
 
     def check_inputs(self, proto: OpProto, inputs: Mapping[str, Sequence[str]]) -> None:
         """Raise where an operator would read a value that is gone."""
+
+    def complete(
+        self,
+        definition: OpDefinition,
+        inputs: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Any],
+    ) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Any]]:
+        """Return inputs and attributes with what the operator takes over; nothing by default."""
+        return inputs, attrs
 
     def note(self, op: Operator, fresh: Sequence[str]) -> None:
         """Take note of an operator that was written, with fresh names among its outputs."""
@@ -69,25 +86,6 @@ class BlockEmitter:
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""
         return self.block.var(str(name)).meta
-
-    def _name_outputs(
-        self, proto: OpProto, outputs: Outputs
-    ) -> tuple[dict[str, list[str]], list[str]]:
-        """Return the names by slot, and which of them are fresh."""
-        names: dict[str, list[str]] = {}
-        fresh: list[str] = []
-        for slot in proto.outputs:
-            wanted = outputs.get(slot.name, 0 if slot.optional or slot.duplicable else 1)
-            if not isinstance(wanted, int):
-                names[slot.name] = [str(name) for name in wanted]
-            elif slot.aliases is None:
-                last = proto.type if slot is proto.outputs[0] and slot.name == "out" else slot.name
-                made = [self._fresh(f"{self.prefix}/{last}") for _ in range(wanted)]
-                names[slot.name] = made
-                fresh.extend(made)
-        for slot_name in outputs.keys() - names.keys():
-            proto.output(slot_name)
-        return names, fresh
 
     def _fresh(self, name: str) -> str:
         free = self.program.free_name(name)
@@ -102,12 +100,22 @@ class BodyEmitter(BlockEmitter):
     read it any more.
     """
 
-    __slots__ = ("_written", "who")
+    __slots__ = ("_numbers", "_written", "who")
 
     def __init__(self, block: Block, ops: list[Operator], prefix: str, who: ForwardOp) -> None:
-        super().__init__(block, ops, prefix)
+        super().__init__(block, ops.append, prefix)
         self.who = who
+        self._numbers = BodyNumbers(who.described(), who.op.definition)
         self._written: set[str] = set()
+
+    def complete(
+        self,
+        definition: OpDefinition,
+        inputs: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Any],
+    ) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Any]]:
+        """Give an operator that draws random numbers those of the composite."""
+        return self._numbers.complete(definition, inputs, attrs)
 
     def check_inputs(self, proto: OpProto, inputs: Mapping[str, Sequence[str]]) -> None:
         """Raise GradientError where the body reads an input after it has overwritten it."""
@@ -139,7 +147,7 @@ class GradientEmitter(BlockEmitter):
     __slots__ = ("_mentions", "_renamed", "_versions", "forward")
 
     def __init__(self, block: Block, versions: Versions) -> None:
-        super().__init__(block, block.ops)
+        super().__init__(block, block.add_op)
         self.forward: ForwardOp | None = None
         self._versions = versions
         self._mentions: dict[str, list[Operator]] = {}
@@ -185,8 +193,6 @@ class GradientEmitter(BlockEmitter):
                 for slot, names in slots.items():
                     if temporary in names:
                         slots[slot] = tuple([final if n == temporary else n for n in names])
-        variable = self.block.vars.pop(temporary)
-        variable.name = final
-        self.block.vars[final] = variable
+        self.block.rename_var(temporary, final)
         self._renamed[temporary] = final
         return final

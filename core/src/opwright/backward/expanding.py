@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from opwright.backward.emitting import BodyEmitter
 from opwright.backward.versions import ForwardOp, Versions
+from opwright.composite import write_body
 from opwright.errors import GradientError, OpwrightError
-from opwright.gradient_context import BodyContext
 from opwright.program import Block, Operator
 
 
@@ -26,19 +26,15 @@ def expand_composites(block: Block, versions: Versions, chosen: Collection[Forwa
             _expand(block, ops, forward)
         else:
             ops.append(forward.op)
-    block.ops[:] = ops
-    block.program.touch()
+    block.replace_ops(ops)
 
 
 def _expand(block: Block, ops: list[Operator], forward: ForwardOp) -> None:
     definition = forward.op.definition
     outputs = list(forward.op.output_names())
     emitter = BodyEmitter(block, ops, outputs[0], forward)
-    context = BodyContext(forward.described(), definition.proto, emitter)
-    if definition.body is None:
-        raise GradientError(f"{forward}: has no body to be expanded")
     try:
-        definition.body(context)
+        write_body(forward.described(), definition, emitter)
     except OpwrightError as error:
         error.add_note(f"in the body of {forward}")
         raise

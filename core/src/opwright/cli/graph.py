@@ -20,7 +20,6 @@ from opwright.names import hint
 from opwright.program import Block, Variable
 from opwright.program.variable import describe_type
 from opwright.saving import LoadedProgram, load_program
-from opwright.saving.pair import PROGRAM
 
 if TYPE_CHECKING:
     from opwright.profiling import Profile
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     except FileTakenError:
         raise
     except OSError as error:
-        raise CommandError(_explain(error, model)) from error
+        raise CommandError(_explain(error)) from error
     if args.json:
         plain = {**drawn._asdict(), "path": str(drawn.path)}
         print(json.dumps({**plain, "profile": profile and profile.to_json()}, indent=2))
@@ -176,11 +175,5 @@ def _unread(block: Block) -> list[str]:
     return [name for name in written if name not in read]
 
 
-def _explain(error: OSError, model: Path) -> str:
-    missing = error.filename if isinstance(error, FileNotFoundError) else None
-    if missing is not None and Path(missing) in {model, model / PROGRAM}:
-        return (
-            f"graph: MODEL must be the folder of a saved program, or its program.pb, got {model}; "
-            "opwright.save writes one"
-        )
+def _explain(error: OSError) -> str:
     return str(error) if error.errno is None else f"graph: {error.strerror}: {error.filename}"

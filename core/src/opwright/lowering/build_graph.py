@@ -109,7 +109,7 @@ class GraphBuilder:
         before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
         self._write_outputs(op, names, op.signature)
         if body is not None and not find_kernel(op, self.graph, self.request):
-            open_composite(self, op, body, inputs, outputs, before)
+            open_composite(self, op, inputs, outputs, before)
             return None
         self.graph.ops.append(op)
         return op

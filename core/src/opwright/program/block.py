@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
+from opwright.journal import transaction
 from opwright.meta import Meta, format_shape
 from opwright.names import hint
 from opwright.program.building import make_operator
@@ -159,18 +160,36 @@ class Block:
                     f"create_var: {name!r} is {outer!r} of the enclosing block {outer.block.idx}; "
                     "take another name"
                 )
-            self.vars[name] = made
-            self.program.note_name(name)
+            self._add_var(made)
             return made
         _check_alike(old, made)
         return old
+
+    def _add_var(self, variable: Variable) -> None:
+        self.vars[variable.name] = variable
+        self.program.note_change(self._drop_var, variable.name)
+        self.program.note_name(variable.name)
+
+    def _drop_var(self, name: str) -> None:
+        del self.vars[name]
+
+    def rename_var(self, old: str, new: str) -> None:
+        """Give a variable another name; operators that name it are the caller's to change."""
+        variable = self.vars.pop(old)
+        variable.name = new
+        self.vars[new] = variable
+        self.program.note_change(self.rename_var, new, old)
+
+    def replace_vars(self, variables: dict[str, Variable]) -> None:
+        """Make these the variables of the block."""
+        old, self.vars = self.vars, variables
+        self.program.note_change(setattr, self, "vars", old)
 
     def define_var(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
         """Give a variable, new or not, the shape and dtype that were inferred for it."""
         variable = self.vars.get(name)
         if variable is None:
-            self.vars[name] = Variable.of(self, name, shape, dtype)
-            self.program.note_name(name)
+            self._add_var(Variable.of(self, name, shape, dtype))
         else:
             variable.shape = shape
             variable.dtype = dtype
@@ -244,9 +263,9 @@ class Block:
         ShapeError, DtypeError
             For inputs that do not fit, and outputs that exist with another shape or dtype.
         """
-        op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
-        self.ops.append(op)
-        self.program.touch()
+        with transaction():
+            op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
+            self.add_op(op)
         return op
 
     def prepend_op(
@@ -257,10 +276,28 @@ class Block:
         attrs: Mapping[str, Any] | None = None,
     ) -> Operator:
         """Add an operator before all others; everything else is as in `append_op`."""
-        op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
-        self.ops.insert(0, op)
-        self.program.touch()
+        with transaction():
+            op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
+            self.ops.insert(0, op)
+            self.program.note_change(self._drop_op, op)
         return op
+
+    def add_op(self, op: Operator) -> None:
+        """Add an operator that was made for this block at the end."""
+        self.ops.append(op)
+        self.program.note_change(self._drop_op, op)
+
+    def _drop_op(self, op: Operator) -> None:
+        if self.ops[-1] is op:  # nearly always, and `remove` begins at the front
+            self.ops.pop()
+        else:
+            self.ops.remove(op)
+
+    def replace_ops(self, ops: Sequence[Operator]) -> None:
+        """Make these the operators of the block."""
+        old = list(self.ops)
+        self.ops[:] = ops
+        self.program.note_change(self.ops.__setitem__, slice(None), old)
 
     def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:
         """Return the metas of variables that leave the block of that index."""
@@ -304,6 +341,11 @@ class Block:
     def parameters(self) -> Iterator[Parameter]:
         """The parameters of this block, in order."""
         return (var for var in self.vars.values() if isinstance(var, Parameter))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opwright.program.pickling import reduce_block
+
+        return reduce_block(self)
 
     def __repr__(self) -> str:
         return f"Block({self.idx}, {len(self.vars)} variables, {len(self.ops)} operators)"

@@ -1,6 +1,6 @@
 """How a block makes an operator: slots, attributes and variables checked, output metas inferred.
 
-Everything is checked before anything changes: where an error is raised, the program is as before.
+It runs within a transaction: where an error is raised, the program is as before.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def make_operator(
     """Return a checked operator whose output variables exist in `block`; it is in no list yet."""
     definition = definition_of(op_type)
     proto = definition.proto
-    draws = definition.random and attrs.get(STREAM_ATTR) is None
     bound = bind_slots(op_type, proto.inputs, inputs)
     if has_blocks(proto):
         attrs = _block_indices(block, proto, attrs)
@@ -58,8 +57,6 @@ def make_operator(
     variables = find_inputs(block, op_type, bound, inputs)
     metas = infer_outputs(block, definition, variables, filled, written)
     settle_outputs(block, op_type, written, metas, outputs)
-    if draws:
-        block.program.next_stream()
     return Operator.make(block, definition, bound, written, filled)
 
 
@@ -303,4 +300,4 @@ def _wire_random(
         _reorder(definition.proto, bound)
     if attrs.get(STREAM_ATTR) is not None:
         return dict(attrs)
-    return {**attrs, STREAM_ATTR: block.program.peek_stream()}
+    return {**attrs, STREAM_ATTR: block.program.next_stream()}

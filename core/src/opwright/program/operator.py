@@ -151,6 +151,11 @@ class Operator:
             if attr.type is AttrType.BLOCK and attr.name in self.attrs
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opwright.program.pickling import reduce_operator
+
+        return reduce_operator(self)
+
     def __repr__(self) -> str:
         from opwright.program.text import format_operator
 

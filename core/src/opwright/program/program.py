@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
+from opwright.journal import record
 from opwright.names import UniqueNames
 from opwright.program.block import Block
 from opwright.program.guards import current_prefix
@@ -71,6 +72,15 @@ class Program:
         """Note that something changed; code that changes operators or attributes calls it."""
         self._generation += 1
 
+    def note_change(self, undo: Callable[..., object], *arguments: Any) -> None:
+        """Note a change that ``undo(*arguments)`` takes back; see `opwright.journal`."""
+        self._generation += 1
+        record(self._take_back, undo, arguments)
+
+    def _take_back(self, undo: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        undo(*arguments)
+        self._generation += 1  # plans of what was taken back must not serve what comes next
+
     def global_block(self) -> Block:
         """Return block 0, where parameters live."""
         return self.blocks[0]
@@ -96,11 +106,20 @@ class Program:
             The block around it; the current one by default.
         """
         parent = self.current_block() if parent_idx is None else self.block(parent_idx)
-        block = Block(self, len(self.blocks), parent.idx)
-        self.blocks.append(block)
-        self._current_idx = block.idx
-        self.touch()
+        block = self.add_block(parent.idx)
+        self._set_current(block.idx)
         return block
+
+    def add_block(self, parent_idx: int) -> Block:
+        """Return a new block within another; the current block stays what it is."""
+        block = Block(self, len(self.blocks), parent_idx)
+        self.blocks.append(block)
+        self.note_change(self.blocks.pop)
+        return block
+
+    def _set_current(self, idx: int) -> None:
+        record(setattr, self, "_current_idx", self._current_idx)
+        self._current_idx = idx
 
     def rollback(self) -> Block:
         """Make the block around the current one current, and return it."""
@@ -109,7 +128,7 @@ class Program:
             raise ProgramError(
                 "program: rollback leaves a block that create_block began, got the global block"
             )
-        self._current_idx = parent_idx
+        self._set_current(parent_idx)
         return self.current_block()
 
     def unique_name(self, prefix: str) -> str:
@@ -124,13 +143,17 @@ class Program:
 
     def note_name(self, name: str) -> None:
         """Note that a variable of this name exists."""
-        self._names.add(name)
-        self._generation += 1
+        if name in self._names:
+            self.touch()
+        else:
+            self._names.add(name)
+            self.note_change(self._names.discard, name)
 
     def next_stream(self) -> int:
         """Return the number of a random operator's stream; no two of a program get the same."""
         stream = self._streams
         self._streams += 1
+        record(self.restore_streams, stream)
         return stream
 
     def peek_stream(self) -> int:
@@ -192,6 +215,20 @@ class Program:
         from opwright.program.serialize import program_from_proto
 
         return program_from_proto(message)
+
+    def building_state(self) -> tuple[Any, ...]:
+        """Return what goes on where building goes on, and is not in the serialised form."""
+        return self._unique.counts(), self._current_idx
+
+    def restore_building(self, state: tuple[Any, ...]) -> None:
+        """Take over what `building_state` has returned of a program like this one."""
+        counts, self._current_idx = state
+        self._unique = UniqueNames(counts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opwright.program.pickling import reduce_program
+
+        return reduce_program(self)
 
     def __repr__(self) -> str:
         ops = sum(len(block.ops) for block in self.blocks)

@@ -82,7 +82,7 @@ def prune_block(block: Block, needed: set[str]) -> None:
         _prune_bodies(op, block)
         needed.update(op.input_names())
         kept.append(op)
-    block.ops = kept[::-1]
+    block.replace_ops(kept[::-1])
 
 
 def _prune_bodies(op: Operator, block: Block) -> None:
@@ -113,7 +113,7 @@ def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
                 names = value if isinstance(value, tuple) else (value,)
                 used.update(name for name in names if isinstance(name, str))
     for part in live:
-        part.vars = {name: variable for name, variable in part.vars.items() if name in used}
+        part.replace_vars({name: var for name, var in part.vars.items() if name in used})
 
 
 def _live_blocks(block: Block) -> list[Block]:

@@ -147,9 +147,8 @@ def _read_block(program: Program, position: int, message: pb.BlockDesc) -> None:
         raise FormatError(
             f"program: block {position} must lie within an earlier one, got parent {parent_idx}"
         )
-    block = program.blocks[0] if parent_idx is None else Block(program, position, parent_idx)
+    block = program.blocks[0] if parent_idx is None else program.add_block(parent_idx)
     if position:
-        program.blocks.append(block)
         _check_depth(block)
     for var_message in message.vars:
         variable = _read_var(block, var_message)

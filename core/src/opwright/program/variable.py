@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.dtypes import canonical_dtype
-from opwright.errors import ShapeError
+from opwright.errors import AttributeTypeError, ShapeError
 from opwright.meta import Meta
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ class Variable:
 
     @shape.setter
     def shape(self, shape: Iterable[int | None] | None) -> None:
-        self._shape = normalize_shape(self.name, shape)
-        self.block.program.touch()
+        old, self._shape = self._shape, normalize_shape(self.name, shape)
+        self.block.program.note_change(setattr, self, "_shape", old)
 
     @property
     def dtype(self) -> str:
@@ -118,8 +118,8 @@ class Variable:
 
     @dtype.setter
     def dtype(self, dtype: object) -> None:
-        self._dtype = canonical_dtype(dtype)
-        self.block.program.touch()
+        old, self._dtype = self._dtype, canonical_dtype(dtype)
+        self.block.program.note_change(setattr, self, "_dtype", old)
 
     @property
     def persistable(self) -> bool:
@@ -128,8 +128,8 @@ class Variable:
 
     @persistable.setter
     def persistable(self, persistable: bool) -> None:
-        self._persistable = persistable
-        self.block.program.touch()
+        old, self._persistable = self._persistable, persistable
+        self.block.program.note_change(setattr, self, "_persistable", old)
 
     @property
     def is_parameter(self) -> bool:
@@ -163,6 +163,11 @@ class Variable:
         twin.block = block
         return twin
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opwright.program.pickling import reduce_variable
+
+        return reduce_variable(self)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {describe_type(self)})"
 
@@ -179,7 +184,7 @@ class Parameter(Variable):
         not saved.
     """
 
-    __slots__ = ("initializer", "optimize", "regularizer", "trainable")
+    __slots__ = ("_trainable", "initializer", "optimize", "regularizer")
 
     def __init__(
         self,
@@ -191,10 +196,24 @@ class Parameter(Variable):
         trainable: bool = True,
     ) -> None:
         super().__init__(block, name, shape, dtype, persistable=True)
-        self.trainable = trainable
+        self._trainable = trainable
         self.initializer: Any = None
         self.optimize: Any = None
         self.regularizer: Any = None
+
+    @property
+    def trainable(self) -> bool:
+        """Whether `append_backward` serves it unasked; what was appended before stays."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        if not isinstance(trainable, bool):
+            raise AttributeTypeError(
+                f"{self.name}: trainable must be True or False, got {trainable!r}"
+            )
+        old, self._trainable = self._trainable, trainable
+        self.block.program.note_change(setattr, self, "_trainable", old)
 
     @property
     def is_parameter(self) -> bool:

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from opwright.errors import FormatError
+from opwright.errors import FileMissingError, FormatError
 from opwright.program import Program, default_scope
-from opwright.saving.pair import PROGRAM, find_params
+from opwright.saving.pair import PARAMS, PROGRAM, find_params, folder_of
 from opwright.saving.params_file import read_params
 from opwright.saving.writing import kept_variables
 
@@ -53,7 +53,7 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
 
     Raises
     ------
-    FileNotFoundError
+    FileMissingError
         Where the folder holds no saved program.
     FormatError
         Where a file is truncated, foreign, damaged, too large or of a newer format; where the
@@ -62,7 +62,7 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     OperatorNotFoundError
         Where an operator is unknown; it names the package to install.
     """
-    folder = Path(path)
+    folder = folder_of("load", path)
     data, loaded = _load_file(folder / PROGRAM)
     kept = kept_variables(loaded.program)
     expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
@@ -86,11 +86,11 @@ def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
 
     Raises
     ------
-    FileNotFoundError, FormatError, OperatorNotFoundError
+    FileMissingError, FormatError, OperatorNotFoundError
         As `load` does.
     """
-    given = Path(path)
-    return _load_file(given / PROGRAM if given.is_dir() else given)[1]
+    given = folder_of("load_program", path)
+    return _load_file(given if given.is_file() else given / PROGRAM)[1]
 
 
 def _load_file(path: Path) -> tuple[bytes, LoadedProgram]:
@@ -106,11 +106,28 @@ def _load_file(path: Path) -> tuple[bytes, LoadedProgram]:
 
 
 def _read_program(path: Path, max_bytes: int) -> bytes:
-    with path.open("rb") as file:
-        data = file.read(max_bytes + 1)
+    try:
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _missing(path) from None
     if len(data) > max_bytes:
         raise FormatError(f"{path}: must have at most {max_bytes} bytes, got more")
     return data
+
+
+def _missing(path: Path) -> FileMissingError:
+    """The error for a folder without a program: it says how much of the path there is."""
+    folder = path.parent
+    if folder.is_dir():
+        got = f"a folder without {path.name}"
+    else:
+        got = "a file" if folder.exists() else "no such folder"
+    begin = "" if folder.is_absolute() else f", which begins at {Path.cwd()}"
+    return FileMissingError(
+        f"{folder}: must be a folder that opwright.save has written, with {PROGRAM} and {PARAMS} "
+        f"in it, got {got}; check the path{begin}"
+    )
 
 
 def _check_names(program: Program, names: tuple[str, ...]) -> None:

@@ -10,12 +10,21 @@ import os
 from pathlib import Path
 from typing import Final
 
-from opwright.errors import FormatError
+from opwright.errors import AttributeTypeError, FileMissingError, FormatError
 from opwright.saving.params_file import Arrays, check_belongs, digest_of, write_params
 
 PROGRAM: Final = "program.pb"
 PARAMS: Final = "params.safetensors"
 _NEW: Final = ".new"
+
+
+def folder_of(who: str, path: object) -> Path:
+    """Return what a user gave as a folder as a Path; AttributeTypeError names `who` otherwise."""
+    if not isinstance(path, str | os.PathLike):
+        raise AttributeTypeError(
+            f"{who}: path must be a str or a path, got {path!r}; the folder comes first"
+        )
+    return Path(path)
 
 
 def replace_pair(folder: Path, program: bytes, arrays: Arrays) -> None:
@@ -52,14 +61,14 @@ def find_params(folder: Path, program: bytes) -> Path:
 
     Raises
     ------
-    FileNotFoundError, FormatError
+    FileMissingError, FormatError
         Where there is none; it says what is wrong with ``params.safetensors``.
     """
     path, interrupted = folder / PARAMS, folder / (PARAMS + _NEW)
     try:
         check_belongs(path, program)
-    except (FileNotFoundError, FormatError):
-        with contextlib.suppress(FileNotFoundError, FormatError):
+    except (FileMissingError, FormatError):
+        with contextlib.suppress(FileMissingError, FormatError):
             check_belongs(interrupted, program)
             return interrupted
         raise

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opwright.dtypes import dtype_from_numpy
-from opwright.errors import FormatError
+from opwright.errors import FileMissingError, FormatError
 from opwright.meta import Meta, Shape, shapes_match
 
 Arrays = dict[str, NDArray[Any]]
@@ -89,7 +89,7 @@ def check_belongs(path: Path, program: bytes) -> None:
 
     Raises
     ------
-    FileNotFoundError
+    FileMissingError
         Where there is no file.
     FormatError
         Where it is truncated, foreign, or of another program.
@@ -165,6 +165,11 @@ def _open(path: Path) -> Iterator[Any]:
     """Open a file for reading after a look at the size of its header."""
     from safetensors import SafetensorError, safe_open
 
+    if not path.exists():
+        raise FileMissingError(
+            f"{path}: must be beside the program that it was saved with, got no such file; save "
+            "both again"
+        )
     size = path.stat().st_size
     with path.open("rb") as file:
         header_bytes = int.from_bytes(file.read(8), "little")

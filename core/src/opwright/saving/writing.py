@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opwright.dtypes import dtype_from_numpy
-from opwright.errors import ProgramError
+from opwright.errors import AttributeTypeError, ProgramError
 from opwright.meta import Meta, shapes_match
 from opwright.program import Program, Variable, default_scope
-from opwright.saving.pair import replace_pair
+from opwright.saving.pair import folder_of, replace_pair
 from opwright.saving.params_file import Arrays
 from opwright.vocabulary import STEP
 
@@ -45,6 +44,8 @@ def save(
 
     Raises
     ------
+    AttributeTypeError
+        Where an argument has another type; the folder comes first.
     ProgramError
         Where the scope lacks a persistable variable, or holds one of another shape.
     VariableNotFoundError
@@ -54,12 +55,25 @@ def save(
     """
     from opwright.program.serialize import program_to_bytes  # and protobuf with it
 
+    folder = folder_of("save", path)
+    _check_types(program, scope)
     listed = [fetch] if isinstance(fetch, Variable | str) else list(fetch or ())
     fetches = [item.name if isinstance(item, Variable) else item for item in listed]
     for name in fetches:
         program.global_block().get_var(name, "save: fetch")
     arrays = _collect(program, default_scope() if scope is None else scope)
-    replace_pair(Path(path), program_to_bytes(program, feed_names(program), fetches), arrays)
+    replace_pair(folder, program_to_bytes(program, feed_names(program), fetches), arrays)
+
+
+def _check_types(program: object, scope: object) -> None:
+    if not isinstance(program, Program):
+        raise AttributeTypeError(
+            f"save: program must be a Program, got {program!r}; write save(folder, program, scope)"
+        )
+    if scope is not None and not hasattr(scope, "find_var"):
+        raise AttributeTypeError(
+            f"save: scope must be a Scope, got {scope!r}; write save(folder, program, scope)"
+        )
 
 
 def kept_variables(program: Program) -> list[Variable]:

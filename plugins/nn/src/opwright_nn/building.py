@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import opwright as ow
 from opwright.errors import ProgramError
-
-from .deferred import find_deferred
-
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
 
 
 def append(
@@ -55,54 +48,3 @@ def append(
     given = {key: value for key, value in inputs.items() if value is not None}
     op = block.append_op(op_type, inputs=given, outputs={slot: out}, attrs=dict(attrs or {}))
     return block.var(op.output(slot)[0])
-
-
-@contextlib.contextmanager
-def undo_on_error() -> Iterator[None]:
-    """Take back, where an error passes, all that was added to the default programs within this.
-
-    A layer makes parameters before the operator that may refuse them; whoever corrects the call
-    must not find half a layer.
-    """
-    deferred = find_deferred()
-    n_waiting = 0 if deferred is None else len(deferred)
-    marks = [
-        _Mark(program) for program in (ow.default_main_program(), ow.default_startup_program())
-    ]
-    try:
-        yield
-    except BaseException:
-        for mark in marks:
-            mark.undo()
-        if deferred is not None:
-            deferred.forget(n_waiting)
-        raise
-
-
-def atomic(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Make a function that builds do all or nothing, see `undo_on_error`."""
-
-    @functools.wraps(function)
-    def build(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        with undo_on_error():
-            return function(*args, **kwargs)
-
-    return build
-
-
-class _Mark:
-    # Variables and operators are only ever added at the end: lengths are enough to go back to.
-    def __init__(self, program: ow.Program) -> None:
-        self._program = program
-        self._current = program.current_block().idx
-        self._lengths = [(len(block.vars), len(block.ops)) for block in program.blocks]
-
-    def undo(self) -> None:
-        while self._program.current_block().idx != self._current:
-            self._program.rollback()
-        del self._program.blocks[len(self._lengths) :]
-        for block, (n_vars, n_ops) in zip(self._program.blocks, self._lengths, strict=True):
-            del block.ops[n_ops:]
-            while len(block.vars) > n_vars:
-                block.vars.popitem()
-        self._program.touch()

@@ -13,13 +13,17 @@ from typing import NamedTuple
 
 import opwright as ow
 from opwright.errors import ShapeError
+from opwright.journal import record
 from opwright.op import format_shape
 
 from .initializer import Initializer
 
 Shape = tuple[int, ...]
 ShapeRule = Callable[[], Shape]
-"""Returns the shape of a variable, with -1 for each dim that cannot be told yet."""
+"""Returns the shape of a variable, with -1 for each dim that cannot be told yet.
+
+A function of a module or a `functools.partial` of one: a `Model` that waits may be pickled.
+"""
 
 
 class Waiting(NamedTuple):
@@ -32,9 +36,16 @@ class Waiting(NamedTuple):
 
     def append(self, startup: ow.Program) -> None:
         """Append what fills the variable to a startup program."""
-        made, block = self.variable, startup.global_block()
-        twin = block.create_var(made.name, made.shape, made.dtype, persistable=True)
-        self.initializer.append(block, twin, self.stream)
+        append_filler(startup, self.variable, self.initializer, self.stream)
+
+
+def append_filler(
+    startup: ow.Program, variable: ow.Variable, initializer: Initializer, stream: int
+) -> None:
+    """Append what fills a variable of known shape to a startup program."""
+    block = startup.global_block()
+    twin = block.create_var(variable.name, variable.shape, variable.dtype, persistable=True)
+    initializer.append(block, twin, stream)
 
 
 class Deferred:
@@ -46,13 +57,14 @@ class Deferred:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def names(self) -> set[str]:
+        """Return the names of the variables that wait."""
+        return {waiting.variable.name for waiting in self._waiting}
+
     def add(self, waiting: Waiting) -> None:
         """Add a variable; rules are asked in this order."""
         self._waiting.append(waiting)
-
-    def forget(self, length: int) -> None:
-        """Drop what was added since there were `length` of them."""
-        del self._waiting[length:]
+        record(self._waiting.pop)
 
     def settle(
         self,
@@ -79,20 +91,16 @@ class Deferred:
         ShapeError
             A shape cannot be told even now, or does not fit an operator.
         """
-        shapes = [(var, var.shape) for block in program.blocks for var in block.vars.values()]
-        try:
+        with ow.transaction():
             for name, shape in inputs.items():
                 program.global_block().var(name).shape = shape
             left = self._infer(program, partly)
-        except Exception:
-            for variable, old in shapes:
-                variable.shape = old
-            raise
-        kept = {id(waiting) for waiting in left}
-        for waiting in self._waiting:
-            if id(waiting) not in kept:
-                waiting.append(startup)
-        self._waiting = left
+            kept = {id(waiting) for waiting in left}
+            for waiting in self._waiting:
+                if id(waiting) not in kept:
+                    waiting.append(startup)
+            record(setattr, self, "_waiting", self._waiting)
+            self._waiting = left
 
     def _infer(self, program: ow.Program, partly: bool) -> list[Waiting]:
         # One layer's parameter can hang on another layer's output: most programs need one round,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,21 @@ import numpy.typing as npt
 
 import opwright as ow
 from opwright.dtypes import dtype_to_numpy
-from opwright.errors import FeedError, ProgramError
+from opwright.errors import AttributeValueError, FeedError, ProgramError
+from opwright.journal import record
 
 from . import checks
 from .clip import GradientClip
 from .feeding import check_feed, find_fillable
 from .inference import input_names
+from .model_copies import model_state, restore_model
 from .model_files import load_parameters
 from .model_layers import Input, ModelLayers
 from .optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
 from .predictor import Predictor
 from .regularizer import Regularizer
 from .startup import Startup
+from .trained import TrainedParameters
 
 Array = npt.NDArray[Any]
 
@@ -43,6 +47,9 @@ class Model(ModelLayers):
 
     An input is made by naming it. Its shape, and with it the shape of what hangs on it, is told by
     the first batch, or by `initialize_parameters`; the first axis is the batch and may change.
+
+    A model may be pickled and copied: the copy has the same programs, a scope of its own with the
+    same parameters and states, and nothing filled into its inputs.
 
     Parameters
     ----------
@@ -79,17 +86,25 @@ class Model(ModelLayers):
         if fallback is not None:
             fallback = checks.check_choice("Model", "fallback", fallback, ("cpu",))
         self.fallback = fallback
-        self.scope = ow.Scope() if scope is None else scope
-        self.network = ow.Network(self.program.global_block())
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
-        self._startup = Startup(self.program, self.startup_program, self.scope, self._deferred)
+        self._trained = TrainedParameters(self.program)
         self._loss: str | None = None
+        self._begin(ow.Scope() if scope is None else scope)
+
+    def _begin(self, scope: ow.Scope) -> None:
+        # What belongs to this process, and is no part of a copy.
+        self.scope = scope
+        self.network = ow.Network(self.program.global_block())
+        self._startup = Startup(self.program, self.startup_program, scope, self._deferred)
         self._feeds: dict[str, Any] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._step: Any = None
         self._generation = -1
         self._predictors: dict[str, Predictor] = {}
+
+    __getstate__ = model_state
+    __setstate__ = restore_model
 
     @property
     def parameters(self) -> list[ow.Variable]:
@@ -118,31 +133,59 @@ class Model(ModelLayers):
             )
         variable = self._get_variable("Model.backward", loss)
         with self._building():
-            self.param_grads = ow.append_backward(variable)
-        self._loss = variable.name
+            pairs = ow.append_backward(variable)
+        self._set("param_grads", pairs)
+        self._set("_loss", variable.name)
+        self._trained.note_flags()
         return self.param_grads
 
-    def optimize(self, optimizer: Optimizer | str, **attrs: Any) -> Optimizer:
-        """Append the updates of all parameters, behind `backward`.
+    def optimize(
+        self,
+        optimizer: Optimizer | str,
+        parameters: Iterable[ow.Variable | str] | None = None,
+        **attrs: Any,
+    ) -> Optimizer:
+        """Append the updates of the parameters, behind `backward`.
 
         Parameters
         ----------
         optimizer : Optimizer or str
             One of `nn.optimizer`, or the type of one: "sgd", "momentum", "adam", "adamw".
+        parameters : iterable of Variable or str, optional
+            What is trained; by default every parameter that has a gradient and is trainable.
         **attrs
             With a type, the arguments of its class.
+
+        Raises
+        ------
+        ProgramError
+            There is no gradient yet; there is an optimizer already, which would update twice.
         """
+        who = "Model.optimize"
         if isinstance(optimizer, str):
             optimizer = make_optimizer(optimizer, attrs)
-        checks.check_instance("Model.optimize", "optimizer", optimizer, Optimizer, required=True)
+        elif attrs:
+            raise AttributeValueError(
+                f"{who}: attributes go with the type of an optimizer, got {next(iter(attrs))!r} "
+                f"beside {type(optimizer).__name__}; give them to its class"
+            )
+        checks.check_instance(who, "optimizer", optimizer, Optimizer, required=True)
         if self._loss is None:
             raise ProgramError(
-                "Model.optimize: the gradients must exist, got no backward yet; call "
+                f"{who}: the gradients must exist, got no backward yet; call "
                 "model.backward(loss) first"
             )
+        if self.optimizer is not None:
+            raise ProgramError(
+                f"{who}: a model has one optimizer, got {type(optimizer).__name__} beside "
+                f"{type(self.optimizer).__name__}; set_learning_rate changes its rate, another one "
+                "needs another model"
+            )
+        pairs = self._trained.choose(who, self.param_grads, parameters)
         with self._building():
-            optimizer.apply_gradients(self.param_grads)
-        self.optimizer = optimizer
+            optimizer.apply_gradients(pairs)
+        self._trained.note_flags()
+        self._set("optimizer", optimizer)
         return optimizer
 
     def sgd(
@@ -264,6 +307,9 @@ class Model(ModelLayers):
     def predict(self, variable: Input, /, **feeds: Any) -> Array:
         """Compute one variable for inference: no loss, no update, no dropout.
 
+        Nothing in `scope` changes. A parameter or state is as it is there. Gradients are computed
+        only where one is asked for, and random numbers are those that the next step would draw.
+
         Parameters
         ----------
         variable : Variable or str
@@ -286,6 +332,8 @@ class Model(ModelLayers):
                 "Model.run: there must be something to return, got neither loss nor metric; call "
                 "model.backward(loss), model.accuracy(...) or predict(variable, ...)"
             )
+        if self.optimizer is not None:
+            self._trained.check_unchanged("Model.run")
         inputs = input_names(self.program)
         for name in inputs:
             if name not in self._feeds:
@@ -339,6 +387,11 @@ class Model(ModelLayers):
 
     def _fetches(self) -> list[str]:
         return [*([] if self._loss is None else [self._loss]), *self._metrics]
+
+    def _set(self, attribute: str, value: object) -> None:
+        # A transaction around the call may still take it back.
+        record(setattr, self, attribute, getattr(self, attribute))
+        setattr(self, attribute, value)
 
     def _get_variable(self, who: str, given: Input) -> ow.Variable:
         if isinstance(given, str):

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import opwright as ow
 from opwright.errors import AttributeTypeError
+from opwright.journal import record
 
-from . import building, checks, layers
+from . import checks, layers
 from .deferred import Deferred, deferred_guard
 from .param_attr import ParamAttr
 
@@ -273,11 +274,12 @@ class ModelLayers:
             x = self._find(input, "accuracy", "input")
             found = layers.accuracy(x, self._find_label("accuracy", label, False), k, name)
         self._metrics.append(found.name)
+        record(self._metrics.pop)
         return found
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[None]:
-        with self.guard(), building.undo_on_error():
+        with self.guard(), ow.transaction():
             yield
 
     def _find(self, given: object, who: str, slot: str, dtype: str = "float32") -> ow.Variable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opwright.errors import AttributeTypeError
+from opwright.errors import AttributeTypeError, AttributeValueError
 
 from . import checks
 from .initializer import Initializer
@@ -44,10 +44,18 @@ class ParamAttr:
         checks.check_instance("ParamAttr", "regularizer", self.regularizer, Regularizer)
 
 
-def check_param_attr(who: str, name: str, value: object) -> ParamAttr:
-    """Return `value` as a ParamAttr: None is one of defaults, an initializer one of its own."""
+def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
+    """Return `value` as a ParamAttr: None is one of defaults, an initializer one of its own.
+
+    `unless` is the argument that leaves the parameter out, ``"bias=False"``, where it was given.
+    """
     if value is None:
         return ParamAttr()
+    if unless:
+        raise AttributeValueError(
+            f"{who}: {name} must be left out with {unless}, got {value!r}; there is no parameter "
+            "that it could describe"
+        )
     if isinstance(value, Initializer):
         return ParamAttr(initializer=value)
     if not isinstance(value, ParamAttr):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import opwright as ow
 from opwright.dtypes import is_float
-from opwright.errors import DtypeError, ProgramError, ShapeError
+from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
 from opwright.op import format_shape, shapes_match
 
 from .deferred import Shape, ShapeRule, Waiting, find_deferred
@@ -102,4 +104,24 @@ def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Vari
             f"{who}: the shared parameter {old.name!r} must be {format_shape(shape)}, "
             f"got {format_shape(known)}; share only between layers of one shape"
         )
+    _check_shared(who, old, attr)
     return old
+
+
+def _check_shared(who: str, old: ow.Variable, attr: ParamAttr) -> None:
+    """Raise where a shared parameter is described in another way than where it was made."""
+    first = ParamAttr()
+    own = getattr(old, "optimize", None)
+    held = {
+        "initializer": getattr(old, "initializer", None),
+        "learning_rate": own.get("learning_rate", 1.0) if isinstance(own, Mapping) else 1.0,
+        "regularizer": getattr(old, "regularizer", None),
+        "trainable": getattr(old, "trainable", True),
+    }
+    for field, value in held.items():
+        given = getattr(attr, field)
+        if given != getattr(first, field) and given != value:
+            raise AttributeValueError(
+                f"{who}: the shared parameter {old.name!r} has {field} {value!r}, got {given!r}; "
+                "describe it where it is made, or share it by ParamAttr(name=...) alone"
+            )

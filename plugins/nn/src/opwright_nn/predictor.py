@@ -11,8 +11,9 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.errors import FeedError
 from opwright.names import hint
+from opwright.vocabulary import STEP
 
-from .inference import inference_program, input_names
+from .inference import inference_program, input_names, persistable_names
 
 
 class Predictor:
@@ -39,9 +40,16 @@ class Predictor:
         self.generation = program.generation
         self.program = inference_program(program, name)
         self.inputs = input_names(self.program)
+        self._scope = scope
+        # A plan counts a run in the scope where it reads the count there, but not one that is fed.
+        self._draws = STEP in persistable_names(self.program)
         network = ow.Network(self.program.global_block())
         self._call = network.compile(
-            feed=self.inputs, fetch=[name], device=device, scope=scope, fallback=fallback
+            feed=[*self.inputs, STEP] if self._draws else self.inputs,
+            fetch=[name],
+            device=device,
+            scope=scope,
+            fallback=fallback,
         )
 
     def check_feeds(self, feeds: Mapping[str, Any]) -> None:
@@ -60,6 +68,13 @@ class Predictor:
                 )
 
     def __call__(self, feeds: Mapping[str, Any]) -> npt.NDArray[np.generic]:
-        """Return the value of the variable."""
+        """Return the value of the variable; the scope stays as it is."""
+        if self._draws:
+            feeds = {**feeds, STEP: self._step()}
         (value,) = self._call(**feeds)
         return value  # type: ignore[no-any-return]
+
+    def _step(self) -> npt.NDArray[np.generic]:
+        """The count of runs: random numbers are those that the next step would draw."""
+        held = self._scope.find_var(STEP)
+        return held.numpy() if held is not None and held.is_set else np.zeros(1, np.int64)

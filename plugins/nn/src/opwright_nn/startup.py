@@ -12,8 +12,10 @@ from opwright.errors import FeedError, ProgramError, ShapeError
 from opwright.op import format_shape, shapes_match
 from opwright.vocabulary import STEP
 
-from .deferred import Deferred, Shape
+from . import checks
+from .deferred import Deferred, Shape, append_filler
 from .inference import persistable_names
+from .initializer import Initializer
 
 
 class Startup:
@@ -84,6 +86,7 @@ class Startup:
 
     def initialize(self) -> None:
         """Fill what was requested, or what is missing; nothing while a request waits for shapes."""
+        self._adopt_parameters()
         if self._all_requested:
             if len(self._deferred):
                 return
@@ -93,6 +96,25 @@ class Startup:
             return
         for first, last in self._missing_ranges():
             self._network.run(self._scope, first, last)
+
+    @ow.transaction()
+    def _adopt_parameters(self) -> None:
+        """Append what fills the parameters that no layer made, but that name an initializer."""
+        startup = self._block.program
+        known = {*self._block.vars, *self._deferred.names()}
+        for parameter in self._program.parameters():
+            if parameter.initializer is None or parameter.name in known:
+                continue
+            who = f"parameter {parameter.name!r}"
+            checks.check_instance(who, "initializer", parameter.initializer, Initializer)
+            if parameter.shape is None or -1 in parameter.shape:
+                if self._is_set(parameter.name):
+                    continue
+                raise ShapeError(
+                    f"{who}: its shape must be known to fill it, got {parameter!r}; give "
+                    "create_parameter the whole shape"
+                )
+            append_filler(startup, parameter, parameter.initializer, startup.next_stream())
 
     def check_initialized(self, who: str, program: ow.Program) -> None:
         """Raise ProgramError unless the scope holds all that `program` reads and keeps."""

@@ -7,7 +7,7 @@ from opwright_nn import building, checks
 from opwright_nn.layers.layer import begin
 
 
-@building.atomic
+@ow.transaction()
 def accuracy(
     x: ow.Variable, label: ow.Variable, k: int = 1, name: str | None = None
 ) -> ow.Variable:

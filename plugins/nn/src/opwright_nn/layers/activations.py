@@ -60,7 +60,7 @@ def log_softmax(x: ow.Variable, axis: int = -1, name: str | None = None) -> ow.V
     return _append("log_softmax", x, name, {"axis": axis})
 
 
-@building.atomic
+@ow.transaction()
 def _append(
     op_type: str, x: ow.Variable, name: str | None, attrs: Mapping[str, Any] | None = None
 ) -> ow.Variable:

@@ -7,13 +7,13 @@ from typing import NoReturn
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
-from opwright_nn import building, checks
+from opwright_nn import checks
 from opwright_nn.layers.layer import begin
 
 Result = ow.Variable | list[ow.Variable] | tuple[ow.Variable, ...]
 
 
-@building.atomic
+@ow.transaction()
 def cond(
     condition: ow.Variable,
     true_fn: Callable[[], Result],

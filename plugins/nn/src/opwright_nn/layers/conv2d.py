@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import building, checks
-from opwright_nn.deferred import Shape, ShapeRule
+from opwright_nn.deferred import Shape
 from opwright_nn.initializer import Constant
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
@@ -15,7 +16,7 @@ from opwright_nn.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters import make_parameter
 
 
-@building.atomic
+@ow.transaction()
 def conv2d(
     x: ow.Variable,
     filters: int,
@@ -80,7 +81,7 @@ def conv2d(
     with_bias = checks.check_bool(who, "bias", bias)
     kind = check_activation(who, activation)
     weights = check_param_attr(who, "param_attr", param_attr)
-    biases = check_param_attr(who, "bias_attr", bias_attr)
+    biases = check_param_attr(who, "bias_attr", bias_attr, unless="" if with_bias else "bias=False")
     if filters % groups:
         raise AttributeValueError(
             f"conv2d: groups must divide filters={filters}, got {groups}; each group makes as many "
@@ -100,7 +101,7 @@ def conv2d(
             who,
             f"{layer.name}_w_param",
             weights,
-            _weight_shape(images, filters, groups, size),
+            partial(_weight_shape, images, filters, groups, size),
             default=weight_initializer(kind),
             dtype=images.variable.dtype,
         ),
@@ -128,14 +129,11 @@ def _make_bias(layer: str, attr: ParamAttr, filters: int, dtype: str) -> ow.Vari
     return make_parameter("conv2d", name, attr, lambda: (filters,), default=Constant(), dtype=dtype)
 
 
-def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, int]) -> ShapeRule:
-    def rule() -> Shape:
-        channels = images.shape()[1]
-        if channels > 0 and channels % groups:
-            raise ShapeError(
-                f"conv2d: groups must divide the {channels} channels of {images.variable!r}, got "
-                f"{groups}; each group reads as many channels as the others"
-            )
-        return (filters, channels if channels < 0 else channels // groups, *kernel)
-
-    return rule
+def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, int]) -> Shape:
+    channels = images.shape()[1]
+    if channels > 0 and channels % groups:
+        raise ShapeError(
+            f"conv2d: groups must divide the {channels} channels of {images.variable!r}, got "
+            f"{groups}; each group reads as many channels as the others"
+        )
+    return (filters, channels if channels < 0 else channels // groups, *kernel)

@@ -7,7 +7,7 @@ from opwright_nn import building, checks
 from opwright_nn.layers.layer import begin
 
 
-@building.atomic
+@ow.transaction()
 def dropout(
     x: ow.Variable,
     probability: float = 0.5,

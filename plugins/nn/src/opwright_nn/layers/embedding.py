@@ -13,7 +13,7 @@ from opwright_nn.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters import make_parameter
 
 
-@building.atomic
+@ow.transaction()
 def embedding(
     index: ow.Variable,
     size: Iterable[int],

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import opwright as ow
 from opwright.errors import ShapeError
 from opwright_nn import building, checks
+from opwright_nn.deferred import Shape
 from opwright_nn.initializer import Constant
 from opwright_nn.layers.layer import begin, check_activation, weight_initializer, width
 from opwright_nn.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters import make_parameter
 
 
-@building.atomic
+@ow.transaction()
 def fc(
     x: ow.Variable,
     size: int,
@@ -54,14 +57,16 @@ def fc(
     flat = checks.check_int("fc", "num_flatten_dims", num_flatten_dims, at_least=1)
     with_bias = checks.check_bool("fc", "bias", bias)
     weights = check_param_attr("fc", "param_attr", param_attr)
-    biases = check_param_attr("fc", "bias_attr", bias_attr)
+    biases = check_param_attr(
+        "fc", "bias_attr", bias_attr, unless="" if with_bias else "bias=False"
+    )
     kind = check_activation("fc", activation)
     layer = begin("fc", name)
     weight = make_parameter(
         "fc",
         f"{layer.name}_w_param",
         weights,
-        lambda: (_row_width(x, flat), size),
+        partial(_weight_shape, x, flat, size),
         default=weight_initializer(kind),
         dtype=x.dtype,
     )
@@ -95,6 +100,10 @@ def _append(
         return building.append(block, "fc", inputs, attrs, name=out)
     linear = building.append(block, "fc", inputs, attrs, prefix=f"{out}/linear")
     return building.append(block, activation, {"x": linear}, name=out)
+
+
+def _weight_shape(x: ow.Variable, flat: int, size: int) -> Shape:
+    return _row_width(x, flat), size
 
 
 def _row_width(x: ow.Variable, flat: int) -> int:

@@ -97,7 +97,7 @@ def sigmoid_cross_entropy_with_logits(
     return _append("sigmoid_cross_entropy_with_logits", {"x": x, "label": label}, {}, name)
 
 
-@building.atomic
+@ow.transaction()
 def _append(
     op_type: str, inputs: Mapping[str, object], attrs: Mapping[str, Any], name: str | None
 ) -> ow.Variable:

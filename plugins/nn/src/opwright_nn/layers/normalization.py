@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import opwright as ow
 from opwright.errors import ShapeError
 from opwright_nn import building, checks
@@ -12,7 +14,7 @@ from opwright_nn.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters import make_parameter, make_state
 
 
-@building.atomic
+@ow.transaction()
 def layer_norm(
     x: ow.Variable,
     *,
@@ -55,19 +57,23 @@ def layer_norm(
         "begin_norm_axis": axis,
         "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
     }
-    scales = check_param_attr(who, "param_attr", param_attr)
-    biases = check_param_attr(who, "bias_attr", bias_attr)
+    with_scale = checks.check_bool(who, "scale", scale)
+    with_bias = checks.check_bool(who, "bias", bias)
+    scales = check_param_attr(
+        who, "param_attr", param_attr, unless="" if with_scale else "scale=False"
+    )
+    biases = check_param_attr(who, "bias_attr", bias_attr, unless="" if with_bias else "bias=False")
     layer = begin(who, name)
     inputs = {"x": x}
-    rule = _sample_shape(x, axis)
-    if checks.check_bool(who, "scale", scale):
+    rule = partial(_sample_shape, x, axis)
+    if with_scale:
         inputs["scale"] = _make_scale(who, layer.name, scales, rule, x.dtype)
-    if checks.check_bool(who, "bias", bias):
+    if with_bias:
         inputs["bias"] = _make_bias(who, layer.name, biases, rule, x.dtype)
     return building.append(layer.block, who, inputs, attrs, name=layer.out)
 
 
-@building.atomic
+@ow.transaction()
 def batch_norm(
     x: ow.Variable,
     *,
@@ -117,7 +123,7 @@ def batch_norm(
     scales = check_param_attr(who, "param_attr", param_attr)
     biases = check_param_attr(who, "bias_attr", bias_attr)
     layer = begin(who, name)
-    rule, dtype = _channels(x), x.dtype
+    rule, dtype = partial(_channels, x), x.dtype
     inputs = {
         "x": x,
         "scale": _make_scale(who, layer.name, scales, rule, dtype),
@@ -141,29 +147,23 @@ def _make_bias(who: str, layer: str, attr: ParamAttr, rule: ShapeRule, dtype: st
     return make_parameter(who, name, attr, rule, default=Constant(0.0), dtype=dtype)
 
 
-def _sample_shape(x: ow.Variable, axis: int) -> ShapeRule:
-    def rule() -> Shape:
-        if x.shape is None:
-            return (-1,)
-        if len(x.shape) <= axis:
-            raise ShapeError(
-                f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; begin "
-                "at an earlier axis"
-            )
-        return x.shape[axis:]
-
-    return rule
+def _sample_shape(x: ow.Variable, axis: int) -> Shape:
+    if x.shape is None:
+        return (-1,)
+    if len(x.shape) <= axis:
+        raise ShapeError(
+            f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; begin "
+            "at an earlier axis"
+        )
+    return x.shape[axis:]
 
 
-def _channels(x: ow.Variable) -> ShapeRule:
-    def rule() -> Shape:
-        if x.shape is None:
-            return (-1,)
-        if len(x.shape) < 2:
-            raise ShapeError(
-                f"batch_norm: x must be [n, channels, ...], got {x!r}; give each sample at least "
-                "one axis"
-            )
-        return (x.shape[1],)
-
-    return rule
+def _channels(x: ow.Variable) -> Shape:
+    if x.shape is None:
+        return (-1,)
+    if len(x.shape) < 2:
+        raise ShapeError(
+            f"batch_norm: x must be [n, channels, ...], got {x!r}; give each sample at least "
+            "one axis"
+        )
+    return (x.shape[1],)

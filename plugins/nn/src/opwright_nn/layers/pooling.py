@@ -11,7 +11,7 @@ from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import begin
 
 
-@building.atomic
+@ow.transaction()
 def max_pool2d(
     x: ow.Variable,
     kernel: int | Sequence[int],
@@ -44,7 +44,7 @@ def max_pool2d(
     return _append_pool("max_pool2d", x, kernel, strides, paddings, ceil_mode, data_format, name)
 
 
-@building.atomic
+@ow.transaction()
 def avg_pool2d(
     x: ow.Variable,
     kernel: int | Sequence[int],
@@ -79,7 +79,7 @@ def avg_pool2d(
     )
 
 
-@building.atomic
+@ow.transaction()
 def adaptive_avg_pool2d(
     x: ow.Variable,
     output_size: int | Sequence[int],

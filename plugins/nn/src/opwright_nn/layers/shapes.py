@@ -10,7 +10,7 @@ from opwright_nn import building, checks
 from opwright_nn.layers.layer import begin
 
 
-@building.atomic
+@ow.transaction()
 def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> ow.Variable:
     """Append the variables one behind the other along `axis`.
 
@@ -33,7 +33,7 @@ def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> 
     return building.append(layer.block, "concat", {"x": parts}, attrs, name=layer.out)
 
 
-@building.atomic
+@ow.transaction()
 def reshape(x: ow.Variable, shape: Iterable[int | None], name: str | None = None) -> ow.Variable:
     """Append the same elements in the same order in another shape.
 
@@ -56,7 +56,7 @@ def reshape(x: ow.Variable, shape: Iterable[int | None], name: str | None = None
     return building.append(layer.block, "reshape", {"x": x}, {"shape": dims}, name=layer.out)
 
 
-@building.atomic
+@ow.transaction()
 def flatten(x: ow.Variable, axis: int = 1, name: str | None = None) -> ow.Variable:
     """Append x with the axes from `axis` on made one: [n, 1, 28, 28] becomes [n, 784].
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 import opwright as ow
-from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    ProgramError,
+    VariableNotFoundError,
+)
+from opwright.journal import record
 from opwright_nn import building, checks
 from opwright_nn.clip import GradientClip
+from opwright_nn.deferred import Shape
 from opwright_nn.initializer import Constant
 from opwright_nn.parameters import make_state
 from opwright_nn.regularizer import Regularizer
@@ -79,7 +87,7 @@ class Optimizer:
         """Return what is kept for each parameter."""
         return ()
 
-    @building.atomic
+    @ow.transaction()
     def minimize(
         self, loss: ow.Variable, parameters: Iterable[ow.Variable | str] | None = None
     ) -> list[Pair]:
@@ -103,15 +111,30 @@ class Optimizer:
         self.apply_gradients(pairs)
         return pairs
 
-    @building.atomic
+    @ow.transaction()
     def apply_gradients(self, pairs: Sequence[Pair]) -> None:
         """Append the updates for (parameter, gradient) pairs: clip, regularize, update.
 
         Raises
         ------
         ProgramError
-            There are no pairs, or the optimizer serves another program already.
+            There are no pairs, they or the optimizer are of another program, or a parameter is
+            not trainable.
         """
+        program = ow.default_main_program()
+        for _, gradient in pairs:
+            if gradient.block.program is not program:
+                raise ProgramError(
+                    f"{self._who}: gradients must be of the default main program, got "
+                    f"{gradient!r} of another; call it within `with model.guard():`, or within "
+                    "opwright.program_guard(main, startup)"
+                )
+        for parameter, _ in pairs:
+            if not getattr(parameter, "trainable", True):
+                raise ProgramError(
+                    f"{self._who}: what is trained must be trainable, got {parameter.name!r} with "
+                    "trainable=False; set it True, or leave the parameter out"
+                )
         if not pairs:
             raise ProgramError(
                 f"{self._who}: there must be a parameter to train, got none; the loss must depend "
@@ -120,7 +143,9 @@ class Optimizer:
         rate = self._make_learning_rate()
         bounded = pairs if self.clip is None else self.clip.append(pairs)
         for parameter, gradient in bounded:
-            regularizer = getattr(parameter, "regularizer", None) or self.regularizer
+            own = getattr(parameter, "regularizer", None)
+            checks.check_instance(self._who, f"regularizer of {parameter.name!r}", own, Regularizer)
+            regularizer = own or self.regularizer
             penalized = regularizer.append(parameter, gradient) if regularizer else gradient
             self._append_update(parameter, penalized, rate)
 
@@ -168,6 +193,7 @@ class Optimizer:
             name = program.free_name("learning_rate")
             initial = Constant(self.initial_learning_rate)
             self._learning_rate = make_state(self._who, name, lambda: (1,), initial)
+            record(setattr, self, "_learning_rate", None)
         elif self._learning_rate.block.program is not program:
             raise ProgramError(
                 f"{self._who}: an optimizer serves one program, got a second one; make another "
@@ -179,7 +205,7 @@ class Optimizer:
         self, parameter: ow.Variable, gradient: ow.Variable, rate: ow.Variable
     ) -> None:
         block = gradient.block
-        factor = (getattr(parameter, "optimize", None) or {}).get("learning_rate", 1.0)
+        factor = self._rate_factor(parameter)
         if factor != 1.0:
             prefix = f"{parameter.name}_learning_rate"
             rate = building.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
@@ -189,13 +215,28 @@ class Optimizer:
         # Outputs are left out: each is the variable of the input that it aliases.
         block.append_op(self.op_type, inputs=inputs, attrs=self.attrs())
 
+    def _rate_factor(self, parameter: ow.Variable) -> float:
+        given = getattr(parameter, "optimize", None)
+        if given is None:
+            return 1.0
+        if not isinstance(given, Mapping) or given.keys() - {"learning_rate"}:
+            raise AttributeValueError(
+                f"{self._who}: what {parameter.name!r} says of its optimizer must be "
+                f"{{'learning_rate': factor}}, got {given!r}; leave the rest to the optimizer"
+            )
+        what = f"the factor of {parameter.name!r}"
+        return checks.check_float(self._who, what, given.get("learning_rate", 1.0), at_least=0.0)
+
     def _make_state(self, parameter: ow.Variable, state: State) -> ow.Variable:
         name = ow.default_main_program().free_name(f"{parameter.name}_{state.slot}")
-        shape = (1,) if state.scalar else None
         return make_state(
             self._who,
             name,
-            lambda: shape or parameter.shape or (),
+            partial(_state_shape, parameter, state.scalar),
             Constant(state.value),
             "float32" if state.scalar else parameter.dtype,
         )
+
+
+def _state_shape(parameter: ow.Variable, scalar: bool) -> Shape:
+    return (1,) if scalar else parameter.shape or ()

@@ -1,0 +1,194 @@
+"""Laws of transactions: what is built within one is built whole, or never was."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import opwright as ow
+from opwright.errors import DtypeError, GradientError, ShapeError, SlotError
+from opwright.program import Program
+
+
+def append(block, op_type, x, out=None, **attrs):
+    outputs = {} if out is None else {"out": out}
+    return block.append_op(op_type, {"x": x}, outputs, attrs)
+
+
+@pytest.fixture
+def make():
+    """A function that returns a program with data ``x`` and a parameter ``w``."""
+
+    def build():
+        program = Program()
+        block = program.global_block()
+        block.create_var("x", [None, 3], is_data=True)
+        block.create_parameter("w", [3, 2])
+        return program
+
+    return build
+
+
+def build_on(program):
+    """Append something of each kind: fresh names, a stream, a block, a gradient."""
+    block = program.global_block()
+    product = block.append_op("matmul", {"x": "x", "y": "w"}).output("out")[0]
+    dropped = append(block, "dropout", product).output("out")[0]
+    body = program.create_block()
+    append(body, "relu", dropped)
+    program.rollback()
+    loss = append(block, "mean", append(block, "double_square", dropped).output("out")[0])
+    ow.append_backward(block.var(loss.output("out")[0]))
+    program.unique_name("fc")
+
+
+def fail_behind(build):
+    """Call a function that builds, and leave its transaction by an error."""
+
+    @ow.transaction()
+    def build_and_fail():
+        build()
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        build_and_fail()
+
+
+def everything(program):
+    """What a program is, with the names and streams that it will give."""
+    twin = program.clone()
+    names = [twin.unique_name(prefix) for prefix in ("matmul", "dropout", "mean", "relu", "fc")]
+    free = [
+        twin.free_name(name) for name in ("w_grad", "loss_grad", "loss_grad/out", "dropout_0/mask")
+    ]
+    metas = [
+        [(v.name, v.shape, v.dtype, v.persistable) for v in b.vars.values()] for b in twin.blocks
+    ]
+    return str(twin), metas, names, free, twin.next_stream(), twin.current_block().idx
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "outputs", "attrs", "error"),
+    [
+        ("matmul", {"x": "w", "y": "w"}, {}, {}, (ShapeError, "do not fit")),
+        ("matmul", {"x": "x"}, {}, {}, (SlotError, "input 'y' is required")),
+        ("dropout", {"x": "x", "y": "x"}, {}, {}, (SlotError, "unknown input, got 'y'")),
+        ("dropout", {"x": "x"}, {"mask": "x"}, {}, (DtypeError, "mask is bool")),
+    ],
+)
+def test_an_operator_that_is_refused_takes_no_name_stream_or_step(
+    make, op_type, inputs, outputs, attrs, error
+):
+    program = make()
+    before = everything(program)
+    for add in (program.global_block().append_op, program.global_block().prepend_op):
+        with pytest.raises(error[0], match=error[1]):
+            add(op_type, inputs, outputs, attrs)
+        assert everything(program) == before
+
+
+def test_what_an_error_leaves_of_a_transaction_is_nothing(make):
+    program, other = make(), make()
+    before, generation = everything(program), program.generation
+
+    def build():
+        build_on(program)
+        program.global_block().var("x").shape = [7, 3]
+        program.global_block().var("x").persistable = True
+        program.create_block()
+        build_on(other)
+
+    fail_behind(build)
+    assert everything(program) == everything(other) == before
+    assert program.generation > generation
+
+
+def test_a_program_does_not_show_what_failed_on_the_way(make):
+    plain, tried = make(), make()
+    for _ in range(2):
+        fail_behind(lambda: build_on(tried))
+    build_on(plain)
+    build_on(tried)
+    assert everything(tried) == everything(plain)
+
+
+def test_transactions_nest_and_what_is_caught_inside_leaves_the_rest(make):
+    plain, tried = make(), make()
+    append(plain.global_block(), "relu", "x")
+    append(plain.global_block(), "relu", "x")
+    with ow.transaction():
+        append(tried.global_block(), "relu", "x")
+        fail_behind(lambda: build_on(tried))
+        append(tried.global_block(), "relu", "x")
+    assert everything(tried) == everything(plain)
+
+
+def test_as_a_decorator_it_makes_a_function_do_all_or_nothing(make):
+    @ow.transaction()
+    def layer(program, fails):
+        build_on(program)
+        if fails:
+            raise ValueError("refused")
+
+    program = make()
+    before = everything(program)
+    with pytest.raises(ValueError, match="refused"):
+        layer(program, True)
+    assert everything(program) == before
+    layer(program, False)
+    assert everything(program) != before
+
+
+def test_gradients_that_are_refused_take_no_name(make):
+    program = make()
+    block = program.global_block()
+    append(block, "double_square", "w", "h")
+    append(block, "forgetful", "h", "y")
+    append(block, "mean", "y", "loss")
+    before = everything(program)
+    with pytest.raises(GradientError, match="forgetful"):
+        ow.append_backward(block.var("loss"))
+    assert everything(program) == before
+
+
+def test_gradients_of_a_branch_that_are_refused_leave_no_block(make):
+    program = make()
+    block = program.global_block()
+    block.create_var("yes", [1], "bool", is_data=True)
+    append(block, "forgetful", "w", "h")
+    bodies = {}
+    for side in ("true", "false"):
+        body = program.create_block()
+        squared = append(body, "square", "h").output("out")
+        body.append_op("add", {"x": squared, "y": "h"}, {"out": side})
+        bodies |= {f"{side}_block": body, f"{side}_outputs": [side]}
+        program.rollback()
+    block.append_op("cond", {"condition": "yes"}, {"out": "y"}, bodies)
+    append(block, "mean", "y", "loss")
+    before = everything(program)
+    with pytest.raises(GradientError, match="forgetful"):
+        ow.append_backward(block.var("loss"))
+    assert everything(program) == before
+
+
+def test_an_operator_costs_the_same_in_a_large_program(make):
+    def count_calls(program):
+        calls = 0
+
+        def count(frame, event, argument):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            with ow.transaction():
+                append(program.global_block(), "relu", "x")
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    small, large = make(), make()
+    for _ in range(2000):
+        append(large.global_block(), "scale", "x")
+    assert count_calls(large) == count_calls(small)

@@ -1,0 +1,260 @@
+"""Laws of composites: what their bodies leave out is completed alike in programs and in plans."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.composite import inner_stream
+from opwright.errors import OpwrightError
+from opwright.op import OpMaker, same_shape_as
+from opwright.registry import Package
+
+X = np.ones((4, 50), np.float32)
+PACKAGE = Package("test", "opwright-test", "1")
+
+
+def composite(body, random=True, name="part"):
+    """A composite without a rule, from x to out of the same shape."""
+    maker = OpMaker(f"test.{name}").add_comment("Made for one test.").add_input("x", "any shape")
+    maker.add_output("out", "as x").same_dtype_as("x")
+    if random:
+        maker.add_input("step", "int64 [1]").dtypes("int64").as_optional()
+        maker.add_attr("seed", int, "0: the program's").default(0)
+        maker.add_attr("stream", int, "which numbers")
+    return maker.build(same_shape_as("x"), body=body, random=random)
+
+
+def scaled_dropout(b):
+    dropped = b.emit("dropout", {"x": b.input("x")}, attrs={"training": True})
+    b.emit("scale", {"x": dropped}, {"out": b.output("out")}, {"scale": 3.0})
+
+
+def dropped_twice(b):
+    once = b.emit("dropout", {"x": b.input("x")}, attrs={"training": True})
+    again = b.emit("dropout", {"x": b.input("x")}, attrs={"training": True})
+    b.emit("subtract", {"x": once, "y": again}, {"out": b.output("out")})
+
+
+@pytest.fixture
+def add():
+    """A function that adds operators, by type, to a Context of all plugins."""
+    with ow.context_guard(ow.Context.discover()) as context:
+
+        def register(**definitions):
+            for name, definition in definitions.items():
+                context.ops.add(f"test.{name}", definition, PACKAGE)
+
+        yield register
+
+
+def program_of(*op_types, seed=7):
+    """A program with data ``x`` and one operator of each type on it; the names of their outputs."""
+    program = ow.Program(seed)
+    block = program.global_block()
+    block.create_var("x", [4, 50], is_data=True)
+    ops = [block.append_op(op_type, {"x": "x"}) for op_type in op_types]
+    return program, [op.output("out")[0] for op in ops]
+
+
+def runs(program, fetch, count=1):
+    """The results of each run on a fresh scope."""
+    call = ow.Network(program.global_block()).compile(["x"], fetch, scope=ow.Scope())
+    return [call(x=X) for _ in range(count)]
+
+
+def differentiate(program, out):
+    """Append the gradient of the sum of a variable; return the name of that of x."""
+    ((_, grad),) = ow.append_backward(program.global_block().var(out), ["x"])
+    return grad.name
+
+
+def test_layers_and_runs_draw_numbers_of_their_own(add):
+    add(part=composite(scaled_dropout))
+    program, outs = program_of("test.part", "test.part")
+    (first, other), (next_first, _) = runs(program, outs, 2)
+    assert set(np.unique(first)) == {0.0, 6.0}
+    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, next_first)
+    assert not np.array_equal(runs(program_of("test.part", seed=8)[0], outs[:1])[0][0], first)
+
+
+def test_the_same_seed_draws_the_same_numbers(add):
+    add(part=composite(scaled_dropout))
+    program, outs = program_of("test.part")
+    np.testing.assert_array_equal(runs(program, outs, 3), runs(program, outs, 3))
+
+
+@pytest.mark.parametrize("body", [scaled_dropout, dropped_twice])
+def test_a_body_in_the_program_draws_what_the_body_in_the_plan_draws(add, body):
+    add(part=composite(body))
+    program, outs = program_of("test.part", "test.part")
+    plain = runs(program, outs, 2)
+    for out in outs:
+        differentiate(program, out)
+    assert "test.part" not in [op.type for op in program.global_block().ops]
+    np.testing.assert_array_equal(runs(program, outs, 2), plain)
+
+
+def test_the_gradient_has_the_mask_of_the_forward_pass(add):
+    add(part=composite(scaled_dropout))
+    program, outs = program_of("test.part", "test.part")
+    grads = [differentiate(program, out) for out in outs]
+    for values in runs(program, [*outs, *grads], 2):
+        np.testing.assert_array_equal(values[:2], values[2:])
+
+
+def test_the_gradient_of_a_branch_has_the_mask_of_the_branch(add):
+    # The gradient writes the body into its copy of the branch; the branch itself is lowered.
+    add(part=composite(scaled_dropout))
+    program = ow.Program(3)
+    block = program.global_block()
+    block.create_var("x", [4, 50], is_data=True)
+    block.create_var("yes", [1], "bool", is_data=True)
+    bodies = []
+    for _ in range(2):
+        body = program.create_block()
+        bodies.append((body, body.append_op("test.part", {"x": "x"}).output("out")))
+        program.rollback()
+    (yes, yes_outs), (no, no_outs) = bodies
+    attrs = {
+        "true_block": yes,
+        "true_outputs": yes_outs,
+        "false_block": no,
+        "false_outputs": no_outs,
+    }
+    block.append_op("cond", {"condition": "yes"}, {"out": "out"}, attrs)
+    grad = differentiate(program, "out")
+    step = ow.Network(block).compile(["x", "yes"], ["out", grad], scope=ow.Scope())
+    values = [step(x=X, yes=np.array([choice])) for choice in (True, False, True)]
+    for out, gradient in values:
+        np.testing.assert_array_equal(gradient, out)
+    assert not np.array_equal(values[0][0], values[2][0])
+    assert not np.array_equal(values[0][0], values[1][0])
+
+
+def test_several_draws_of_one_body_differ(add):
+    add(part=composite(dropped_twice))
+    program, outs = program_of("test.part")
+    assert set(np.unique(runs(program, outs)[0][0])) == {-2.0, 0.0, 2.0}
+
+
+def test_a_composite_in_a_body_takes_over_its_numbers(add):
+    def outer(b):
+        once = b.emit("test.inner", {"x": b.input("x")})
+        again = b.emit("test.inner", {"x": b.input("x")})
+        b.emit("subtract", {"x": once, "y": again}, {"out": b.output("out")})
+
+    add(part=composite(outer), inner=composite(scaled_dropout, name="inner"))
+    program, outs = program_of("test.part", "test.part")
+    plain = runs(program, outs, 2)
+    assert set(np.unique(plain)) == {-6.0, 0.0, 6.0}
+    assert not np.array_equal(plain[0][0], plain[0][1])
+    differentiate(program, outs[0])
+    np.testing.assert_array_equal(runs(program, outs, 2), plain)
+
+
+def test_a_program_that_is_loaded_draws_on(add, tmp_path):
+    add(part=composite(scaled_dropout))
+    program, outs = program_of("test.part", "test.part")
+    scope = ow.Scope()
+    call = ow.Network(program.global_block()).compile(["x"], outs, scope=scope)
+    call(x=X)
+    ow.save(tmp_path / "saved", program, scope, fetch=outs)
+    fresh = ow.Scope()
+    loaded = ow.load(tmp_path / "saved", fresh)
+    network = ow.Network(loaded.program.global_block())
+    again = network.compile(["x"], list(loaded.fetches), scope=fresh)
+    for _ in range(2):
+        np.testing.assert_array_equal(again(x=X), call(x=X))
+
+
+def test_a_step_that_is_declined_is_declined_in_the_body(add):
+    add(part=composite(scaled_dropout))
+    program = ow.Program(1)
+    block = program.global_block()
+    block.create_var("x", [4, 50], is_data=True)
+    block.append_op("test.part", {"x": "x", "step": None}, {"out": "out"})
+    first, second = runs(program, ["out"], 2)
+    np.testing.assert_array_equal(first, second)
+    grad = differentiate(program, "out")
+    np.testing.assert_array_equal(runs(program, [grad], 2), [first, second])
+
+
+def test_called_on_arrays_the_numbers_depend_on_the_seed_alone(add):
+    add(part=composite(scaled_dropout))
+    part = ow.ops.test.part
+    np.testing.assert_array_equal(part(X, seed=1), part(X, seed=1))
+    np.testing.assert_array_equal(part(X, seed=1) > 0, ow.ops.dropout(X, training=True, seed=1) > 0)
+    assert not np.array_equal(part(X, seed=1), part(X, seed=2))
+
+
+def test_streams_of_a_body_lie_above_those_that_programs_number():
+    streams = {inner_stream(stream, n) for stream in range(500) for n in range(1, 5)}
+    assert inner_stream(9, 0) == 9
+    assert inner_stream(9, 2) == 2**31 | zlib.crc32(b"9/2") == 0x8E306EE0
+    assert len(streams) == 2000
+    assert all(2**31 <= stream < 2**32 for stream in streams)
+
+
+# -- What a body may leave out, and what it may not -----------------------------------------------
+
+
+def unnamed_alias(b):
+    # sgd writes its parameter in place: param_out is the variable of param.
+    param = b.emit("assign", {"x": b.input("x")})
+    rate = b.emit("fill", {}, attrs={"shape": [1], "value": 0.5, "dtype": "float32"})
+    grad = b.emit("assign", {"x": param})
+    b.emit("sgd", {"param": param, "grad": grad, "learning_rate": rate})
+    b.emit("add", {"x": b.input("x"), "y": param}, {"out": b.output("out")})
+
+
+def counted_list(b):
+    parts = b.emit_multi("split", {"x": b.input("x")}, attrs={"axis": 1, "num": 2})["out"]
+    b.emit("concat", {"x": parts}, {"out": b.output("out")}, {"axis": 1})
+
+
+def undeclared_draw(b):
+    b.emit("dropout", {"x": b.input("x")}, {"out": b.output("out")}, {"training": True})
+
+
+def unknown_output(b):
+    b.emit("scale", {"x": b.input("x")}, {"outt": 1})
+    b.set_output("out", b.input("x"))
+
+
+def unknown_input(b):
+    b.emit("scale", {"xx": b.input("x")}, {"out": b.output("out")})
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        (unnamed_alias, X + X / 2),
+        (counted_list, X),
+        (undeclared_draw, "test.part: a composite whose body draws .* random=True, got 'dropout'"),
+        (unknown_output, "scale: unknown output, got 'outt'; did you mean 'out'"),
+        (unknown_input, "scale: unknown input, got 'xx'; did you mean 'x'"),
+    ],
+)
+def test_a_body_means_the_same_in_a_plan_and_in_a_program(add, body, result):
+    add(part=composite(body, random=False))
+
+    def in_plan():
+        program, outs = program_of("test.part")
+        return runs(program, outs)[0][0]
+
+    def in_program():
+        program, outs = program_of("test.part")
+        differentiate(program, outs[0])
+        return runs(program, outs)[0][0]
+
+    for write in (in_plan, in_program):
+        if isinstance(result, str):
+            with pytest.raises(OpwrightError, match=result):
+                write()
+        else:
+            np.testing.assert_array_equal(write(), result)
