@@ -14,6 +14,7 @@ from opwright.discovery.scan import Source, scan, sort_key
 from opwright.errors import PluginError
 from opwright.names import hint
 from opwright.registry import PluginFailure
+from opwright.registry.import_notes import ImportNotes
 
 
 class Settings(NamedTuple):
@@ -26,7 +27,7 @@ class Settings(NamedTuple):
     strict : bool
         OPWRIGHT_STRICT=1: the first failure is an error.
     cache_folder : str or None
-        Where the index is; None: nowhere.
+        Where the index and the notes of imports are; None: nowhere.
     """
 
     allowed: tuple[str, ...] | None = None
@@ -100,10 +101,11 @@ def discover(
     folder = settings.cache_folder
     path = None if folder is None else index.index_path(folder, sources, core_version)
     known = index.read(path, sources)
-    records, failures = _load_missing(allowed, known.records, settings.strict)
+    notes = None if folder is None else ImportNotes(folder)
+    records, failures = _load_missing(allowed, known.records, settings.strict, notes)
     state = _update(known, records)
     disabled = [package_of(source) for source in sources if source not in allowed]
-    registries = merge(records, failures, disabled)
+    registries = merge(records, failures, disabled, notes)
     if settings.strict and registries.report.failures:
         raise strict_error(registries.report.failures[0])
     return Discovery(registries, tuple(records), path, state)
@@ -130,11 +132,14 @@ def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list
 
 
 def _load_missing(
-    sources: list[Source], known: Mapping[str, PluginRecord], strict: bool
+    sources: list[Source],
+    known: Mapping[str, PluginRecord],
+    strict: bool,
+    notes: ImportNotes | None,
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
     """Take from the index what it has, and load the rest; sorted as `scan` sorts."""
     missing = [source for source in sources if index.key_of(source) not in known]
-    loaded, failures = load_all(missing, strict)
+    loaded, failures = load_all(missing, strict, notes)
     found = [known[key] for key in map(index.key_of, sources) if key in known]
     if not loaded:
         return found, failures

@@ -15,6 +15,7 @@ from opwright.registry import (
     PluginFailure,
     PluginReport,
 )
+from opwright.registry.import_notes import ImportNotes
 
 
 class Registries(NamedTuple):
@@ -32,13 +33,14 @@ def make_registries(report: PluginReport | None = None) -> Registries:
     report = report or PluginReport()
     ops = OpRegistry(report)
     kernels = KernelRegistry(ops, report)
-    return Registries(ops, kernels, DeviceRegistry(report), PassRegistry(), report)
+    return Registries(ops, kernels, DeviceRegistry(report), PassRegistry(report), report)
 
 
 def merge(
     records: Iterable[PluginRecord],
     failures: Iterable[PluginFailure] = (),
     disabled: Iterable[Package] = (),
+    notes: ImportNotes | None = None,
 ) -> Registries:
     """Return registries filled from records, in their order: of two that clash the first stays.
 
@@ -50,8 +52,10 @@ def merge(
         Plugins that did not; those that clash are added to them.
     disabled : iterable of Package
         Plugins that OPWRIGHT_PLUGINS leaves out.
+    notes : ImportNotes, optional
+        Where is noted what is imported later, while it is.
     """
-    registries = make_registries()
+    registries = make_registries(PluginReport(notes=notes))
     loaded: list[Package] = []
     failed = list(failures)
     for record in records:
