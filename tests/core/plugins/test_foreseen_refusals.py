@@ -29,7 +29,7 @@ REASON = "fastlib is not installed; pip install fastlib"
 
 BROKEN = {
     "raise ValueError('no answer')": "got ValueError: no answer; pip install --upgrade opwright-b",
-    "import not_there": "got ModuleNotFoundError: No module named 'not_there'; pip install opwrigh",
+    "import not_there": "got ModuleNotFoundError: No module named 'not_there'; install 'not_the",
     "raise SystemExit(3)": "got SystemExit: 3; pip install --upgrade opwright-broken",
     "return False": "got False; pip install --upgrade opwright-broken",
     "return ''": "got ''; pip install --upgrade opwright-broken",

@@ -266,44 +266,6 @@ def test_importing_opwright_imports_no_plugin_and_nothing_heavy(site):
     assert answer == []
 
 
-def test_the_words_of_an_error_say_what_failed_and_what_to_install(site):
-    site.add("acme")
-    site.add("cuda", "import cupy\n")
-    done = site.command("explain", "acme.swish", "--device", "cuda", "--dtype", "float32")
-    assert done.returncode == 1
-    assert done.stderr == (
-        "opwright: acme.swish[cuda, float32]: no kernel registered\n"
-        "  available: acme.swish[cpu, float32 | float64] (acme)\n"
-        "  plugin 'cuda' failed to load: ModuleNotFoundError: No module named 'cupy'\n"
-        '  to get it: pip install "opwright[cuda]"\n'
-    )
-
-
-def test_an_operator_of_a_failed_plugin_names_the_command_that_helps(site):
-    site.add("acme", "import not_there\n")
-    done = site.command("ops", "acme.swish")
-    assert done.stderr == (
-        "opwright: acme.swish: no operator of this type is registered; "
-        "no plugin brings any operator\n"
-        "  plugin 'acme' failed to load: ModuleNotFoundError: No module named 'not_there'\n"
-        "  to get it: pip install opwright-acme\n"
-    )
-
-
-def test_a_damaged_package_is_advised_to_be_installed_anew(site):
-    site.add("acme", "import opwright_acme.gone\n")
-    code = """
-    from opwright.context import current_context
-    answer = current_context().failures[0].advice
-    """
-    assert site.json(code) == "pip install --force-reinstall --no-deps opwright-acme"
-
-
-def test_a_standard_operator_without_opwright_std_says_how_to_get_it(site):
-    done = site.command("ops", "relu")
-    assert done.stderr.endswith("  to get it: pip install opwright-std\n")
-
-
 def test_many_failures_do_not_fill_the_screen(site):
     for i in range(8):
         site.add(f"p{i}", "1 / 0\n")
