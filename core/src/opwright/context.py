@@ -92,9 +92,11 @@ class Context:
 
         Raises
         ------
+        SettingError
+            For an unknown name in OPWRIGHT_PLUGINS.
         PluginError
-            For an unknown name in OPWRIGHT_PLUGINS; with OPWRIGHT_STRICT=1 for the first plugin
-            that fails. Without it such a plugin is quarantined, see `failures`.
+            With OPWRIGHT_STRICT=1 for the first plugin that fails. Without it such a plugin is
+            quarantined, see `failures`.
         """
         found = _discover(paths)
         context = cls(found.registries, found.records)

@@ -9,7 +9,7 @@ def test_the_words_of_an_error_say_what_failed_and_what_to_install(site):
     site.add("acme")
     site.add("cuda", "import cupy\n")
     done = site.command("explain", "acme.swish", "--device", "cuda", "--dtype", "float32")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
         "opwright: acme.swish[cuda, float32]: no kernel registered\n"
         "  available: acme.swish[cpu, float32 | float64] (acme)\n"

@@ -150,7 +150,7 @@ def test_strict_raises_for_a_clash_too(site):
 
 def test_a_wrong_value_of_strict_is_an_error(site):
     done = site.command("plugins", OPWRIGHT_STRICT="maybe")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "opwright: OPWRIGHT_STRICT: must be 0 or 1, got 'maybe'; set it to 1\n"
 
 
@@ -171,7 +171,7 @@ def test_the_allow_list_leaves_out_the_others_without_importing_them(site):
 def test_an_unknown_name_in_the_allow_list_is_an_error(site):
     site.add("acme")
     done = site.command("plugins", OPWRIGHT_PLUGINS="acne")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
         "opwright: OPWRIGHT_PLUGINS: no plugin of this name is installed, got 'acne'; "
         "did you mean 'acme'?\n"

@@ -11,7 +11,7 @@ from opwright.discovery.load import load_all, strict_error
 from opwright.discovery.merge import Registries, merge
 from opwright.discovery.record import PluginRecord, package_of
 from opwright.discovery.scan import Source, scan, sort_key
-from opwright.errors import PluginError
+from opwright.errors import SettingError
 from opwright.names import hint
 from opwright.registry import PluginFailure
 from opwright.registry.import_notes import ImportNotes
@@ -40,14 +40,14 @@ class Settings(NamedTuple):
 
         Raises
         ------
-        PluginError
+        SettingError
             For a value of OPWRIGHT_STRICT that is neither 0 nor 1.
         """
         env = os.environ if environ is None else environ
         names = tuple(filter(None, map(str.strip, env.get("OPWRIGHT_PLUGINS", "").split(","))))
         strict = env.get("OPWRIGHT_STRICT", "").strip().lower()
         if strict not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
-            raise PluginError(f"OPWRIGHT_STRICT: must be 0 or 1, got {strict!r}; set it to 1")
+            raise SettingError(f"OPWRIGHT_STRICT: must be 0 or 1, got {strict!r}; set it to 1")
         return Settings(
             names or None, strict in {"1", "true", "yes", "on"}, index.find_cache_folder(env)
         )
@@ -92,8 +92,10 @@ def discover(
 
     Raises
     ------
+    SettingError
+        For an unknown name in OPWRIGHT_PLUGINS.
     PluginError
-        For an unknown name in OPWRIGHT_PLUGINS; with OPWRIGHT_STRICT=1 for any failure.
+        With OPWRIGHT_STRICT=1 for any failure.
     """
     settings = Settings.from_environment() if settings is None else settings
     sources = scan(paths)
@@ -116,7 +118,7 @@ def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list
 
     Raises
     ------
-    PluginError
+    SettingError
         For a name that no installed plugin has.
     """
     if names is None:
@@ -124,7 +126,7 @@ def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list
     known = sorted({source.name for source in sources})
     for name in names:
         if name not in known:
-            raise PluginError(
+            raise SettingError(
                 f"OPWRIGHT_PLUGINS: no plugin of this name is installed, got {name!r}"
                 f"{hint(name, known, 'installed plugins')}"
             )
