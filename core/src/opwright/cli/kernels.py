@@ -47,7 +47,8 @@ class _Kernel(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     """Print the matrix; of a plugin only what tells whether kernels would refuse is imported."""
-    context, said = current_context(), Refusals()
+    context = current_context()
+    said = Refusals(context.options.fill(context.chosen_options))
     with resolving():
         if args.device:
             args.device, _ = split_device(args.device)

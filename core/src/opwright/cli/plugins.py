@@ -41,11 +41,23 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(align(rows, right={3, 4, 5, 6}, indent="")))
     for failure in context.failures:
         print(f"plugin {failure.package.plugin!r} failed to load: {failure.reason}")
-    for line in _format_ended(context):
+    for line in (*_format_options(context), *_format_ended(context)):
         print(line)
     if context.failures:
         print("to see more: opwright doctor")
     return 0
+
+
+def _format_options(context: Context) -> list[str]:
+    """Return what users may choose for a plan, with a heading; nothing where nothing is."""
+    entries = context.options.entries()
+    if not entries:
+        return []
+    rows = [
+        (entry.name, f"{type(entry.default).__name__}, default {entry.default!r}", entry.comment)
+        for entry in entries
+    ]
+    return ["options, for compile(options={...}):", *align(rows)]
 
 
 def _format_ended(context: Context) -> Iterator[str]:
@@ -79,6 +91,11 @@ def list_plugins(context: Context) -> list[dict[str, Any]]:
     ended = _group_ended(context)
     for item in items:
         whose = Package(*(item[name] for name in Package._fields))
+        item["options"] = [
+            {"name": e.name, "default": e.default, "comment": e.comment}
+            for e in context.options.entries()
+            if e.package == whose
+        ]
         item["ended_imports"] = [
             ended_to_json(subject, group) for (p, subject), group in ended.items() if p == whose
         ]

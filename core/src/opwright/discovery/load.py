@@ -146,8 +146,8 @@ def _import_plugin(target: str) -> object:
     return plugin
 
 
-def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any]:
-    """Return what was registered: operators, kernels, devices and passes."""
+def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any, Any]:
+    """Return what was registered: operators, kernels, devices, passes and options."""
     import pluggy  # with opwright.plugin 2-4 ms, which a process that finds the index full saves
 
     from opwright import plugin as hooks
@@ -166,14 +166,20 @@ def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any]:
         getattr(manager.hook, name)(registry=registrar)
         registrar.close()
         additions.append(tuple(registrar.additions))
-    ops, kernels, devices, passes = additions
-    return ops, kernels, devices, passes
+    ops, kernels, devices, passes, options = additions
+    return ops, kernels, devices, passes, options
 
 
 def _registrars() -> tuple[Any, ...]:
     from opwright import plugin as hooks
 
-    return hooks.OpRegistrar, hooks.KernelRegistrar, hooks.DeviceRegistrar, hooks.PassRegistrar
+    return (
+        hooks.OpRegistrar,
+        hooks.KernelRegistrar,
+        hooks.DeviceRegistrar,
+        hooks.PassRegistrar,
+        hooks.OptionRegistrar,
+    )
 
 
 def _check_known(manager: Any, known: tuple[str, ...], package: Package) -> None:

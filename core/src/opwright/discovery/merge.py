@@ -10,6 +10,7 @@ from opwright.registry import (
     DeviceRegistry,
     KernelRegistry,
     OpRegistry,
+    OptionRegistry,
     Package,
     PassRegistry,
     PluginFailure,
@@ -26,6 +27,7 @@ class Registries(NamedTuple):
     devices: DeviceRegistry
     passes: PassRegistry
     report: PluginReport
+    options: OptionRegistry
 
 
 def make_registries(report: PluginReport | None = None) -> Registries:
@@ -33,7 +35,8 @@ def make_registries(report: PluginReport | None = None) -> Registries:
     report = report or PluginReport()
     ops = OpRegistry(report)
     kernels = KernelRegistry(ops, report)
-    return Registries(ops, kernels, DeviceRegistry(report), PassRegistry(report), report)
+    devices, passes = DeviceRegistry(report), PassRegistry(report)
+    return Registries(ops, kernels, devices, passes, report, OptionRegistry())
 
 
 def merge(
@@ -79,6 +82,8 @@ def _enter(record: PluginRecord, registries: Registries) -> None:
         registries.devices.enter(device, package)
     for item in record.passes:
         registries.passes.enter(item, package)
+    for option in record.options:
+        registries.options.enter(option, package)
 
 
 def _find_clash(
