@@ -116,7 +116,7 @@ def test_a_kernel_may_refuse_by_an_option(network):
         ({"toy.digts": 1}, r"unknown option, got 'toy.digts'; did you mean 'toy.digits'\?"),
         ({"digits": 1}, "unknown option, got 'digits'; did you mean 'toy.digits'"),
         ({3: 1}, "unknown option, got 3; options are 'toy.digits', 'toy.refuse'"),
-        ({"toy.digits": True}, "option 'toy.digits' must be a int, got True; What is added to 1."),
+        ({"toy.digits": True}, "option 'toy.digits' must be an int, got True; What is added to 1."),
         ({"toy.refuse": "yes"}, "option 'toy.refuse' must be a bool, got 'yes'; Refuse to"),
         (["toy.refuse"], r"options must be a dict of names and values, got \['toy.refuse'\]"),
     ],

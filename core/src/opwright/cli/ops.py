@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     from opwright.cli.page import Page  # draws an example, for which the list has no need
 
     with resolving():
-        page = Page(args.type, context)
+        context.ops.get(args.type)
+    page = Page(args.type, context)
     if args.json:  # a crash of the example is in it
         print(json.dumps(page.to_json(), indent=2))
         return 1 if page.crash else 0

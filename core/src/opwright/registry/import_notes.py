@@ -108,7 +108,9 @@ class ImportNotes:
         """Return what processes were importing when they ended, read once."""
         if self._ended is None:
             found = [item for item in map(_read, _list_files(self._folder)) if item is not None]
-            self._ended = [item for item in found if not _has_changed(item)]
+            outdated = list(filter(_has_changed, found))
+            self._ended = [item for item in found if item not in outdated]
+            _remove(outdated)
         return self._ended
 
     def forget(self, plugin: str) -> int:
@@ -124,9 +126,7 @@ class ImportNotes:
         return len(ended)
 
     def _forget(self, ended: list[EndedImport]) -> None:
-        for item in ended:
-            with contextlib.suppress(OSError):  # another process may have removed it
-                os.unlink(item.path)
+        _remove(ended)
         if ended:
             self._ended = [item for item in self.find_ended() if item not in ended]
 
@@ -177,6 +177,12 @@ def describe_ended(ended: list[EndedImport]) -> str:
 def ended_to_json(subject: str, ended: list[EndedImport]) -> dict[str, object]:
     """Return what happened to the processes that imported one thing, as plain data."""
     return {"subject": subject, "processes": len(ended), "left_out": is_left_out(ended)}
+
+
+def _remove(ended: Iterable[EndedImport]) -> None:
+    for item in ended:
+        with contextlib.suppress(OSError):  # another process may have removed it
+            os.unlink(item.path)
 
 
 def _is_about(item: EndedImport, subject: str, package: Package) -> bool:

@@ -104,13 +104,14 @@ class OptionRegistry:
                 known = hint(str(name), self._entries, "options")
                 raise SettingError(f"{who}: unknown option, got {name!r}{known}")
             if type(value) is not type(entry.default):  # True is an int, and no number of anything
+                kind = type(entry.default)
+                noun = "an int" if kind is int else f"a {kind.__name__}"
                 raise SettingError(
-                    f"{who}: option {name!r} must be a {type(entry.default).__name__}, "
-                    f"got {value!r}; {entry.comment}"
+                    f"{who}: option {name!r} must be {noun}, got {value!r}; {entry.comment}"
                 )
         merged = {**(before or {}), **chosen}
-        names = sorted(name for name in merged if merged[name] != self._entries[name].default)
-        return {name: merged[name] for name in names}
+        pairs = ((e.name, merged.get(e.name, e.default)) for e in self.entries())
+        return {name: value for name, value in pairs if value != self._entries[name].default}
 
     def fill(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the value of every option: the chosen one, or the default."""
