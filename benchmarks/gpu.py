@@ -27,13 +27,11 @@ def choose(real: Any, dry: Any) -> Any:
 # -- Ours --------------------------------------------------------------------------------------
 
 
-def open_opwright(tf32: bool = False) -> None:
-    """Make sure that device "cuda" can be used; both sides try cuDNN's engines out."""
+def open_opwright() -> None:
+    """Make sure that device "cuda" can be used."""
     from opwright.errors import OpwrightError
     from opwright_cuda import native
 
-    os.environ["OPWRIGHT_CUDA_TUNE"] = "1"
-    os.environ["OPWRIGHT_CUDA_TF32"] = str(int(tf32))
     if DRY:
         from opwright_cuda.emulator import start
 
@@ -71,6 +69,8 @@ class OurProgram:
         What every call reads.
     results : mapping of str to array
         What every call writes, with its first content.
+    tf32 : bool
+        Whether float32 may be rounded to TF32. Both sides try cuDNN's engines out.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class OurProgram:
         scope: Any,
         inputs: Mapping[str, Any],
         results: Mapping[str, Any],
+        tf32: bool = False,
     ) -> None:
         import opwright as ow
 
@@ -88,7 +89,8 @@ class OurProgram:
         self._scope, self._result = scope, next(iter(results))
         self._mark = put_on_gpu(np.zeros(1, "float32"))
         self.network = ow.Network(block)
-        self.call = self.network.compile(feed=[], fetch=[], device="cuda", scope=scope)
+        options = {"cuda.allow_tf32": tf32, "cuda.tune": True}
+        self.call = self.network.compile([], [], device="cuda", scope=scope, options=options)
 
     def read(self) -> np.ndarray[Any, Any]:
         """Wait, and return the first result."""

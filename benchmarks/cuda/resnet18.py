@@ -61,7 +61,7 @@ def build_opwright(layers: Any, x: Any) -> tuple[Any, dict[str, np.ndarray]]:
 
 def opwright(library: str) -> Timed:
     """A compiled program of layers, with the convolutions of a library."""
-    open_opwright(tf32=library == "cudnn_tf32")
+    open_opwright()
     convolve_by(library)
     import opwright as ow
     import opwright_nn as nn
@@ -79,7 +79,13 @@ def opwright(library: str) -> Timed:
         scope.find_var(name).set(value)
     images, labels = make_batch()
     zero = np.zeros(loss.shape, "float32")
-    program = OurProgram(main.global_block(), scope, {"x": images, "y": labels}, {loss.name: zero})
+    program = OurProgram(
+        main.global_block(),
+        scope,
+        {"x": images, "y": labels},
+        {loss.name: zero},
+        tf32=library == "cudnn_tf32",
+    )
     return time_training(program, STEPS_TO_COMPARE)
 
 

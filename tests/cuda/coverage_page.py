@@ -28,7 +28,7 @@ bfloat16 where the operator takes it. Each kernel of this table is executed in e
 `tests/cuda/coverage_page.py`.
 
 "native" kernels are CUDA sources of opwright-cuda; "cublaslt" and "cudnn" are NVIDIA's libraries,
-cuDNN where it is installed; "cudnn_tf32" is cuDNN with `OPWRIGHT_CUDA_TF32=1`.
+cuDNN where it is installed; "cudnn_tf32" is cuDNN with the option `cuda.allow_tf32`.
 
 | operator | dtypes | libraries |
 |---|---|---|

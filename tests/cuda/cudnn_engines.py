@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,10 +17,11 @@ from typing import Any, Final, NamedTuple
 from opwright.errors import KernelError
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright_cuda import cudnn, launch, native, products
+from opwright_cuda import cudnn, launch, native
 from opwright_cuda.cudnn import OperationGraph
 from opwright_cuda.kernels import cudnn_convolution
 from opwright_cuda.launch import LaunchPlan
+from opwright_cuda.options import EngineChoice
 
 BATCH: Final = 64
 DTYPES: Final = ("float32", "float16", "bfloat16")
@@ -148,7 +148,7 @@ def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str,
 
 def ask(tf32: bool) -> Iterator[dict[str, Any]]:
     """Give what cuDNN answers."""
-    os.environ[products.TF32_VARIABLE] = "1" if tf32 else ""
+    choice = EngineChoice(allows_tf32=tf32)
     for gpu in GPUS:
         properties = describe(gpu)
         for network, layers in LAYERS.items():
@@ -159,7 +159,7 @@ def ask(tf32: bool) -> Iterator[dict[str, Any]]:
                         said |= {"format": data_format, "layer": list(layer)}
                         for name, graph in graphs_of(layer, dtype, data_format):
                             try:
-                                chosen = cudnn.choose_engine(graph, properties)._asdict()
+                                chosen = cudnn.choose_engine(graph, properties, choice)._asdict()
                             except KernelError as error:
                                 chosen = {"refused": str(error)}
                             yield {**said, "graph": name, **chosen}

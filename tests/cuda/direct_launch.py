@@ -165,7 +165,14 @@ def prepare(sample: Sample, called: Call, metas: Mapping[str, Sequence[Meta]]) -
     }
     outputs = {slot: list(listed) for slot, listed in metas.items()}
     return entry.load().prepare(
-        PrepareContext(sample.op_type, inputs, outputs, attrs, device="cuda")
+        PrepareContext(
+            sample.op_type,
+            inputs,
+            outputs,
+            attrs,
+            device="cuda",
+            options=context.options.fill(context.chosen_options),
+        )
     )
 
 

@@ -22,8 +22,9 @@ from samples import (
     standard_kernels,
 )
 
+import opwright as ow
+from opwright_cuda.options import ALLOW_TF32
 from opwright_cuda.plugin import NOT_THERE
-from opwright_cuda.products import TF32_VARIABLE
 
 SAMPLES = samples()
 TF32 = "cudnn_tf32"
@@ -47,16 +48,15 @@ def test_the_table_in_the_documentation_is_current() -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_every_kernel_computes_what_numpy_does_in_every_dtype(
-    sample: Sample, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kernel_computes_what_numpy_does_in_every_dtype(sample: Sample) -> None:
     if sample.library.startswith("cudnn"):
         skip_without_cudnn()
-    if sample.library == TF32:
-        monkeypatch.setenv(TF32_VARIABLE, "1")
     called = make_call(sample.op_type, sample.dtype)
     assert dispatch_dtype(sample, called) == sample.dtype
-    outputs, wanted = run_network(sample, called), expected(sample, called)
+    options = {ALLOW_TF32: sample.library == TF32}
+    with ow.context_guard(ow.current_context().with_options(options)):
+        outputs = run_network(sample, called)
+    wanted = expected(sample, called)
     metas = metas_of(sample, called)
     for slot, listed in outputs.items():
         for got, right, meta in zip(listed, wanted[slot], metas[slot], strict=True):

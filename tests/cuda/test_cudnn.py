@@ -7,7 +7,7 @@ computes what they mean; test_cudnn_engines.py asks the library itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ import opwright as ow
 from opwright.dtypes import dtype_to_numpy
 from opwright.errors import KernelError, KernelNotFoundError
 from opwright.kernel import PrepareContext
-from opwright_cuda import cudnn, native, products
+from opwright_cuda import cudnn, native
 from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
 from opwright_cuda.emulator import HostCompiler
 from opwright_cuda.kernels import cudnn_convolution
 from opwright_cuda.launch import LaunchPlan, Pointer, bytes_of
+from opwright_cuda.options import EngineChoice
 from opwright_cuda.toolchain import Toolchain, replace_toolchain
 
 DTYPES = ("float16", "bfloat16", "float32")
@@ -44,9 +45,9 @@ def installed(request: pytest.FixtureRequest) -> None:
 
 
 @contextlib.contextmanager
-def pinned(library: str) -> Iterator[None]:
+def pinned(library: str, options: Mapping[str, bool] | None = None) -> Iterator[None]:
     pins = {"conv2d": library, "conv2d_grad": library}
-    with ow.context_guard(ow.Context.discover().with_pins(pins)):
+    with ow.context_guard(ow.Context.discover().with_pins(pins).with_options(options or {})):
         yield
 
 
@@ -57,11 +58,16 @@ def on_numpy(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -
 
 
 def check(
-    op_type: str, inputs: dict[str, Any], outputs: str, dtype: str, **attrs: Any
+    op_type: str,
+    inputs: dict[str, Any],
+    outputs: str,
+    dtype: str,
+    options: Mapping[str, bool] | None = None,
+    **attrs: Any,
 ) -> list[Any]:
     """Compare cuDNN with NumPy; return what NumPy computes."""
     narrow = {slot: array.astype(dtype_to_numpy(dtype)) for slot, array in inputs.items()}
-    with pinned("cudnn"):
+    with pinned("cudnn", options):
         made = call(op_type, narrow, outputs, **attrs)
     wanted = on_numpy(op_type, inputs, outputs, **attrs)
     for got, right in zip(made, wanted, strict=True):
@@ -127,7 +133,11 @@ def test_gradients_without_one_of_out_are_0() -> None:
         np.testing.assert_array_equal(gradient, np.zeros_like(given[slot]))
 
 
-def convolving(pins: dict[str, str] | None = None, filters: int = 4) -> tuple[Any, Any]:
+def convolving(
+    pins: dict[str, str] | None = None,
+    filters: int = 4,
+    options: Mapping[str, bool] | None = None,
+) -> tuple[Any, Any]:
     """Return a compiled convolution, and the network that it is of."""
     block = ow.Program().global_block()
     block.create_var("x", (2, 3, 8, 8), "float32")
@@ -136,7 +146,7 @@ def convolving(pins: dict[str, str] | None = None, filters: int = 4) -> tuple[An
     with ow.context_guard(ow.Context.discover().with_pins(pins or {})):
         network = ow.Network(block)
         compiled = network.compile(
-            feed=["x", "weight"], fetch=["out"], device="cuda", scope=ow.Scope()
+            ["x", "weight"], ["out"], device="cuda", scope=ow.Scope(), options=options
         )
         compiled(**feeds(filters=filters))
     return compiled, network
@@ -253,19 +263,6 @@ def test_the_engines_for_nearly_everything_are_asked_for_last(gpu: Any) -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_tensor_cores_multiply_single_precision_only_where_that_is_asked_for(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = feeds(1 + 2.0**-20)
-    with offered(gpu, 5, 6):
-        for flag, factor in (("", 1 + 2.0**-20), ("1", 1.0)):
-            monkeypatch.setenv(products.TF32_VARIABLE, flag)
-            with pinned("cudnn"):
-                (out,) = call("conv2d", given)
-            np.testing.assert_allclose(out, np.full((2, 4, 6, 6), 27 * factor), rtol=2.0**-22)
-
-
-@pytest.mark.cuda_kernels
 @pytest.mark.parametrize(
     ("x", "weight"), [((0, 3, 8, 8), (4, 3, 3, 3)), ((2, 0, 8, 8), (4, 0, 3, 3))], ids=str
 )
@@ -297,7 +294,7 @@ def test_without_cudnn_our_own_kernel_serves_and_placement_says_what_to_install(
     assert dict(placement.kernels) == {"cuda/native": 1}
     assert placement.refusals == {
         "conv2d by cuda/cudnn_tf32": "refused: float32 is not rounded to TF32; "
-        "OPWRIGHT_CUDA_TF32=1 allows it",
+        "the option cuda.allow_tf32 allows it",
         "conv2d by cuda/cudnn": f"refused: {reason}",
     }
     with pytest.raises(KernelNotFoundError, match=r'pip install "opwright-cuda\[cudnn\]"'):
@@ -326,21 +323,18 @@ def graph_of(dtype: str, x: tuple[int, ...], weight: tuple[int, ...]) -> Operati
     return graph
 
 
-def test_a_record_says_types_tensors_and_operations_in_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv(products.TF32_VARIABLE, raising=False)
+def test_a_record_says_types_tensors_and_operations_in_order() -> None:
     graph = graph_of("bfloat16", (1, 2, 4, 5), (3, 2, 2, 3))
     head, tensors, operations = [9, 1, 2**30, 1], [], []
     tensors += [3, 0, 0, 1, 2, 4, 5, 40, 1, 10, 2]
     tensors += [0, 8, 3, 2, 2, 3, 12, 6, 3, 1]
     tensors += [0, 16, 1, 3, 3, 3, 27, 1, 9, 3]
     operations += [1, 0, 0, 1, 2, 1, 1, 0, 0, 0, 0, 1, 1]
-    assert graph.record([0, 8, 16]) == head + tensors + operations
+    assert graph.record([0, 8, 16], EngineChoice()) == head + tensors + operations
     single = graph_of("float32", (1, 2, 4, 5), (3, 2, 2, 3))
-    assert single.record([0, 8, 16])[:2] == [0, 0]
-    monkeypatch.setenv(products.TF32_VARIABLE, "1")
-    assert single.record([0, 8, 16])[:2] == [0, 1]
+    assert single.record([0, 8, 16], EngineChoice())[:2] == [0, 0]
+    assert single.record([0, 8, 16], EngineChoice(allows_tf32=True))[:2] == [0, 1]
+    assert single.record([0, 8, 16], EngineChoice(tunes=True))[3] == cudnn.MOST_TRIED
 
 
 @pytest.mark.cuda_kernels
@@ -358,7 +352,8 @@ def test_a_record_says_types_tensors_and_operations_in_order(
 def test_what_is_written_beside_a_record_is_not_followed(
     at: int | None, number: int, reason: str
 ) -> None:
-    record = graph_of("float32", (1, 2, 4, 5), (3, 2, 2, 3)).record([0, 8, 16])
+    graph = graph_of("float32", (1, 2, 4, 5), (3, 2, 2, 3))
+    record = graph.record([0, 8, 16], EngineChoice())
     if at is None:
         record.pop()
     else:

@@ -113,21 +113,24 @@ EXPLAIN = """
 from opwright_cuda import native
 emulated()
 {given}
-for candidate in ow.explain("conv2d", "cuda", "float32").candidates:
+allowed = ow.current_context().with_options({{"cuda.allow_tf32": {tf32}}})
+for candidate in ow.explain("conv2d", "cuda", "float32", context=allowed).candidates:
     print(candidate.entry.library, candidate.verdict, candidate.reason)
 """
 
 
 def test_explain_says_that_it_is_missing_before_a_plan_is_made(machine: Machine) -> None:  # noqa: F811
-    said = machine.python(EXPLAIN.format(given="native.set_cudnn_path('libcudnn.so.absent')"))
+    said = machine.python(
+        EXPLAIN.format(given="native.set_cudnn_path('libcudnn.so.absent')", tf32=False)
+    )
     assert "native chosen \n" in said
     assert 'cudnn rejected would refuse: cuDNN cannot be loaded, got "libcudnn.so.absent' in said
     assert ADVICE in said
 
 
 def test_explain_says_which_of_its_kernels_wait_for_tf32(machine: Machine) -> None:  # noqa: F811
-    said = machine.python(EXPLAIN.format(given=""), OPWRIGHT_CUDA_TF32="")
+    said = machine.python(EXPLAIN.format(given="", tf32=False))
     assert "cudnn chosen \n" in said
-    assert "cudnn_tf32 rejected would refuse: float32 is not rounded to TF32; OPWRIGHT_CUDA" in said
-    said = machine.python(EXPLAIN.format(given=""), OPWRIGHT_CUDA_TF32="1")
+    assert "cudnn_tf32 rejected would refuse: float32 is not rounded to TF32; the option " in said
+    said = machine.python(EXPLAIN.format(given="", tf32=True))
     assert "cudnn_tf32 chosen \n" in said

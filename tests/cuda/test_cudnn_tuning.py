@@ -22,9 +22,11 @@ from test_cudnn import (  # noqa: F401 - the fixture
 )
 
 from opwright.errors import KernelError
-from opwright_cuda import cudnn, products
+from opwright_cuda.options import ALLOW_TF32, TUNE
 
 pytestmark = pytest.mark.cuda_kernels
+
+TUNED = {ALLOW_TF32: True, TUNE: True}
 
 
 @contextlib.contextmanager
@@ -40,29 +42,28 @@ def taking(gpu: Any, milliseconds: dict[int, int]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("flag", "milliseconds", "engine"),
-    [("", 9, 5), ("1", 9, 6), ("1", 0, 5), ("1", 1, 5)],
+    ("tunes", "milliseconds", "engine"),
+    [(False, 9, 5), (True, 9, 6), (True, 0, 5), (True, 1, 5)],
     ids=["untuned", "slow", "fast", "equal"],
 )
 def test_engines_are_tried_out_where_that_is_asked_for(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch, flag: str, milliseconds: int, engine: int
+    gpu: Any, tunes: bool, milliseconds: int, engine: int
 ) -> None:
-    monkeypatch.setenv(products.TF32_VARIABLE, "1")  # engine 5 then rounds, engine 6 does not
-    monkeypatch.setenv(cudnn.TUNE_VARIABLE, flag)
+    options = {ALLOW_TF32: True, TUNE: tunes}  # engine 5 then rounds, engine 6 does not
     given = feeds(1 + 2.0**-20)
     with offered(gpu, 5, 6, 7), taking(gpu, {5: milliseconds}):
         before = gpu.count("cudnn_plans")
-        with pinned("cudnn"):
+        with pinned("cudnn", options):
             (out,) = call("conv2d", given)
         factor = 1.0 if engine == 5 else 1 + 2.0**-20
         np.testing.assert_allclose(out, np.full((2, 4, 6, 6), 27 * factor), rtol=2.0**-22)
-        assert gpu.count("cudnn_plans") == before + (2 if flag else 1)
+        assert gpu.count("cudnn_plans") == before + (2 if tunes else 1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_fastest_engines_compute_the_same(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cudnn.TUNE_VARIABLE, "1")
-    attrs = {"paddings": [1, 1, 1, 1], "data_format": "NHWC"}
+def test_the_fastest_engines_compute_the_same(dtype: str) -> None:
+    attrs: dict[str, Any] = {"paddings": [1, 1, 1, 1], "data_format": "NHWC"}
+    attrs["options"] = {TUNE: True}
     given = {"x": whole((2, 8, 9, 7), "NHWC"), "weight": whole((16, 8, 3, 3))}
     given["bias"] = whole((16,))
     (out,) = check("conv2d", given, "out", dtype, **attrs)
@@ -70,34 +71,26 @@ def test_the_fastest_engines_compute_the_same(dtype: str, monkeypatch: pytest.Mo
     check("conv2d_grad", given, "x_grad weight_grad bias_grad", dtype, **attrs)
 
 
-def test_trying_engines_out_leaves_nothing_behind(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(products.TF32_VARIABLE, "1")
-    monkeypatch.setenv(cudnn.TUNE_VARIABLE, "1")
+def test_trying_engines_out_leaves_nothing_behind(gpu: Any) -> None:
     with offered(gpu, 5, 6):
         counts = []
         for filters in (21, 22, 23):
-            convolving({"conv2d": "cudnn"}, filters)
+            convolving({"conv2d": "cudnn"}, filters, TUNED)
             gc.collect()
             counts.append((gpu.count("streams"), gpu.count("allocations")))
     assert counts[1] == counts[2]
 
 
-def test_no_room_to_try_engines_out_is_told_with_the_way_out(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(products.TF32_VARIABLE, "1")
-    monkeypatch.setenv(cudnn.TUNE_VARIABLE, "1")
+def test_no_room_to_try_engines_out_is_told_with_the_way_out(gpu: Any) -> None:
     with offered(gpu, 5, 6):
         gpu.set("memory_bytes", 1)
         try:
             with pytest.raises(
                 KernelError,
                 match=r"conv2d\[cuda.*cuDNN: trying engines out takes 1536 bytes more, "
-                "got CUDA_ERROR_OUT_OF_MEMORY.*; unset OPWRIGHT_CUDA_TUNE",
+                "got CUDA_ERROR_OUT_OF_MEMORY.*; leave out the option cuda.tune",
             ):
-                convolving({"conv2d": "cudnn"})
+                convolving({"conv2d": "cudnn"}, options=TUNED)
         finally:
             gpu.set("memory_bytes", 1 << 34)
-        convolving({"conv2d": "cudnn"})
+        convolving({"conv2d": "cudnn"}, options=TUNED)

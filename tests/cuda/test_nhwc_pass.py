@@ -13,7 +13,7 @@ import opwright as ow
 import opwright_nn as nn
 from opwright.dtypes import dtype_to_numpy
 from opwright_cuda import cudnn
-from opwright_cuda.products import TF32_VARIABLE
+from opwright_cuda.options import ALLOW_TF32
 from opwright_nn import layers
 
 pytestmark = pytest.mark.cuda_kernels
@@ -55,7 +55,11 @@ def residual(x: Any) -> Any:
 
 
 def train(
-    build: Any, dtype: str, passes: list[str] | None = None, pins: Mapping[str, str] | None = None
+    build: Any,
+    dtype: str,
+    passes: list[str] | None = None,
+    pins: Mapping[str, str] | None = None,
+    allow_tf32: bool = False,
 ) -> Ran:
     """Train a network of two images on the GPU."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -68,7 +72,8 @@ def train(
         value = rng.uniform(0.1, 0.5, variable.shape)
         scope.var(variable.name).set(value.astype(dtype_to_numpy(variable.dtype)))
     feeds = {"x": rng.standard_normal((2, 3, 8, 6)).astype(dtype_to_numpy(dtype))}
-    with ow.context_guard(ow.Context.discover().with_pins(pins or {})):
+    context = ow.Context.discover().with_pins(pins or {})
+    with ow.context_guard(context.with_options({ALLOW_TF32: allow_tf32})):
         network = ow.Network(main.global_block())
         step = network.compile(["x"], [loss], device="cuda", scope=scope, passes=passes)
         losses = [step(**feeds)[0] for _ in range(2)]
@@ -82,16 +87,17 @@ def assert_same(one: Ran, other: Ran) -> None:
         np.testing.assert_allclose(*wide, rtol=EPS, atol=EPS * float(np.max(np.abs(wide[0]))))
 
 
-FOR_TENSOR_CORES = pytest.mark.parametrize(("dtype", "flag"), [("float16", ""), ("float32", "1")])
+FOR_TENSOR_CORES = pytest.mark.parametrize(
+    ("dtype", "tf32"), [("float16", False), ("float32", True)]
+)
 
 
 @FOR_TENSOR_CORES
 def test_a_training_step_is_the_same_and_turns_images_at_its_borders_alone(
-    dtype: str, flag: str, monkeypatch: pytest.MonkeyPatch
+    dtype: str, tf32: bool
 ) -> None:
-    monkeypatch.setenv(TF32_VARIABLE, flag)
-    ran = train(plain, dtype)
-    assert_same(ran, train(plain, dtype, ["-nhwc"]))
+    ran = train(plain, dtype, allow_tf32=tf32)
+    assert_same(ran, train(plain, dtype, ["-nhwc"], allow_tf32=tf32))
     assert ran.n_turned == 3  # x, what is pooled, and its gradient
     forward = ran.order[ran.order.index("conv2d") : ran.order.index("max_pool2d")]
     backward = ran.order[ran.order.index("max_pool2d_grad") :]
@@ -101,17 +107,13 @@ def test_a_training_step_is_the_same_and_turns_images_at_its_borders_alone(
 
 
 @FOR_TENSOR_CORES
-def test_without_the_fusions_it_is_the_same_as_well(
-    dtype: str, flag: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(TF32_VARIABLE, flag)
-    ran = train(plain, dtype, ["nhwc"])
-    assert_same(ran, train(plain, dtype, []))
+def test_without_the_fusions_it_is_the_same_as_well(dtype: str, tf32: bool) -> None:
+    ran = train(plain, dtype, ["nhwc"], allow_tf32=tf32)
+    assert_same(ran, train(plain, dtype, [], allow_tf32=tf32))
     assert ran.n_turned == 3
 
 
-def test_a_residual_is_turned_with_what_it_is_added_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(TF32_VARIABLE, raising=False)
+def test_a_residual_is_turned_with_what_it_is_added_to() -> None:
     ran = train(residual, "float16")
     assert_same(ran, train(residual, "float16", ["-nhwc"]))
     assert ran.n_turned == 1  # x: an image of one pixel lies alike in both orders
@@ -119,15 +121,14 @@ def test_a_residual_is_turned_with_what_it_is_added_to(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_where_nothing_is_rounded_images_stay(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TF32_VARIABLE, "")
+def test_where_nothing_is_rounded_images_stay(dtype: str) -> None:
     assert train(plain, dtype).n_turned == 0
 
 
 def test_where_cudnn_is_missing_images_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TF32_VARIABLE, "1")
     monkeypatch.setattr(cudnn, "find_refusal", lambda: "cuDNN cannot be loaded")
-    assert [train(plain, dtype).n_turned for dtype in ("float16", "float32")] == [0, 0]
+    ran = [train(plain, dtype, allow_tf32=True) for dtype in ("float16", "float32")]
+    assert [each.n_turned for each in ran] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,7 @@ def test_where_cudnn_is_missing_images_stay(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_a_pin_of_convolutions_decides_whether_images_are_turned(
-    dtype: str, library: str, n_turned: int, monkeypatch: pytest.MonkeyPatch
+    dtype: str, library: str, n_turned: int
 ) -> None:
-    monkeypatch.setenv(TF32_VARIABLE, "1")
     pins = {"conv2d": library, "conv2d_grad": library}
-    assert train(plain, dtype, pins=pins).n_turned == n_turned
+    assert train(plain, dtype, pins=pins, allow_tf32=True).n_turned == n_turned

@@ -93,7 +93,8 @@ def recorded(library: str | None = None) -> Iterator[list[Any]]:
 
 def numbers_of(x: Any, y: Any, turned: Any, dtype: str = "float32", **kwargs: Any) -> Any:
     product = describe_product(x, y, *turned, dtype)
-    return product_numbers(product, kwargs.get("epilogue", Epilogue.DEFAULT), 0)
+    epilogue, allows_tf32 = kwargs.get("epilogue", Epilogue.DEFAULT), kwargs.get("tf32", False)
+    return product_numbers(product, epilogue, 0, allows_tf32)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +130,7 @@ def test_a_stack_that_one_matrix_serves_is_one_tall_matrix() -> None:
     assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not neighbours
 
 
-def test_types_are_accumulated_in_single_or_double_precision(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv(products.TF32_VARIABLE, raising=False)
+def test_types_are_accumulated_in_single_or_double_precision() -> None:
     found = {dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype)[12:15] for dtype in FLOATS}
     assert found["float16"] == (2, 68, 0)
     assert found["bfloat16"] == (14, 68, 0)
@@ -140,12 +138,10 @@ def test_types_are_accumulated_in_single_or_double_precision(
     assert found["float64"] == (1, 70, 1)
 
 
-def test_single_precision_is_rounded_to_tf32_only_where_that_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv(products.TF32_VARIABLE, "1")
+def test_single_precision_is_rounded_to_tf32_only_where_that_is_asked_for() -> None:
     found = {
-        dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype).compute_type for dtype in FLOATS
+        dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype, tf32=True).compute_type
+        for dtype in FLOATS
     }
     assert found == {"float16": 68, "bfloat16": 68, "float32": 77, "float64": 70}
 

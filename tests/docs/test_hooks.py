@@ -17,6 +17,7 @@ REGISTRARS = {
     "opwright_kernels": plugin.KernelRegistrar,
     "opwright_devices": plugin.DeviceRegistrar,
     "opwright_passes": plugin.PassRegistrar,
+    "opwright_options": plugin.OptionRegistrar,
 }
 
 

@@ -111,7 +111,7 @@ def test_the_command_prints_the_three_commands_that_come_next(new: New, tmp_path
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["opwright-acme"]
     again = new("opwright-acme")
-    assert (again.returncode, again.stdout) == (1, "")
+    assert (again.returncode, again.stdout) == (2, "")
     assert "opwright: new: the folder must not exist, got 'opwright-acme'" in again.stderr
 
 

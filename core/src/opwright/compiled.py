@@ -60,6 +60,7 @@ class CompiledSource:
             template.fallback,
             template.passes,
             template.fetch_device,
+            template.options,
         )
 
     def callable(self) -> _runtime.CompiledNetwork:

@@ -27,6 +27,7 @@ from opwright.registry import (
     KernelEntry,
     KernelRegistry,
     OpRegistry,
+    OptionRegistry,
     PassRegistry,
     PluginFailure,
     PluginReport,
@@ -55,7 +56,8 @@ class Context:
 
     Attributes
     ----------
-    ops, kernels, devices, passes : OpRegistry, KernelRegistry, DeviceRegistry, PassRegistry
+    ops, kernels, devices, passes, options : OpRegistry, KernelRegistry, DeviceRegistry, \
+PassRegistry, OptionRegistry
         What there is.
     report : PluginReport
         What came of every installed plugin.
@@ -73,6 +75,7 @@ class Context:
         self._serial = next(_serials)
         self._refreshed = 0
         self._pins: Mapping[str, str] = MappingProxyType({})
+        self._chosen_options: Mapping[str, Any] = MappingProxyType({})
         self._pin_lock = threading.Lock()
         self._paths: Sequence[str] | None = None
         self.discovery: Discovery | None = None
@@ -92,9 +95,11 @@ class Context:
 
         Raises
         ------
+        SettingError
+            For an unknown name in OPWRIGHT_PLUGINS.
         PluginError
-            For an unknown name in OPWRIGHT_PLUGINS; with OPWRIGHT_STRICT=1 for the first plugin
-            that fails. Without it such a plugin is quarantined, see `failures`.
+            With OPWRIGHT_STRICT=1 for the first plugin that fails. Without it such a plugin is
+            quarantined, see `failures`.
         """
         found = _discover(paths)
         context = cls(found.registries, found.records)
@@ -107,6 +112,7 @@ class Context:
         self.kernels: KernelRegistry = registries.kernels
         self.devices: DeviceRegistry = registries.devices
         self.passes: PassRegistry = registries.passes
+        self.options: OptionRegistry = registries.options
         self.report: PluginReport = registries.report
         self.records = tuple(records)
 
@@ -139,6 +145,7 @@ class Context:
             + self.kernels.generation
             + self.devices.generation
             + self.passes.generation
+            + self.options.generation
         )
 
     @property
@@ -146,8 +153,13 @@ class Context:
         """Operator type, or ``"*"``, to the library that it is pinned to."""
         return self._pins
 
+    @property
+    def chosen_options(self) -> Mapping[str, Any]:
+        """The options that `with_options` chose and that differ from their defaults, by name."""
+        return self._chosen_options
+
     def plan_key(self, n_threads: int | None = None) -> tuple[Any, ...]:
-        """Return what of the Context decides a plan: itself, its generation, threads and pins.
+        """Return what of the Context decides a plan: itself, threads, options and pins.
 
         Parameters
         ----------
@@ -155,7 +167,8 @@ class Context:
             How many threads the plan may use; by default `opwright.get_num_threads`.
         """
         count = threads.get_num_threads() if n_threads is None else n_threads
-        return (self._serial, self.generation, count, *sorted(self._pins.items()))
+        options = tuple(self._chosen_options.items())
+        return (self._serial, self.generation, count, options, *sorted(self._pins.items()))
 
     def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
         """Choose the library whose kernels compute an operator, whatever their priority.
@@ -228,14 +241,38 @@ class Context:
         """
         for op_type, library in pins.items():
             self._check_pin(op_type, library)
+        return self._twin(pins, self._chosen_options)
+
+    def with_options(self, options: Mapping[str, Any]) -> Context:
+        """Return a Context of the same registries and pins with these options and no others.
+
+        They hold for eager calls and for networks that are compiled or run under it;
+        ``Network.compile(options=...)`` chooses them for one network.
+
+        Parameters
+        ----------
+        options : mapping of str to value
+            By name, ``{"cuda.allow_tf32": True}``; `options` lists what there is.
+
+        Raises
+        ------
+        SettingError
+            For an unknown option, naming the nearest, and for a value of another type.
+        """
+        return self._twin(self._pins, self.options.check("Context.with_options", options))
+
+    def _twin(self, pins: Mapping[str, str], options: Mapping[str, Any]) -> Context:
         twin = Context(
-            Registries(self.ops, self.kernels, self.devices, self.passes, self.report),
+            Registries(
+                self.ops, self.kernels, self.devices, self.passes, self.report, self.options
+            ),
             self.records,
         )
         twin._paths, twin.discovery = self._paths, self.discovery
         twin._serial, twin._refreshed = self._serial, self._refreshed
         twin.prepared = self.prepared
         twin._pins = MappingProxyType(dict(pins))
+        twin._chosen_options = MappingProxyType(dict(options))
         return twin
 
     def _check_pin(self, op_type: str, library: str) -> None:

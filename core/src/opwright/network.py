@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opwright import _runtime
@@ -148,6 +148,7 @@ class Network(Inspection):
         passes: Sequence[str] | None = None,
         fallback: str | None = None,
         fetch_device: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> _runtime.CompiledNetwork:
         """Return a callable ``f(**feeds) -> list`` that runs the network as it is now.
 
@@ -171,9 +172,14 @@ class Network(Inspection):
             ``"cpu"`` lets operators without a kernel for the device run on the host.
         fetch_device : bool
             Leave fetches on the device and return `Tensor` objects.
+        options : mapping of str to value, optional
+            What plugins let users choose, by name: ``{"cuda.allow_tf32": True}``. The others are
+            those of the current Context, see `Context.with_options`.
 
         Raises
         ------
+        SettingError
+            For an unknown option, and for a value of another type.
         FeedError
             If a feed or fetch names no variable. Shapes are checked when the callable is called.
         ProgramError
@@ -188,9 +194,12 @@ class Network(Inspection):
         fetches = tuple(self._check_fetch(item) for item in _listed(fetch, "fetch"))
         ops = tuple(self.ops)
         fed = {spec.name for spec in feeds}
+        context = current_context()
+        given = {} if options is None else options
+        chosen = context.options.check("Network.compile", given, context.chosen_options)
         template = LowerRequest(
             ops,
-            current_context(),
+            context,
             lasting=lasting_names(self._block, ops, fetches) - fed,
             fetches=fetches,
             device=kind,
@@ -199,6 +208,7 @@ class Network(Inspection):
             passes=None if passes is None else tuple(_listed(passes, "passes")),
             fetch_device=fetch_device,
             program=self._program,
+            options=tuple(chosen.items()),
         )
         source = CompiledSource(
             template, feeds, scope, self._plans, self.generation, self._remember_plan

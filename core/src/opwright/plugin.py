@@ -27,6 +27,7 @@ from opwright.registry import (
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
+    OptionRegistration,
     Package,
     PassRegistration,
 )
@@ -40,10 +41,12 @@ __all__ = [
     "opwright_kernels",
     "opwright_devices",
     "opwright_passes",
+    "opwright_options",
     "OpRegistrar",
     "KernelRegistrar",
     "DeviceRegistrar",
     "PassRegistrar",
+    "OptionRegistrar",
     "GROUP",
     "HOOKS",
 ]
@@ -51,7 +54,13 @@ __all__ = [
 GROUP: Final = "opwright.plugins"
 """The entry-point group of plugins."""
 
-HOOKS: Final = ("opwright_ops", "opwright_kernels", "opwright_devices", "opwright_passes")
+HOOKS: Final = (
+    "opwright_ops",
+    "opwright_kernels",
+    "opwright_devices",
+    "opwright_passes",
+    "opwright_options",
+)
 """The names of all hooks, in the order in which they are called."""
 
 hookspec: Final = pluggy.HookspecMarker("opwright")
@@ -174,9 +183,10 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             hint for passes, which may bring the operator into that form. The kernel is chosen as
             if it were not there.
         find_refusal : str, optional
-            ``"module:attribute"`` of a function without arguments that says why the kernel would
-            refuse on this machine, whatever it is asked to compute, or returns None: an optional
-            library that is not installed. Only commands that show kernels call it.
+            ``"module:attribute"`` of a function without arguments, or of ``options``, that says why
+            the kernel would refuse on this machine, whatever it is asked to compute, or returns
+            None: an optional library that is not installed. Only commands that show kernels call
+            it.
 
         Raises
         ------
@@ -266,6 +276,33 @@ class PassRegistrar(_Registrar[PassRegistration]):
         self.additions.append(registration)
 
 
+class OptionRegistrar(_Registrar[OptionRegistration]):
+    """What ``opwright_options`` is given."""
+
+    def add(self, name: str, *, default: bool | int | float | str, comment: str) -> None:
+        """Add one option, which users choose for a plan as ``"<plugin>.<name>"``.
+
+        Parameters
+        ----------
+        name : str
+            Without the plugin's: ``"allow_tf32"``.
+        default : bool, int, float or str
+            Its value where none is chosen; every other must be of the same type.
+        comment : str
+            What it does.
+
+        Raises
+        ------
+        RegistrationError
+            For anything malformed, or a name added twice.
+        """
+        self._check_open(name)
+        registration = make.make_option(name, default, comment, self.package)
+        if any(other.name == registration.name for other in self.additions):
+            self._fail_twice(registration.name)
+        self.additions.append(registration)
+
+
 @hookspec
 def opwright_ops(registry: OpRegistrar) -> None:
     """Name the operators that the plugin brings."""
@@ -284,3 +321,8 @@ def opwright_devices(registry: DeviceRegistrar) -> None:
 @hookspec
 def opwright_passes(registry: PassRegistrar) -> None:
     """Name the passes that the plugin brings."""
+
+
+@hookspec
+def opwright_options(registry: OptionRegistrar) -> None:
+    """Declare what users may choose for a plan, and the plugin's kernels read in ``prepare``."""

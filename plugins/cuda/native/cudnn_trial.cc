@@ -27,7 +27,7 @@ Status EngineTrial::Allocate(uint64_t bytes, void** memory) const {
   const CUresult result = driver_.MemAlloc(&address, static_cast<size_t>(bytes));
   if (result != kSuccess) {
     return Status::Error("cuDNN: trying engines out takes ", bytes, " bytes more, got ",
-                         ErrorText(driver_, result), "; unset OPWRIGHT_CUDA_TUNE");
+                         ErrorText(driver_, result), "; leave out the option cuda.tune");
   }
   *memory = reinterpret_cast<void*>(address);
   return Status::Ok();

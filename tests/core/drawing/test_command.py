@@ -82,6 +82,6 @@ def test_a_mistake_is_named_and_nothing_is_written(model, capsys, words, message
 
 def test_a_page_that_exists_is_kept(model, capsys):
     (model.parent / "model.html").write_text("mine")
-    assert main(["graph", "model"]) == 1
+    assert main(["graph", "model"]) == 2
     assert "replace it with --force" in capsys.readouterr().err
     assert (model.parent / "model.html").read_text() == "mine"

@@ -150,7 +150,7 @@ def test_a_gradient_operator_is_timed_too(site):
 )
 def test_what_is_wrong_is_told_with_the_way_out(acme, capsys, words, message):
     with context_guard(acme):
-        assert main(["bench", "acme.swish", *words]) in {1, 2}
+        assert main(["bench", "acme.swish", *words]) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert message in told.err
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_told_with_the_way_out(acme, capsys, words, message):
 
 def test_an_unknown_operator_gets_the_nearest_name(acme, capsys):
     with context_guard(acme):
-        assert main(["bench", "acme.swsh"]) == 1
+        assert main(["bench", "acme.swsh"]) == 2
     assert "did you mean 'acme.swish'?" in capsys.readouterr().err
 
 

@@ -29,7 +29,7 @@ REASON = "fastlib is not installed; pip install fastlib"
 
 BROKEN = {
     "raise ValueError('no answer')": "got ValueError: no answer; pip install --upgrade opwright-b",
-    "import not_there": "got ModuleNotFoundError: No module named 'not_there'; pip install opwrigh",
+    "import not_there": "got ModuleNotFoundError: No module named 'not_there'; install 'not_the",
     "raise SystemExit(3)": "got SystemExit: 3; pip install --upgrade opwright-broken",
     "return False": "got False; pip install --upgrade opwright-broken",
     "return ''": "got ''; pip install --upgrade opwright-broken",
@@ -170,3 +170,27 @@ def test_what_a_plan_takes_is_for_the_kernels_to_say(rival):
     ow.ops.acme.swish(np.ones(3, np.float32), beta=1.0)
     """
     assert site.python(code) == ""
+
+
+def test_a_refusal_may_depend_on_the_options_of_the_context(site):
+    hook = (
+        HOOK
+        + """
+@plugin.hookimpl
+def opwright_options(registry):
+    registry.add("fast", default=False, comment="Round more.")
+"""
+    )
+    kernels = KERNELS.replace("def find_refusal():", "def find_refusal(options):")
+    answer = 'return None if options["rival.fast"] else "the option rival.fast allows it"'
+    site.add("acme")
+    site.add("rival", hook, modules={"fast": kernels.replace("{answer}", answer)})
+    code = """
+    import opwright as ow
+    answer = []
+    for fast in (False, True):
+        context = ow.current_context().with_options({"rival.fast": fast})
+        first = ow.explain("acme.swish", dtype="float32", context=context).candidates[0]
+        answer.append(first.entry.library)
+    """
+    assert site.json(code) == ["acme", "fast"]

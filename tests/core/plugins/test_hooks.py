@@ -113,7 +113,10 @@ def test_loading_is_a_function_of_the_source(site, monkeypatch):
     assert [op.type for op in records[0].ops] == ["plain.swish"]
     assert [kernel.dtypes for kernel in records[0].kernels] == [("float32", "float64"), ("*",)]
     assert [failure.package.plugin for failure in failures] == ["gone"]
-    assert failures[0].advice == "pip install --force-reinstall --no-deps opwright-plain"
+    assert failures[0].advice == (
+        "opwright-plain 1.0 is broken, its own module 'opwright_plain.gone' is missing: "
+        "pip install --force-reinstall --no-deps opwright-plain"
+    )
 
 
 def test_devices_by_name():

@@ -306,3 +306,28 @@ def test_what_is_written_while_it_is_read_is_not_kept(site):
     os.utime(package / "plugin.py", ns=(later, later))
     assert site.json(LOOK)["state"] == "absent"
     assert site.json(LOOK)["imported"] == ["opwright_acme", "opwright_acme.plugin"]
+
+
+def test_options_come_from_the_index_and_plugins_lists_them(site):
+    table = """
+    import opwright.plugin as plugin
+
+    @plugin.hookimpl
+    def opwright_options(registry):
+        registry.add("fast", default=False, comment="Round more.")
+        registry.add("steps", default=3, comment="How many.")
+    """
+    site.add("acme", table)
+    code = """
+    from opwright.context import current_context
+    context = current_context()
+    options = context.options
+    answer = [context.discovery.index_state, options.fill(options.check("x", {"acme.steps": 4}))]
+    """
+    chosen = {"acme.fast": False, "acme.steps": 4}
+    assert [site.json(code), site.json(code)] == [["written", chosen], ["read", chosen]]
+    assert site.command("plugins").stdout.splitlines()[-3:] == [
+        "options, for compile(options={...}):",
+        "  acme.fast   bool, default False  Round more.",
+        "  acme.steps  int, default 3       How many.",
+    ]

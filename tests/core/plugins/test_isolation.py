@@ -150,7 +150,7 @@ def test_strict_raises_for_a_clash_too(site):
 
 def test_a_wrong_value_of_strict_is_an_error(site):
     done = site.command("plugins", OPWRIGHT_STRICT="maybe")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "opwright: OPWRIGHT_STRICT: must be 0 or 1, got 'maybe'; set it to 1\n"
 
 
@@ -171,7 +171,7 @@ def test_the_allow_list_leaves_out_the_others_without_importing_them(site):
 def test_an_unknown_name_in_the_allow_list_is_an_error(site):
     site.add("acme")
     done = site.command("plugins", OPWRIGHT_PLUGINS="acne")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
         "opwright: OPWRIGHT_PLUGINS: no plugin of this name is installed, got 'acne'; "
         "did you mean 'acme'?\n"
@@ -264,44 +264,6 @@ def test_importing_opwright_imports_no_plugin_and_nothing_heavy(site):
     answer = sorted(m for m in new if m.startswith(("opwright_", "google", "importlib.metadata")))
     """)
     assert answer == []
-
-
-def test_the_words_of_an_error_say_what_failed_and_what_to_install(site):
-    site.add("acme")
-    site.add("cuda", "import cupy\n")
-    done = site.command("explain", "acme.swish", "--device", "cuda", "--dtype", "float32")
-    assert done.returncode == 1
-    assert done.stderr == (
-        "opwright: acme.swish[cuda, float32]: no kernel registered\n"
-        "  available: acme.swish[cpu, float32 | float64] (acme)\n"
-        "  plugin 'cuda' failed to load: ModuleNotFoundError: No module named 'cupy'\n"
-        '  to get it: pip install "opwright[cuda]"\n'
-    )
-
-
-def test_an_operator_of_a_failed_plugin_names_the_command_that_helps(site):
-    site.add("acme", "import not_there\n")
-    done = site.command("ops", "acme.swish")
-    assert done.stderr == (
-        "opwright: acme.swish: no operator of this type is registered; "
-        "no plugin brings any operator\n"
-        "  plugin 'acme' failed to load: ModuleNotFoundError: No module named 'not_there'\n"
-        "  to get it: pip install opwright-acme\n"
-    )
-
-
-def test_a_damaged_package_is_advised_to_be_installed_anew(site):
-    site.add("acme", "import opwright_acme.gone\n")
-    code = """
-    from opwright.context import current_context
-    answer = current_context().failures[0].advice
-    """
-    assert site.json(code) == "pip install --force-reinstall --no-deps opwright-acme"
-
-
-def test_a_standard_operator_without_opwright_std_says_how_to_get_it(site):
-    done = site.command("ops", "relu")
-    assert done.stderr.endswith("  to get it: pip install opwright-std\n")
 
 
 def test_many_failures_do_not_fill_the_screen(site):

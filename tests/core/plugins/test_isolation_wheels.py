@@ -182,6 +182,21 @@ def test_a_library_that_crashes_ends_only_a_process_that_uses_it(installed: Inst
     assert installed.run("-c", code).returncode == 0
 
 
+def test_a_library_that_crashed_two_processes_is_passed_over(
+    installed: Installed, tmp_path: Path
+) -> None:
+    code = "import numpy as np, opwright as ow; ow.ops.segfault.swish(np.ones(2))"
+    done = [installed.run("-c", code, OPWRIGHT_CACHE_DIR=str(tmp_path)) for _ in range(3)]
+    assert [each.returncode for each in done] == [-signal.SIGSEGV, -signal.SIGSEGV, 1]
+    assert (
+        "plugin 'segfault': a process ended while importing 'opwright_segfault/libsegfault.so' of "
+        f"opwright-segfault {VERSION}"
+    ) in done[1].stderr
+    assert "the last 2 processes ended while importing" in done[2].stderr
+    mend = f"to mend opwright-segfault {VERSION}: opwright doctor --retry segfault\n"
+    assert mend in done[2].stderr
+
+
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_a_library_that_does_not_open_is_told_where_it_is_used(
     installed: Installed, name: str

@@ -33,8 +33,8 @@ def test_adding_imports_nothing():
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
-        ("not_there.at_all:X", "ModuleNotFoundError: No module named 'not_there'; "),
-        (f"{HERE}:GONE", f"AttributeError: module '{HERE}' has no attribute 'GONE'; "),
+        ("not_there.at_all:X", "No module named 'not_there'; install 'not_there', which"),
+        (f"{HERE}:GONE", f"AttributeError: module '{HERE}' has no attribute 'GONE'; pip install"),
     ],
 )
 def test_a_target_that_cannot_be_imported_names_the_package_and_what_helps(target, reason):
@@ -43,7 +43,6 @@ def test_a_target_that_cannot_be_imported_names_the_package_and_what_helps(targe
     with pytest.raises(PluginError, match="opwright-acme 1.0 failed to load, got") as caught:
         ops.find("acme.swish")
     assert reason in str(caught.value)
-    assert "pip install" in str(caught.value)
     assert caught.value.__cause__ is not None
 
 

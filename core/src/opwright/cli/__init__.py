@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+from opwright.cli.usage import Parser, error_to_json, is_wrong_usage
 from opwright.errors import CommandError, OpwrightError
 from opwright.names import hint
 
@@ -40,6 +42,8 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 good, 1 something is wrong, 2 wrong usage.
 
+    A failure is said on the error output, with ``--json`` also as an object on the output.
+
     Parameters
     ----------
     argv : sequence of str, optional
@@ -47,21 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)
-    if command is not None and command not in COMMANDS:
-        return _fail(f"unknown command, got {command!r}{hint(command, COMMANDS, 'commands')}")
-    parser, options = _make_parser(command)
-    args, unknown = parser.parse_known_args(words)
-    if unknown:
-        return _fail(_unknown_argument(command, unknown[0], options))
-    if command is None:
-        parser.print_help()
-        return _USAGE_ERROR
-    return _run(command, args)
-
-
-def _run(command: str, args: argparse.Namespace) -> int:
     try:
-        code = int(importlib.import_module(f"opwright.cli.{command}").run(args))
+        code = _run(command, words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # `opwright kernels | head`
@@ -69,9 +60,24 @@ def _run(command: str, args: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt as interrupt:
         notes = getattr(interrupt, "__notes__", ())  # such as the plugin that was being loaded
-        return _fail("\n  ".join([f"{command}: interrupted", *notes]), code=_INTERRUPTED)
+        text = "\n  ".join([f"{command}: interrupted", *notes])
+        return _fail(interrupt, text, _INTERRUPTED, words)
     except OpwrightError as error:
-        return _fail(str(error), code=_USAGE_ERROR if isinstance(error, CommandError) else 1)
+        return _fail(error, str(error), _USAGE_ERROR if is_wrong_usage(error) else 1, words)
+
+
+def _run(command: str | None, words: list[str]) -> int:
+    if command is not None and command not in COMMANDS:
+        known = hint(command, COMMANDS, "commands")
+        raise CommandError(f"unknown command, got {command!r}{known}")
+    parser, options = _make_parser(command)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise CommandError(_unknown_argument(command, unknown[0], options))
+    if command is None:
+        parser.print_help()
+        return _USAGE_ERROR
+    return int(importlib.import_module(f"opwright.cli.{command}").run(args))
 
 
 def _make_parser(command: str | None) -> tuple[argparse.ArgumentParser, list[str]]:
@@ -81,7 +87,7 @@ def _make_parser(command: str | None) -> tuple[argparse.ArgumentParser, list[str
     """
     import opwright
 
-    parser = argparse.ArgumentParser(prog="opwright", description=_DESCRIPTION)
+    parser = Parser(prog="opwright", description=_DESCRIPTION)
     version = getattr(opwright, "__version__", "unknown")
     parser.add_argument("--version", action="version", version=f"opwright {version}")
     options = ["--help", "--version"]
@@ -102,6 +108,8 @@ def _unknown_argument(command: str | None, word: str, options: list[str]) -> str
     return f"{command or 'opwright'}: unknown argument, got {word!r}{near or '; see: --help'}"
 
 
-def _fail(message: str, code: int = _USAGE_ERROR) -> int:
+def _fail(error: BaseException, message: str, code: int, words: list[str]) -> int:
+    if "--json" in words:
+        print(json.dumps(error_to_json(error, message), indent=2))
     print(f"opwright: {message}", file=sys.stderr)
     return code

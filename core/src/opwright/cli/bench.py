@@ -17,6 +17,7 @@ from opwright.cli.arguments import (
     read_shapes,
 )
 from opwright.cli.timing import KernelTimer, measure_in_turn
+from opwright.cli.usage import resolving
 from opwright.context import Context, current_context
 from opwright.devices import get_device
 from opwright.errors import CommandError, OpwrightError
@@ -130,7 +131,8 @@ def run(args: argparse.Namespace) -> int:
     """Time the kernels and print the table; 1 where one fails, differs, or none ran."""
     context = current_context()
     try:
-        sample = _read_sample(args, context)
+        with resolving():
+            sample = _read_sample(args, context)
         report = _measure(sample, args, context)
     except MemoryError as error:
         raise CommandError(
@@ -157,10 +159,12 @@ def _read_sample(args: argparse.Namespace, context: Context) -> Sample:
 def _measure(sample: Sample, args: argparse.Namespace, context: Context) -> _Report:
     """Time every candidate on every device, and compare what they compute."""
     definition = context.ops.get(args.type)
-    outputs = sample.infer(definition)
     n_threads = _check_counts(args)
     devices = list(dict.fromkeys(args.device)) or [HOST_DEVICE]
-    candidates = [(e, d) for d in devices for e in _candidates(context, args.type, d, sample.dtype)]
+    with resolving():
+        outputs = sample.infer(definition)
+        found = [(d, _candidates(context, args.type, d, sample.dtype)) for d in devices]
+    candidates = [(entry, device) for device, entries in found for entry in entries]
     timers, timings = _prepare(candidates, sample, n_threads, context)
     times = measure_in_turn(list(timers.values()), args.rounds)
     results = _compare(timers, sample)

@@ -7,6 +7,8 @@ import json
 import sys
 from typing import Final
 
+from opwright.cli.usage import resolving
+from opwright.errors import CommandError
 from opwright.testing import Result, check_package
 from opwright.testing.text import format_scorecard
 
@@ -29,19 +31,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the scorecard; 1 where something was found."""
     shows = sys.stderr.isatty() and not args.json
-    card = check_package(
-        args.package,
-        rules=args.rule,
-        subject=args.subject,
-        seed=args.seed,
-        sample=args.sample,
-        dtype=args.dtype,
-        progress=_show if shows else None,
-    )
+    with resolving():  # what goes wrong in a check is a finding
+        card = check_package(
+            args.package,
+            rules=args.rule,
+            subject=args.subject,
+            seed=_check_number("seed", args.seed),
+            sample=None if args.sample is None else _check_number("sample", args.sample),
+            dtype=args.dtype,
+            progress=_show if shows else None,
+        )
     if shows:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
     print(json.dumps(card.to_json(), indent=2) if args.json else format_scorecard(card))
     return 0 if card.ok else 1
+
+
+def _check_number(option: str, number: int) -> int:
+    if number < 0:
+        raise CommandError(f"check: --{option} must be at least 0, got {number}")
+    return number
 
 
 def _show(result: Result) -> None:

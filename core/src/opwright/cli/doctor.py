@@ -15,10 +15,28 @@ import numpy as np
 
 import opwright
 from opwright.cli.examine import Diagnosis, examine
-from opwright.discovery import PluginRecord, Settings, index, merge, scan, select_allowed
+from opwright.discovery import (
+    PluginRecord,
+    Settings,
+    Source,
+    index,
+    merge,
+    package_of,
+    scan,
+    select_allowed,
+)
 from opwright.errors import CommandError
+from opwright.names import hint
 from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
 from opwright.registry.advice import requirement
+from opwright.registry.import_notes import (
+    ImportNotes,
+    advise_retry,
+    describe_ended,
+    ended_to_json,
+    group_ended,
+    is_left_out,
+)
 from opwright.registry.refusals import WOULD_REFUSE
 from opwright.tables import align
 
@@ -44,11 +62,17 @@ class Lack(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the time that a plugin is given."""
+    """Add the time that a plugin is given, and the way back for what is left out."""
     parser.epilog = (
         "import ms: importing the hook module and running the hooks, in the first process after an "
         "install. index ms: reading what they registered from the index, in each process after it. "
         "Kernels that would refuse on this machine, as for an optional library, are no fault."
+    )
+    parser.add_argument(
+        "--retry",
+        metavar="PLUGIN",
+        help="let the next process import again what is left out of a plugin, since processes "
+        "ended while they imported it",
     )
     parser.add_argument(
         "--timeout",
@@ -61,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; 1 where a plugin is at fault, or none provides what computes."""
+    """Print the report; 1 where a plugin is at fault or left out, or none computes."""
     if not 0 < args.timeout <= _MAX_TIMEOUT_S:
         raise CommandError(
             f"doctor: --timeout must be more than 0 and at most {_MAX_TIMEOUT_S:g} seconds, got "
@@ -70,6 +94,10 @@ def run(args: argparse.Namespace) -> int:
     settings = Settings.from_environment()
     sources, scan_ms = _measure(scan)
     folder = settings.cache_folder
+    notes = None if folder is None else ImportNotes(folder)
+    if args.retry is not None:
+        _retry(args.retry, sources, notes, args.json)
+        return 0
     version = str(getattr(opwright, "__version__", ""))
     path = None if folder is None else index.index_path(folder, sources, version)
     environment = {
@@ -81,13 +109,29 @@ def run(args: argparse.Namespace) -> int:
     }
     allowed = select_allowed(sources, settings.allowed)
     diagnosis = examine(allowed, args.timeout)
+    diagnosis = diagnosis._replace(ended=group_ended(notes, map(package_of, sources)))
     lack = find_lack(diagnosis, len(sources) - len(allowed))
     if args.json:
         print(json.dumps(to_json(diagnosis, environment, lack), indent=2))
     else:
         print("\n".join(format_report(diagnosis, environment, lack)))
-    faults = (diagnosis.failures, diagnosis.crashes, diagnosis.problems, lack)
-    return 1 if any(faults) else 0
+    return 0 if lack is None and set(_states(diagnosis).values()) <= {"good"} else 1
+
+
+def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_json: bool) -> None:
+    """Remove the notes about a plugin, and say so."""
+    known = sorted({source.name for source in sources})
+    if plugin not in known:
+        raise CommandError(
+            f"doctor: --retry must name an installed plugin, got {plugin!r}"
+            f"{hint(plugin, known, 'installed plugins')}"
+        )
+    count = 0 if notes is None else notes.forget(plugin)
+    if as_json:
+        print(json.dumps({"plugin": plugin, "removed_notes": count}))
+    else:
+        removed = f"{_count(count, 'note')} about plugin {plugin!r} removed"
+        print(f"{removed}: the next process imports it again")
 
 
 def find_lack(diagnosis: Diagnosis, n_left_out: int) -> Lack | None:
@@ -132,6 +176,10 @@ def format_report(
         for reason, libraries in reasons.items():
             whose = f"kernels of {' and '.join(libraries)} from {package.label}"
             lines += ["", f"{whose} {WOULD_REFUSE}{reason}"]
+    for (package, _), ended in diagnosis.ended.items():
+        lines += ["", f"plugin {package.plugin!r}: {describe_ended(ended)}"]
+        if is_left_out(ended):
+            lines.append(f"  to try it again: {advise_retry(package.plugin)}")
     states = _states(diagnosis)
     count = sum(state != "good" for state in states.values())
     if diagnosis.crashes:
@@ -161,6 +209,7 @@ def _count(number: int, noun: str) -> str:
 
 def _states(diagnosis: Diagnosis) -> dict[Package, str]:
     states = dict.fromkeys((record.package for record in diagnosis.records), "good")
+    states |= {p: "left out" for (p, _), ended in diagnosis.ended.items() if is_left_out(ended)}
     states |= dict.fromkeys(diagnosis.problems, "broken")
     states |= {failure.package: "kept out" for failure in diagnosis.failures}
     return states | {crash.failure.package: "crashes" for crash in diagnosis.crashes}
@@ -223,6 +272,10 @@ def to_json(diagnosis: Diagnosis, environment: dict[str, str], lack: Lack | None
             {**package._asdict(), "libraries": libraries, "reason": reason}
             for package, reasons in diagnosis.refusals.items()
             for reason, libraries in reasons.items()
+        ],
+        "ended_imports": [
+            {**package._asdict(), **ended_to_json(subject, ended)}
+            for (package, subject), ended in diagnosis.ended.items()
         ],
     }
 

@@ -11,7 +11,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import opwright
@@ -22,6 +24,7 @@ from opwright.discovery.index import key_of
 from opwright.discovery.load import is_machinery
 from opwright.errors import PluginError
 from opwright.registry import Package, PluginFailure
+from opwright.registry.import_notes import EndedImport
 
 # The path comes first: the child must see what this process sees, before it imports anything.
 _BOOT: Final = (
@@ -64,6 +67,8 @@ class Diagnosis(NamedTuple):
         What plugins name that cannot be used, each with the command most likely to help.
     refusals : dict of Package to dict of str to list of str
         Why kernels would refuse on this machine, and the libraries whose kernels these are.
+    ended : mapping of (Package, str) to list of EndedImport
+        Modules and libraries that earlier processes were importing when they ended.
     """
 
     records: list[PluginRecord]
@@ -71,6 +76,7 @@ class Diagnosis(NamedTuple):
     crashes: tuple[Crash, ...]
     problems: dict[Package, dict[str, str]]
     refusals: dict[Package, dict[str, list[str]]]
+    ended: Mapping[tuple[Package, str], list[EndedImport]] = MappingProxyType({})
 
 
 class _Event(NamedTuple):

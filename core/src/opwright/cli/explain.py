@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from opwright.cli.usage import resolving
 from opwright.kernel import explain
 
 
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table; 1 where no kernel fits."""
-    explanation = explain(args.type, args.device, args.dtype)
+    with resolving():
+        explanation = explain(args.type, args.device, args.dtype)
     print(json.dumps(explanation.to_json(), indent=2) if args.json else explanation)
     return 0 if explanation.chosen is not None else 1

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opwright import Network, Scope, load
+from opwright.cli.usage import resolving
+from opwright.context import current_context
 from opwright.drawing import check_target
 from opwright.dtypes import dtype_to_numpy
 from opwright.errors import CommandError, FileTakenError
 from opwright.meta import Shape, shapes_match
 from opwright.names import hint
+from opwright.profiling import MAX_RUNS
 from opwright.program import Block, Variable
 from opwright.program.variable import describe_type
+from opwright.registry import HOST_DEVICE, split_device
 from opwright.saving import LoadedProgram, load_program
 
 if TYPE_CHECKING:
@@ -42,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="feed random numbers of this shape, as in x=32x784; for --profile",
     )
     parser.add_argument("--runs", type=int, default=30, help="runs to measure (default: 30)")
-    parser.add_argument("--fallback", help="cpu: let operators without a kernel run there")
+    parser.add_argument(
+        "--fallback", choices=[HOST_DEVICE], help="let operators without a kernel run there"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,10 +58,16 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             f"graph: --feed serves --profile alone, got {args.feed[0]!r}; add --profile"
         )
+    if not 1 <= args.runs <= MAX_RUNS:
+        raise CommandError(f"graph: --runs must be an int in [1, {MAX_RUNS}], got {args.runs}")
+    with resolving():
+        kind, _ = split_device(args.device)
+        if kind != HOST_DEVICE:
+            current_context().devices.get(kind)
     try:
         drawn, profile = _draw(args, model)
-    except FileTakenError:
-        raise
+    except FileTakenError as error:
+        raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(_explain(error)) from error
     if args.json:

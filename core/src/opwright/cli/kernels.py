@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from opwright.cli.matrix import Matrix
+from opwright.cli.usage import check_device, resolving
 from opwright.context import Context, current_context
 from opwright.dtypes import DTYPES, canonical_dtype
 from opwright.errors import CommandError
 from opwright.names import hint
 from opwright.registry import ANY, HOST_DEVICE, KernelRegistration, Package, split_device
-from opwright.registry.advice import advise_device
 from opwright.registry.refusals import Refusals
 
 _EPILOG = (
@@ -47,11 +47,14 @@ class _Kernel(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     """Print the matrix; of a plugin only what tells whether kernels would refuse is imported."""
-    context, said = current_context(), Refusals()
-    if args.device:
-        args.device, _ = split_device(args.device)
-    types = select_types(context, args.pattern)
-    found = [_foresee(kernel, said) for kernel in _select_kernels(context, types, args)]
+    context = current_context()
+    said = Refusals(context.options.fill(context.chosen_options))
+    with resolving():
+        if args.device:
+            args.device, _ = split_device(args.device)
+        types = select_types(context, args.pattern)
+        selected = _select_kernels(context, types, args)
+    found = [_foresee(kernel, said) for kernel in selected]
     if args.json:
         print(json.dumps([_to_json(kernel) for kernel in found], indent=2))
         for fault in said.faults:
@@ -100,7 +103,8 @@ def _select_kernels(
     """Return the kernels that fit, best first for each operator and device."""
     every = [_Kernel(*item) for item in context.kernels.registrations()]
     dtype = None if args.dtype is None else canonical_dtype(args.dtype)
-    _check_device(context, args.device, every)
+    if args.device is not None:
+        check_device("kernels", args.device, _known_devices(context, every), context)
     _check_known("library", args.library, (k.registration.library for k in every))
     _check_known("distribution", args.distribution, (k.package.distribution for k in every))
     wanted = set(types)
@@ -137,17 +141,6 @@ def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
     """The dtypes that a kernel names, or all where one is for any."""
     named = {dtype for kernel in kernels for dtype in kernel.registration.dtypes}
     return [dtype for dtype in DTYPES if ANY in named or dtype in named]
-
-
-def _check_device(context: Context, device: str | None, kernels: Iterable[_Kernel]) -> None:
-    known = _known_devices(context, kernels)
-    if device is None or device in known:
-        return
-    advice = advise_device(device, context.report)
-    way_out = f"; to get it: {advice}" if advice else hint(device, known, "devices")
-    raise CommandError(
-        f"kernels: no kernel and no plugin is for the device, got {device!r}{way_out}"
-    )
 
 
 def _check_known(what: str, name: str | None, names: Iterable[str]) -> None:

@@ -7,8 +7,16 @@ import json
 import shlex
 from pathlib import Path
 
+from opwright.cli.usage import resolving
 from opwright.context import current_context
-from opwright.scaffold import CHOICES, LICENSES, check_names, plan_package, write_package
+from opwright.scaffold import (
+    CHOICES,
+    LICENSES,
+    check_folder,
+    check_names,
+    plan_package,
+    write_package,
+)
 from opwright.scaffold.formulas import DEFAULT_OPERATOR, FORMULAS
 
 
@@ -35,15 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the package, and print the commands that come next."""
     context = current_context()
-    package = plan_package(
-        check_names(args.name, context),
-        context,
-        kind=args.kind,
-        language=args.language,
-        operator=args.operator,
-        license=args.license,
-    )
     folder = args.into / args.name
+    with resolving():
+        package = plan_package(
+            check_names(args.name, context),
+            context,
+            kind=args.kind,
+            language=args.language,
+            operator=args.operator,
+            license=args.license,
+        )
+        check_folder(folder)
     write_package(folder, package.files)
     place = shlex.quote(str(folder))
     commands = [

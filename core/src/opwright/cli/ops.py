@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from opwright.cli.usage import resolving
 from opwright.context import Context, current_context
 from opwright.errors import KernelError
 from opwright.tables import align
@@ -24,8 +25,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from opwright.cli.page import Page  # draws an example, for which the list has no need
 
+    with resolving():
+        context.ops.get(args.type)
     page = Page(args.type, context)
-    print(json.dumps(page.to_json(), indent=2) if args.json else page.text())
+    if args.json:  # a crash of the example is in it
+        print(json.dumps(page.to_json(), indent=2))
+        return 1 if page.crash else 0
+    print(page.text())
     if page.crash:
         raise KernelError(page.crash)
     return 0

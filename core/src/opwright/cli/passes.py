@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
+from opwright.cli.usage import check_device
 from opwright.context import current_context
+from opwright.registry import ANY
 from opwright.tables import align
 
 
@@ -19,7 +21,9 @@ def run(args: argparse.Namespace) -> int:
     context = current_context()
     entries = context.passes.entries()
     if args.device is not None:
-        entries = tuple(entry for entry in entries if entry.device in {args.device, "*"})
+        named = {entry.device for entry in entries} - {ANY}
+        check_device("passes", args.device, sorted({*context.devices.names(), *named}), context)
+        entries = tuple(entry for entry in entries if entry.device in {args.device, ANY})
     if args.json:
         fields = [
             {"name": e.name, "phase": e.phase, "device": e.device, "package": e.package._asdict()}

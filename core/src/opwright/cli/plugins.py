@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from opwright.context import Context, current_context
 from opwright.discovery import PluginRecord
 from opwright.registry import Package
+from opwright.registry.import_notes import (
+    EndedImport,
+    advise_retry,
+    describe_ended,
+    ended_to_json,
+    group_ended,
+    is_left_out,
+)
 from opwright.tables import align
 
 _TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", "passes")
@@ -32,9 +41,40 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(align(rows, right={3, 4, 5, 6}, indent="")))
     for failure in context.failures:
         print(f"plugin {failure.package.plugin!r} failed to load: {failure.reason}")
+    for line in (*_format_options(context), *_format_ended(context)):
+        print(line)
     if context.failures:
         print("to see more: opwright doctor")
     return 0
+
+
+def _format_options(context: Context) -> list[str]:
+    """Return what users may choose for a plan, with a heading; nothing where nothing is."""
+    entries = context.options.entries()
+    if not entries:
+        return []
+    rows = [
+        (entry.name, f"{type(entry.default).__name__}, default {entry.default!r}", entry.comment)
+        for entry in entries
+    ]
+    return ["options, for compile(options={...}):", *align(rows)]
+
+
+def _format_ended(context: Context) -> Iterator[str]:
+    """Yield what is left out, or was at work when a process ended, and how to try it again."""
+    reported = {failure.reason for failure in context.failures}
+    groups = _group_ended(context)
+    for (package, _), ended in groups.items():
+        text = describe_ended(ended)
+        if text not in reported:
+            yield f"plugin {package.plugin!r}: {text}"
+    for plugin in sorted({p.plugin for (p, _), ended in groups.items() if is_left_out(ended)}):
+        yield f"to try it again: {advise_retry(plugin)}"
+
+
+def _group_ended(context: Context) -> dict[tuple[Package, str], list[EndedImport]]:
+    packages = [*context.report.loaded, *(failure.package for failure in context.failures)]
+    return group_ended(context.report.notes, packages)
 
 
 def list_plugins(context: Context) -> list[dict[str, Any]]:
@@ -48,6 +88,17 @@ def list_plugins(context: Context) -> list[dict[str, Any]]:
     for package, failure in failures.items():
         items.append({**_describe(package, "failed", None), "reason": failure.reason})
     items += [_describe(package, "disabled", None) for package in context.report.disabled]
+    ended = _group_ended(context)
+    for item in items:
+        whose = Package(*(item[name] for name in Package._fields))
+        item["options"] = [
+            {"name": e.name, "default": e.default, "comment": e.comment}
+            for e in context.options.entries()
+            if e.package == whose
+        ]
+        item["ended_imports"] = [
+            ended_to_json(subject, group) for (p, subject), group in ended.items() if p == whose
+        ]
     return items
 
 

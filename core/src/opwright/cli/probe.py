@@ -9,7 +9,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TextIO
@@ -89,7 +89,8 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
     _write(report, CHECK, key_of(record.source))
     problems: dict[str, _Problem] = {}
     refusals: dict[str, list[str]] = {}
-    things = chain(_named_things(record, registries), _refusals(record, refusals))
+    options = registries.options.fill({})
+    things = chain(_named_things(record, registries), _refusals(record, refusals, options))
     for who, action in things:
         _write(report, TRY, key_of(record.source), who)
         try:
@@ -107,7 +108,7 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
 
 
 def _refusals(
-    record: PluginRecord, found: dict[str, list[str]]
+    record: PluginRecord, found: dict[str, list[str]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the functions that say why kernels would refuse, as `_named_things` does.
 
@@ -119,7 +120,7 @@ def _refusals(
             libraries.setdefault(kernel.find_refusal, set()).add(kernel.library)
 
     def ask(target: str) -> None:
-        reason = find_refusal(target, record.package)
+        reason = find_refusal(target, record.package, options)
         if reason is not None:
             found[reason] = sorted({*found.get(reason, ()), *libraries[target]})
 

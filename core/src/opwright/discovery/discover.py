@@ -11,9 +11,10 @@ from opwright.discovery.load import load_all, strict_error
 from opwright.discovery.merge import Registries, merge
 from opwright.discovery.record import PluginRecord, package_of
 from opwright.discovery.scan import Source, scan, sort_key
-from opwright.errors import PluginError
+from opwright.errors import SettingError
 from opwright.names import hint
 from opwright.registry import PluginFailure
+from opwright.registry.import_notes import ImportNotes
 
 
 class Settings(NamedTuple):
@@ -26,7 +27,7 @@ class Settings(NamedTuple):
     strict : bool
         OPWRIGHT_STRICT=1: the first failure is an error.
     cache_folder : str or None
-        Where the index is; None: nowhere.
+        Where the index and the notes of imports are; None: nowhere.
     """
 
     allowed: tuple[str, ...] | None = None
@@ -39,14 +40,14 @@ class Settings(NamedTuple):
 
         Raises
         ------
-        PluginError
+        SettingError
             For a value of OPWRIGHT_STRICT that is neither 0 nor 1.
         """
         env = os.environ if environ is None else environ
         names = tuple(filter(None, map(str.strip, env.get("OPWRIGHT_PLUGINS", "").split(","))))
         strict = env.get("OPWRIGHT_STRICT", "").strip().lower()
         if strict not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
-            raise PluginError(f"OPWRIGHT_STRICT: must be 0 or 1, got {strict!r}; set it to 1")
+            raise SettingError(f"OPWRIGHT_STRICT: must be 0 or 1, got {strict!r}; set it to 1")
         return Settings(
             names or None, strict in {"1", "true", "yes", "on"}, index.find_cache_folder(env)
         )
@@ -91,8 +92,10 @@ def discover(
 
     Raises
     ------
+    SettingError
+        For an unknown name in OPWRIGHT_PLUGINS.
     PluginError
-        For an unknown name in OPWRIGHT_PLUGINS; with OPWRIGHT_STRICT=1 for any failure.
+        With OPWRIGHT_STRICT=1 for any failure.
     """
     settings = Settings.from_environment() if settings is None else settings
     sources = scan(paths)
@@ -100,10 +103,11 @@ def discover(
     folder = settings.cache_folder
     path = None if folder is None else index.index_path(folder, sources, core_version)
     known = index.read(path, sources)
-    records, failures = _load_missing(allowed, known.records, settings.strict)
+    notes = None if folder is None else ImportNotes(folder)
+    records, failures = _load_missing(allowed, known.records, settings.strict, notes)
     state = _update(known, records)
     disabled = [package_of(source) for source in sources if source not in allowed]
-    registries = merge(records, failures, disabled)
+    registries = merge(records, failures, disabled, notes)
     if settings.strict and registries.report.failures:
         raise strict_error(registries.report.failures[0])
     return Discovery(registries, tuple(records), path, state)
@@ -114,7 +118,7 @@ def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list
 
     Raises
     ------
-    PluginError
+    SettingError
         For a name that no installed plugin has.
     """
     if names is None:
@@ -122,7 +126,7 @@ def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list
     known = sorted({source.name for source in sources})
     for name in names:
         if name not in known:
-            raise PluginError(
+            raise SettingError(
                 f"OPWRIGHT_PLUGINS: no plugin of this name is installed, got {name!r}"
                 f"{hint(name, known, 'installed plugins')}"
             )
@@ -130,11 +134,14 @@ def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list
 
 
 def _load_missing(
-    sources: list[Source], known: Mapping[str, PluginRecord], strict: bool
+    sources: list[Source],
+    known: Mapping[str, PluginRecord],
+    strict: bool,
+    notes: ImportNotes | None,
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
     """Take from the index what it has, and load the rest; sorted as `scan` sorts."""
     missing = [source for source in sources if index.key_of(source) not in known]
-    loaded, failures = load_all(missing, strict)
+    loaded, failures = load_all(missing, strict, notes)
     found = [known[key] for key in map(index.key_of, sources) if key in known]
     if not loaded:
         return found, failures

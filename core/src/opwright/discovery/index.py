@@ -24,7 +24,7 @@ from opwright.discovery.load import stat_file
 from opwright.discovery.record import PluginRecord
 from opwright.discovery.scan import Source
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Raised when records change their form: indexes of another one are not read."""
 
 _KEPT_FILES: Final = 32

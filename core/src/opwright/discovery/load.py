@@ -20,6 +20,7 @@ from opwright.errors import PluginError, RegistrationError
 from opwright.names import hint
 from opwright.registry import Package, PluginFailure
 from opwright.registry.advice import advise_command
+from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.rules import is_name
 
 # The clock of file times may be that much behind the one that `time_ns` reads.
@@ -51,7 +52,7 @@ def load(source: Source) -> PluginRecord:
 
 
 def load_all(
-    sources: Iterable[Source], strict: bool = False
+    sources: Iterable[Source], strict: bool = False, notes: ImportNotes | None = None
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
     """Load plugins one by one; what fails is returned beside what works.
 
@@ -61,6 +62,8 @@ def load_all(
         The plugins.
     strict : bool
         Raise at the first failure.
+    notes : ImportNotes, optional
+        Where is noted which hook module is being imported; what has ended processes is left out.
 
     Raises
     ------
@@ -70,13 +73,15 @@ def load_all(
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
     for source in sources:
+        package = package_of(source)
         try:
-            records.append(load(source))
+            with noted(notes, source.target.partition(":")[0], package):
+                records.append(load(source))
         except KeyboardInterrupt as error:
-            error.add_note(_describe_interrupted(package_of(source)))
+            error.add_note(_describe_interrupted(package))
             raise
         except BaseException as error:
-            failure = describe_failure(package_of(source), error)
+            failure = describe_failure(package, error)
             if strict:
                 raise strict_error(failure) from error
             failures.append(failure)
@@ -141,8 +146,8 @@ def _import_plugin(target: str) -> object:
     return plugin
 
 
-def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any]:
-    """Return what was registered: operators, kernels, devices and passes."""
+def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any, Any]:
+    """Return what was registered: operators, kernels, devices, passes and options."""
     import pluggy  # with opwright.plugin 2-4 ms, which a process that finds the index full saves
 
     from opwright import plugin as hooks
@@ -161,14 +166,20 @@ def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any]:
         getattr(manager.hook, name)(registry=registrar)
         registrar.close()
         additions.append(tuple(registrar.additions))
-    ops, kernels, devices, passes = additions
-    return ops, kernels, devices, passes
+    ops, kernels, devices, passes, options = additions
+    return ops, kernels, devices, passes, options
 
 
 def _registrars() -> tuple[Any, ...]:
     from opwright import plugin as hooks
 
-    return hooks.OpRegistrar, hooks.KernelRegistrar, hooks.DeviceRegistrar, hooks.PassRegistrar
+    return (
+        hooks.OpRegistrar,
+        hooks.KernelRegistrar,
+        hooks.DeviceRegistrar,
+        hooks.PassRegistrar,
+        hooks.OptionRegistrar,
+    )
 
 
 def _check_known(manager: Any, known: tuple[str, ...], package: Package) -> None:

@@ -10,11 +10,13 @@ from opwright.registry import (
     DeviceRegistry,
     KernelRegistry,
     OpRegistry,
+    OptionRegistry,
     Package,
     PassRegistry,
     PluginFailure,
     PluginReport,
 )
+from opwright.registry.import_notes import ImportNotes
 
 
 class Registries(NamedTuple):
@@ -25,6 +27,7 @@ class Registries(NamedTuple):
     devices: DeviceRegistry
     passes: PassRegistry
     report: PluginReport
+    options: OptionRegistry
 
 
 def make_registries(report: PluginReport | None = None) -> Registries:
@@ -32,13 +35,15 @@ def make_registries(report: PluginReport | None = None) -> Registries:
     report = report or PluginReport()
     ops = OpRegistry(report)
     kernels = KernelRegistry(ops, report)
-    return Registries(ops, kernels, DeviceRegistry(report), PassRegistry(), report)
+    devices, passes = DeviceRegistry(report), PassRegistry(report)
+    return Registries(ops, kernels, devices, passes, report, OptionRegistry())
 
 
 def merge(
     records: Iterable[PluginRecord],
     failures: Iterable[PluginFailure] = (),
     disabled: Iterable[Package] = (),
+    notes: ImportNotes | None = None,
 ) -> Registries:
     """Return registries filled from records, in their order: of two that clash the first stays.
 
@@ -50,8 +55,10 @@ def merge(
         Plugins that did not; those that clash are added to them.
     disabled : iterable of Package
         Plugins that OPWRIGHT_PLUGINS leaves out.
+    notes : ImportNotes, optional
+        Where is noted what is imported later, while it is.
     """
-    registries = make_registries()
+    registries = make_registries(PluginReport(notes=notes))
     loaded: list[Package] = []
     failed = list(failures)
     for record in records:
@@ -75,6 +82,8 @@ def _enter(record: PluginRecord, registries: Registries) -> None:
         registries.devices.enter(device, package)
     for item in record.passes:
         registries.passes.enter(item, package)
+    for option in record.options:
+        registries.options.enter(option, package)
 
 
 def _find_clash(

@@ -10,6 +10,7 @@ from opwright.registry import (
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
+    OptionRegistration,
     Package,
     PassRegistration,
 )
@@ -38,7 +39,7 @@ class PluginRecord(NamedTuple):
     ----------
     source : Source
         Where it was found.
-    ops, kernels, devices, passes : tuple
+    ops, kernels, devices, passes, options : tuple
         Its registrations, in the order of its hooks.
     files : tuple of WatchedFile
         What must be unchanged for the record to hold; empty: it holds for this process only.
@@ -53,6 +54,7 @@ class PluginRecord(NamedTuple):
     kernels: tuple[KernelRegistration, ...] = ()
     devices: tuple[DeviceRegistration, ...] = ()
     passes: tuple[PassRegistration, ...] = ()
+    options: tuple[OptionRegistration, ...] = ()
     files: tuple[WatchedFile, ...] = ()
     load_ms: float = 0.0
     from_index: bool = False
@@ -70,13 +72,14 @@ class PluginRecord(NamedTuple):
     @staticmethod
     def from_plain(data: Sequence[Any]) -> PluginRecord:
         """Return a record that `to_plain` wrote; JSON has made lists of its tuples."""
-        source, ops, kernels, devices, passes, files, load_ms = data
+        source, ops, kernels, devices, passes, options, files, load_ms = data
         return PluginRecord(
             Source(*source),
             tuple(map(OpRegistration._make, ops)),
             tuple(map(_read_kernel, kernels)),
             tuple(DeviceRegistration(*item) for item in devices),
             tuple(PassRegistration(*item) for item in passes),
+            tuple(OptionRegistration(*item) for item in options),
             tuple(WatchedFile(*item) for item in files),
             float(load_ms),
             from_index=True,

@@ -181,7 +181,7 @@ def explain(
     refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
     accepted: list[Candidate] = []
     rejected: list[Candidate] = []
-    said = Refusals()
+    said = Refusals(context.options.fill(context.chosen_options))
     for entry in _ordered(context, op_type):
         reason = _reject(context, entry, device, name) or refused.get(entry.key)
         reason = reason or _foresee(entry, said)

@@ -65,6 +65,8 @@ class PrepareContext:
         Which of the devices of that type.
     n_threads : int
         How many threads the kernel may use.
+    options : dict
+        The value of every option that a plugin declares, by name: ``"acme.fast_exp"``.
     workspace_bytes : int
         What was asked for by `workspace`.
     packs : dict of str to callable
@@ -81,6 +83,7 @@ class PrepareContext:
         "inputs",
         "n_threads",
         "op_type",
+        "options",
         "outputs",
         "packs",
         "workspace_bytes",
@@ -95,6 +98,7 @@ class PrepareContext:
         device: str = "cpu",
         n_threads: int = 1,
         device_number: int = 0,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.op_type = op_type
         self.inputs = {slot: list(metas) for slot, metas in inputs.items()}
@@ -103,6 +107,7 @@ class PrepareContext:
         self.device = device
         self.device_number = device_number
         self.n_threads = n_threads
+        self.options = dict(options or {})
         self.workspace_bytes = 0
         self.packs: dict[str, Callable[[Any], object]] = {}
         self.deferred: list[tuple[Complete, Any]] | None = None

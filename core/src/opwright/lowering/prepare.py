@@ -112,8 +112,9 @@ def _prepare_class(
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
     number = 0 if device == HOST_DEVICE else request.device_number
+    options = request.context.options.fill(dict(request.options or ()))
     ctx = PrepareContext(
-        op.type, inputs, outputs, _attributes(op), device, request.n_threads, number
+        op.type, inputs, outputs, _attributes(op), device, request.n_threads, number, options
     )
     ctx.deferred = deferred
     try:

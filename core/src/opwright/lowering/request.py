@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opwright.lowering.values import External, Role
 from opwright.meta import Meta
@@ -65,6 +65,8 @@ class LowerRequest:
         Whose blocks and seed the operators refer to.
     first_index : int
         Index of the first operator in its network, for messages.
+    options : tuple of (str, value) or None
+        The options that differ from their defaults, sorted; by default those of the context.
     n_threads : int
         Threads that a kernel may use; by default those of the process. A short plan takes one.
     """
@@ -90,7 +92,13 @@ class LowerRequest:
     keep_all: bool = False
     program: Program | None = None
     first_index: int = 0
+    options: tuple[tuple[str, Any], ...] | None = None
     n_threads: int = field(default_factory=get_num_threads)
+
+    def __post_init__(self) -> None:
+        if self.options is None:
+            chosen = tuple(self.context.chosen_options.items())
+            object.__setattr__(self, "options", chosen)
 
     def rest(
         self,

@@ -1,8 +1,8 @@
 """Kernel selection: candidates in order, each prepared or refused; the rest is an error that helps.
 
-Prepared kernels are kept in the context by (kernel, attributes, metas, threads): making one may
-cost milliseconds, and equal layers need it once. All kernels of a plan use one number of threads:
-that of the process, or one where the plan turns out to be short.
+Prepared kernels are kept in the context by (kernel, attributes, metas, threads, options): making
+one may cost milliseconds, and equal layers need it once. All kernels of a plan use one number of
+threads: that of the process, or one where the plan turns out to be short.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ def _choose(
             depends = True
             metas = (signature.inputs, signature.outputs)
             # What belongs to one device may be in it, such as a module that was loaded there.
-            key = (*key, *metas, opened_device(device, request), packable, request.n_threads)
+            opened = opened_device(device, request)
+            key = (*key, *metas, opened, packable, request.n_threads, request.options)
         elif device != HOST_DEVICE:
             key = (*key, opened_device(device, request))
         prepared = context.prepared.get(key)

@@ -10,6 +10,7 @@ from opwright.registry.devices import (
 from opwright.registry.kernel_entry import KernelEntry, KernelKey
 from opwright.registry.kernels import KernelRegistry
 from opwright.registry.operators import OpRegistry
+from opwright.registry.options import OptionEntry, OptionRegistry
 from opwright.registry.package import (
     STD_DISTRIBUTION,
     Package,
@@ -21,6 +22,7 @@ from opwright.registry.registrations import (
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
+    OptionRegistration,
     PassRegistration,
 )
 from opwright.registry.rules import ANY, PHASES
@@ -34,6 +36,8 @@ __all__ = [
     "DeviceEntry",
     "PassRegistry",
     "PassEntry",
+    "OptionRegistry",
+    "OptionEntry",
     "Package",
     "PluginFailure",
     "PluginReport",
@@ -41,6 +45,7 @@ __all__ = [
     "KernelRegistration",
     "DeviceRegistration",
     "PassRegistration",
+    "OptionRegistration",
     "ANY",
     "HOST_DEVICE",
     "join_device",

@@ -19,7 +19,7 @@ def requirement(distribution: str) -> str:
 
 
 def advise_command(error: BaseException, package: Package) -> str:
-    """Return the command most likely to mend a plugin whose code raised `error`."""
+    """Return what is most likely to fix a plugin whose code raised `error`."""
     if isinstance(error, PluginError) and error.advice is not None:
         return error.advice
     lacking = error.name if isinstance(error, ImportError) else None
@@ -28,11 +28,30 @@ def advise_command(error: BaseException, package: Package) -> str:
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is None:
         return f"pip install --upgrade {requirement(package.distribution)}"
+    return _advise_module(missing, package)
+
+
+def _advise_module(module: str, package: Package) -> str:
+    """Return what to do about a module that a plugin imports and that is not there."""
+    import shlex  # here and below: rarely needed
+    from importlib.util import find_spec
+
+    from opwright.registry.requirements import find_missing_for, has_module
+
+    top, dot, _ = module.partition(".")
     own_modules = {package.plugin, package.distribution.replace("-", "_")}
-    if missing.partition(".")[0] in own_modules:  # the package itself is damaged
-        return f"pip install --force-reinstall --no-deps {package.distribution}"
-    # Without --upgrade, pip only adds the requirements that are missing.
-    return f"pip install {requirement(package.distribution)}"
+    if top in own_modules or has_module(package.distribution, top):
+        return (
+            f"{package.label} is broken, its own module {module!r} is missing: "
+            f"pip install --force-reinstall --no-deps {package.distribution}"
+        )
+    if dot and find_spec(top) is not None:
+        return f"upgrade {top!r}: the plugin {package.plugin!r} needs {module!r}, which it lacks"
+    needs = f"install {top!r}, which the plugin {package.plugin!r} needs"
+    missing = find_missing_for(top, package.distribution)
+    if not missing:  # which distribution it comes in is not known: a guess may be a stranger's
+        return f"{needs} ({package.label} does not list it)"
+    return f"{needs}: pip install {' '.join(map(shlex.quote, missing))}"
 
 
 def advise_operator(op_type: str, report: PluginReport) -> str | None:

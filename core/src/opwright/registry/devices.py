@@ -13,6 +13,7 @@ from opwright.registry.registrations import DeviceRegistration
 from opwright.registry.target import load_target
 
 if TYPE_CHECKING:
+    from opwright.registry.import_notes import ImportNotes
     from opwright.registry.native_library import LibraryTable
 
 HOST_DEVICE: Final = "cpu"
@@ -65,13 +66,21 @@ class DeviceEntry:
         Who brought it.
     """
 
-    __slots__ = ("__weakref__", "_loaded", "arrays", "name", "package", "target")
+    __slots__ = ("__weakref__", "_loaded", "_notes", "arrays", "name", "package", "target")
 
-    def __init__(self, name: str, target: object, package: Package, arrays: object = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: object,
+        package: Package,
+        arrays: object = None,
+        notes: ImportNotes | None = None,
+    ) -> None:
         self.name = name
         self.target = target
         self.arrays = arrays
         self.package = package
+        self._notes = notes
         self._loaded: object = None
 
     def __repr__(self) -> str:
@@ -96,7 +105,7 @@ class DeviceEntry:
                 library = libraries.load(str(loaded), self.name, self.package)
                 loaded = library.find_device(self.name)
             elif isinstance(loaded, str):
-                loaded = load_target(loaded, self.name, self.package)
+                loaded = load_target(loaded, self.name, self.package, self._notes)
             self._loaded = loaded
         return self._loaded
 
@@ -109,7 +118,7 @@ class DeviceEntry:
             Where it cannot be imported, or lacks a method.
         """
         if isinstance(self.arrays, str):
-            self.arrays = load_target(self.arrays, self.name, self.package)
+            self.arrays = load_target(self.arrays, self.name, self.package, self._notes)
         if self.arrays is None:
             return None
         _check_methods(self, "view", "stream")
@@ -175,7 +184,7 @@ class DeviceRegistry:
         self._enter(registration.name, registration.target, package, registration.arrays or None)
 
     def _enter(self, name: str, target: object, package: Package, arrays: object) -> None:
-        self._entries[name] = DeviceEntry(name, target, package, arrays)
+        self._entries[name] = DeviceEntry(name, target, package, arrays, self._report.notes)
         self.generation += 1
 
     def find_clash(self, name: str) -> Package | None:

@@ -142,7 +142,8 @@ class KernelEntry:
             if self.is_native:
                 loaded = self._load_native(str(self.target))
             elif isinstance(loaded, str):
-                loaded = load_target(loaded, str(self.key), self.package)
+                notes = None if self._ops is None else self._ops.notes
+                loaded = load_target(loaded, str(self.key), self.package, notes)
             self._check(loaded)
             self._check_names()
             self._loaded = loaded

@@ -21,6 +21,7 @@ from opwright.gradient_rules import GradOp
 from opwright.meta import InferContext, Meta
 from opwright.names import hint
 from opwright.proto import OpProto
+from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package
 from opwright.registry.rules import ANY
@@ -195,11 +196,18 @@ class NativeLibrary:
 
 
 class LibraryTable:
-    """The libraries that the registries of one Context have opened."""
+    """The libraries that the registries of one Context have opened.
 
-    __slots__ = ("_libraries",)
+    Parameters
+    ----------
+    notes : ImportNotes, optional
+        Where is noted which library is being opened, should that end the process.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_libraries", "notes")
+
+    def __init__(self, notes: ImportNotes | None = None) -> None:
+        self.notes = notes
         self._libraries: dict[tuple[str, Package], NativeLibrary] = {}
 
     def load(self, target: str, who: str, package: Package) -> NativeLibrary:
@@ -217,7 +225,8 @@ class LibraryTable:
         Raises
         ------
         PluginError
-            Where it is missing, is no plugin library, or is for another machine or ABI.
+            Where it is missing, is no plugin library, is for another machine or ABI, or has ended
+            processes that opened it.
         """
         found = self._libraries.get((target, package))
         if found is not None:
@@ -230,9 +239,10 @@ class LibraryTable:
                 f"pip install --force-reinstall --no-deps {package.distribution}"
             )
         try:
-            opened = _open(path, package)
+            with noted(self.notes, target, package):
+                opened = _open(path, package)
         except OpwrightError as error:
-            raise _unusable(f"{who}: {label} cannot be used: {error}", package) from error
+            raise _unusable(f"{who}: {label} cannot be used: {error}", package, error) from error
         if opened.name != package.plugin:
             raise PluginError(
                 f"{who}: {label} must bear the plugin's name {package.plugin!r}, "
@@ -267,8 +277,12 @@ def _open(path: str, package: Package) -> _runtime.Library:
             ctypes.CDLL(str(found))  # local, and open until the process ends
 
 
-def _unusable(text: str, package: Package) -> PluginError:
+def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
     """Return the error for a library that does not open, with what its package lacks."""
+    if isinstance(cause, PluginError) and cause.advice is not None:
+        error = PluginError(f"{text}; {cause.advice}")
+        error.advice = cause.advice
+        return error
     import shlex
 
     from opwright.registry.requirements import find_missing

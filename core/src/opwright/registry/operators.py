@@ -16,6 +16,7 @@ from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
     from opwright.definition import OpDefinition
+    from opwright.registry.import_notes import ImportNotes
     from opwright.registry.native_library import LibraryTable
 
 
@@ -46,8 +47,13 @@ class OpRegistry:
         if self._libraries is None:
             from opwright.registry.native_library import LibraryTable  # most processes open none
 
-            self._libraries = LibraryTable()
+            self._libraries = LibraryTable(self.notes)
         return self._libraries
+
+    @property
+    def notes(self) -> ImportNotes | None:
+        """Where is noted what is imported; None: nowhere."""
+        return self._report.notes
 
     def __contains__(self, type: str) -> bool:
         return type in self._entries
@@ -189,7 +195,7 @@ class OpRegistry:
             library = self.libraries.load(target, type, package)
             found = library.load_definition(type, registration.hidden)
         else:
-            found = load_target(target, type, package)
+            found = load_target(target, type, package, self.notes)
         # Of two threads that meet here the first one's object stays.
         checked = self._checked(type, found, package, registration.hidden)
         return self._definitions.setdefault(type, checked)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from opwright.registry.import_notes import ImportNotes
 
 STD_DISTRIBUTION: Final = "opwright-std"
 """The only distribution whose operator types need no prefix."""
@@ -55,16 +58,26 @@ class PluginFailure(NamedTuple):
 
 
 class PluginReport:
-    """What came of every installed plugin; shared by the registries for their error texts."""
+    """What came of every installed plugin; shared by the registries for their error texts.
 
-    __slots__ = ("_quarantined", "disabled", "failures", "loaded")
+    Attributes
+    ----------
+    loaded, failures, disabled : tuple
+        Plugins at work, kept out, and left out by OPWRIGHT_PLUGINS.
+    notes : ImportNotes or None
+        Where is noted what is imported while it is; None: nowhere.
+    """
+
+    __slots__ = ("_quarantined", "disabled", "failures", "loaded", "notes")
 
     def __init__(
         self,
         loaded: tuple[Package, ...] = (),
         failures: tuple[PluginFailure, ...] = (),
         disabled: tuple[Package, ...] = (),
+        notes: ImportNotes | None = None,
     ) -> None:
+        self.notes = notes
         self.loaded = loaded
         self.failures = failures
         self.disabled = disabled

@@ -8,7 +8,8 @@ from typing import Any
 from opwright.errors import RegistrationError
 from opwright.names import hint
 from opwright.registry import rules
-from opwright.registry.package import Package
+from opwright.registry.import_notes import ImportNotes
+from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import PassRegistration
 from opwright.registry.rules import ANY, PHASES
 from opwright.registry.target import load_target
@@ -31,16 +32,23 @@ class PassEntry:
         Who brought it.
     """
 
-    __slots__ = ("_loaded", "device", "name", "package", "phase", "target")
+    __slots__ = ("_loaded", "_notes", "device", "name", "package", "phase", "target")
 
     def __init__(
-        self, name: str, phase: str, device: str, target: object, package: Package
+        self,
+        name: str,
+        phase: str,
+        device: str,
+        target: object,
+        package: Package,
+        notes: ImportNotes | None = None,
     ) -> None:
         self.name = name
         self.phase = phase
         self.device = device
         self.target = target
         self.package = package
+        self._notes = notes
         self._loaded: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
@@ -57,7 +65,7 @@ class PassEntry:
         if self._loaded is None:
             found = self.target
             if isinstance(found, str):
-                found = load_target(found, self.name, self.package)
+                found = load_target(found, self.name, self.package, self._notes)
             if not callable(found):
                 raise RegistrationError(
                     f"{self.name}: a pass must be a function, got {found!r} from "
@@ -70,14 +78,20 @@ class PassEntry:
 class PassRegistry:
     """Passes by name, phase and device.
 
+    Parameters
+    ----------
+    report : PluginReport, optional
+        What came of the plugins.
+
     Attributes
     ----------
     generation : int
         Raised by every addition.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, report: PluginReport | None = None) -> None:
         self.generation = 0
+        self._report = report or PluginReport()
         self._entries: dict[str, PassEntry] = {}
 
     def add(
@@ -107,12 +121,12 @@ class PassRegistry:
                 f"{name}: pass is registered twice, by {owner.label} and {package.label}; "
                 "uninstall one of them"
             )
-        self._enter(PassEntry(name, phase, device, function, package))
+        self._enter(PassEntry(name, phase, device, function, package, self._report.notes))
 
     def enter(self, registration: PassRegistration, package: Package) -> None:
         """Add a registration that has been checked already."""
         name, phase, target, device = registration
-        self._enter(PassEntry(name, phase, device, target, package))
+        self._enter(PassEntry(name, phase, device, target, package, self._report.notes))
 
     def _enter(self, entry: PassEntry) -> None:
         self._entries[entry.name] = entry

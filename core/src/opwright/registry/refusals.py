@@ -5,6 +5,9 @@ Commands ask, to show it; nothing else does. A kernel refuses by itself when it 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from opwright.errors import PluginError
 from opwright.registry.advice import advise_command
 from opwright.registry.package import Package
@@ -14,15 +17,18 @@ WOULD_REFUSE = "would refuse: "
 """Begins what is said of a kernel that was not asked to prepare anything."""
 
 
-def find_refusal(target: str, package: Package) -> str | None:
+def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> str | None:
     """Ask a plugin's function why kernels would refuse here; None where they would not.
 
     Parameters
     ----------
     target : str
-        ``"module:attribute"`` of a function without arguments, which returns a text or None.
+        ``"module:attribute"`` of a function without arguments, or of ``options``, which returns a
+        text or None.
     package : Package
         Who named it.
+    options : mapping of str to value
+        The value of every option.
 
     Returns
     -------
@@ -36,7 +42,7 @@ def find_refusal(target: str, package: Package) -> str | None:
     """
     function = load_target(target, "find_refusal", package)
     try:
-        reason = function()  # type: ignore[operator]
+        reason = _call(function, options)
     except (Exception, SystemExit) as error:
         raise _broken(target, package, f"{type(error).__name__}: {error}", error) from error
     if reason is None:
@@ -56,8 +62,19 @@ def _broken(target: str, package: Package, got: str, error: BaseException) -> Pl
     return broken
 
 
+def _call(function: Any, options: Mapping[str, Any]) -> object:
+    from inspect import signature  # only where a function is asked
+
+    return function(options=options) if "options" in signature(function).parameters else function()
+
+
 class Refusals:
     """Answers of `find_refusal`; each function is asked once.
+
+    Parameters
+    ----------
+    options : mapping of str to value
+        The value of every option.
 
     Attributes
     ----------
@@ -65,7 +82,8 @@ class Refusals:
         What was wrong with functions that gave no answer: the kernels are taken to serve.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
         self.faults: list[str] = []
         self._known: dict[tuple[str, Package], str | None] = {}
 
@@ -77,7 +95,7 @@ class Refusals:
         if key not in self._known:
             self._known[key] = None
             try:
-                self._known[key] = find_refusal(target, package)
+                self._known[key] = find_refusal(target, package, self._options)
             except PluginError as error:
                 self.faults.append(str(error))
         return self._known[key]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from opwright.names import check_op_type
 from opwright.registry import rules
+from opwright.registry.package import Package
 
 
 class OpRegistration(NamedTuple):
@@ -61,6 +62,14 @@ class PassRegistration(NamedTuple):
     phase: str
     target: str
     device: str
+
+
+class OptionRegistration(NamedTuple):
+    """One line of ``opwright_options``; the plugin's name is before the option's."""
+
+    name: str
+    default: bool | int | float | str
+    comment: str
 
 
 def key_text(*parts: str) -> str:
@@ -145,3 +154,13 @@ def make_pass(name: str, phase: str, target: object, device: str) -> PassRegistr
     rules.check_device(device, name)
     rules.check_target(target, name)
     return PassRegistration(name, phase, str(target), device)
+
+
+def make_option(
+    name: str, default: object, comment: object, package: Package
+) -> OptionRegistration:
+    """Check and return one option of a plugin."""
+    rules.check_name(name, "option")
+    full = f"{package.plugin}.{name}"
+    rules.check_option(full, default, comment)
+    return OptionRegistration(full, default, str(comment))  # type: ignore[arg-type]

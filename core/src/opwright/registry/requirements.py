@@ -1,4 +1,4 @@
-"""What an installed package needs and does not find; asked when its library cannot be opened."""
+"""What an installed package needs and does not find; asked when it cannot be imported or opened."""
 
 from __future__ import annotations
 
@@ -45,6 +45,37 @@ def find_missing(distribution: str) -> list[str]:
     return found
 
 
+def find_missing_for(module: str, distribution: str) -> list[str]:
+    """Return what to install so that a distribution finds a module that it imports.
+
+    Parameters
+    ----------
+    module : str
+        Its top-level name.
+    distribution : str
+        Who needs it.
+
+    Returns
+    -------
+    list of str
+        The missing requirement of the module's name; where none is called so, every missing one,
+        for a module and its distribution may differ in name. Empty where none is missing.
+    """
+    missing = find_missing(distribution)
+    return [item for item in missing if _normal(item) == _normal(module)] or missing
+
+
+def has_module(distribution: str, module: str) -> bool:
+    """Tell whether a top-level module is among the files of a distribution."""
+    from importlib.metadata import PackageNotFoundError, files
+
+    try:
+        listed = files(distribution) or ()
+    except PackageNotFoundError:
+        return False
+    return any(file.parts[0] in {module, f"{module}.py"} for file in listed)
+
+
 def find_required_file(distribution: str, name: str) -> Path | None:
     """Return where a distribution that this one requires keeps the file ``name``, or None."""
     from importlib.metadata import PackageNotFoundError, files, requires
@@ -71,6 +102,12 @@ def _is_installed(name: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
+
+
+def _normal(requirement: str) -> str:
+    """Return the name in a requirement, or of a module, as packaging compares names."""
+    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _applies(marker: str | None) -> bool:

@@ -187,3 +187,16 @@ def check_phase(phase: object, who: str) -> None:
         raise RegistrationError(
             f"{who}: unknown phase, got {phase!r}{hint(str(phase), PHASES, 'phases')}"
         )
+
+
+def check_option(name: str, default: object, comment: object) -> None:
+    """Check what an option is declared with."""
+    if type(default) not in (bool, int, float, str):
+        raise RegistrationError(
+            f"{name}: default of an option must be a bool, int, float or str, got {default!r}; "
+            "its type is that of every value"
+        )
+    if not isinstance(comment, str) or not comment.strip():
+        raise RegistrationError(
+            f"{name}: comment of an option must say what it does, got {comment!r}; write a sentence"
+        )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 from opwright.errors import PluginError
 from opwright.registry.advice import advise_command
+from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import Package
 
 
-def load_target(target: str, who: str, package: Package) -> object:
+def load_target(
+    target: str, who: str, package: Package, notes: ImportNotes | None = None
+) -> object:
     """Import the module of `target` and return its attribute.
 
     Parameters
@@ -20,15 +24,18 @@ def load_target(target: str, who: str, package: Package) -> object:
         Operator, kernel, device or pass that it stands for; begins the error.
     package : Package
         Who named it.
+    notes : ImportNotes, optional
+        Where the import is noted while it lasts, should it end the process.
 
     Raises
     ------
     PluginError
-        When the module cannot be imported or lacks the attribute.
+        When the module cannot be imported, has ended processes before, or lacks the attribute.
     """
     module, _, attribute = target.partition(":")
     try:
-        found: object = importlib.import_module(module)
+        with noted(None if module in sys.modules else notes, module, package):
+            found: object = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
     except Exception as error:

@@ -3,7 +3,7 @@
 from opwright.scaffold.layout import CHOICES, DEVICE, KERNEL, OPERATOR, Package, plan_package
 from opwright.scaffold.licenses import LICENSES
 from opwright.scaffold.naming import PackageNames, check_names
-from opwright.scaffold.writing import write_package
+from opwright.scaffold.writing import check_folder, write_package
 
 __all__ = [
     "CHOICES",
@@ -13,6 +13,7 @@ __all__ = [
     "OPERATOR",
     "Package",
     "PackageNames",
+    "check_folder",
     "check_names",
     "plan_package",
     "write_package",

@@ -28,15 +28,7 @@ def write_package(folder: Path, files: Mapping[str, str]) -> None:
     ScaffoldError
         Where the folder exists, or cannot be written; nothing is left behind.
     """
-    if os.path.lexists(folder):
-        raise ScaffoldError(
-            f"new: the folder must not exist, got {str(folder)!r}; "
-            "choose another name, move it away, or write elsewhere with --into FOLDER"
-        )
-    if not folder.parent.is_dir():
-        raise ScaffoldError(
-            f"new: the package must go into an existing folder, got {str(folder.parent)!r}; make it"
-        )
+    check_folder(folder)
     try:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
@@ -48,6 +40,25 @@ def write_package(folder: Path, files: Mapping[str, str]) -> None:
         raise ScaffoldError(_explain(folder, error)) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise for a folder that exists, and for one whose parent does not.
+
+    Raises
+    ------
+    ScaffoldError
+        With the way out.
+    """
+    if os.path.lexists(folder):
+        raise ScaffoldError(
+            f"new: the folder must not exist, got {str(folder)!r}; "
+            "choose another name, move it away, or write elsewhere with --into FOLDER"
+        )
+    if not folder.parent.is_dir():
+        raise ScaffoldError(
+            f"new: the package must go into an existing folder, got {str(folder.parent)!r}; make it"
+        )
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

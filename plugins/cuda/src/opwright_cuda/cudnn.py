@@ -3,15 +3,14 @@
 A convolution and what is done to its result are one graph of operations on tensors with extents and
 strides, so that every order of axes is described and nothing is copied here. The library makes a
 plan of it when the operator is prepared, and refuses where cuDNN has no engine that is exact and
-deterministic enough. Of those that are, the first by cuDNN's heuristics is taken; with
-``OPWRIGHT_CUDA_TUNE=1`` the fastest, so that another run may take another one.
+deterministic enough. Of those that are, the first by cuDNN's heuristics is taken; with the option
+``cuda.tune`` the fastest, so that another run may take another one.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import math
-import os
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
@@ -21,14 +20,12 @@ from typing import Any, Final, NamedTuple
 from opwright.errors import PluginError
 from opwright_cuda import native
 from opwright_cuda.launch import Pointer
-from opwright_cuda.products import TF32_VARIABLE, tell_blas_path, uses_tf32
+from opwright_cuda.options import ALLOW_TF32, EngineChoice
+from opwright_cuda.products import tell_blas_path
 
 LIBRARY: Final = "libcudnn.so.9"
 INSTALL: Final = 'pip install "opwright-cuda[cudnn]"'
 """The way to cuDNN."""
-
-TUNE_VARIABLE: Final = "OPWRIGHT_CUDA_TUNE"
-"""Set to 1, engines are tried out when a plan is made, and the fastest is taken."""
 
 MOST_TRIED: Final = 8
 """Engines for one graph; those that cuDNN expects more of come first."""
@@ -123,16 +120,18 @@ class OperationGraph:
         self._tensors.append(tensor)
         return len(self._tensors) - 1
 
-    def record(self, places: Sequence[int]) -> list[int]:
+    def record(self, places: Sequence[int], choice: EngineChoice) -> list[int]:
         """Return what native/cudnn.h reads.
 
         Parameters
         ----------
         places : sequence of int
             Where the pointers lie in the constants of a launch, for each tensor.
+        choice : EngineChoice
+            What the options say.
         """
-        allows_tensor_cores = self.dtype != "float32" or uses_tf32()
-        most_tried = MOST_TRIED if os.environ.get(TUNE_VARIABLE) == "1" else 1
+        allows_tensor_cores = self.dtype != "float32" or choice.allows_tf32
+        most_tried = MOST_TRIED if choice.tunes else 1
         numbers = [_DATA_TYPES[self.dtype], int(allows_tensor_cores), MAX_WORKSPACE, most_tried]
         numbers.append(len(self._tensors))
         for tensor, place in zip(self._tensors, places, strict=True):
@@ -161,7 +160,7 @@ class Engine(NamedTuple):
     notes: int
 
 
-def choose_engine(graph: OperationGraph, properties: str) -> Engine:
+def choose_engine(graph: OperationGraph, properties: str, choice: EngineChoice) -> Engine:
     """Return what cuDNN would choose on a GPU, which need not be there.
 
     Parameters
@@ -170,6 +169,8 @@ def choose_engine(graph: OperationGraph, properties: str) -> Engine:
         What shall be computed.
     properties : str
         The GPU as cuDNN writes it down, in JSON.
+    choice : EngineChoice
+        What the options say.
 
     Raises
     ------
@@ -177,7 +178,7 @@ def choose_engine(graph: OperationGraph, properties: str) -> Engine:
         Where it has no engine, or cannot be used.
     """
     places = [8 * i for i, _ in enumerate(graph.pointers)]
-    return Engine(*native.choose_engine(graph.record(places), properties))
+    return Engine(*native.choose_engine(graph.record(places, choice), properties))
 
 
 @cache
@@ -199,10 +200,10 @@ def find_refusal() -> str | None:
     return None
 
 
-def find_tf32_refusal() -> str | None:
+def find_tf32_refusal(options: Mapping[str, Any]) -> str | None:
     """Return why nothing can be computed by cuDNN in TF32 here, None where it can."""
-    if not uses_tf32():
-        return f"float32 is not rounded to TF32; {TF32_VARIABLE}=1 allows it"
+    if not options[ALLOW_TF32]:
+        return f"float32 is not rounded to TF32; the option {ALLOW_TF32} allows it"
     return find_refusal()
 
 

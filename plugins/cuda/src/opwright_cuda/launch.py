@@ -24,6 +24,7 @@ from opwright.op import Meta
 from opwright_cuda import native
 from opwright_cuda.compiling import Instance
 from opwright_cuda.dtypes import ITEM_BYTES
+from opwright_cuda.options import ALLOW_TF32, TUNE, EngineChoice
 from opwright_cuda.source import Source
 from opwright_cuda.toolchain import LoadedKernel, current_toolchain
 
@@ -118,6 +119,11 @@ class LaunchPlan:
         for i, (slot, metas) in enumerate(slots):
             self._begin[i < len(ctx.inputs), slot] = flat
             flat += len(metas)
+
+    @property
+    def allows_tf32(self) -> bool:
+        """Whether float32 may be rounded to TF32 before it is multiplied."""
+        return bool(self._ctx.options[ALLOW_TF32])
 
     def input(self, slot: str, index: int = 0) -> Pointer:
         """Return the address of an input's data, null where it has no elements."""
@@ -235,7 +241,8 @@ class LaunchPlan:
     def operations(self, graph: OperationGraph) -> None:
         """Add what cuDNN computes; memory for it is added to the workspace."""
         places = [self._pack(pointer)[0] for pointer in graph.pointers]
-        self._actions.append([_OPERATIONS, *graph.record(places)])
+        choice = EngineChoice(self.allows_tf32, bool(self._ctx.options[TUNE]))
+        self._actions.append([_OPERATIONS, *graph.record(places, choice)])
 
     def finish(self, estimate_ns: int | None = None) -> DeviceCall:
         """Return what ``prepare`` returns, with the kernels compiled where lowering cannot wait.

@@ -220,6 +220,23 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 
 @plugin.hookimpl
+def opwright_options(registry: plugin.OptionRegistrar) -> None:
+    """Declare what decides how kernels round."""
+    registry.add(
+        "allow_tf32",
+        default=False,
+        comment="Products and convolutions of float32 may round what they multiply to TF32, "
+        "10 bits of fraction.",
+    )
+    registry.add(
+        "tune",
+        default=False,
+        comment="Convolutions try cuDNN's engines out when a plan is made, and take the fastest: "
+        "another process may take another engine, with other roundings.",
+    )
+
+
+@plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes for this device alone."""
     function = "opwright_cuda.passes.bias_grad:fuse_bias_grad"

@@ -3,15 +3,15 @@
 cuBLASLt's matrices are column-major, ours row-major: it computes the transpose, outT = yT xT, in
 which every matrix lies as it is. Its A is therefore our y, its B our x, its m our n.
 
-Single precision is multiplied in single precision. With ``OPWRIGHT_CUDA_TF32=1`` it is rounded to
-TF32, 10 bits of fraction, before it is multiplied, which tensor cores do many times faster.
+Single precision is multiplied in single precision. With the option ``cuda.allow_tf32`` it is
+rounded to TF32, 10 bits of fraction, before it is multiplied, which tensor cores do many times
+faster.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -24,9 +24,6 @@ from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
 from opwright_cuda.indexing import MAX_RANK, Layout, broadcast_strides, compact_strides, merge
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import own_source
-
-TF32_VARIABLE: Final = "OPWRIGHT_CUDA_TF32"
-"""Set to 1, products and convolutions of float32 are computed in TF32."""
 
 MAX_PRODUCTS: Final = 16
 """Calls of cuBLASLt for one product of stacks that broadcast in several dimensions."""
@@ -172,7 +169,7 @@ def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
     limit = workspace_limit(product, plan.gpu.capability)
     workspace = plan.workspace(limit)
     epilogue = Epilogue.DEFAULT if operands.bias is None else Epilogue.BIAS
-    numbers = product_numbers(product, epilogue, limit)
+    numbers = product_numbers(product, epilogue, limit, plan.allows_tf32)
     size = ITEM_BYTES[product.dtype]
     for x, y, out in _offsets(product):
         left, right = operands.x + x * size, operands.y + y * size
@@ -191,7 +188,9 @@ def find_refusal(product: Product) -> str | None:
     return None
 
 
-def product_numbers(product: Product, epilogue: Epilogue, workspace: int) -> Numbers:
+def product_numbers(
+    product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool
+) -> Numbers:
     """Return what cuBLASLt is told: the longest dimension of the stack is its batch."""
     m, n, k, transpose_x, transpose_y, stacks, dtype = product
     axis = _batch_axis(stacks)
@@ -201,7 +200,7 @@ def product_numbers(product: Product, epilogue: Epilogue, workspace: int) -> Num
     compute_type, scale_type = _COMPUTE_32F, _DATA_TYPES["float32"]
     if dtype == "float64":
         compute_type, scale_type = _COMPUTE_64F, _DATA_TYPES["float64"]
-    elif dtype == "float32" and uses_tf32():
+    elif dtype == "float32" and allows_tf32:
         compute_type = _COMPUTE_32F_FAST_TF32
     return Numbers(
         m=n,
@@ -224,11 +223,6 @@ def product_numbers(product: Product, epilogue: Epilogue, workspace: int) -> Num
         alignment=_alignment_of(product),
         workspace=workspace,
     )
-
-
-def uses_tf32() -> bool:
-    """Return whether float32 may be rounded to TF32 before it is multiplied."""
-    return os.environ.get(TF32_VARIABLE) == "1"
 
 
 def workspace_limit(product: Product, capability: tuple[int, int]) -> int:

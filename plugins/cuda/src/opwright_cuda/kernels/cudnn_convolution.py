@@ -106,7 +106,7 @@ def _where_tf32_is_allowed(
     """Return what refuses where single precision must be kept."""
 
     def fill_in_if_allowed(ctx: PrepareContext, plan: LaunchPlan) -> None:
-        reason = cudnn.find_tf32_refusal()
+        reason = cudnn.find_tf32_refusal(ctx.options)
         if reason is not None:
             ctx.refuse(reason)
         fill_in(ctx, plan)

@@ -1,0 +1,89 @@
+"""What is the fault of the command line, as against what a command finds: exit code 2, not 1."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NoReturn
+
+from opwright.context import Context
+from opwright.errors import (
+    CommandError,
+    KernelError,
+    OpwrightError,
+    OutOfMemoryError,
+    PluginError,
+    RegistrationError,
+    SettingError,
+)
+from opwright.names import hint
+from opwright.registry.advice import advise_device
+
+_OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)
+"""Faults of what is installed, or of the machine, wherever they show."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises where argparse would print and exit, so that there is one way to fail."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Raise for arguments that are missing or of another type.
+
+        Raises
+        ------
+        CommandError
+            Always.
+        """
+        command = self.prog.rpartition(" ")[2]
+        raise CommandError(f"{command}: {message}; see: {self.prog} --help")
+
+
+@contextlib.contextmanager
+def resolving() -> Iterator[None]:
+    """Take what fails in this block as wrong usage: it looks up what the command line names.
+
+    Raises
+    ------
+    CommandError
+        In place of any error of opwright but those of plugins.
+    """
+    try:
+        yield
+    except (CommandError, *_OF_PLUGINS):
+        raise
+    except OpwrightError as error:
+        raise CommandError(str(error)) from error
+
+
+def is_wrong_usage(error: OpwrightError) -> bool:
+    """Tell whether the command line, or a variable of the environment, is at fault."""
+    return isinstance(error, (CommandError, SettingError))
+
+
+def error_to_json(error: BaseException, message: str) -> dict[str, Any]:
+    """Return a failure as plain data; its kind is the class of what went wrong."""
+    cause = error.__cause__
+    is_wrapped = isinstance(error, CommandError) and isinstance(cause, OpwrightError)
+    return {"error": {"kind": type(cause if is_wrapped else error).__name__, "message": message}}
+
+
+def check_device(command: str, device: str, known: Iterable[str], context: Context) -> None:
+    """Raise for a device that is none of the known ones.
+
+    Raises
+    ------
+    CommandError
+        Naming what to install, or the nearest device.
+    """
+    names = list(known)
+    if device in names:
+        return
+    advice = advise_device(device, context.report)
+    way_out = f"; to get it: {advice}" if advice else hint(device, names, "devices")
+    raise CommandError(
+        f"{command}: no kernel and no plugin is for the device, got {device!r}{way_out}"
+    )

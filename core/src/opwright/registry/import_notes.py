@@ -1,0 +1,309 @@
+"""Notes of imports under way, so that a plugin that ends the process is known to the next one.
+
+``os._exit``, a crash, or a kill while an import hangs leaves no chance to say anything. So a note
+is written before a plugin's module is imported, or its library opened, and removed after it. A note
+whose process is gone names what that process was doing: the next one warns, and what ended two
+processes is left out until its files change or the user asks to try it again.
+"""
+
+from __future__ import annotations
+
+# pathlib takes 4 ms to import, and all of this a tenth of one.
+# ruff: noqa: PTH103, PTH108, PTH118, PTH208
+import contextlib
+import fcntl
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from opwright.errors import PluginError
+from opwright.registry.package import Package
+
+MOST_ENDED: Final = 2
+"""Processes that a plugin may end: one may have been killed for a reason of its own."""
+
+_PREFIX: Final = "importing-"
+_MOST_BYTES: Final = 4096
+
+
+class EndedImport(NamedTuple):
+    """What a process that is gone was importing.
+
+    Attributes
+    ----------
+    package : Package
+        Whose it was.
+    subject : str
+        The module, ``"opwright_acme.plugin"``, or the library, ``"opwright_acme/libacme.so"``.
+    pid : str
+        Of the process.
+    path : str
+        The note.
+    time_ns : int
+        When the import began.
+    """
+
+    package: Package
+    subject: str
+    pid: str
+    path: str
+    time_ns: int
+
+    @property
+    def when(self) -> str:
+        """The time in words: ``2026-11-23 01:02``."""
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.time_ns / 1e9))
+
+
+class ImportNotes:
+    """The notes in one folder, of this process and of those before it.
+
+    Parameters
+    ----------
+    folder : str
+        Where they lie, the index beside them; it need not exist.
+    """
+
+    __slots__ = ("_ended", "_folder")
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._ended: list[EndedImport] | None = None
+
+    @contextlib.contextmanager
+    def noting(self, subject: str, package: Package) -> Iterator[None]:
+        """Keep a note for the length of a block, which imports a module or opens a library.
+
+        Parameters
+        ----------
+        subject : str
+            The module, or the library's path in its package.
+        package : Package
+            Who named it.
+
+        Warns
+        -----
+        RuntimeWarning
+            Where one process has ended in the middle of this import.
+
+        Raises
+        ------
+        PluginError
+            Where `MOST_ENDED` have, so that it is not tried again.
+        """
+        ended = [item for item in self.find_ended() if _is_about(item, subject, package)]
+        _judge(ended)
+        note = _Note.write(self._folder, subject, package)
+        try:
+            yield
+        finally:
+            if note is not None:
+                note.remove()
+        self._forget(ended)  # it works
+
+    def find_ended(self) -> list[EndedImport]:
+        """Return what processes were importing when they ended, read once."""
+        if self._ended is None:
+            found = [item for item in map(_read, _list_files(self._folder)) if item is not None]
+            outdated = list(filter(_has_changed, found))
+            self._ended = [item for item in found if item not in outdated]
+            _remove(outdated)
+        return self._ended
+
+    def forget(self, plugin: str) -> int:
+        """Remove the notes about one plugin in this environment, so that it is tried again.
+
+        Returns
+        -------
+        int
+            How many there were.
+        """
+        ended = [item for item in self.find_ended() if item.package.plugin == plugin]
+        self._forget(ended)
+        return len(ended)
+
+    def _forget(self, ended: list[EndedImport]) -> None:
+        _remove(ended)
+        if ended:
+            self._ended = [item for item in self.find_ended() if item not in ended]
+
+
+def noted(
+    notes: ImportNotes | None, subject: str, package: Package
+) -> contextlib.AbstractContextManager[None]:
+    """Return `ImportNotes.noting` for an import, or what does nothing where none are kept.
+
+    None are for registries that are filled manually, and in a child process that is watched.
+    """
+    return contextlib.nullcontext() if notes is None else notes.noting(subject, package)
+
+
+def is_left_out(ended: list[EndedImport]) -> bool:
+    """Tell whether what ended these processes is not tried again."""
+    return len(ended) >= MOST_ENDED
+
+
+def advise_retry(plugin: str) -> str:
+    """Return the command after which a plugin is tried again."""
+    return f"opwright doctor --retry {plugin}"
+
+
+def group_ended(
+    notes: ImportNotes | None, packages: Iterable[Package]
+) -> dict[tuple[Package, str], list[EndedImport]]:
+    """Return the ended imports of these packages, by package and subject."""
+    groups: dict[tuple[Package, str], list[EndedImport]] = {}
+    known = set(packages)
+    for item in () if notes is None else notes.find_ended():
+        if item.package in known:
+            groups.setdefault((item.package, item.subject), []).append(item)
+    return groups
+
+
+def describe_ended(ended: list[EndedImport]) -> str:
+    """Say in one line what happened to the processes that imported one thing."""
+    last = max(ended, key=lambda item: item.time_ns)
+    who = f"the last {len(ended)} processes" if len(ended) > 1 else "a process"
+    end = "; it is left out" if is_left_out(ended) else ""
+    return (
+        f"{who} ended while importing {last.subject!r} of {last.package.label} "
+        f"(process {last.pid}, {last.when}){end}"
+    )
+
+
+def ended_to_json(subject: str, ended: list[EndedImport]) -> dict[str, object]:
+    """Return what happened to the processes that imported one thing, as plain data."""
+    return {"subject": subject, "processes": len(ended), "left_out": is_left_out(ended)}
+
+
+def _remove(ended: Iterable[EndedImport]) -> None:
+    for item in ended:
+        with contextlib.suppress(OSError):  # another process may have removed it
+            os.unlink(item.path)
+
+
+def _is_about(item: EndedImport, subject: str, package: Package) -> bool:
+    return item.subject == subject and item.package == package
+
+
+def _judge(ended: list[EndedImport]) -> None:
+    """Warn of the first process that ended; raise from `MOST_ENDED` on."""
+    if not ended:
+        return
+    plugin = ended[0].package.plugin
+    if is_left_out(ended):
+        error = PluginError(describe_ended(ended))
+        error.advice = advise_retry(plugin)
+        raise error
+    warnings.warn(
+        f"plugin {plugin!r}: {describe_ended(ended)}; where that happens once more it is left out; "
+        "to see what it does: opwright doctor",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+class _Note:
+    """One note of this process, which holds a lock on it: the system lets go of it at its end.
+
+    A number of the process would not serve: containers that share the folder number their
+    processes alike.
+    """
+
+    __slots__ = ("_file", "_path")
+
+    def __init__(self, path: str, file: int) -> None:
+        self._path = path
+        self._file = file
+
+    @staticmethod
+    def write(folder: str, subject: str, package: Package) -> _Note | None:
+        """Write a note; None where it cannot be, which is harmless."""
+        path = os.path.join(folder, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+        lines = [*package, subject, sys.prefix, str(os.getpid())]
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        try:
+            try:
+                file = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                os.makedirs(folder, exist_ok=True)
+                file = os.open(path, flags, 0o600)
+        except OSError:
+            return None
+        note = _Note(path, file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(file, "\n".join(lines).encode())  # last: an empty note says nothing
+        except (OSError, UnicodeError):
+            note.remove()
+            return None
+        return note
+
+    def remove(self) -> None:
+        """Remove the note, then let go of it: what is seen without a lock is of a dead process."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+        os.close(self._file)
+
+
+def _list_files(folder: str) -> list[str]:
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith(_PREFIX))
+    except OSError:
+        return []
+    return [os.path.join(folder, name) for name in names]
+
+
+def _read(path: str) -> EndedImport | None:
+    """Return what a note says; None where its process lives, or has removed it just now."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        status = os.fstat(file)
+        plugin, distribution, version, subject, prefix, pid = (
+            os.read(file, _MOST_BYTES).decode().split("\n")
+        )
+    except (OSError, ValueError):  # locked by who lives, or not a whole note
+        return None
+    finally:
+        os.close(file)
+    if status.st_nlink == 0 or prefix != sys.prefix:
+        return None
+    package = Package(plugin, distribution, version)
+    return EndedImport(package, subject, pid, path, status.st_mtime_ns)
+
+
+def _has_changed(item: EndedImport) -> bool:
+    """Tell whether a file of the package is newer than the note: then it may be fixed."""
+    import importlib.util  # only where a process has ended
+
+    top = item.subject.partition("/")[0].partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(top)  # imports nothing
+    except (ImportError, ValueError):
+        return False
+    if spec is None:
+        return False
+    folders = list(spec.submodule_search_locations or ())
+    files = [spec.origin] if spec.origin and not folders else list(_source_files(folders))
+    return any(_changed_ns(file) > item.time_ns for file in files)
+
+
+def _source_files(folders: list[str]) -> Iterator[str]:
+    for folder in folders:
+        for path, _, names in os.walk(folder):
+            # Byte code is written by the import itself.
+            yield from (os.path.join(path, name) for name in names if not name.endswith(".pyc"))
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
+    except OSError:
+        return 0

@@ -1,0 +1,118 @@
+"""Options: what plugins let users choose for a whole plan, such as how kernels round.
+
+A kernel reads them in ``prepare``. They belong to what a plan and a prepared kernel are kept by, so
+that a change is never overlooked; what the environment says has no place there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from opwright.errors import RegistrationError, SettingError
+from opwright.names import hint
+from opwright.registry.package import Package
+from opwright.registry.registrations import OptionRegistration, make_option
+
+
+class OptionEntry(NamedTuple):
+    """One declared option.
+
+    Attributes
+    ----------
+    name : str
+        With the plugin before it: ``"cuda.allow_tf32"``.
+    default : bool, int, float or str
+        Its value where none is chosen; of the same type are all others.
+    comment : str
+        What it does.
+    package : Package
+        Who declared it.
+    """
+
+    name: str
+    default: bool | int | float | str
+    comment: str
+    package: Package
+
+
+class OptionRegistry:
+    """Options by name.
+
+    Attributes
+    ----------
+    generation : int
+        Raised by every addition.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._entries: dict[str, OptionEntry] = {}
+
+    def add(self, name: str, *, default: object, comment: str, package: Package) -> None:
+        """Declare one option, by its name without the plugin's.
+
+        Raises
+        ------
+        RegistrationError
+            For a name that is taken, or anything malformed.
+        """
+        registration = make_option(name, default, comment, package)
+        if registration.name in self._entries:
+            raise RegistrationError(
+                f"{registration.name}: option is declared twice by {package.label}; "
+                "remove one of the two"
+            )
+        self.enter(registration, package)
+
+    def enter(self, registration: OptionRegistration, package: Package) -> None:
+        """Add a declaration that has been checked already."""
+        self._entries[registration.name] = OptionEntry(*registration, package)
+        self.generation += 1
+
+    def entries(self) -> tuple[OptionEntry, ...]:
+        """Return every option, sorted by name."""
+        return tuple(self._entries[name] for name in sorted(self._entries))
+
+    def check(
+        self, who: str, chosen: object, before: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the options that differ from their defaults, sorted by name.
+
+        Parameters
+        ----------
+        who : str
+            Who was given them; begins the error.
+        chosen : mapping of str to value
+        before : mapping of str to value, optional
+            What was chosen earlier, and holds where `chosen` says nothing.
+
+        Raises
+        ------
+        SettingError
+            For an unknown option, naming the nearest, and for a value of another type.
+        """
+        if not isinstance(chosen, Mapping):
+            example = next(iter(self._entries), "cuda.allow_tf32")
+            raise SettingError(
+                f"{who}: options must be a dict of names and values, got {chosen!r}; "
+                f"write {{{example!r}: ...}}"
+            )
+        for name, value in chosen.items():
+            entry = self._entries.get(name)
+            if entry is None:
+                known = hint(str(name), self._entries, "options")
+                raise SettingError(f"{who}: unknown option, got {name!r}{known}")
+            if type(value) is not type(entry.default):  # True is an int, and no number of anything
+                kind = type(entry.default)
+                noun = "an int" if kind is int else f"a {kind.__name__}"
+                raise SettingError(
+                    f"{who}: option {name!r} must be {noun}, got {value!r}; {entry.comment}"
+                )
+        merged = {**(before or {}), **chosen}
+        pairs = ((e.name, merged.get(e.name, e.default)) for e in self.entries())
+        return {name: value for name, value in pairs if value != self._entries[name].default}
+
+    def fill(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the value of every option: the chosen one, or the default."""
+        return {name: chosen.get(name, entry.default) for name, entry in self._entries.items()}

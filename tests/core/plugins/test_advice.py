@@ -1,0 +1,83 @@
+"""What is said to help: the package to install, to upgrade or to install anew."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_the_words_of_an_error_say_what_failed_and_what_to_install(site):
+    site.add("acme")
+    site.add("cuda", "import cupy\n")
+    done = site.command("explain", "acme.swish", "--device", "cuda", "--dtype", "float32")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "opwright: acme.swish[cuda, float32]: no kernel registered\n"
+        "  available: acme.swish[cpu, float32 | float64] (acme)\n"
+        "  plugin 'cuda' failed to load: ModuleNotFoundError: No module named 'cupy'\n"
+        "  to get it: install 'cupy', which the plugin 'cuda' needs "
+        "(opwright-cuda 1.0 does not list it)\n"
+    )
+
+
+def test_an_operator_of_a_failed_plugin_names_the_command_that_helps(site):
+    site.add("acme", "import not_there\n")
+    done = site.command("ops", "acme.swish")
+    assert done.stderr == (
+        "opwright: acme.swish: no operator of this type is registered; "
+        "no plugin brings any operator\n"
+        "  plugin 'acme' failed to load: ModuleNotFoundError: No module named 'not_there'\n"
+        "  to get it: install 'not_there', which the plugin 'acme' needs "
+        "(opwright-acme 1.0 does not list it)\n"
+    )
+
+
+ADVICE = """
+from opwright.context import current_context
+answer = current_context().failures[0].advice
+"""
+
+
+def add_requirements(site, *lines):
+    [info] = site.folder.glob("*.dist-info")
+    with (info / "METADATA").open("a") as file:
+        file.writelines(f"Requires-Dist: {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        ("not_there", "pip install 'not-there>=2'"),
+        ("not_there.inner", "pip install 'not-there>=2'"),
+        ("yaml", "pip install 'not-there>=2' 'PyNone<7'"),
+    ],
+)
+def test_a_missing_dependency_is_what_is_to_be_installed(site, module, advice):
+    site.add("acme", f"import {module}\n")
+    add_requirements(site, "not-there >= 2", "PyNone (<7)", 'other; extra == "more"')
+    name = module.partition(".")[0]
+    needs = f"install {name!r}, which the plugin 'acme' needs: {advice}"
+    assert site.json(ADVICE) == needs
+
+
+def test_a_package_that_is_too_old_for_the_plugin_is_to_be_upgraded(site):
+    site.add("acme", "import numpy.of_a_later_release\n")
+    assert site.json(ADVICE) == (
+        "upgrade 'numpy': the plugin 'acme' needs 'numpy.of_a_later_release', which it lacks"
+    )
+
+
+@pytest.mark.parametrize("package", ["opwright_acme", "acme_modules"])
+def test_a_damaged_package_is_advised_to_be_installed_anew(site, package):
+    site.add("acme", f"import {package}.gone\n")
+    (site.folder / "acme_modules").mkdir()
+    [info] = site.folder.glob("*.dist-info")
+    (info / "RECORD").write_text("acme_modules/__init__.py,,\n")
+    assert site.json(ADVICE) == (
+        f"opwright-acme 1.0 is broken, its own module '{package}.gone' is missing: "
+        "pip install --force-reinstall --no-deps opwright-acme"
+    )
+
+
+def test_a_standard_operator_without_opwright_std_says_how_to_get_it(site):
+    done = site.command("ops", "relu")
+    assert done.stderr.endswith("  to get it: pip install opwright-std\n")
