@@ -73,7 +73,7 @@ PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
       return ViewOf(DescrOf(tensor.dtype), tensor.ndim, Dims(tensor.shape), nullptr, DataOf(tensor),
                     IsReadOnly(*managed), owner);
     }
-  } catch (...) {  // an unknown dtype, or bfloat16 without ml_dtypes: told where Python reads it
+  } catch (...) {  // an unknown dtype, or bfloat16 without ml_dtypes: __dlpack__ leads to the error
   }
   Py_DECREF(owner);
   return nullptr;
@@ -293,7 +293,7 @@ bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept {
   return true;
 }
 
-PyObject* LendReady(const ArrayKind& kind, PyObject* array) noexcept {
+PyObject* LendReady(const ArrayKind& kind, PyObject* array) {
   PyObject* lent = nullptr;
   if (!kind.has_gradients || !RequiresGradient(array)) {
     lent = kind.api == nullptr ? LendByBuffer(array) : LendByApi(kind, array);

@@ -23,8 +23,8 @@ struct ArrayKind {
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept;
 
 // A ready ndarray over the memory of an array, which it keeps; null without an error for an array
-// that is not ready as it is, or that its library does not lend.
-PyObject* LendReady(const ArrayKind& kind, PyObject* array) noexcept;
+// that is not ready as it is, or that its library does not lend; throws std::bad_alloc.
+PyObject* LendReady(const ArrayKind& kind, PyObject* array);
 
 // An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them.
 // NULL with an error set.

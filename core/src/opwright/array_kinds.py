@@ -12,7 +12,7 @@ import numpy as np
 from opwright import _runtime
 from opwright.dtypes import dtype_from_numpy
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError, OpwrightError
-from opwright.held_values import hold
+from opwright.held_values import make_ready
 from opwright.jax_arrays import give_to_jax
 
 if TYPE_CHECKING:
@@ -28,40 +28,34 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")
 
 
-def to_numpy(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
-    """Return a value as a NumPy array that a kernel can read: borrowed where that is possible.
+def read_array(value: Any, who: str) -> NDArray[Any]:
+    """Return an array as a NumPy array that a kernel can read: borrowed where that is possible.
 
     Parameters
     ----------
-    value : array_like
-        An array keeps its dtype, and one of a subclass of ndarray is read as an ndarray; Python
-        numbers and lists take `dtype`.
-    who, beside : str
-        As for `opwright.held_values.hold`.
+    value : array
+        It keeps its dtype; one of a subclass of ndarray is read as an ndarray.
+    who : str
+        Operator and slot, or feed, for messages.
 
     Raises
     ------
     DtypeError
-        For values that are no array of a dtype that opwright has, or that `dtype` cannot hold; for
-        masked arrays.
+        For an array of a dtype that opwright does not have, and for a masked one.
     FeedError
-        For arrays that their library does not lend.
+        For an array that its library does not lend.
     DeviceNotFoundError
-        For an array that lies on a device no installed plugin brings.
+        For an array that lies on a device no installed plugin provides.
     """
-    if isinstance(value, np.ndarray):
-        array = plain_array(value, who)
-    elif hasattr(value, "__dlpack__"):
-        array = _from_dlpack(value, who)
-    else:
-        array = hold(value, dtype, who, beside)
+    is_numpy = isinstance(value, np.ndarray)
+    array = plain_array(value, who) if is_numpy else _from_dlpack(value, who)
     try:
         dtype_from_numpy(array.dtype)
     except DtypeError as error:
         raise DtypeError(
             f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
         ) from error
-    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    return make_ready(array)
 
 
 def lend(value: Any) -> Any:

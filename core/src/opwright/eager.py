@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opwright import _runtime
-from opwright.array_kinds import as_given, from_numpy_like, is_array, lend, to_numpy
+from opwright.array_kinds import as_given, from_numpy_like, is_array, lend, read_array
 from opwright.definition import OpDefinition
 from opwright.eager_device import DeviceCalls
 from opwright.errors import AttributeValueError, SlotError
@@ -183,7 +183,7 @@ class EagerSource:
         slots = [f"{self._proto.type}: {slot.name}" for slot in self._proto.inputs]
         # Arrays first: numbers and lists take on their dtypes.
         read = [
-            [to_numpy(item, None, who, "") if is_array(item) else item for item in items]
+            [read_array(item, who) if is_array(item) else item for item in items]
             for who, items in zip(slots, given, strict=True)
         ]
         return self._held(read)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright import _runtime
-from opwright.array_kinds import to_numpy
+from opwright.array_kinds import is_array, read_array
 from opwright.dtypes import dtype_from_numpy
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
+from opwright.held_values import hold
 from opwright.meta import Meta
 from opwright.names import hint
 
@@ -57,8 +58,12 @@ def ready_array(value: object, spec: FeedSpec) -> NDArray[Any]:
     FeedError
         If dtype or shape do not fit the variable.
     """
+    who = f"feed {spec.name!r}"
     try:
-        array = to_numpy(value, spec.dtype, f"feed {spec.name!r}", "the variable")
+        if is_array(value):
+            array = read_array(value, who)
+        else:
+            array = hold(value, spec.dtype, who, "the variable")
     except (DtypeError, DeviceNotFoundError) as error:
         raise FeedError(str(error)) from error
     check_meta(meta_of(array), spec)

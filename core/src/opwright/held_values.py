@@ -43,7 +43,7 @@ def wider_dtype(value: float) -> str:
 
 
 def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
-    """Return Python numbers, lists or a NumPy scalar as an array.
+    """Return Python numbers, lists or a NumPy scalar as an array that a kernel can read.
 
     Parameters
     ----------
@@ -63,15 +63,20 @@ def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
     """
     plain = _plain(value, who)
     if dtype is None or isinstance(value, np.generic):
-        return plain
+        return make_ready(plain)
     try:
         with np.errstate(invalid="ignore"):  # which the comparison finds
             made = np.asarray(value, dtype_to_numpy(dtype))
         if is_float(dtype) or np.array_equal(made, plain):
-            return made
+            return make_ready(made)
     except (OverflowError, ValueError):  # beyond the range of C's numbers, or NaN
         pass
     raise _range_error(plain, dtype, who, beside)
+
+
+def make_ready(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that is C-contiguous, aligned and of native byte order, itself if it is."""
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
 def _plain(value: Any, who: str) -> NDArray[Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def give_to_jax(result: NDArray[Any], like: Any) -> Any:
-    """Return an ndarray, which nobody else may change, as an array of JAX where `like` is one.
+    """Return an ndarray, which nothing else may change, as an array of JAX where `like` is one.
 
     None for an array of another library, and wherever ``from_dlpack`` might decide otherwise: for
     another dtype than that of `like`, which JAX may narrow, for a `like` that is spread over
