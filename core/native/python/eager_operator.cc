@@ -29,7 +29,7 @@ PyObject* RunArrays(const OperatorObject* self, const std::shared_ptr<const Plan
 }
 
 // The result as the kind of array that the first one of another library is.
-PyObject* GiveBack(const OperatorObject* self, const EagerInputs& inputs, PyObject* result) {
+PyObject* ResultAsGiven(const OperatorObject* self, const EagerInputs& inputs, PyObject* result) {
   if (result == nullptr || inputs.like() == nullptr) return result;
   PyObject* given =
       inputs.like_kind().api != nullptr
@@ -39,7 +39,7 @@ PyObject* GiveBack(const OperatorObject* self, const EagerInputs& inputs, PyObje
   return given;
 }
 
-bool CanGiveBack(const OperatorObject* self, const EagerInputs& inputs) {
+bool CanGiveAsGiven(const OperatorObject* self, const EagerInputs& inputs) {
   return inputs.like() == nullptr || inputs.like_kind().api != nullptr || self->as_given != nullptr;
 }
 
@@ -48,9 +48,10 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
   const auto n_args = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
   if (names == nullptr) {
     EagerInputs inputs;
-    if (ReadInputs(self->signature, args, n_args, &inputs) && CanGiveBack(self, inputs)) {
+    if (ReadInputs(self->signature, args, n_args, &inputs) && CanGiveAsGiven(self, inputs)) {
       const auto entry = self->table->Find(self->signature, args, n_args, inputs);
-      if (entry) return GiveBack(self, inputs, RunArrays(self, entry->plan, inputs.data(), false));
+      if (entry)
+        return ResultAsGiven(self, inputs, RunArrays(self, entry->plan, inputs.data(), false));
     }
   }
   if (self->slow == nullptr) {

@@ -55,11 +55,16 @@ bool IsAligned(const void* data, int64_t item_bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item_bytes) == 0;
 }
 
-// Whether kernels can read it as it is; the dtype is one of ours.
+// PyTorch's tensors that only stand for others, as while it traces, have elements and no memory.
+bool HasMemory(const DLTensor& tensor) {
+  return tensor.data != nullptr || IsEmpty(tensor.shape, tensor.ndim);
+}
+
+// Whether kernels can read it as it is; throws for a dtype that we do not know.
 bool IsReadyTensor(const DLTensor& tensor) {
-  DtypeFromCode(DtypeToCode(tensor.dtype));  // throws for one that we do not know
-  return tensor.device.device_type == kDLCPU && tensor.ndim <= NPY_MAXDIMS && IsCompact(tensor) &&
-         IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
+  DtypeFromCode(DtypeToCode(tensor.dtype));
+  return HasMemory(tensor) && tensor.device.device_type == kDLCPU && tensor.ndim <= NPY_MAXDIMS &&
+         IsCompact(tensor) && IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
 }
 
 PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
@@ -231,6 +236,11 @@ py::object Import(Managed* managed, const char* who) {
   if (code != kDLCPU && code != kDLCUDAHost) {
     Throw(ErrorKind::kFeed, who, ": must lie on the host, got DLPack device type ", code,
           "; copy it to the host");
+  }
+  if (!HasMemory(tensor)) {
+    Throw(ErrorKind::kFeed, who,
+          ": must be an array with values, got one without memory; call the "
+          "operator outside of what traces it");
   }
   CheckDtype(tensor.dtype, who);
   std::array<npy_intp, NPY_MAXDIMS> strides{};

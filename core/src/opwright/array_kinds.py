@@ -111,7 +111,7 @@ def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
 
 
 def as_given(result: Any, like: Any) -> Any:
-    """`from_numpy_like` for a `like` without an exchange API, JAX's first: each 100 ns count."""
+    """As `from_numpy_like`, for a `like` that the buffer protocol lent: JAX's, most of all."""
     given = give_to_jax(result, like) if type(result) is np.ndarray else None
     return from_numpy_like(result, like) if given is None else given
 

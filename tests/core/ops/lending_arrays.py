@@ -89,7 +89,16 @@ def _lend(address, out):
     strides = (c_int64 * data.ndim)(*(n // data.itemsize for n in data.strides))
     code = _CODES.get(data.dtype.kind, 4)  # bfloat16
     tensor = _Tensor(
-        data.ctypes.data, 1, 0, data.ndim, code, 8 * data.itemsize, 1, shape, strides, 0
+        0 if owner.is_hollow else data.ctypes.data,
+        1,
+        0,
+        data.ndim,
+        code,
+        8 * data.itemsize,
+        1,
+        shape,
+        strides,
+        0,
     )
     managed = _Managed(1, 3, None, _give_back, 0, tensor)
     _lent[ctypes.addressof(managed)] = (managed, shape, strides, data)
@@ -148,6 +157,7 @@ class Exchanged(Plain):
         ctypes.addressof(_api), _API_NAME, None
     )
     taken = None
+    is_hollow = False
 
     def __del__(self):
         if self.taken is not None:

@@ -146,6 +146,15 @@ def test_an_array_that_has_no_values_yet_is_refused():
         ow.ops.add(X, Tracer())
 
 
+def test_an_array_without_memory_is_not_read():
+    a = Exchanged(X)
+    ow.ops.add(a, a)
+    a.is_hollow = True  # what its __dlpack__ gives has memory
+    before = Exchanged.calls
+    np.testing.assert_array_equal(numbers(ow.ops.add(a, a)), 2 * X)
+    assert Exchanged.calls == before + 2
+
+
 def test_an_array_that_its_library_does_not_lend_is_refused():
     class Gone(Plain):
         def __dlpack_device__(self):
