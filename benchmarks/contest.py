@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 OURS = "opwright"
+PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
+"""The environment variable that names the peers' interpreter to a contestant of ours."""
 
 # In a unit of time less is better; a share of bandwidth or of peak is better when it is more.
 # Beside times also their ratio to another time, which `Timed.measure` gives.

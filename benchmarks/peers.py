@@ -1,11 +1,26 @@
-"""What several workloads need of a peer: an ONNX Runtime session from nodes, PyTorch compiled."""
+"""What several workloads need of a peer: an ONNX Runtime session from nodes, its packages."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from contest import PEERS_VARIABLE, NotAvailableError
+
+
+def find_peers() -> None:
+    """Let this process of ours import the peers, whose arrays it is given; our packages first."""
+    python = os.environ.get(PEERS_VARIABLE)
+    if python is None:
+        raise NotAvailableError(f"{PEERS_VARIABLE} names no interpreter that has the peers")
+    command = [python, "-c", "import site; print(*site.getsitepackages(), sep='\\n')"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    sys.path += printed.stdout.splitlines()
 
 
 def open_session(

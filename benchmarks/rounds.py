@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import statistics
 import subprocess
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contest import Workload, is_ours
+from contest import PEERS_VARIABLE, Workload, is_ours
 
 SCRIPT = Path(__file__).parent / "contestant.py"
 PREPARE_TIMEOUT_S = 600
@@ -96,9 +97,13 @@ class Process:
         One of that file.
     contestant : str
         Its name.
+    peers : str
+        The interpreter of the peers, for one of ours that is given their arrays.
     """
 
-    def __init__(self, python: str, file: Path, workload: Workload, contestant: str) -> None:
+    def __init__(
+        self, python: str, file: Path, workload: Workload, contestant: str, peers: str
+    ) -> None:
         self.result = Result(contestant)
         self.times: list[tuple[float, bool]] = []
         self.per = 1.0
@@ -109,6 +114,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
+            env={**os.environ, PEERS_VARIABLE: peers},
         )
 
     def prepare(self) -> None:
@@ -173,7 +179,7 @@ def run(workload: Workload, file: Path, settings: Settings, names: list[str]) ->
     try:
         for name in names:
             python = settings.ours if is_ours(name) else settings.peers
-            processes.append(Process(python, file, workload, name))
+            processes.append(Process(python, file, workload, name, settings.peers))
             if not settings.together:
                 processes[-1].prepare()
         for process in processes if settings.together else ():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from contest import Goal, Timed, Workload
+from peers import find_peers
 
 A = np.linspace(-1, 1, 8, dtype="float32")
 B = np.linspace(2, 3, 8, dtype="float32")
@@ -67,6 +68,28 @@ def opwright_bound() -> Timed:
     return Timed(lambda: add(A, B), values=add(A, B).tolist())
 
 
+def opwright_on_tensors() -> Timed:
+    """opwright.ops.add on tensors of PyTorch, which it gives back."""
+    find_peers()
+    import torch
+
+    import opwright as ow
+
+    a, b = torch.from_numpy(A), torch.from_numpy(B)
+    return Timed(lambda: ow.ops.add(a, b), values=ow.ops.add(a, b).tolist())
+
+
+def opwright_on_jax_arrays() -> Timed:
+    """opwright.ops.add on arrays of JAX, which it gives back."""
+    find_peers()
+    import jax.numpy as jnp
+
+    import opwright as ow
+
+    a, b = jnp.asarray(A), jnp.asarray(B)
+    return Timed(lambda: ow.ops.add(a, b), values=ow.ops.add(a, b).tolist())
+
+
 def numpy_eager() -> Timed:
     """numpy.add."""
     return Timed(lambda: np.add(A, B), values=np.add(A, B).tolist())
@@ -114,5 +137,19 @@ WORKLOADS = [
             "jax": jax_eager,
         },
         {"opwright": [Goal(figure=500)], "opwright, function at hand": [Goal(figure=500)]},
+    ),
+    Workload(
+        "eager-torch",
+        "add on two tensors of PyTorch of 8 floats",
+        "ns",
+        {"opwright": opwright_on_tensors, "torch": torch_eager},
+        {"opwright": [Goal(figure=1500)]},
+    ),
+    Workload(
+        "eager-jax",
+        "add on two arrays of JAX of 8 floats",
+        "ns",
+        {"opwright": opwright_on_jax_arrays, "jax": jax_eager},
+        {"opwright": [Goal(figure=5000)]},
     ),
 ]

@@ -79,6 +79,12 @@ def test_who_computes_something_else_is_loud_and_is_no_best_peer(measure: Any) -
     )
 
 
+def test_ours_may_be_given_arrays_of_a_peer(measure: Any) -> None:
+    done, found = measure("lent")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert found["opwright"]["median"] > 0
+
+
 def test_the_table_for_the_documents_names_the_machine(tmp_path: Path) -> None:
     table = tmp_path / "out.md"
     assert run("good", "--folder", str(WORKLOADS), "--markdown", str(table)).returncode == 0
@@ -92,7 +98,7 @@ def test_the_table_for_the_documents_names_the_machine(tmp_path: Path) -> None:
 def test_an_unknown_workload_is_refused_with_the_known_ones() -> None:
     done = run("godo", "--folder", str(WORKLOADS))
     assert done.returncode == 1
-    assert "no workload is called 'godo'; there are: good, bad, wrong" in done.stderr
+    assert "no workload is called 'godo'; there are: good, bad, lent, wrong" in done.stderr
 
 
 def test_the_workloads_themselves_can_be_listed_without_any_peer() -> None:

@@ -47,9 +47,18 @@ LABELS = np.ones((6, 1), np.int64)
             r"float64; give img\.astype\('f",
         ),
         (lambda m: m.fill("label", LABELS * 1.0), FeedError, "'label' must have dtype int64"),
-        (lambda m: m.fill("label", [[0.5]]), FeedError, "'label' must be an array of int64, got l"),
-        (lambda m: m.fill("img", "cat"), FeedError, "'img' must be an array of float32, got str"),
-        (lambda m: m.fill("img", [[1], [2, 3]]), FeedError, "'img' must be an array of float32"),
+        (
+            lambda m: m.fill("label", [[0.5]]),
+            FeedError,
+            "'label': must be a whole number to become int64, got 0.5",
+        ),
+        (lambda m: m.fill("img", np.ma.masked_array(IMAGES)), FeedError, "'img': .* masked array"),
+        (
+            lambda m: m.fill("img", "cat"),
+            FeedError,
+            "'img': must be an array of numbers, got 'cat'",
+        ),
+        (lambda m: m.fill("img", [[1], [2, 3]]), FeedError, "'img': must be an array of numbers"),
         (lambda m: m.fill("fc_1_b_param", np.zeros(4, "f")), ShapeError, r"shape \[3\], got \[4\]"),
         (
             lambda m: m.run(),

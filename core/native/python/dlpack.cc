@@ -2,7 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include "dlpack/dlpack.h"
+#include "python/capsules.h"
 #include "python/errors.h"
 #include "python/handles.h"
 #include "runtime/scope.h"
@@ -27,32 +27,75 @@ void Delete(Managed* managed) {
 // A capsule that nobody consumed still has its first name.
 template <typename Managed>
 void DestroyCapsule(PyObject* capsule) {
-  constexpr bool versioned = std::is_same_v<Managed, DLManagedTensorVersioned>;
-  const char* name = versioned ? "dltensor_versioned" : "dltensor";
+  const char* name = kCapsuleName<Managed>;
   if (!PyCapsule_IsValid(capsule, name)) return;
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  managed->deleter(managed);
+  GiveBack(static_cast<Managed*>(PyCapsule_GetPointer(capsule, name)));
 }
 
 template <typename Managed>
 py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
-  constexpr bool versioned = std::is_same_v<Managed, DLManagedTensorVersioned>;
   auto made = std::make_unique<Export<Managed>>();
   made->tensor = tensor;
   made->managed.dl_tensor = tensor->AsDLTensor();
   made->managed.manager_ctx = made.get();
   made->managed.deleter = Delete<Managed>;
-  if constexpr (versioned) {
+  if constexpr (kIsVersioned<Managed>) {
     made->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   }
-  PyObject* capsule = PyCapsule_New(&made->managed, versioned ? "dltensor_versioned" : "dltensor",
-                                    DestroyCapsule<Managed>);
+  PyObject* capsule = PyCapsule_New(&made->managed, kCapsuleName<Managed>, DestroyCapsule<Managed>);
   if (capsule == nullptr) throw py::error_already_set();
   made.release();
   return py::reinterpret_steal<py::object>(capsule);
 }
 
-// The producer lets our stream wait for what it does with the array.
+// What the producer lent; given back with the GIL held.
+template <typename Managed>
+std::shared_ptr<void> HoldManaged(Managed* managed) {
+  return {managed, [](Managed* held) {
+            if (held->deleter == nullptr || !Py_IsInitialized()) return;
+            const py::gil_scoped_acquire gil;
+            const py::error_scope scope;
+            GiveBack(held);
+          }};
+}
+
+// The tensor of a Tensor or of a variable; null for arrays of other libraries.
+std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
+  if (py::isinstance<TensorHandle>(array)) return array.cast<TensorHandle&>().tensor;
+  if (py::isinstance<ScopeVariable>(array)) return array.cast<ScopeVariable&>().tensor();
+  return nullptr;
+}
+
+// A handle that is no address means nothing to another device, whatever its DLPack code.
+void CheckAddresses(const Device& from, const Device& to, const char* who) {
+  if (from.addressable() && to.addressable()) return;
+  Throw(ErrorKind::kFeed, who, ": must lie on ", NameBeside(to, from), ", got one on ",
+        NameBeside(from, to), "; copy it to the host");
+}
+
+template <typename Managed>
+std::shared_ptr<const Tensor> Import(Managed* managed, const std::shared_ptr<Device>& device,
+                                     const char* who) {
+  std::shared_ptr<void> owner = HoldManaged(managed);
+  CheckReadable(*managed, who);
+  const DLTensor& given = managed->dl_tensor;
+  const DLDevice own = device->dl_device();
+  if (given.device.device_type != own.device_type || given.device.device_id != own.device_id) {
+    Throw(ErrorKind::kFeed, who, ": must lie on ", device->name(), ", got DLPack device type ",
+          static_cast<int>(given.device.device_type), ", number ", given.device.device_id);
+  }
+  Shape shape(given.shape, given.shape + given.ndim);
+  if (!IsCompact(given) || (given.byte_offset != 0 && !device->addressable())) {
+    Throw(ErrorKind::kFeed, who, ": an array on a device must be contiguous, got one of shape ",
+          ShapeText(shape), " with other strides; make it contiguous, as by copy()");
+  }
+  DtypeFromCode(DtypeToCode(given.dtype));  // throws for a dtype that we do not know
+  return Borrow(device, given.dtype, std::move(shape),
+                static_cast<char*>(given.data) + given.byte_offset, std::move(owner), who);
+}
+
+}  // namespace
+
 py::object AskForCapsule(const py::handle& array, const Device& device) {
   py::dict options;
   if (device.stream() != nullptr) {
@@ -78,64 +121,6 @@ bool IsCompact(const DLTensor& tensor) {
   }
   return true;
 }
-
-// What the producer lent; given back with the GIL held.
-template <typename Managed>
-std::shared_ptr<void> HoldManaged(Managed* managed) {
-  return {managed, [](Managed* held) {
-            if (held->deleter == nullptr || !Py_IsInitialized()) return;
-            const py::gil_scoped_acquire gil;
-            const py::error_scope scope;
-            held->deleter(held);
-          }};
-}
-
-// The tensor of a Tensor or of a variable; null for arrays of other libraries.
-std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
-  if (py::isinstance<TensorHandle>(array)) return array.cast<TensorHandle&>().tensor;
-  if (py::isinstance<ScopeVariable>(array)) return array.cast<ScopeVariable&>().tensor();
-  return nullptr;
-}
-
-// A handle that is no address means nothing to another device, whatever its DLPack code.
-void CheckAddresses(const Device& from, const Device& to, const char* who) {
-  if (from.addressable() && to.addressable()) return;
-  Throw(ErrorKind::kFeed, who, ": must lie on ", NameBeside(to, from), ", got one on ",
-        NameBeside(from, to), "; copy it to the host");
-}
-
-template <typename Managed>
-std::shared_ptr<const Tensor> Import(const py::object& capsule,
-                                     const std::shared_ptr<Device>& device, const char* who) {
-  constexpr bool versioned = std::is_same_v<Managed, DLManagedTensorVersioned>;
-  const char* name = versioned ? "dltensor_versioned" : "dltensor";
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
-  const char* used = versioned ? "used_dltensor_versioned" : "used_dltensor";
-  if (PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
-  std::shared_ptr<void> owner = HoldManaged(managed);
-  if constexpr (versioned) {
-    if (managed->version.major != DLPACK_MAJOR_VERSION) {
-      Throw(ErrorKind::kFeed, who, ": DLPack ", DLPACK_MAJOR_VERSION, " is spoken here, got ",
-            managed->version.major, "; update one of the two libraries");
-    }
-  }
-  const DLTensor& given = managed->dl_tensor;
-  const DLDevice own = device->dl_device();
-  if (given.device.device_type != own.device_type || given.device.device_id != own.device_id) {
-    Throw(ErrorKind::kFeed, who, ": must lie on ", device->name(), ", got DLPack device type ",
-          static_cast<int>(given.device.device_type), ", number ", given.device.device_id);
-  }
-  Shape shape(given.shape, given.shape + given.ndim);
-  if (!IsCompact(given) || (given.byte_offset != 0 && !device->addressable())) {
-    Throw(ErrorKind::kFeed, who, ": an array on a device must be contiguous, got one of shape ",
-          ShapeText(shape), " with other strides; make it contiguous, as by copy()");
-  }
-  DtypeFromCode(DtypeToCode(given.dtype));  // throws for a dtype that we do not know
-  return Borrow(device, given.dtype, std::move(shape),
-                static_cast<char*>(given.data) + given.byte_offset, std::move(owner), who);
-}
-
-}  // namespace
 
 py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& max_version,
                     const py::object& dl_device, const py::object& copy) {
@@ -187,14 +172,7 @@ std::shared_ptr<const Tensor> FromArray(const py::handle& array,
   }
   if (HasInterface(array, *device)) return FromInterface(array, device, who);
   const py::object capsule = AskForCapsule(array, *device);
-  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-    return Import<DLManagedTensorVersioned>(capsule, device, who);
-  }
-  if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
-    return Import<DLManagedTensor>(capsule, device, who);
-  }
-  Throw(ErrorKind::kFeed, who, ": __dlpack__ must return a fresh capsule, got another ",
-        Py_TYPE(capsule.ptr())->tp_name);
+  return TakeCapsule(capsule, who, [&](auto* managed) { return Import(managed, device, who); });
 }
 
 py::tuple DlpackDevice(const Tensor& tensor) {

@@ -14,6 +14,7 @@ struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   EagerTable* table;
   PyObject* slow;
+  PyObject* as_given;  // makes a result the kind of array that was given; null: NumPy's stay
   EagerSignature signature;
   ResultForm form;
 };
@@ -27,14 +28,30 @@ PyObject* RunArrays(const OperatorObject* self, const std::shared_ptr<const Plan
   return RunPlanOrRaise({plan, no_scope, arrays, nullptr, self->form, fetch_device});
 }
 
+// The result as the kind of array that the first one of another library is.
+PyObject* ResultAsGiven(const OperatorObject* self, const EagerInputs& inputs, PyObject* result) {
+  if (result == nullptr || inputs.like() == nullptr) return result;
+  PyObject* given =
+      inputs.like_kind().api != nullptr
+          ? GiveToLibrary(inputs.like_kind(), result)
+          : PyObject_CallFunctionObjArgs(self->as_given, result, inputs.like(), nullptr);
+  Py_DECREF(result);
+  return given;
+}
+
+bool CanGiveAsGiven(const OperatorObject* self, const EagerInputs& inputs) {
+  return inputs.like() == nullptr || inputs.like_kind().api != nullptr || self->as_given != nullptr;
+}
+
 PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
   OperatorObject* self = Self(callable);
   const auto n_args = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
   if (names == nullptr) {
     EagerInputs inputs;
-    if (ReadInputs(self->signature, args, n_args, &inputs)) {
+    if (ReadInputs(self->signature, args, n_args, &inputs) && CanGiveAsGiven(self, inputs)) {
       const auto entry = self->table->Find(self->signature, args, n_args, inputs);
-      if (entry) return RunArrays(self, entry->plan, inputs.arrays.data(), false);
+      if (entry)
+        return ResultAsGiven(self, inputs, RunArrays(self, entry->plan, inputs.data(), false));
     }
   }
   if (self->slow == nullptr) {
@@ -45,13 +62,15 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
 }
 
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* keywords[] = {"n_inputs", "duplicable", "slow", "n_outputs", nullptr};
+  static const char* keywords[] = {"n_inputs",  "duplicable", "slow",
+                                   "n_outputs", "as_given",   nullptr};
   Py_ssize_t n_inputs = 0;
   unsigned long long duplicable = 0;
   PyObject* slow = nullptr;
   Py_ssize_t n_outputs = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nKO|n", const_cast<char**>(keywords), &n_inputs,
-                                   &duplicable, &slow, &n_outputs)) {
+  PyObject* as_given = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nKO|nO", const_cast<char**>(keywords), &n_inputs,
+                                   &duplicable, &slow, &n_outputs, &as_given)) {
     return nullptr;
   }
   if (n_inputs < 0 || n_inputs > 64) {
@@ -63,6 +82,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   OperatorObject* self = Self(object);
   self->vectorcall = Call;
   self->slow = Py_NewRef(slow);
+  self->as_given = Py_XNewRef(as_given);
   self->signature = {static_cast<size_t>(n_inputs), duplicable};
   self->form = n_outputs == 1 ? ResultForm::kFirst : ResultForm::kTuple;
   self->table = new (std::nothrow) EagerTable();
@@ -88,13 +108,27 @@ PyObject* Insert(PyObject* object, PyObject* const* args, Py_ssize_t n) {
     if (!ReadInputs(self->signature, given, n_given, &inputs)) {
       Throw(ErrorKind::kFeed, "insert: the inputs must be ready as they are; call run instead");
     }
-    if (inputs.n_arrays != plan->feeds.size()) {
+    if (inputs.size() != plan->feeds.size()) {
       Throw(ErrorKind::kFeed, "insert: plan '", plan->name, "' takes ", plan->feeds.size(),
-            " arrays, got ", inputs.n_arrays);
+            " arrays, got ", inputs.size());
     }
-    for (size_t i = 0; i < inputs.n_arrays; ++i) CheckFeed(*plan, i, inputs.arrays[i]);
+    for (size_t i = 0; i < inputs.size(); ++i) CheckFeed(*plan, i, inputs[i]);
     self->table->Insert(self->signature, given, n_given, inputs, plan);
     return Py_NewRef(Py_None);
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+PyObject* Find(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+  OperatorObject* self = Self(object);
+  EagerInputs inputs;
+  const auto n_args = static_cast<size_t>(n);
+  if (!ReadInputs(self->signature, args, n_args, &inputs)) return Py_NewRef(Py_None);
+  try {
+    const auto entry = self->table->Find(self->signature, args, n_args, inputs);
+    if (!entry) return Py_NewRef(Py_None);
+    return py::cast(PlanHandle{entry->plan}).release().ptr();
   } catch (...) {
     return SetPythonError();
   }
@@ -127,6 +161,7 @@ PyObject* Run(PyObject* object, PyObject* const* args, Py_ssize_t n) {
 int Traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(Self(object)->slow);
+  Py_VISIT(Self(object)->as_given);
   return 0;
 }
 
@@ -134,6 +169,7 @@ int ClearReferences(PyObject* object) {
   OperatorObject* self = Self(object);
   if (self->table != nullptr) self->table->Clear();
   Py_CLEAR(self->slow);
+  Py_CLEAR(self->as_given);
   return 0;
 }
 
@@ -142,6 +178,7 @@ void Deallocate(PyObject* object) {
   PyObject_GC_UnTrack(object);
   delete Self(object)->table;
   Py_XDECREF(Self(object)->slow);
+  Py_XDECREF(Self(object)->as_given);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -158,6 +195,8 @@ PyObject* CountPlans(PyObject* object, void*) {
 PyMethodDef methods[] = {
     {"insert", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Insert)), METH_FASTCALL,
      "Remember a plan for the metas and attributes of these arguments."},
+    {"find", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Find)), METH_FASTCALL,
+     "The plan that is kept for these arguments, or None."},
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Run)), METH_FASTCALL,
      "Run a plan on arrays that are ready as they are."},
     {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},

@@ -12,14 +12,23 @@ uint64_t Mix(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 32);
 }
 
-bool AddArray(PyObject* object, EagerInputs* inputs) {
-  if (!IsReady(object) || inputs->n_arrays == EagerInputs::kMax) return false;
-  inputs->arrays[inputs->n_arrays++] = object;
-  PyArrayObject* array = AsArray(object);
+uint64_t MixMeta(uint64_t hash, PyArrayObject* array) {
   const int ndim = PyArray_NDIM(array);
-  uint64_t hash = Mix(inputs->hash, static_cast<uint64_t>(PyArray_TYPE(array) * 64 + ndim));
+  hash = Mix(hash, static_cast<uint64_t>(PyArray_TYPE(array) * 64 + ndim));
   for (int i = 0; i < ndim; ++i) hash = Mix(hash, static_cast<uint64_t>(PyArray_DIM(array, i)));
-  inputs->hash = hash;
+  return hash;
+}
+
+bool AddArray(PyObject* object, EagerInputs* inputs) {
+  if (IsReady(object)) {
+    inputs->Add(Py_NewRef(object));
+    return true;
+  }
+  ArrayKind kind;
+  if (PyArray_Check(object) || !FindKind(Py_TYPE(object), &kind)) return false;
+  PyObject* lent = LendReady(kind, object);
+  if (lent == nullptr) return false;
+  inputs->AddLent(lent, object, kind);
   return true;
 }
 
@@ -83,12 +92,12 @@ int32_t CountOf(PyObject* input) {
 bool Matches(const EagerEntry& entry, const EagerSignature& signature, PyObject* const* args,
              size_t n_args, const EagerInputs& inputs) {
   const size_t n_attributes = n_args - signature.n_inputs;
-  if (entry.metas.size() != inputs.n_arrays ||
+  if (entry.metas.size() != inputs.size() ||
       static_cast<size_t>(PyTuple_GET_SIZE(entry.attributes.ptr())) != n_attributes) {
     return false;
   }
-  for (size_t i = 0; i < inputs.n_arrays; ++i) {
-    if (!entry.metas[i].Matches(AsArray(inputs.arrays[i]))) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!entry.metas[i].Matches(AsArray(inputs[i]))) return false;
   }
   for (size_t i = 0; i < signature.n_inputs; ++i) {
     if (entry.counts[i] != CountOf(args[i])) return false;
@@ -102,23 +111,50 @@ bool Matches(const EagerEntry& entry, const EagerSignature& signature, PyObject*
 
 }  // namespace
 
+void EagerInputs::Add(PyObject* array) {
+  try {
+    if (n_ == kFew) many_.assign(few_.begin(), few_.end());
+    if (n_ >= kFew) many_.push_back(array);
+  } catch (...) {
+    if (n_ == kFew) many_.clear();
+    Py_DECREF(array);
+    throw;
+  }
+  if (n_ < kFew) few_[n_] = array;
+  ++n_;
+  hash = MixMeta(hash, AsArray(array));
+}
+
+void EagerInputs::AddLent(PyObject* lent, PyObject* array, const ArrayKind& kind) {
+  Add(lent);
+  if (like_) return;
+  like_ = py::reinterpret_borrow<py::object>(array);
+  like_kind_ = kind;
+}
+
 bool ReadInputs(const EagerSignature& signature, PyObject* const* args, size_t n_args,
                 EagerInputs* inputs) noexcept {
   if (n_args < signature.n_inputs) return false;
-  for (size_t i = 0; i < signature.n_inputs; ++i) {
-    PyObject* input = args[i];
-    if (input == Py_None) {
-      inputs->hash = Mix(inputs->hash, 1);
-    } else if (i < 64 && ((signature.duplicable >> i) & 1) != 0) {
-      if (!IsSequence(input)) return false;
-      for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(input); ++j) {
-        if (!AddArray(PySequence_Fast_GET_ITEM(input, j), inputs)) return false;
+  try {
+    for (size_t i = 0; i < signature.n_inputs; ++i) {
+      PyObject* input = args[i];
+      if (input == Py_None) {
+        inputs->hash = Mix(inputs->hash, 1);
+      } else if (i < 64 && ((signature.duplicable >> i) & 1) != 0) {
+        if (!IsSequence(input)) return false;
+        // A library that lends an array may run code that changes the list.
+        for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(input); ++j) {
+          const auto item = py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(input, j));
+          if (!AddArray(item.ptr(), inputs)) return false;
+        }
+      } else if (!AddArray(input, inputs)) {
+        return false;
       }
-    } else if (!AddArray(input, inputs)) {
-      return false;
     }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
-  return true;
 }
 
 std::shared_ptr<const EagerEntry> EagerTable::Find(const EagerSignature& signature,
@@ -139,7 +175,7 @@ bool EagerTable::Insert(const EagerSignature& signature, PyObject* const* args, 
   auto entry = std::make_shared<EagerEntry>();
   entry->plan = std::move(plan);
   for (size_t i = 0; i < signature.n_inputs; ++i) entry->counts.push_back(CountOf(args[i]));
-  for (size_t i = 0; i < inputs.n_arrays; ++i) entry->metas.emplace_back(AsArray(inputs.arrays[i]));
+  for (size_t i = 0; i < inputs.size(); ++i) entry->metas.emplace_back(AsArray(inputs[i]));
   entry->attributes = py::tuple(n_args - signature.n_inputs);
   for (size_t i = signature.n_inputs; i < n_args; ++i) {
     PyObject* frozen = Freeze(args[i]);

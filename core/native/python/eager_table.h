@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "python/feeds.h"
+#include "python/host_arrays.h"
 
 namespace opwright {
 
@@ -24,15 +25,39 @@ struct EagerEntry {
   uint64_t last_used = 0;
 };
 
-// The arrays of one call, lists flattened. A call with more goes the slow way.
-struct EagerInputs {
-  static constexpr size_t kMax = 32;
-  std::array<PyObject*, kMax> arrays;
-  size_t n_arrays = 0;
+// The arrays of one call, lists flattened; each is kept while this lives.
+class EagerInputs {
+ public:
+  EagerInputs() = default;
+  ~EagerInputs() {
+    for (size_t i = 0; i < n_; ++i) Py_DECREF(data()[i]);
+  }
+  EagerInputs(const EagerInputs&) = delete;
+  EagerInputs& operator=(const EagerInputs&) = delete;
+  PyObject* const* data() const { return many_.empty() ? few_.data() : many_.data(); }
+  size_t size() const { return n_; }
+  PyObject* operator[](size_t i) const { return data()[i]; }
+  // Takes a reference to a ready ndarray; throws std::bad_alloc.
+  void Add(PyObject* array);
+  // The first array that is another library's; null where all are NumPy's.
+  PyObject* like() const { return like_.ptr(); }
+  const ArrayKind& like_kind() const { return like_kind_; }
+  // As Add, for an ndarray over the memory of another library's array.
+  void AddLent(PyObject* lent, PyObject* array, const ArrayKind& kind);
+
   uint64_t hash = 0;
+
+ private:
+  static constexpr size_t kFew = 32;  // most calls, and those need no allocation
+  std::array<PyObject*, kFew> few_;
+  std::vector<PyObject*> many_;
+  size_t n_ = 0;
+  py::object like_;
+  ArrayKind like_kind_;
 };
 
-// Whether all inputs are ready as they are; fills in what a look-up needs.
+// Whether all inputs are ready as they are, or lent so by another library's array; fills in what a
+// look-up needs.
 bool ReadInputs(const EagerSignature& signature, PyObject* const* args, size_t n_args,
                 EagerInputs* inputs) noexcept;
 

@@ -2,6 +2,7 @@
 #include "python/eager_namespace.h"
 #include "python/errors.h"
 #include "python/handles.h"
+#include "python/host_arrays.h"
 #include "python/resizer.h"
 #include "runtime/plan.h"
 
@@ -35,6 +36,7 @@ PYBIND11_MODULE(_runtime, module) {
   opwright::BindResizer(module);
   opwright::BindPlan(module);
   opwright::BindCompiledNetwork(module);
+  opwright::BindHostArrays(module);
   opwright::BindEagerOperator(module);
   opwright::BindEagerFunction(module);
   opwright::BindEagerNamespace(module);

@@ -192,6 +192,26 @@ class Scope:
     def erase(self, name: str) -> None:
         """Remove an own variable; VariableNotFoundError if there is none."""
 
+def find_lent(array: object) -> np.ndarray[Any, Any] | None:
+    """Return a ready ndarray over the memory of another library's array, which it keeps.
+
+    None where its library lends nothing without ``__dlpack__``, as `EagerOperator` says, where the
+    array is not ready as it is, and where it requires a gradient.
+    """
+
+def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
+    """Return an array with ``__dlpack__`` on the host as an ndarray that keeps it, without a copy.
+
+    FeedError and DtypeError begin with `who`, or are those of ``dtype:``; what its library raises
+    comes as it is.
+    """
+
+def give_like(result: Any, like: object) -> Any:
+    """Return an ndarray, or a tuple of them, as arrays of the library of `like`, without a copy.
+
+    None where that library has no C exchange API of DLPack.
+    """
+
 @final
 class Resizer:
     """Stands for a dynamic output in a Python kernel; dead after the call."""
@@ -269,17 +289,29 @@ class EagerOperator:
     """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
 
     Known combinations of dtypes, shapes and attributes run at once; for all others, and for
-    anything but exact ndarrays that are ready as they are (lists or tuples of them where
-    `duplicable` has the input's bit, None for an absent input), ``slow(*args)`` is called and its
-    result returned. Attributes match by identity or by equality with the same types inside; floats
-    by their bits.
+    anything but arrays that are ready as they are (lists or tuples of them where `duplicable` has
+    the input's bit, None for an absent input), ``slow(*args)`` is called and its result returned.
+    Ready are exact ndarrays, and arrays of other libraries that lend such ones without
+    ``__dlpack__``: by DLPack's C exchange API, or by the buffer protocol. Attributes match by
+    identity or by equality with the same types inside; floats by their bits.
     """
 
     def __init__(
-        self, n_inputs: int, duplicable: int, slow: Callable[..., Any], n_outputs: int = 1
+        self,
+        n_inputs: int,
+        duplicable: int,
+        slow: Callable[..., Any],
+        n_outputs: int = 1,
+        as_given: Callable[[Any, Any], Any] = ...,
     ) -> None:
-        """`n_outputs` 1: the first fetch is returned, otherwise a tuple of all fetches."""
+        """`n_outputs` 1: the first fetch is returned, otherwise a tuple of all fetches.
+
+        ``as_given(result, array)`` makes it the kind of array that the first one of another
+        library is, where that has no exchange API; without it such arrays go the slow way.
+        """
     def __call__(self, *args: Any) -> Any: ...
+    def find(self, *args: Any) -> Plan | None:
+        """Return the plan that is kept for these arguments."""
     def insert(self, args: tuple[Any, ...], plan: Plan) -> None:
         """Remember a plan for the metas and attributes of `args`, whose inputs must be ready as
         they are. The plan's FEED externals are the present inputs in order, lists flattened. At

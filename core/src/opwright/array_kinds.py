@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from opwright import _runtime
 from opwright.dtypes import dtype_from_numpy
-from opwright.errors import DeviceNotFoundError, DtypeError
+from opwright.errors import DeviceNotFoundError, DtypeError, FeedError, OpwrightError
+from opwright.held_values import make_ready
+from opwright.jax_arrays import give_to_jax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,51 +28,92 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")
 
 
-def to_numpy(value: Any, dtype: np.dtype[Any] | None, who: str) -> NDArray[Any]:
-    """Return a value as a NumPy array that a kernel can read: borrowed where that is possible.
+def read_array(value: Any, who: str) -> NDArray[Any]:
+    """Return an array as a NumPy array that a kernel can read: borrowed where that is possible.
 
     Parameters
     ----------
-    value : array_like
-        An array keeps its dtype; Python numbers and lists take `dtype`.
+    value : array
+        It keeps its dtype; one of a subclass of ndarray is read as an ndarray.
     who : str
-        Operator and slot, for messages.
+        Operator and slot, or feed, for messages.
 
     Raises
     ------
     DtypeError
-        For values that are no array of a dtype that opwright has.
+        For an array of a dtype that opwright does not have, and for a masked one.
+    FeedError
+        For an array that its library does not lend.
     DeviceNotFoundError
-        For an array that lies on a device no installed plugin brings.
+        For an array that lies on a device no installed plugin provides.
     """
-    if isinstance(value, np.ndarray):
-        array = value
-    elif hasattr(value, "__dlpack__"):
-        array = _from_dlpack(value, who)
-    else:
-        array = _from_python(value, dtype, who)
+    is_numpy = isinstance(value, np.ndarray)
+    array = plain_array(value, who) if is_numpy else _from_dlpack(value, who)
     try:
         dtype_from_numpy(array.dtype)
     except DtypeError as error:
-        raise DtypeError(f"{who}: must be an array of numbers, got {value!r}") from error
-    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+        raise DtypeError(
+            f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
+        ) from error
+    return make_ready(array)
 
 
-def _from_python(value: Any, dtype: np.dtype[Any] | None, who: str) -> NDArray[Any]:
+def lend(value: Any) -> Any:
+    """Return the ndarray that another library lends at once, else the value as it is."""
+    if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "__dlpack__"):
+        return value
+    lent = _runtime.find_lent(value)
+    return value if lent is None else lent
+
+
+def plain_array(value: NDArray[Any], who: str) -> NDArray[Any]:
+    """Return an array of a subclass as the ndarray that it is; DtypeError for a masked one."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise DtypeError(
+            f"{who}: must be an array whose elements all count, got a masked array; "
+            "pass its filled(0), or with another value in place of 0"
+        )
+    return np.asarray(value)
+
+
+@contextmanager
+def reading(value: Any, who: str, where: str = "the host") -> Iterator[None]:
+    """Turn what a library raises while it lends an array into a FeedError with a way out."""
     try:
-        return np.asarray(value, None if isinstance(value, np.generic) else dtype)
-    except (TypeError, ValueError) as error:
-        raise DtypeError(f"{who}: must be an array of numbers, got {value!r}") from error
+        yield
+    except OpwrightError:
+        raise
+    except (TypeError, ValueError, AttributeError, BufferError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        way_out = "pass one with __dlpack__"
+        if getattr(value, "requires_grad", False):
+            way_out = "its gradient cannot be followed here: pass its detach()"
+        raise FeedError(
+            f"{who}: must be an array that can be read on {where}, got {type(value).__name__} "
+            f"({reason}); {way_out}"
+        ) from error
 
 
 def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
-    code, _ = value.__dlpack_device__()
-    if int(code) not in HOST_CODES:
-        raise DeviceNotFoundError(
-            f"{who}: no installed plugin runs operators on arrays of DLPack device type "
-            f"{int(code)}, got {type(value).__name__}; copy it to the host"
+    if not hasattr(value, "__dlpack_device__"):
+        raise FeedError(
+            f"{who}: must be an array with values, got {type(value).__name__}, which stands for "
+            "one while a function is traced; call the operator outside jit and grad"
         )
-    return np.from_dlpack(value)
+    with reading(value, who):
+        code, _ = value.__dlpack_device__()
+        if int(code) not in HOST_CODES:
+            raise DeviceNotFoundError(
+                f"{who}: no installed plugin runs operators on arrays of DLPack device type "
+                f"{int(code)}, got {type(value).__name__}; copy it to the host"
+            )
+        return _runtime.read_host_array(value, who)
+
+
+def as_given(result: Any, like: Any) -> Any:
+    """As `from_numpy_like`, for a `like` that the buffer protocol lent: JAX's, most of all."""
+    given = give_to_jax(result, like) if type(result) is np.ndarray else None
+    return from_numpy_like(result, like) if given is None else given
 
 
 def from_numpy_like(result: Any, like: Any) -> Any:
@@ -84,7 +129,18 @@ def from_numpy_like(result: Any, like: Any) -> Any:
     if ours or not hasattr(like, "__dlpack__"):
         is_tensor = isinstance(result, _runtime.Tensor)
         return result if is_tensor else _runtime.Tensor.from_numpy(result)
-    return _namespace(like).from_dlpack(result)
+    given = None
+    if isinstance(result, np.ndarray):
+        given = _runtime.give_like(result, like)
+        given = give_to_jax(result, like) if given is None else given
+    return _namespace(like).from_dlpack(_exported(result)) if given is None else given
+
+
+def _exported(result: Any) -> Any:
+    """What speaks DLPack for a result: NumPy itself does not for bfloat16."""
+    if isinstance(result, np.ndarray) and result.dtype.kind not in "biuf":
+        return _runtime.Tensor.from_numpy(result)
+    return result
 
 
 def _namespace(like: Any) -> Any:

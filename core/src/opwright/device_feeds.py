@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from opwright import _runtime
-from opwright.array_kinds import HOST_CODES
+from opwright.array_kinds import HOST_CODES, reading
 from opwright.devices import find_device_name, find_interface_place
-from opwright.errors import FeedError, OpwrightError
+from opwright.errors import FeedError
 from opwright.feeds import FeedSpec, check_meta, meta_of, ready_array
 
 if TYPE_CHECKING:
@@ -35,19 +35,14 @@ def ready_feed(
     """
     if isinstance(value, np.ndarray):
         return ready_array(value, spec)
-    if not device.holds(value):
+    who = f"feed {spec.name!r}"
+    with reading(value, who, device.name):
+        is_here = device.holds(value)
+    if not is_here:
         _check_on_host(value, spec, device, context)
         return ready_array(value, spec)
-    who = f"feed {spec.name!r}"
-    try:
+    with reading(value, who, device.name):
         tensor = _runtime.Tensor.from_array(value, device, who)
-    except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        if isinstance(error, OpwrightError):
-            raise
-        raise FeedError(
-            f"{who}: must be an array that can be read on {device.name}, got "
-            f"{type(value).__name__} ({error}); pass one with __dlpack__"
-        ) from error
     check_meta(meta_of(tensor), spec)
     return tensor
 

@@ -1,7 +1,8 @@
 """Operators called directly: on Variables they extend the block, on arrays they run at once.
 
 The runtime keeps a table of one-operator plans by shapes, dtypes and attributes and comes here only
-for combinations that it has not seen, and for anything but ready NumPy arrays.
+for combinations that it has not seen, and for what is no array that is ready as it is: numbers,
+strided arrays, and those that are lent by ``__dlpack__`` alone. They are made ready, and looked up.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opwright import _runtime
-from opwright.array_kinds import from_numpy_like, is_array, to_numpy
+from opwright.array_kinds import as_given, from_numpy_like, is_array, lend, read_array
 from opwright.definition import OpDefinition
-from opwright.dtypes import dtype_to_numpy
 from opwright.eager_device import DeviceCalls
 from opwright.errors import AttributeValueError, SlotError
 from opwright.feeds import meta_of
+from opwright.held_values import hold
 from opwright.journal import transaction
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
@@ -50,6 +51,7 @@ class EagerSource:
             sum(1 << i for i, slot in enumerate(self._proto.inputs) if slot.duplicable),
             self.slow,
             1 if self.returns_one else 2,
+            as_given,
         )
 
         self._on_devices = DeviceCalls(
@@ -158,45 +160,57 @@ class EagerSource:
         return meta
 
     def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
-        """Lower the operator for these arrays, remember the plan and run it."""
+        """Make the arrays ready and run their plan, lowered where none is kept."""
+        others = (i for s in given for i in s if is_array(i) and not isinstance(i, np.ndarray))
+        like = next(others, None)
+        if like is not None:
+            given = [[lend(item) for item in items] for items in given]
         device = self._on_devices.find_device(given)
         if device is not None:
-            return self._on_devices.call(device, given, attrs, self._expected_dtype)
-        arrays, like = self._arrays(given)
-        flat = [array for slot in arrays for array in slot]
-        plan = self._lower(arrays, attrs).plan
+            return self._on_devices.call(device, given, attrs, self._held)
+        arrays = self._arrays(given)
         ready = [
             (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
             for slot, slot_arrays in zip(self._proto.inputs, arrays, strict=True)
         ]
-        self.eager.insert((*ready, *values), plan)
+        plan = self.eager.find(*ready, *values)
+        if plan is None:
+            plan = self._lower(arrays, attrs).plan
+            self.eager.insert((*ready, *values), plan)
+        flat = [array for slot in arrays for array in slot]
         return from_numpy_like(self.eager.run(plan, flat), like)
 
-    def _arrays(self, given: list[list[Any]]) -> tuple[list[list[NDArray[Any]]], Any]:
-        """Every input as a ready NumPy array, and the first that was another kind of array."""
-        like = None
-        for items in given:
-            for item in items:
-                if like is None and is_array(item) and not isinstance(item, np.ndarray):
-                    like = item
-        arrays = []
-        for slot, items in zip(self._proto.inputs, given, strict=True):
-            dtype = self._expected_dtype(slot, given)
-            who = f"{self._proto.type}: {slot.name}"
-            arrays.append([to_numpy(item, dtype, who) for item in items])
-        return arrays, like
+    def _arrays(self, given: list[list[Any]]) -> list[list[NDArray[Any]]]:
+        """Every input as a ready NumPy array."""
+        slots = [f"{self._proto.type}: {slot.name}" for slot in self._proto.inputs]
+        # Arrays first: numbers and lists take on their dtypes.
+        read = [
+            [read_array(item, who) if is_array(item) else item for item in items]
+            for who, items in zip(slots, given, strict=True)
+        ]
+        return self._held(read)
 
-    def _expected_dtype(self, slot: VarProto, given: list[list[Any]]) -> np.dtype[Any] | None:
-        """The dtype that a Python number or list takes on: that of the array it goes with."""
-        for other, items in zip(self._proto.inputs, given, strict=True):
+    def _held(self, read: list[list[Any]]) -> list[list[Any]]:
+        """What is no array yet as one that goes with those that are."""
+        return [
+            [item if is_array(item) else self._hold(slot, item, read) for item in items]
+            for slot, items in zip(self._proto.inputs, read, strict=True)
+        ]
+
+    def _hold(self, slot: VarProto, value: Any, read: list[list[Any]]) -> NDArray[Any]:
+        """A Python number, a list or a NumPy scalar of one slot as an array."""
+        dtype, beside = self._expected_dtype(slot, read)
+        return hold(value, dtype, f"{self._proto.type}: {slot.name}", beside)
+
+    def _expected_dtype(self, slot: VarProto, read: list[list[Any]]) -> tuple[str | None, str]:
+        """The dtype that a Python number or list takes on, and the slot of the array it is of."""
+        for other, items in zip(self._proto.inputs, read, strict=True):
             tied = slot.same_as == other.name or other.same_as == slot.name or other is slot
             tied = tied or (slot.same_as is not None and slot.same_as == other.same_as)
             for item in items:
-                if tied and isinstance(item, (np.ndarray, np.generic)):
-                    return item.dtype
-                if tied and isinstance(item, _runtime.Tensor):
-                    return dtype_to_numpy(item.dtype)
-        return None
+                if tied and isinstance(item, (np.ndarray, np.generic, _runtime.Tensor)):
+                    return meta_of(item).dtype, other.name
+        return None, ""
 
     def _lower(
         self, arrays: list[list[Any]], attrs: dict[str, Any], device: str = HOST_DEVICE

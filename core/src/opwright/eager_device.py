@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from opwright import _runtime
-from opwright.array_kinds import from_numpy_like, is_array
+from opwright.array_kinds import from_numpy_like, is_array, reading
 from opwright.device_feeds import find_place, place_text
 from opwright.devices import find_device_name, get_device
 from opwright.errors import DeviceNotFoundError, SlotError
@@ -72,7 +70,7 @@ class DeviceCalls:
         """
         first: tuple[str, Any, tuple[int, int]] | None = None
         for who, item in self._items(given):
-            place = self._place_of(item)
+            place = self._place_of(item, who)
             if place is not None:
                 first = first or (who, item, place)
                 if place != first[2]:
@@ -94,29 +92,31 @@ class DeviceCalls:
                 self._fail_mixed(first, other, value, "the host")
         return name
 
-    def call(self, name: str, given: Given, attrs: dict[str, Any], dtype_of: Any) -> Any:
+    def call(
+        self, name: str, given: Given, attrs: dict[str, Any], hold: Callable[[Given], Given]
+    ) -> Any:
         """Run the operator on the device of this name.
 
-        `dtype_of` tells which dtype a number in a slot takes on.
+        `hold` makes numbers arrays that go with tensors.
         """
         device = get_device(name, self._context)
         like = next(item for _, item in self._items(given) if self._place_of(item) is not None)
-        tensors = [
+        ready = hold(
             [
-                item
-                if self._place_of(item) is None
-                else _runtime.Tensor.from_array(item, device, f"{self._proto.type}: {slot.name}")
-                for item in items
+                [self._take(item, device, f"{self._proto.type}: {slot.name}") for item in items]
+                for slot, items in zip(self._proto.inputs, given, strict=True)
             ]
-            for slot, items in zip(self._proto.inputs, given, strict=True)
-        ]
-        ready = [
-            [_ready(item, dtype_of(slot, tensors)) for item in items]
-            for slot, items in zip(self._proto.inputs, tensors, strict=True)
-        ]
+        )
         plan = self._plan(name, ready, attrs)
         flat = [item for items in ready for item in items]
         return from_numpy_like(self._run(plan.plan, flat), like)
+
+    def _take(self, item: Any, device: _runtime.Device, who: str) -> Any:
+        """An array on the device as a tensor, all else as it is."""
+        if self._place_of(item) is None:
+            return item
+        with reading(item, who, device.name):
+            return _runtime.Tensor.from_array(item, device, who)
 
     def _plan(self, name: str, ready: Given, attrs: dict[str, Any]) -> LoweredPlan:
         metas = tuple(
@@ -127,8 +127,9 @@ class DeviceCalls:
         plan = self._plans.find(key)
         return plan or self._plans.add(key, self._lower(ready, attrs, name))
 
-    def _place_of(self, item: Any) -> tuple[int, int] | None:
-        return find_place(item, self._context)
+    def _place_of(self, item: Any, who: str = "") -> tuple[int, int] | None:
+        with reading(item, who):
+            return find_place(item, self._context)
 
     def _items(self, given: Given) -> Iterator[tuple[str, Any]]:
         for slot, items in zip(self._proto.inputs, given, strict=True):
@@ -144,10 +145,3 @@ class DeviceCalls:
             f"{who}: all arrays of a call must lie on one device, got {type(item).__name__} on "
             f"{where} beside {slot} {type(first[1]).__name__} on {there}; copy one of them"
         )
-
-
-def _ready(item: Any, dtype: Any) -> Any:
-    """A tensor as it is, a number as an array of the dtype that goes with the others."""
-    if isinstance(item, _runtime.Tensor):
-        return item
-    return np.asarray(item, None if isinstance(item, np.generic) else dtype)

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from opwright import _runtime
-from opwright.dtypes import dtype_from_numpy, dtype_to_numpy
-from opwright.errors import FeedError
+from opwright.array_kinds import is_array, read_array
+from opwright.dtypes import dtype_from_numpy
+from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
+from opwright.held_values import hold
 from opwright.meta import Meta
 from opwright.names import hint
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -49,18 +50,24 @@ def ready_array(value: object, spec: FeedSpec) -> NDArray[Any]:
     Parameters
     ----------
     value : array_like
-        A NumPy array must have the dtype of the variable; Python numbers and lists take it on.
-        Anything with ``__dlpack__`` on the host is read without a copy.
+        A NumPy array must have the dtype of the variable; Python numbers and lists take it on,
+        where it holds them. Anything with ``__dlpack__`` on the host is read without a copy.
 
     Raises
     ------
     FeedError
         If dtype or shape do not fit the variable.
     """
-    array = _as_array(value, spec)
-    meta = meta_of(array)
-    check_meta(meta, spec)
-    return np.require(array, dtype_to_numpy(meta.dtype), ["C", "A"])
+    who = f"feed {spec.name!r}"
+    try:
+        if is_array(value):
+            array = read_array(value, who)
+        else:
+            array = hold(value, spec.dtype, who, "the variable")
+    except (DtypeError, DeviceNotFoundError) as error:
+        raise FeedError(str(error)) from error
+    check_meta(meta_of(array), spec)
+    return array
 
 
 def check_meta(meta: Meta, spec: FeedSpec) -> None:
@@ -77,27 +84,11 @@ def check_meta(meta: Meta, spec: FeedSpec) -> None:
         )
 
 
-def meta_of(array: NDArray[Any] | _runtime.Tensor) -> Meta:
+def meta_of(array: NDArray[Any] | np.generic | _runtime.Tensor) -> Meta:
     """The meta of an array."""
     if isinstance(array, _runtime.Tensor):
         return Meta(array.shape, array.dtype)
     return Meta(array.shape, dtype_from_numpy(array.dtype))
-
-
-def _as_array(value: object, spec: FeedSpec) -> NDArray[Any]:
-    if isinstance(value, np.ndarray):
-        return value
-    try:
-        if hasattr(value, "__dlpack__"):
-            return np.from_dlpack(value)
-        if isinstance(value, np.generic) or spec.dtype is None:
-            return np.asarray(value)
-        return np.asarray(value, dtype_to_numpy(spec.dtype))
-    except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        raise FeedError(
-            f"feed {spec.name!r}: must be an array, got {type(value).__name__} ({error}); "
-            "pass a NumPy array or anything with __dlpack__ on the host"
-        ) from error
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from opwright.dtypes import check_dtype
 from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
+from opwright.held_values import describe_held, is_held, wider_dtype
 from opwright.names import hint
 
 Shape: TypeAlias = tuple[int, ...]
@@ -201,6 +202,19 @@ class InferContext:
             if not shapes_match(meta.shape, shape):
                 wanted, got = format_shape(shape), format_shape(meta.shape)
                 self.fail(f"{slot} must have the shape {wanted}, got {got}")
+
+    def require_held(self, attr_name: str, dtype: str) -> None:
+        """Raise AttributeValueError unless arrays of `dtype` hold the value of an attribute.
+
+        A float dtype holds every number; an integer dtype whole ones in its range, bool 0 and 1.
+        """
+        value = self.attr(attr_name)
+        if not is_held(value, dtype):
+            wanted, other = describe_held(dtype, value), wider_dtype(value)
+            raise AttributeValueError(
+                f"{self.op_type}: {attr_name} must be {wanted} to become {dtype}, got "
+                f"{attr_name}={value!r}; take a dtype that holds it, such as {other}"
+            )
 
     def fail(self, message: str) -> NoReturn:
         """Raise ShapeError ``<operator>: <message>``; `require` makes the message each time."""

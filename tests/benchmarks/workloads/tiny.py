@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from contest import Goal, NotAvailableError, Timed, Workload
+from peers import find_peers
 
 REACHED, MISSED = Goal(ratio=100.0), Goal(figure=0.0)
 
@@ -48,6 +50,14 @@ def noisy() -> Timed:
     return count(100)
 
 
+def on_arrays_of_a_peer() -> Timed:
+    before = len(sys.path)
+    find_peers()
+    if len(sys.path) == before:
+        raise ValueError("the packages of the peers are not there")
+    return count(10)
+
+
 PEERS = {"peer": lambda: count(100), "noisy": noisy, "absent": absent, "uninstalled": uninstalled}
 BAD = {"failing": failing, "dying": dying, "dying later": dying_later}
 WRONG = {"wrong": wrong, "nan": not_a_number}
@@ -56,5 +66,6 @@ OURS = {"opwright": lambda: count(10)}
 WORKLOADS = [
     Workload("good", "all is well", "ns", {**PEERS, **OURS}, {"opwright": [REACHED, MISSED]}),
     Workload("bad", "peers that fail", "ns", {**OURS, "peer": lambda: count(9), **BAD}),
+    Workload("lent", "arrays of a peer", "ns", {"opwright": on_arrays_of_a_peer}),
     Workload("wrong", "peers that lie", "GB/s", {**OURS, "peer": lambda: count(9), **WRONG}),
 ]

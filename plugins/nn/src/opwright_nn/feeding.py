@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
+from opwright.array_kinds import plain_array
 from opwright.device_feeds import find_place
-from opwright.dtypes import canonical_dtype, dtype_to_numpy
-from opwright.errors import FeedError
+from opwright.dtypes import canonical_dtype
+from opwright.errors import DtypeError, FeedError
+from opwright.held_values import hold
 from opwright.names import hint
 
 from .inference import input_names
@@ -46,32 +48,21 @@ def check_feed(who: str, variable: ow.Variable, data: Any) -> Any:
     Raises
     ------
     FeedError
-        The dtype of an array is another one, or there is no array to make.
+        The dtype of an array is another one, or it does not hold a number of a list.
     """
     name, wanted = variable.name, variable.dtype
-    if isinstance(data, np.ndarray | np.generic):
-        array = np.asarray(data)
-    elif hasattr(data, "__dlpack__") or find_place(data, ow.current_context()) is not None:
+    label = f"{who}: {name!r}"
+    is_array = isinstance(data, np.ndarray)
+    is_lent = hasattr(data, "__dlpack__") or find_place(data, ow.current_context()) is not None
+    if is_lent and not is_array:
         return data  # the network reads and checks it at the call
-    else:
-        array = _convert(who, variable, data)
+    try:
+        array = plain_array(data, label) if is_array else hold(data, wanted, label, "the variable")
+    except DtypeError as error:
+        raise FeedError(str(error)) from error
     found = array.dtype
     if found.kind in "OSUmMVc" or canonical_dtype(found) != wanted:
         raise FeedError(
             f"{who}: {name!r} must have dtype {wanted}, got {found}; give {name}.astype('{wanted}')"
         )
     return array
-
-
-def _convert(who: str, variable: ow.Variable, data: Any) -> np.ndarray[Any, Any]:
-    dtype = dtype_to_numpy(variable.dtype)
-    try:
-        plain = np.asarray(data)
-        if plain.size and not np.can_cast(plain.dtype, dtype, "same_kind"):
-            raise TypeError(f"values are {plain.dtype}")
-        return plain.astype(dtype)
-    except (TypeError, ValueError) as error:
-        raise FeedError(
-            f"{who}: {variable.name!r} must be an array of {variable.dtype}, got "
-            f"{type(data).__name__} ({error}); give a NumPy array"
-        ) from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from opwright.op import InferContext, OpMaker, no_gradient, same_shape_as
+from opwright.op import InferContext, OpMaker, no_gradient
 
 from .dtypes import Array
+
+_VALUE = "the value, which the dtype must hold; whole numbers beyond 2**53 are not exact"
 
 
 def fill(out: Array, *, shape: tuple[int, ...], value: float, dtype: str) -> None:
@@ -16,7 +18,8 @@ def fill_like(out: Array, *, value: float) -> None:
 
 
 def _fill_shape(ctx: InferContext) -> None:
-    """The output has the given shape."""
+    """The output has the given shape; its dtype must hold the value."""
+    ctx.require_held("value", ctx.attr("dtype"))
     ctx.set_output("out", ctx.attr("shape"))
 
 
@@ -28,7 +31,7 @@ FILL = (
     .add_attr("shape", list[int], "shape of out")
     .required()
     .at_least(0)
-    .add_attr("value", float, "the value; whole numbers beyond 2**53 are not exact")
+    .add_attr("value", float, _VALUE)
     .default(0.0)
     .add_attr("dtype", str, "dtype of out")
     .default("float32")
@@ -37,6 +40,13 @@ FILL = (
     .build(infer_shape=_fill_shape, gradient=no_gradient("it has no input"))
 )
 
+
+def _fill_like_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, whose dtype must hold the value."""
+    ctx.require_held("value", ctx.input("x").dtype)
+    ctx.set_output("out", ctx.input("x").shape)
+
+
 FILL_LIKE = (
     OpMaker("fill_like")
     .add_comment("A tensor of the shape and dtype of x with one value everywhere.")
@@ -44,7 +54,7 @@ FILL_LIKE = (
     .as_shape_only()
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("value", float, "the value; whole numbers beyond 2**53 are not exact")
+    .add_attr("value", float, _VALUE)
     .default(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=no_gradient("no value of x is read"))
+    .build(infer_shape=_fill_like_shape, gradient=no_gradient("no value of x is read"))
 )

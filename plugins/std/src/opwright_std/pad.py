@@ -53,10 +53,12 @@ def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
 
 
 def _pad_shape(ctx: InferContext) -> None:
-    """Each axis of out is longer than that of x by its two paddings."""
+    """Each axis of out is longer than that of x by its two paddings; its dtype holds the value."""
     shape, paddings, mode = ctx.input("x").shape, ctx.attr("paddings"), ctx.attr("mode")
     if len(paddings) != 2 * len(shape):
         ctx.fail(f"paddings must hold a begin and an end for each axis, got {list(paddings)}")
+    if mode == "constant":
+        ctx.require_held("value", ctx.input("x").dtype)
     out = list(shape)
     for axis, pair in enumerate(_pairs(paddings)):
         if shape[axis] == -1:
@@ -84,7 +86,7 @@ PAD = (
     .add_attr("mode", str, "what the border is made of")
     .default("constant")
     .one_of("constant", "reflect", "edge")
-    .add_attr("value", float, "the border's value where mode is constant")
+    .add_attr("value", float, "the border's value where mode is constant; the dtype must hold it")
     .default(0.0)
     .build(infer_shape=_pad_shape, gradient=grad_op("pad_grad"))
 )

@@ -1,0 +1,192 @@
+"""A library of arrays with DLPack's C exchange API, as PyTorch's are; and two that have less."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+from ctypes import (
+    POINTER,
+    PYFUNCTYPE,
+    Structure,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+
+import numpy as np
+
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+
+
+class _Tensor(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class _Managed(Structure):
+    pass
+
+
+_Deleter = PYFUNCTYPE(None, POINTER(_Managed))
+_Managed._fields_ = [
+    ("major", c_uint32),
+    ("minor", c_uint32),
+    ("context", c_void_p),
+    ("deleter", _Deleter),
+    ("flags", c_uint64),
+    ("tensor", _Tensor),
+]
+_FromObject = PYFUNCTYPE(c_int, c_void_p, POINTER(c_void_p))
+_ToObject = PYFUNCTYPE(c_int, POINTER(_Managed), POINTER(c_void_p))
+
+
+class _Api(Structure):
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("older", c_void_p),
+        ("allocate", c_void_p),
+        ("lend", _FromObject),
+        ("take", _ToObject),
+        ("view", c_void_p),
+        ("stream", c_void_p),
+    ]
+
+
+_lent: dict[int, object] = {}
+
+
+def n_lent() -> int:
+    """How many arrays were lent and not yet given back."""
+    return len(_lent)
+
+
+@_Deleter
+def _give_back(managed):
+    del _lent[ctypes.addressof(managed.contents)]
+
+
+@_FromObject
+def _lend(address, out):
+    owner = ctypes.cast(address, ctypes.py_object).value
+    data = owner.array
+    shape = (c_int64 * data.ndim)(*data.shape)
+    strides = (c_int64 * data.ndim)(*(n // data.itemsize for n in data.strides))
+    code = _CODES.get(data.dtype.kind, 4)  # bfloat16
+    tensor = _Tensor(
+        0 if owner.is_hollow else data.ctypes.data,
+        1,
+        0,
+        data.ndim,
+        code,
+        8 * data.itemsize,
+        1,
+        shape,
+        strides,
+        0,
+    )
+    managed = _Managed(1, 3, None, _give_back, 0, tensor)
+    _lent[ctypes.addressof(managed)] = (managed, shape, strides, data)
+    out[0] = ctypes.addressof(managed)
+    return 0
+
+
+@_ToObject
+def _take(managed, out):
+    made = Exchanged.__new__(Exchanged)
+    made.taken = managed.contents
+    tensor = made.taken.tensor
+    kind = next(kind for kind, code in _CODES.items() if code == tensor.code)
+    dtype = np.dtype("?" if kind == "b" else f"{kind}{tensor.bits // 8}")
+    shape = tuple(tensor.shape[: tensor.ndim])
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = (ctypes.c_char * size).from_address(tensor.data)
+    made.array = np.frombuffer(memory, dtype).reshape(shape)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    out[0] = id(made)
+    return 0
+
+
+_API_NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
+_api = _Api(1, 3, None, None, _lend, _take, None, None)
+ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
+ctypes.pythonapi.PyCapsule_New.argtypes = [c_void_p, ctypes.c_char_p, c_void_p]
+
+
+class Plain:
+    """An array that is lent by ``__dlpack__`` alone; `calls` counts these calls."""
+
+    calls = 0
+    requires_grad = False
+
+    def __init__(self, values):
+        self.array = np.array(values)
+
+    def __dlpack__(self, **options):
+        type(self).calls += 1
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __array_namespace__(self):
+        return _namespace_of(type(self))
+
+
+class Exchanged(Plain):
+    """An array of a library with an exchange API."""
+
+    __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(
+        ctypes.addressof(_api), _API_NAME, None
+    )
+    taken = None
+    is_hollow = False
+
+    def __del__(self):
+        if self.taken is not None:
+            self.taken.deleter(self.taken)
+
+
+class Buffered(array.array):
+    """An array of float32 that is lent by the buffer protocol; JAX's are."""
+
+    calls = 0
+
+    def __new__(cls, values):
+        return super().__new__(cls, "f", list(values))
+
+    def __dlpack__(self, **options):
+        type(self).calls += 1
+        return np.asarray(self).__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __array_namespace__(self):
+        return _namespace_of(type(self))
+
+
+def _namespace_of(kind):
+    class Namespace:
+        @staticmethod
+        def from_dlpack(array):
+            return kind(np.from_dlpack(array))
+
+    return Namespace

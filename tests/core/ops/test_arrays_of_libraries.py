@@ -1,0 +1,228 @@
+"""Arrays of other libraries on the host: called as quickly as NumPy's, given back as theirs."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import ml_dtypes
+import numpy as np
+import pytest
+from lending_arrays import Buffered, Exchanged, Plain, n_lent
+
+import opwright as ow
+import opwright.eager
+from opwright.context import Context
+from opwright.errors import DtypeError, FeedError, KernelNotFoundError
+from opwright.registry import Package
+
+KINDS = [Exchanged, Buffered, Plain]
+X = np.arange(8, dtype=np.float32)
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """The operators that were lowered since then; no plan of an earlier test is kept."""
+    types_of_ops = []
+    original = opwright.eager.lower
+
+    def lower(request):
+        types_of_ops.append(request.ops[0].type)
+        return original(request)
+
+    monkeypatch.setattr(opwright.eager, "lower", lower)
+    with ow.context_guard(Context.discover()):
+        yield types_of_ops
+
+
+def numbers(result):
+    """A copy, for what is lent goes with the result."""
+    return np.array(getattr(result, "array", result))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_calls_lower_once_whatever_the_kind_of_array(lowered, kind):
+    for factor in (1, 2, 3):
+        out = ow.ops.add(kind(factor * X), kind(X))
+        assert type(out) is kind
+        np.testing.assert_array_equal(numbers(out), (factor + 1) * X)
+    ow.ops.add(X, X)
+    assert lowered == ["add"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_and_lists_beside_an_array_lower_once_and_take_its_dtype(lowered, kind):
+    a = kind(X)
+    for other in (2, 2.5, list(range(8)), np.float32(1)):
+        for _ in range(2):
+            np.testing.assert_array_equal(numbers(ow.ops.add(a, other)), X + np.float32(other))
+            np.testing.assert_array_equal(numbers(ow.ops.add(other, a)), X + np.float32(other))
+    assert lowered == ["add"] * 3  # array and array, array and number, number and array
+
+
+def test_strided_arrays_lower_once(lowered):
+    for _ in range(2):
+        np.testing.assert_array_equal(ow.ops.negative(X[::2]), -X[::2])
+        strided = Exchanged(X)
+        strided.array = strided.array[::2]
+        np.testing.assert_array_equal(numbers(ow.ops.negative(strided)), -X[::2])
+    assert lowered == ["negative"]
+
+
+@pytest.mark.parametrize("kind", [Exchanged, Buffered])
+def test_no_capsule_is_asked_for_where_a_library_lends_without(kind):
+    a = kind(X)
+    ow.ops.add(a, a)
+    before = kind.calls
+    for _ in range(3):
+        ow.ops.add(a, a)
+    assert kind.calls == before
+
+
+def test_all_that_is_lent_is_given_back():
+    a = Exchanged(X)
+    out = ow.ops.add(a, a)
+    values, indices = ow.ops.top_k(a, k=2)
+    assert n_lent() == 0
+    del a
+    np.testing.assert_array_equal(out.array, 2 * X)
+    np.testing.assert_array_equal(values.array, [7, 6])
+    np.testing.assert_array_equal(indices.array, [7, 6])
+    values, indices = ow.ops.top_k(Exchanged(X), k=2)
+    np.testing.assert_array_equal(indices.array, [7, 6])
+
+
+def test_a_kept_argument_stays_readable_after_the_call(kernel_that_keeps):
+    ow.ops.relu(Exchanged(X))
+    ow.ops.relu(Exchanged(X + 1))
+    np.testing.assert_array_equal(kernel_that_keeps, [X, X + 1])
+
+
+@pytest.fixture
+def kernel_that_keeps():
+    context = Context.discover()
+    kept = []
+
+    def relu(x, out):
+        kept.append(x)
+        np.maximum(x, 0, out=out)
+
+    package = Package("keeper", "opwright-keeper", "1.0")
+    context.kernels.add(
+        "relu", device="cpu", dtypes="*", kernel=relu, library="keeper", priority=99,
+        package=package,
+    )  # fmt: skip
+    with ow.context_guard(context):
+        yield kept
+    kept.clear()
+
+
+@pytest.mark.parametrize("kind", [np.array, Exchanged, Buffered])
+@pytest.mark.parametrize("n", [32, 33, 100])
+def test_a_list_may_be_of_any_length(lowered, kind, n):
+    for _ in range(2):
+        out = ow.ops.add_n([kind(X)] * n)
+        np.testing.assert_array_equal(numbers(out), n * X)
+    assert lowered == ["add_n"]
+    assert n_lent() == 0
+
+
+@pytest.mark.parametrize("kind", [Exchanged, Plain])
+def test_an_array_that_requires_a_gradient_is_refused_with_the_way_out(kind):
+    a = kind(X)
+    ow.ops.add(a, a)
+    a.requires_grad = True
+    text = rf"^add: x: .* got {kind.__name__} \(Can't export .*\); .* pass its detach\(\)"
+    with pytest.raises(FeedError, match=text):
+        ow.ops.add(a, kind(X))
+
+
+def test_an_array_that_has_no_values_yet_is_refused():
+    class Tracer:
+        def __dlpack__(self, **options):
+            raise TypeError("Abstract tracer value encountered")
+
+    with pytest.raises(FeedError, match="add: y: .* got Tracer, .*; call the operator outside jit"):
+        ow.ops.add(X, Tracer())
+
+
+def test_an_array_without_memory_is_not_read():
+    a = Exchanged(X)
+    ow.ops.add(a, a)
+    a.is_hollow = True  # what its __dlpack__ gives has memory
+    before = Exchanged.calls
+    np.testing.assert_array_equal(numbers(ow.ops.add(a, a)), 2 * X)
+    assert Exchanged.calls == before + 2
+
+
+def test_an_array_that_its_library_does_not_lend_is_refused():
+    class Gone(Plain):
+        def __dlpack_device__(self):
+            raise RuntimeError("Array has been deleted.\nAnd more.")
+
+    with pytest.raises(FeedError, match=r"add: x: .* got Gone \(Array has been deleted.\); "):
+        ow.ops.add(Gone(X), 1)
+
+
+def test_bfloat16_is_read_and_its_missing_kernel_named():
+    a = Exchanged(X.astype(ml_dtypes.bfloat16))
+    for _ in range(2):
+        np.testing.assert_array_equal(numbers(ow.ops.cast(a, dtype="float32")), X)
+    with pytest.raises(KernelNotFoundError, match=r"add\[cpu, bfloat16\]: no kernel"):
+        ow.ops.add(a, a)
+
+
+@pytest.mark.parametrize("kind", [Exchanged, Plain])
+def test_a_dtype_that_is_no_number_of_ours_is_refused(kind):
+    with pytest.raises(DtypeError, match="add: x: .* got DLPack's type code [45] of 64 bits; cast"):
+        ow.ops.add(kind(X.astype(np.complex64)), 1)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_subclasses_of_ndarray_are_read_as_ndarrays(lowered):
+    matrix = np.matrix(X)
+    for _ in range(2):
+        out = ow.ops.add(matrix, matrix)
+        assert type(out) is np.ndarray
+        np.testing.assert_array_equal(out, 2 * X[None])
+    assert lowered == ["add"]
+
+
+def test_masked_arrays_are_refused_for_their_mask_would_be_lost():
+    masked = np.ma.masked_array(X, X > 3)
+    with pytest.raises(DtypeError, match=r"add: y: .* got a masked array; pass its filled\(0\)"):
+        ow.ops.add(X, masked)
+    network = ow.Network([ow.Operator("negative", x="x", out="out")])
+    call = network.compile(["x"], ["out"], scope=ow.Scope())
+    with pytest.raises(FeedError, match=r"feed 'x': .* got a masked array; pass its filled\(0\)"):
+        call(x=masked)
+
+
+class JaxArray(Buffered):
+    """As far as results are made of one."""
+
+    __module__ = "jaxlib._jax"
+    committed = False
+
+    class aval:  # noqa: N801
+        shape, dtype, weak_type = (8,), np.dtype(np.float32), False
+
+    class sharding:  # noqa: N801
+        _device = "cpu:0"
+
+
+def test_results_for_jax_are_put_where_its_arrays_lie(monkeypatch):
+    put = []
+
+    def batched_device_put(meta, sharding, arrays, devices, committed):
+        put.append((meta, sharding, devices, committed))
+        return JaxArray(arrays[0])
+
+    module = types.SimpleNamespace(batched_device_put=batched_device_put)
+    monkeypatch.setitem(sys.modules, "jaxlib.xla_client", module)
+    a = JaxArray(X)
+    for _ in range(2):
+        np.testing.assert_array_equal(np.asarray(ow.ops.add(a, a)), 2 * X)
+    assert put == [(JaxArray.aval, JaxArray.sharding, ["cpu:0"], False)] * 2
+    assert type(ow.ops.less(a, a)) is JaxArray  # of another dtype: JAX itself decides
+    assert len(put) == 2
