@@ -117,7 +117,7 @@ def find_launch(
 ) -> Launch | None:
     """Return a kernel prepared for a sample; None where it refuses, fails, or does not pack."""
     try:
-        return Launch(entry, sample, context=context.context, **options)  # type: ignore[arg-type]
+        return context.new_launch(entry, sample, **options)
     except (Refuse, OpwrightError):
         return None
 

@@ -137,6 +137,7 @@ def _compare(
     definition: OpDefinition, sample: Sample, context: CheckContext
 ) -> tuple[str | None, int]:
     """Return what is wrong, and how many slopes were compared."""
+    context.note(f"the gradient of {definition.op_type}", sample)
     training = _build(definition, sample, context.seed)
     if training is None:
         return None, 0

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.testing.context import CheckContext
-from opwright.testing.launching import Launch
 from opwright.testing.observing import find_on
 from opwright.testing.sample import Sample
 from opwright.testing.scorecard import Finding
@@ -24,7 +23,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     for entry, sample in context.launches(subject.entries):
         reason = None
         try:
-            Launch(entry, sample, context=context.context)
+            context.new_launch(entry, sample)
         except Refuse as refusal:
             reason = refusal.reason.strip()
             if not _says_why(reason):
