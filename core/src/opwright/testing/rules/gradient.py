@@ -25,6 +25,7 @@ from opwright.registry import HOST_DEVICE
 from opwright.testing.context import CheckContext
 from opwright.testing.sample import Array, Sample
 from opwright.testing.scorecard import Finding, Skipped
+from opwright.testing.slopes import Slopes
 from opwright.testing.subjects import OperatorSubject
 
 RULE = "gradient"
@@ -32,13 +33,12 @@ SUMMARY = "gradients agree with central differences of a random-weighted loss"
 SUBJECT = OperatorSubject
 
 _MOST_PLACES: Final = 12
-"""Elements of one input whose slopes are taken: each needs four runs."""
+"""Elements of one input whose slopes are taken: each needs four runs. All of a larger input are
+moved at once, in a random direction."""
 
-_MOST_ELEMENTS: Final = 2000
+_MOST_ELEMENTS: Final = 2**14
 """Of a sample's inputs; what is larger is not differentiated again."""
 
-_STEP: Final = 1e-5
-_RTOL: Final = 1e-4
 _NEEDED: Final = ("multiply", "sum", "add_n")
 """Operators that the loss is made of."""
 
@@ -150,9 +150,9 @@ def _compare(
         gradients = _compile(block, feeds, [gradient for _, gradient in pairs])(**feeds)
         n_places = 0
         for (variable, _), gradient in zip(pairs, gradients, strict=True):
-            places, slopes = _slopes(loss, feeds, variable.name, context.seed)
-            n_places += len(places)
-            fault = _find_fault(variable.name, gradient, places, slopes)
+            slopes = Slopes(loss, feeds, variable.name, context.seed)
+            fault, n_compared = slopes.find_fault(gradient, _MOST_PLACES)
+            n_places += n_compared
             if fault is not None:
                 return fault, n_places
     return None, n_places
@@ -255,55 +255,3 @@ def _compile(
     return Network(block).compile(
         feed=list(feeds), fetch=[v.name for v in fetch], scope=_runtime.Scope()
     )
-
-
-def _slopes(
-    loss: Callable[..., list[Array]], feeds: Mapping[str, Array], name: str, seed: int
-) -> tuple[list[tuple[int, ...]], list[float]]:
-    """Return places of one feed and the slopes there; those at kinks are left out."""
-    array = feeds[name]
-    rng = np.random.default_rng(seed)
-    listed = list(np.ndindex(*array.shape))
-    if len(listed) > _MOST_PLACES:
-        chosen = rng.choice(len(listed), _MOST_PLACES, replace=False)
-        listed = [listed[i] for i in sorted(chosen.tolist())]
-    places, slopes = [], []
-    for place in listed:
-        step = _STEP * max(1.0, abs(float(array[place])))
-        wide, narrow = (_difference(loss, feeds, name, place, h) for h in (step, step / 2))
-        if not np.isfinite(wide) or abs(wide - narrow) > 1e-4 * max(1.0, abs(narrow)):
-            continue
-        places.append(place)
-        slopes.append(narrow)
-    return places, slopes
-
-
-def _difference(
-    loss: Callable[..., list[Array]],
-    feeds: Mapping[str, Array],
-    name: str,
-    place: tuple[int, ...],
-    step: float,
-) -> float:
-    losses = []
-    for moved in (step, -step):
-        array = feeds[name].copy()
-        array[place] += moved
-        losses.append(float(loss(**{**feeds, name: array})[0]))
-    return (losses[0] - losses[1]) / (2 * step)
-
-
-def _find_fault(
-    name: str, gradient: Array, places: Sequence[tuple[int, ...]], slopes: Sequence[float]
-) -> str | None:
-    size = max([1.0, *map(abs, slopes)])
-    for place, slope in zip(places, slopes, strict=True):
-        got = float(gradient[place])
-        if not abs(got - slope) <= _RTOL * size:
-            slot = name.rpartition("_")[0]
-            at = list(place)
-            return (
-                f"the gradient of {slot}{at if at else ''} is {got:.9g}, central differences say "
-                f"{slope:.9g}; mend the gradient rule or its kernel"
-            )
-    return None
