@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -157,6 +158,7 @@ class CheckContext:
             forward = self.widen(sample.forward, dtype)
             kernels = self.references(sample.forward.op_type, dtype)
             outputs = None if forward is None else self.compute(kernels, forward)
+            wide = replace(wide, forward=forward)
             wide = wide if outputs is None else replace_outputs(wide, outputs)
         try:
             wide.infer(definition)
