@@ -66,6 +66,7 @@ PLANTED = (
     Planted("aliases", "broken_aliases.reverse"),
     Planted("aliases", "broken_aliases.accumulate"),
     Planted("inputs-unchanged", "broken_inputs_unchanged.negate"),
+    Planted("inputs-unchanged", "broken_inputs_unchanged.double"),
     Planted("inputs-unchanged", "broken_compiled.writes_input"),
     Planted("inputs-unchanged", "broken_compiled.packs_in_place"),
     Planted("writes-every-element", "broken_writes_every_element.twice"),
@@ -126,6 +127,16 @@ def test_every_finding_names_its_subject_and_what_was_got(cards: dict[str, Score
         for finding in card.findings:
             assert finding.message.startswith(finding.subject)
             assert "\n" not in finding.message
+
+
+def test_a_kernel_that_writes_its_input_is_advised_about_that(cards: dict[str, Scorecard]) -> None:
+    found = [
+        finding.message
+        for finding in cards["broken_inputs_unchanged"].findings
+        if finding.subject.startswith("broken_inputs_unchanged.double[")
+    ]
+    assert "inputs must stay as they are, got ValueError: " in found[0]
+    assert found[0].endswith("is read-only; write to an output, or declare one with aliases")
 
 
 def test_a_finding_of_a_sample_is_found_again_by_its_number(controls: Context) -> None:

@@ -1,4 +1,4 @@
-"""Checks a distribution: every rule on everything that it brings."""
+"""Checks a distribution: every rule on everything that it provides."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class NoteFile:
         return _HEAD.unpack(self._read(_HEAD.size, 0))[0] if self._is_written() else 0
 
     def read(self) -> Note:
-        """Return the last note, once nobody writes any more; an empty one where there is none."""
+        """Return the last note, of a process that has ended; an empty one where there is none."""
         if not self._is_written():
             return Note()
         _, size = _HEAD.unpack(self._read(_HEAD.size, 0))

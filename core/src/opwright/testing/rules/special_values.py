@@ -47,6 +47,7 @@ _LARGE: Final = {"float64": 1e100, "float32": 1e18, "bfloat16": 1e18}
 """Squares of them are finite. Those of float16 are too small to tell what grows with them."""
 
 Outputs = Mapping[str, Sequence[Array]]
+Masks = dict[str, list[Array]]
 
 
 def concerns(subject: KernelSubject) -> bool:
@@ -73,122 +74,142 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         n_samples[sample.dtype] += 1
         rng = np.random.default_rng([context.seed, max(sample.number, 0)])
         for place in choose_places(sample, _PLACES, rng):
-            for fault in _find_faults(entry, sample, place, plain, context):
+            for fault in _Probe(entry, sample, place, plain, context).find_faults():
                 yield find_on(RULE, subject, *fault)
     if not n_samples:
         raise Skipped("no sample of floats could be run")
 
 
-def _find_faults(
-    entry: KernelEntry, sample: Sample, place: Place, plain: Outputs, context: CheckContext
-) -> Iterator[tuple[Sample, str]]:
-    """Give what is wrong with special numbers in a place, with the sample that shows it."""
-    for number in NOT_FINITE:
-        changed = with_number(sample, place, number)
+class _Probe:
+    """A kernel with other numbers in one place of a sample.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    sample : Sample
+    place : Place
+    plain : mapping of str to sequence of ndarray
+        What it computes with the number that was drawn.
+    context : CheckContext
+    """
+
+    def __init__(
+        self,
+        entry: KernelEntry,
+        sample: Sample,
+        place: Place,
+        plain: Outputs,
+        context: CheckContext,
+    ) -> None:
+        self._entry = entry
+        self._sample = sample
+        self._place = place
+        self._plain = plain
+        self._context = context
+        number = number_at(sample, place)
+        nearby, opposite = number * 0.75 + np.copysign(0.125, number), -number
+        self._followers = self._where(nearby, _differ)
+        self._dependents = _either(self._followers, self._where(opposite, _differ))
+
+    def find_faults(self) -> Iterator[tuple[Sample, str]]:
+        """Give what is wrong with NaN and infinity in the place, with the sample that shows it."""
+        for number in NOT_FINITE:
+            changed = with_number(self._sample, self._place, number)
+            text = self._find_fault(changed, number)
+            if text is not None:
+                yield changed, f"{self._place} = {number:g} must {text}"
+
+    def _find_fault(self, changed: Sample, number: float) -> str | None:
         try:
-            outputs = context.launch(entry, sample).run(inputs=changed.inputs).outputs
+            outputs = self._run(self._entry, changed)
         except OpwrightError as error:
-            yield (
-                changed,
-                (
-                    f"{place} = {number:g} must be computed, got {reason_of(error)}; give NaN or "
-                    "infinity where there is no number"
-                ),
+            return (
+                f"be computed, got {reason_of(error)}; give NaN or infinity where there is no "
+                "number"
             )
-            continue
-        wanted = _follow(entry, sample, place, number, plain, context)
-        lost = None if wanted is None else _find_lost(outputs, wanted)
+        lost = self._find_lost(outputs, number)
         if lost is not None:
-            yield (
-                changed,
-                (
-                    f"{place} = {number:g} must reach {lost}, which depends on it; compare so that "
-                    "NaN passes on, or say in draw.drops_nan why it ends here (opwright.samples)"
-                ),
+            return (
+                f"reach {lost}, which depends on it; compare so that NaN passes on, or say in "
+                "draw.drops_nan why it ends here (opwright.samples)"
             )
-            continue
-        other = _find_other(entry, sample, changed, outputs, context)
+        other = self._find_other(outputs, changed)
         if other is not None:
-            yield (
-                changed,
-                (
-                    f"{place} = {number:g} must give the same as the reference, got {other}; "
-                    "compute NaN and infinity as it does"
-                ),
-            )
-
-
-def _follow(
-    entry: KernelEntry,
-    sample: Sample,
-    place: Place,
-    number: float,
-    plain: Outputs,
-    context: CheckContext,
-) -> dict[str, list[Array]] | None:
-    """Return for each output of floats where it follows a place; None where that cannot be told."""
-    launch = context.launch(entry, sample)
-    ordinary = number_at(sample, place)
-    if np.isnan(number):
-        changed = with_number(sample, place, ordinary * 0.75 + np.copysign(0.125, ordinary))
-    elif sample.dtype in _LARGE:
-        changed = with_number(sample, place, np.copysign(_LARGE[sample.dtype], number))
-    else:
+            return f"give what the reference does, got {other}; compute NaN and infinity as it does"
         return None
-    try:
-        outputs = launch.run(inputs=changed.inputs).outputs
-    except OpwrightError:
-        return None
-    if np.isnan(number):
-        return _map_floats(outputs, plain, lambda a, b: np.isfinite(a) & (a != b))
-    least = np.sqrt(_LARGE[sample.dtype])
-    return _map_floats(outputs, plain, lambda a, b: np.isfinite(a) & (np.abs(a) > least))
 
+    def _run(self, entry: KernelEntry, changed: Sample) -> Outputs:
+        return self._context.launch(entry, self._sample).run(inputs=changed.inputs).outputs
 
-def _map_floats(
-    outputs: Outputs, plain: Outputs, tell: Callable[[Array, Array], Array]
-) -> dict[str, list[Array]]:
-    """Return what is told of each output of floats, beside the one of ordinary numbers."""
-    found: dict[str, list[Array]] = {}
-    for slot, arrays in outputs.items():
-        found[slot] = [
-            tell(widen(a), widen(b))
-            if is_float(meta_of(a).dtype) and a.shape == b.shape
-            else np.zeros(a.shape, bool)
-            for a, b in zip(arrays, plain[slot], strict=True)
-        ]
-    return found
-
-
-def _find_lost(outputs: Outputs, wanted: Mapping[str, Sequence[Array]]) -> str | None:
-    """Return the first output that is finite where it must not be, with what it is."""
-    for slot, arrays in outputs.items():
-        for array, where in zip(arrays, wanted[slot], strict=True):
-            if array.shape == where.shape and where.any():
-                lost = np.argwhere(where & np.isfinite(widen(array)))
-                if len(lost):
-                    at = tuple(int(i) for i in lost[0])
-                    return f"{slot}{list(at) if at else ''}, got {array[at]}"
-    return None
-
-
-def _find_other(
-    entry: KernelEntry, sample: Sample, changed: Sample, outputs: Outputs, context: CheckContext
-) -> str | None:
-    """Return where a reference is finite and this is not, or the other way round."""
-    for other in context.references(entry.op_type, sample.dtype, entry):
+    def _where(self, number: float, tell: Callable[[Array, Array], Array]) -> Masks | None:
+        """Return for each output where something is told of it with an ordinary number there."""
         try:
-            wanted = context.launch(other, sample).run(inputs=changed.inputs).outputs
-        except (Refuse, OpwrightError):
-            continue
-        for slot, arrays in outputs.items():
-            for a, b in zip(arrays, wanted[slot], strict=True):
-                if a.shape != b.shape or not is_float(meta_of(a).dtype):
-                    continue
-                differ = np.argwhere(np.isfinite(widen(a)) != np.isfinite(widen(b)))
-                if len(differ):
-                    at = tuple(int(i) for i in differ[0])
-                    where = f"{slot}{list(at) if at else ''}"
-                    return f"{a[at]} in {where}, {b[at]} by {other.library}"
+            outputs = self._run(self._entry, with_number(self._sample, self._place, number))
+        except OpwrightError:
+            return None
+        pairs = {slot: zip(a, self._plain[slot], strict=True) for slot, a in outputs.items()}
+        return {slot: [_tell(a, b, tell) for a, b in listed] for slot, listed in pairs.items()}
+
+    def _find_lost(self, outputs: Outputs, number: float) -> str | None:
+        """Return the first output that is finite where it must not be, with what it is."""
+        masks = self._followers
+        if not np.isnan(number):
+            large = _LARGE.get(self._sample.dtype, np.inf)
+            masks = self._where(np.copysign(large, number), _grows(large))
+        for name, array, where in _masked(outputs, masks):
+            lost = np.argwhere(where & np.isfinite(widen(array)))
+            if len(lost):
+                at = tuple(int(i) for i in lost[0])
+                return f"{name}{list(at) if at else ''}, got {array[at]}"
         return None
-    return None
+
+    def _find_other(self, outputs: Outputs, changed: Sample) -> str | None:
+        """Return where a reference is finite and this is not, or the other way round.
+
+        Only of what depends on the place: a factor of 0, such as padding, may multiply it or not.
+        """
+        for other in self._context.references(self._entry.op_type, changed.dtype, self._entry):
+            try:
+                wanted = self._run(other, changed)
+            except (Refuse, OpwrightError):
+                continue
+            beside = iter([b for listed in wanted.values() for b in listed])
+            for name, a, where in _masked(outputs, self._dependents):
+                b = next(beside)
+                if a.shape == b.shape and where.any():
+                    differ = np.argwhere(where & (np.isfinite(widen(a)) != np.isfinite(widen(b))))
+                    if len(differ):
+                        at = tuple(int(i) for i in differ[0])
+                        place = f"{name}{list(at) if at else ''}"
+                        return f"{a[at]} in {place}, {b[at]} by {other.library}"
+            return None
+        return None
+
+
+def _tell(a: Array, b: Array, tell: Callable[[Array, Array], Array]) -> Array:
+    if not is_float(meta_of(a).dtype) or a.shape != b.shape:
+        return np.zeros(a.shape, bool)
+    return tell(widen(a), widen(b))
+
+
+def _differ(a: Array, b: Array) -> Array:
+    return np.asarray(np.isfinite(a) & (a != b))
+
+
+def _grows(large: float) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.asarray(np.isfinite(a) & (np.abs(a) > np.sqrt(large)))
+
+
+def _either(a: Masks | None, b: Masks | None) -> Masks | None:
+    if a is None or b is None:
+        return a or b
+    return {slot: [x | y for x, y in zip(a[slot], b[slot], strict=True)] for slot in a}
+
+
+def _masked(outputs: Outputs, masks: Masks | None) -> Iterator[tuple[str, Array, Array]]:
+    """Give the name of each output, itself and a mask; nothing of what has another shape."""
+    for slot, arrays in outputs.items() if masks is not None else ():
+        for i, array in enumerate(arrays):
+            where = masks[slot][i] if masks is not None else np.zeros(array.shape, bool)
+            name = slot if len(arrays) == 1 else f"{slot}[{i}]"
+            yield name, array, where if where.shape == array.shape else np.zeros(array.shape, bool)
