@@ -63,6 +63,7 @@ PLANTED = (
     Planted("gradient-extremes", "broken_gradient_extremes.cancels"),
     Planted("gradient-extremes", "broken_gradient_extremes.overflows"),
     Planted("gradient-extremes", "broken_gradient_extremes.ends"),
+    Planted("gradient-extremes", "broken_gradient_extremes.composed"),
     Planted("aliases", "broken_aliases.reverse"),
     Planted("aliases", "broken_aliases.accumulate"),
     Planted("inputs-unchanged", "broken_inputs_unchanged.negate"),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from opwright.registry import KernelEntry
-from opwright.testing.context import CheckContext
 from opwright.testing.derivatives import Derivative
 from opwright.testing.sample import Array, Sample
 from opwright.testing.special_numbers import Place, filled_with
@@ -38,17 +36,25 @@ _NOISE: Final = 1e-6
 _ADVICE: Final = "use a formula that does not cancel or overflow there"
 
 
-def find_fault_far_out(
-    derivative: Derivative, entry: KernelEntry, sample: Sample, context: CheckContext
-) -> tuple[Sample, str] | None:
-    """Return where a gradient far out is wrong, and what it is; None where nothing is found."""
+class Wide(NamedTuple):
+    """The same in float64: what is computed, and by which library."""
+
+    derivative: Derivative
+    library: str
+
+
+def find_fault_far_out(derivative: Derivative, wide: Wide | None) -> tuple[Sample, str] | None:
+    """Return where a gradient far out is wrong, and what it is; None where nothing is found.
+
+    It is compared with a wide one, or with slopes where there is none.
+    """
     if derivative.forward.loses_tails:
         return None
     for slot in filter(derivative.is_elementwise, derivative.slots):
-        if sample.dtype == "float64":
+        if wide is None:
             faults = _beside_slopes(derivative, slot)
         else:
-            faults = _beside_float64(derivative, slot, entry, sample, context)
+            faults = _beside_float64(derivative, slot, wide)
         fault = next(faults, None) or next(_at_infinity(derivative, slot), None)
         if fault is not None:
             return fault
@@ -60,23 +66,17 @@ def _numbers(*beyond: float) -> Iterator[float]:
         yield from (size, -size)
 
 
-def _beside_float64(
-    derivative: Derivative, slot: str, entry: KernelEntry, sample: Sample, context: CheckContext
-) -> Iterator[tuple[Sample, str]]:
-    wide = context.widen(sample)
-    references = [] if wide is None else context.references(entry.op_type, "float64")
-    if wide is None or wide.forward is None or not references:
-        return
-    reference = Derivative(references[0], wide, context)
+def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[tuple[Sample, str]]:
+    reference = wide.derivative
     for number in _numbers():
         changed = filled_with(derivative.forward, slot, number)
         got = derivative.gradients(changed)
-        wanted = reference.gradients(filled_with(wide.forward, slot, number))
+        wanted = reference.gradients(filled_with(reference.forward, slot, number))
         if got is None or wanted is None:
             continue
         at = _find_apart(got[slot][0], wanted[slot][0])
         if at is not None:
-            yield changed, _say(slot, at, number, got[slot][0], wanted[slot][0], references[0])
+            yield changed, _say(slot, at, number, got[slot][0], wanted[slot][0], wide.library)
 
 
 def _find_apart(got: Array, wanted: Array) -> tuple[int, ...] | None:
@@ -90,11 +90,11 @@ def _find_apart(got: Array, wanted: Array) -> tuple[int, ...] | None:
 
 
 def _say(
-    slot: str, at: tuple[int, ...], number: float, got: Array, wanted: Array, by: KernelEntry
+    slot: str, at: tuple[int, ...], number: float, got: Array, wanted: Array, library: str
 ) -> str:
     return (
         f"the gradient of {Place(slot, 0, at)} = {number:g} must hold far from 0, got "
-        f"{got[at]:.6g}, {wanted[at]:.6g} by {by.library} in float64; {_ADVICE}"
+        f"{got[at]:.6g}, {wanted[at]:.6g} by {library} in float64; {_ADVICE}"
     )
 
 

@@ -13,7 +13,7 @@ from opwright.testing.kernel_run import POISON, KernelRun
 from opwright.testing.launching import Launch
 from opwright.testing.sample import Array, Sample
 from opwright.testing.scorecard import Finding, Skipped
-from opwright.testing.subjects import KernelSubject
+from opwright.testing.subjects import KernelSubject, OperatorSubject
 
 OTHER_POISON: Final = 0x41
 """Beside `POISON`: 12 in float32, 2 million in float64, so that adding to it shows."""
@@ -69,8 +69,10 @@ def repeats(
     return all(equal_bytes(expected.outputs, outputs) for outputs in runs)
 
 
-def find_on(rule: str, subject: KernelSubject, sample: Sample, message: str) -> Finding:
-    """Return a finding about a kernel that shows on a sample."""
+def find_on(
+    rule: str, subject: KernelSubject | OperatorSubject, sample: Sample, message: str
+) -> Finding:
+    """Return a finding about an operator or a kernel that shows on a sample."""
     text = f"{subject.name}: {message}"
     return Finding(rule, subject.name, text, sample.describe(), sample.number, sample.dtype)
 

@@ -45,8 +45,19 @@ def ends_grad(x, out_grad, x_grad):
     np.copyto(x_grad, np.where((x <= 0) & np.isfinite(x), out_grad / 2, out_grad))
 
 
-def _make(name, comment):
+composed = _rectify
+
+
+def _composed_gradient(g):
+    grad = g.output_grad("out")
+    zero = g.emit("fill_like", {"x": g.input("x")}, attrs={"value": 0.0})
+    above = g.emit("greater", {"x": g.input("x"), "y": zero})  # which NaN is not
+    g.set_input_grad("x", g.emit("where", {"condition": above, "x": grad, "y": zero}))
+
+
+def _make(name, comment, gradient=None):
     op_type = f"broken_gradient_extremes.{name}"
+    gradient = gradient or grad_op(f"{op_type}_grad", needs=["x"])
     return (
         OpMaker(op_type)
         .add_comment(comment)
@@ -54,7 +65,7 @@ def _make(name, comment):
         .dtypes("float32", "float64")
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
-        .build(infer_shape=same_shape_as("x"), gradient=grad_op(f"{op_type}_grad", needs=["x"]))
+        .build(infer_shape=same_shape_as("x"), gradient=gradient)
     )
 
 
@@ -63,3 +74,4 @@ DROPS_NAN = _make("drops_nan", "Rectifier, out = maximum(x, 0).")
 CANCELS = _make("cancels", "Linear above 0, exp(x) - 1 below.")
 OVERFLOWS = _make("overflows", "Length of (x, 1), out = sqrt(x**2 + 1).")
 ENDS = _make("ends", "Linear above 0, out = x / 2 below.")
+COMPOSED = _make("composed", "Rectifier, out = maximum(x, 0).", _composed_gradient)

@@ -15,20 +15,24 @@ from typing import Final
 
 import numpy as np
 
+from opwright.context import context_guard
+from opwright.definition import NoGradient
+from opwright.gradient_rules import GradOp
 from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
-from opwright.testing.derivatives import Derivative
-from opwright.testing.far_tails import find_fault_far_out
+from opwright.testing.derivatives import Derivative, KernelDerivative, ProgramDerivative
+from opwright.testing.far_tails import Wide, find_fault_far_out
 from opwright.testing.gradient_samples import find_forward
 from opwright.testing.observing import count_elements, equal_bytes, find_on
 from opwright.testing.sample import Sample, widen
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.special_numbers import Place, choose_places, number_at, with_number
-from opwright.testing.subjects import KernelSubject
+from opwright.testing.subjects import KernelSubject, OperatorSubject
+from opwright.testing.training import pinned, skip_without_gradient
 
 RULE = "gradient-extremes"
 SUMMARY = "gradients hold under an infinite out_grad, at NaN, and far from 0"
-SUBJECT = KernelSubject
+SUBJECT = (OperatorSubject, KernelSubject)
 
 _MOST_ELEMENTS: Final = 600
 _MOST_SAMPLES: Final = 3
@@ -43,44 +47,99 @@ _DTYPES: Final = ("float64", "float32")
 _STEP: Final = 1e-3
 
 
-def concerns(subject: KernelSubject) -> bool:
-    """Tell whether it is a gradient."""
-    return find_forward(subject.op_type, subject.context) is not None
+def concerns(subject: OperatorSubject | KernelSubject) -> bool:
+    """Tell whether it is a gradient, or an operator whose gradient other operators compute."""
+    if isinstance(subject, KernelSubject):
+        return find_forward(subject.op_type, subject.context) is not None
+    definition = subject.definition
+    return not (definition.plan_only or isinstance(definition.gradient, GradOp | NoGradient))
 
 
-def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each sample for which a gradient does not hold."""
-    n_samples: Counter[str] = Counter()
-    seen: set[tuple[str, str]] = set()
+    if isinstance(subject, KernelSubject):
+        yield from _check_kernels(subject, context)
+    else:
+        skip_without_gradient(subject)
+        with context_guard(pinned(subject)):
+            yield from _check_programs(subject, context)
+
+
+def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    chosen = _Choice()
     for entry, sample in context.launches(subject.entries):
+        if sample.forward is None or not chosen.takes(sample):
+            continue
+        derivative = KernelDerivative(entry, sample, sample.forward, context)
+        wide = None if sample.dtype == "float64" else _widen(entry, sample, context)
+        if sample.dtype != "float64" and wide is None:
+            continue
+        for changed, text in _find_faults(derivative, wide, context):
+            yield find_on(RULE, subject, changed, text)
+    chosen.skip_if_none()
+
+
+def _widen(entry: KernelEntry, sample: Sample, context: CheckContext) -> Wide | None:
+    wide = context.widen(sample)
+    references = context.references(entry.op_type, "float64")
+    if wide is None or wide.forward is None or not references:
+        return None
+    reference = references[0]
+    return Wide(KernelDerivative(reference, wide, wide.forward, context), reference.library)
+
+
+def _check_programs(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
+    chosen = _Choice()
+    for sample in context.samples(subject.definition, "float64"):
+        if not chosen.takes(sample):
+            continue
+        context.note(f"the gradient of {subject.name}", sample)
+        derivative = ProgramDerivative(subject.definition, sample, context.seed)
+        if derivative.slots:
+            for changed, text in _find_faults(derivative, None, context):
+                yield find_on(RULE, subject, changed, text)
+    chosen.skip_if_none()
+
+
+class _Choice:
+    """Chooses few small samples, and those with other attributes."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._seen: set[tuple[str, str]] = set()
+
+    def takes(self, sample: Sample) -> bool:
+        """Tell whether a sample is looked at."""
         if sample.dtype not in _DTYPES or not 0 < count_elements(sample) <= _MOST_ELEMENTS:
-            continue
+            return False
         kind = (sample.dtype, str(sample.attrs))
-        if kind in seen and n_samples[sample.dtype] >= _MOST_SAMPLES:
-            continue
-        seen.add(kind)
-        for fault in _find_faults(entry, sample, context):
-            yield find_on(RULE, subject, *fault)
-        n_samples[sample.dtype] += 1
-    if not n_samples:
-        raise Skipped("no sample in float32 or float64 could be run")
+        if kind in self._seen and self._counts[sample.dtype] >= _MOST_SAMPLES:
+            return False
+        self._seen.add(kind)
+        self._counts[sample.dtype] += 1
+        return True
+
+    def skip_if_none(self) -> None:
+        """Raise Skipped where no sample was taken."""
+        if not self._counts:
+            raise Skipped("no sample in float32 or float64 could be run")
 
 
 def _find_faults(
-    entry: KernelEntry, sample: Sample, context: CheckContext
+    derivative: Derivative, wide: Wide | None, context: CheckContext
 ) -> Iterator[tuple[Sample, str]]:
     """Give the first thing of each kind that is wrong, with the sample that shows it."""
-    derivative = Derivative(entry, sample, context)
-    rng = np.random.default_rng([context.seed, max(sample.number, 0)])
+    rng = np.random.default_rng([context.seed, max(derivative.forward.number, 0)])
     drawn = choose_places(derivative.forward, _PLACES, rng)
     places = [place for place in drawn if place.slot in derivative.slots]
-    for find in (_find_multiplied, _find_lost_nan):
-        fault = find(derivative, places)
+    with np.errstate(all="ignore"):
+        for find in (_find_multiplied, _find_lost_nan):
+            fault = find(derivative, places)
+            if fault is not None:
+                yield fault
+        fault = find_fault_far_out(derivative, wide)
         if fault is not None:
             yield fault
-    fault = find_fault_far_out(derivative, entry, sample, context)
-    if fault is not None:
-        yield fault
 
 
 def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sample, str] | None:
