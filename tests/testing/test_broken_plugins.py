@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -128,6 +129,17 @@ def test_every_finding_names_its_subject_and_what_was_got(cards: dict[str, Score
         for finding in card.findings:
             assert finding.message.startswith(finding.subject)
             assert "\n" not in finding.message
+
+
+def test_an_error_far_along_an_axis_is_found_with_its_place(cards: dict[str, Scorecard]) -> None:
+    found = [
+        finding
+        for finding in cards["broken_gradient"].findings
+        if finding.subject == "broken_gradient.twice"
+    ]
+    places = [re.search(r"the gradient of x\[([\d, ]+)\] is 2, ", each.message) for each in found]
+    assert [each.sample.rpartition("(")[2] for each in found] == ["length 1500)", "length 5000)"]
+    assert all(place is not None for place in places)
 
 
 def test_a_kernel_that_writes_its_input_is_advised_about_that(cards: dict[str, Scorecard]) -> None:

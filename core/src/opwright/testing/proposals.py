@@ -148,9 +148,11 @@ def _as_written(
     names = dict.fromkeys(part for slot in slots for part in _symbols(slot) or ())
     free = [name for name in names if not name.isdigit() and name != "..."]
     lengths = {name: draw.other_length() for name in free}
-    if free:
-        lengths[free[0 if draw.rows else int(rng.integers(len(free)))]] = draw.length
     extra = tuple(draw.other_length() for _ in range(int(rng.integers(0, 3))))
+    if draw.rows and next(iter(names), None) == "...":
+        extra = (draw.length, *extra[1:])
+    elif free:
+        lengths[free[0 if draw.rows else int(rng.integers(len(free)))]] = draw.length
     first: Shape = ()
     shapes: dict[str, list[Shape]] = {}
     for slot in slots:
