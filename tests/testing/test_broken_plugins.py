@@ -137,7 +137,7 @@ def test_an_error_far_along_an_axis_is_found_with_its_place(cards: dict[str, Sco
         for finding in cards["broken_gradient"].findings
         if finding.subject == "broken_gradient.twice"
     ]
-    places = [re.search(r"the gradient of x\[([\d, ]+)\] is 2, ", each.message) for each in found]
+    places = [re.search(r"the gradient of x\[[\d, ]+\] is ", each.message) for each in found]
     assert [each.sample.rpartition("(")[2] for each in found] == ["length 1500)", "length 5000)"]
     assert all(place is not None for place in places)
 

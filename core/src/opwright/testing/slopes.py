@@ -91,9 +91,11 @@ class Slopes:
             if half is None:  # neither shows it alone
                 break
             where, pair = halves[half], pairs[half] or pair
+        if len(where) > 1:
+            return self._say([], *pair, f" along {len(where)} elements")
         place = np.unravel_index(int(where[0]), self._array.shape)
-        at = [int(i) for i in place] if len(where) == 1 else []
-        return self._say(at, *pair, f" along {len(where)} elements" * (len(where) > 1))
+        got, slope = (float(signs[where[0]] * number) for number in pair)
+        return self._say([int(i) for i in place], got, slope)
 
     def _compare(self, gradient: Array, signs: Array, where: Array) -> tuple[float, float] | None:
         """Return slope by the gradient and by differences where they differ; None otherwise."""
