@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -9,6 +10,7 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
+from opwright.testing.drawing import LARGE
 from opwright.testing.kernel_run import POISON, KernelRun
 from opwright.testing.launching import Launch
 from opwright.testing.sample import Array, Sample
@@ -127,6 +129,20 @@ def find_launch(
 def count_elements(sample: Sample) -> int:
     """Return how many elements all inputs have."""
     return sum(array.size for arrays in sample.inputs.values() for array in arrays)
+
+
+def choose_largest(observed: Iterable[Observed], most: int) -> list[Observed]:
+    """Return those with the most elements, of at most `LARGE` along an axis where there are such.
+
+    What takes the square of a longer axis would run for minutes where it runs often.
+    """
+    ordered = sorted(observed, key=lambda each: count_elements(each.sample))
+    short = [each for each in ordered if _longest_axis(each.sample) <= LARGE]
+    return (short or ordered)[-most:]
+
+
+def _longest_axis(sample: Sample) -> int:
+    return max((d for listed in sample.inputs.values() for a in listed for d in a.shape), default=0)
 
 
 def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:

@@ -17,6 +17,7 @@ from opwright.context import context_guard
 from opwright.definition import OpDefinition
 from opwright.errors import KernelNotFoundError
 from opwright.testing.context import CheckContext
+from opwright.testing.observing import count_elements
 from opwright.testing.sample import Sample
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.slopes import Slopes
@@ -35,7 +36,10 @@ SUBJECT = OperatorSubject
 
 _MOST_PLACES: Final = 12
 """Elements of one input whose slopes are taken: each needs four runs. All of a larger input are
-moved at once, in a random direction."""
+moved at once, too, in a random direction."""
+
+_MOST_FOR_PLACES: Final = 2000
+"""Elements of a sample's inputs: of a larger one, all are only moved at once."""
 
 _MOST_ELEMENTS: Final = 2**14
 """Of a sample's inputs; what is larger is not differentiated again."""
@@ -58,7 +62,7 @@ def _check_samples(subject: OperatorSubject, context: CheckContext) -> Iterator[
     n_compared = 0
     for drawn in context.samples(definition, "float64"):
         sample = drawn
-        if sum(a.size for arrays in sample.inputs.values() for a in arrays) > _MOST_ELEMENTS:
+        if count_elements(sample) > _MOST_ELEMENTS:
             continue
         try:
             fault, n_places = _compare(definition, sample, context)
@@ -97,6 +101,7 @@ def _compare(
     pairs = differentiate(training)
     if not pairs:
         return None, 0
+    most = _MOST_PLACES if count_elements(sample) <= _MOST_FOR_PLACES else 0
     block, feeds = training.block, training.feeds
     loss = compile_block(block, feeds, [training.loss.name])
     with np.errstate(all="ignore"):
@@ -105,7 +110,7 @@ def _compare(
         n_places = 0
         for (variable, _), gradient in zip(pairs, gradients, strict=True):
             slopes = Slopes(loss, feeds, variable.name, context.seed)
-            fault, n_compared = slopes.find_fault(gradient, _MOST_PLACES)
+            fault, n_compared = slopes.find_fault(gradient, most)
             n_places += n_compared
             if fault is not None:
                 return fault, n_places
