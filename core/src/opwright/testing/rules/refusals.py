@@ -36,12 +36,16 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
                 )
         except OpwrightError:
             pass  # it fails, which is no refusal: the rule `reference` tells of it
-        if all(a.size for arrays in sample.inputs.values() for a in arrays):
-            # What has no elements may be left to other kernels.
-            reasons.setdefault(sample.dtype, []).append((sample, reason))
+        reasons.setdefault(sample.dtype, []).append((sample, reason))
     for dtype, listed in reasons.items():
-        if all(reason is not None for _, reason in listed):
+        # What has no elements may be left to other kernels.
+        has_elements = any(_has_elements(sample) for sample, _ in listed)
+        if has_elements and all(reason is not None for _, reason in listed):
             yield _refuses_all(subject, dtype, listed)
+
+
+def _has_elements(sample: Sample) -> bool:
+    return all(array.size for arrays in sample.inputs.values() for array in arrays)
 
 
 def _says_why(reason: str) -> bool:
