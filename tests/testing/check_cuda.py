@@ -24,6 +24,9 @@ from opwright_cuda.emulator import HostCompiler, start
 from opwright_cuda.toolchain import Toolchain, replace_toolchain
 
 PACKAGE = "opwright-cuda"
+IN_PROCESS = ["--in-process"]
+"""The emulated GPU and the Context without TF32 are of this process."""
+
 COLLECTING = ["--rule", "refusals", "--rule", "shape-rule"]
 """Rules that run every sample once."""
 
@@ -52,12 +55,12 @@ def check(folder: Path, words: list[str]) -> int:
     with ow.context_guard(exact_context()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            main(["check", PACKAGE, *COLLECTING, *subject])
+            main(["check", PACKAGE, *IN_PROCESS, *COLLECTING, *subject])
     replace_toolchain(before)
     compile_together(collector.wanted, compiler)
     replace_toolchain(Toolchain(compiler))
     with ow.context_guard(exact_context()):
-        return main(["check", PACKAGE, *words])
+        return main(["check", PACKAGE, *IN_PROCESS, *words])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -41,6 +42,8 @@ PLANTED = (
     Planted("shape-rule", "broken_shape_rule.too_long"),
     Planted("shape-rule", "broken_shape_rule.unknown"),
     Planted("shape-rule", "broken_shape_rule.resized"),
+    Planted("shape-rule", "broken_shape_rule.rows_claimed"),
+    Planted("shape-rule", "broken_shape_rule.rows_needed"),
     Planted("reference", "broken_reference.tail"),
     Planted("reference", "broken_reference.large"),
     Planted("reference", "broken_compiled.ignores_strides"),
@@ -49,10 +52,23 @@ PLANTED = (
     Planted("rejects-attributes", "broken_rejects_attributes.scaled", FAILS),
     Planted("rejects-attributes", "broken_rejects_attributes.raised", FAILS),
     Planted("gradient", "broken_gradient.square"),
+    Planted("gradient", "broken_gradient.twice"),
     Planted("gradient", "broken_gradient.sum"),
+    Planted("idle-attributes", "broken_idle_attributes.scaled"),
+    Planted("special-values", "broken_special_values.drops_nan"),
+    Planted("special-values", "broken_special_values.drops_infinity"),
+    Planted("special-values", "broken_special_values.raises"),
+    Planted("special-values", "broken_special_values.like_reference"),
+    Planted("gradient-extremes", "broken_gradient_extremes.multiplies"),
+    Planted("gradient-extremes", "broken_gradient_extremes.drops_nan"),
+    Planted("gradient-extremes", "broken_gradient_extremes.cancels"),
+    Planted("gradient-extremes", "broken_gradient_extremes.overflows"),
+    Planted("gradient-extremes", "broken_gradient_extremes.ends"),
+    Planted("gradient-extremes", "broken_gradient_extremes.composed"),
     Planted("aliases", "broken_aliases.reverse"),
     Planted("aliases", "broken_aliases.accumulate"),
     Planted("inputs-unchanged", "broken_inputs_unchanged.negate"),
+    Planted("inputs-unchanged", "broken_inputs_unchanged.double"),
     Planted("inputs-unchanged", "broken_compiled.writes_input"),
     Planted("inputs-unchanged", "broken_compiled.packs_in_place"),
     Planted("writes-every-element", "broken_writes_every_element.twice"),
@@ -70,6 +86,9 @@ PLANTED = (
     Planted("error-texts", "broken_error_texts.pick"),
     Planted("error-texts", "broken_error_texts.pick_clipped"),
 )
+
+RETURNS = "returns"
+"""Its defects end the process: see test_isolation.py."""
 
 IMPORT_COST = "import-cost"
 ALL_BUT_IMPORT = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]
@@ -112,6 +131,27 @@ def test_every_finding_names_its_subject_and_what_was_got(cards: dict[str, Score
             assert "\n" not in finding.message
 
 
+def test_an_error_far_along_an_axis_is_found_with_its_place(cards: dict[str, Scorecard]) -> None:
+    found = [
+        finding
+        for finding in cards["broken_gradient"].findings
+        if finding.subject == "broken_gradient.twice"
+    ]
+    places = [re.search(r"the gradient of x\[[\d, ]+\] is ", each.message) for each in found]
+    assert [each.sample.rpartition("(")[2] for each in found] == ["length 1500)", "length 5000)"]
+    assert all(place is not None for place in places)
+
+
+def test_a_kernel_that_writes_its_input_is_advised_about_that(cards: dict[str, Scorecard]) -> None:
+    found = [
+        finding.message
+        for finding in cards["broken_inputs_unchanged"].findings
+        if finding.subject.startswith("broken_inputs_unchanged.double[")
+    ]
+    assert "inputs must stay as they are, got ValueError: " in found[0]
+    assert found[0].endswith("is read-only; write to an output, or declare one with aliases")
+
+
 def test_a_finding_of_a_sample_is_found_again_by_its_number(controls: Context) -> None:
     name, rule = "opwright-broken-reference", "reference"
     first = check_package(name, rules=[rule], context=controls).findings[0]
@@ -127,7 +167,7 @@ def test_a_finding_of_a_sample_is_found_again_by_its_number(controls: Context) -
 
 
 def test_every_rule_has_a_planted_defect() -> None:
-    planted = {each.rule for each in PLANTED} | {IMPORT_COST}
+    planted = {each.rule for each in PLANTED} | {IMPORT_COST, RETURNS}
     assert planted == {rule.name for rule in load_rules()}
 
 

@@ -51,7 +51,7 @@ def test_a_finding_comes_again_by_the_command_that_is_printed(control_site: Path
 def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) -> None:
     done = run(control_site, "opwright", "check", "opwright-god")
     assert done.returncode == 2
-    assert "no installed distribution of this name brings a plugin" in done.stderr
+    assert "no installed distribution of this name provides a plugin" in done.stderr
     assert "got 'opwright-god'; did you mean 'opwright-good'?" in done.stderr
 
 

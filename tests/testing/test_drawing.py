@@ -27,7 +27,13 @@ def lengths_of(samples: list[Sample], slot: str = "x") -> set[int]:
 
 def test_shapes_are_empty_one_around_vector_widths_and_large() -> None:
     drawn = draw_samples(get("exp"), "float32", seed=0)
-    assert {0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 1500} <= lengths_of(drawn)
+    assert {0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 1500, 5000} <= lengths_of(drawn)
+
+
+@pytest.mark.parametrize("op_type", ["exp", "softmax", "layer_norm", "cross_entropy"])
+def test_a_batch_of_no_rows_is_drawn(op_type: str) -> None:
+    shapes = [s.inputs["x"][0].shape for s in draw_samples(get(op_type), "float32", seed=0)]
+    assert any(len(shape) > 1 and shape[0] == 0 and 0 not in shape[1:] for shape in shapes)
 
 
 def test_a_label_says_what_the_sample_holds() -> None:

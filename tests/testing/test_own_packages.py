@@ -20,7 +20,7 @@ def messages(distribution: str, operator: str | None, rules: list[str]) -> list[
     return [f"{finding.rule}: {finding.message}" for finding in card.findings]
 
 
-@pytest.mark.parametrize("operator", ["add", "softmax", "gather", "sgd"])
+@pytest.mark.parametrize("operator", ["add", "softmax", "gather", "sgd", "adam"])
 def test_nothing_is_found_in_references(operator: str) -> None:
     assert messages("opwright-std", operator, RULES) == []
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from opwright.testing import PackageCheck, Result
+    from opwright.testing import IsolatedCheck, Result
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,6 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "check this installed distribution by opwright's conformance kit; repeatable"
     group.addoption("--opwright-check", action="append", default=[], metavar="PACKAGE", help=text)
     group.addoption("--opwright-seed", type=int, default=0, metavar="N", help="seed of its samples")
+    group.addoption(
+        "--opwright-time-limit", type=float, metavar="SECONDS", help="for one sample of one rule"
+    )
     parser.addini("opwright_check", text, type="args", default=[])
 
 
@@ -41,14 +44,17 @@ class CheckedPackage(pytest.Collector):
     def collect(self) -> Iterator[pytest.Item]:
         """Give a test for each rule on each subject."""
         from opwright.errors import OpwrightError
-        from opwright.testing import PackageCheck
+        from opwright.testing import TIME_LIMIT_S, IsolatedCheck
 
+        limit = self.config.getoption("--opwright-time-limit")
+        seed = self.config.getoption("--opwright-seed")
         try:
-            check = PackageCheck(self.name, seed=self.config.getoption("--opwright-seed"))
+            check = IsolatedCheck(self.name, time_limit_s=limit or TIME_LIMIT_S, seed=seed)
         except OpwrightError as error:
             raise pytest.UsageError(str(error)) from error
+        self.config.add_cleanup(check.close)
         for subject, rule in check.planned:
-            item: Any = RuleItem.from_parent(self, name=f"{subject.name}::{rule.name}")
+            item: Any = RuleItem.from_parent(self, name=f"{subject}::{rule}")
             item.prepare(check, subject, rule)
             yield item
 
@@ -56,7 +62,7 @@ class CheckedPackage(pytest.Collector):
 class RuleItem(pytest.Item):
     """One rule on one subject."""
 
-    def prepare(self, check: PackageCheck, subject: Any, rule: Any) -> None:
+    def prepare(self, check: IsolatedCheck, subject: str, rule: str) -> None:
         """Say what is checked."""
         self._check = check
         self._subject = subject
@@ -72,4 +78,4 @@ class RuleItem(pytest.Item):
 
     def reportinfo(self) -> tuple[str, int | None, str]:
         """Return what stands above a failure; there is no file to show."""
-        return self.nodeid, None, f"{self._rule.name} of {self._subject.name}"
+        return self.nodeid, None, f"{self._rule} of {self._subject}"

@@ -16,6 +16,9 @@ from opwright.proto import AttrProto, AttrType
 _FAR: Final = 1e3
 """Inside of a range without an end, where an edge of it is asked for."""
 
+_DRAWN: Final = 3
+"""Ordinary values, where another one than a given one is asked for."""
+
 
 def draw(
     definition: OpDefinition,
@@ -196,3 +199,12 @@ def _is_inside(attr: AttrProto, number: int | float) -> bool:
     low = attr.min is None or number > attr.min or (number == attr.min and not attr.min_exclusive)
     high = attr.max is None or number < attr.max or (number == attr.max and not attr.max_exclusive)
     return low and high
+
+
+def others(attr: AttrProto, rng: np.random.Generator) -> Iterator[Any]:
+    """Give values that the declaration allows, ordinary ones before those at the edges."""
+    for _ in range(_DRAWN):
+        yield draw_value(attr, rng)
+    for _, value in edges(attr):
+        yield value
+    yield from unusual(attr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from opwright.testing.gradient_samples import (
 )
 from opwright.testing.kernel_run import POISON, KernelRun
 from opwright.testing.launching import Launch
+from opwright.testing.notes import Note, NoteFile
 from opwright.testing.sample import Sample
 from opwright.testing.samplers import find_sampler
 from opwright.testing.scorecard import Skipped
@@ -53,6 +55,8 @@ class CheckContext:
         The only dispatch dtype.
     samplers : mapping of str to callable
         What packages say of their operators.
+    notes : NoteFile, optional
+        Where it is noted what is about to be run.
 
     Attributes
     ----------
@@ -67,12 +71,15 @@ class CheckContext:
         only_sample: int | None = None,
         only_dtype: str | None = None,
         samplers: Mapping[str, Sampler] | None = None,
+        notes: NoteFile | None = None,
     ) -> None:
         self.context = context
         self.seed = seed
         self._only_sample = only_sample
         self._only_dtype = only_dtype
         self._samplers = dict(samplers or {})
+        self._notes = notes
+        self._noted: tuple[str, Sample | None] = ("", None)
         self._drawn: dict[tuple[str, str], list[Sample]] = {}
         self._launches: OrderedDict[Any, Launch] = OrderedDict()
         self._devices: dict[str, str | None] = {HOST_DEVICE: None}
@@ -102,6 +109,7 @@ class CheckContext:
     def _draw(self, definition: OpDefinition, dtype: str, sampler: Sampler | None) -> list[Sample]:
         if sampler is None and definition.plan_only:
             raise Skipped("only passes make it, so its inputs cannot be drawn from its OpProto")
+        self.note(f"drawing samples of {definition.op_type} in {dtype}")
         return draw_samples(definition, dtype, self.seed, sampler)
 
     def _derive(
@@ -151,6 +159,7 @@ class CheckContext:
             forward = self.widen(sample.forward, dtype)
             kernels = self.references(sample.forward.op_type, dtype)
             outputs = None if forward is None else self.compute(kernels, forward)
+            wide = replace(wide, forward=forward)
             wide = wide if outputs is None else replace_outputs(wide, outputs)
         try:
             wide.infer(definition)
@@ -241,22 +250,41 @@ class CheckContext:
         key = (entry, id(sample), tuple(options.items()))
         launch = self._launches.get(key)
         if launch is None:
-            launch = self.prepare(entry, sample, **options)
+            launch = self.new_launch(entry, sample, **options)
             self._launches[key] = launch  # which keeps the sample, so that its id stays
             if len(self._launches) > _KEPT_LAUNCHES:
                 self._launches.popitem(last=False)
         return launch
 
-    def prepare(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
-        """Return a kernel prepared for a sample; see `opwright.testing.Launch`, also for errors.
+    def new_launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
+        """Return a kernel prepared for a sample anew, which notes its runs.
+
+        See `opwright.testing.Launch`, also for errors.
 
         Raises
         ------
         Skipped
             Where this machine lacks what the kernel needs.
         """
+        who = str(entry.key)
         with skipping_lacks(entry), np.errstate(all="ignore"):
-            return Launch(entry, sample, context=self.context, **options)
+            return Launch(
+                entry,
+                sample,
+                context=self.context,
+                before_run=lambda: self.note(who, sample),
+                **options,
+            )
+
+    def note(self, what: str, sample: Sample | None = None) -> None:
+        """Note what is about to be run, for who looks when this process is gone."""
+        if self._notes is None or (what == self._noted[0] and sample is self._noted[1]):
+            return
+        self._noted = (what, sample)
+        if sample is None:
+            self._notes.write(Note(what))
+        else:
+            self._notes.write(Note(what, sample.describe(), sample.number, sample.dtype))
 
 
 def _is_same(a: KernelEntry, b: KernelEntry) -> bool:

@@ -39,6 +39,8 @@ class Case(NamedTuple):
         Range of the axes that `length` does not say, its end excluded.
     most_elements : int
         Of all inputs, or of all outputs.
+    rows : bool
+        Whether `length` is that of the first axis: of the batch, where there is one.
     """
 
     label: str
@@ -47,6 +49,7 @@ class Case(NamedTuple):
     plain: bool = True
     others: tuple[int, int] = (1, 4)
     most_elements: int = 2**19  # an outer product of large axes would take gigabytes
+    rows: bool = False
 
 
 LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
@@ -54,6 +57,9 @@ LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
 
 LARGE: Final = 1500
 """Elements along one axis where a kernel may split its work between threads."""
+
+LONG: Final = 5000
+"""Elements along one axis that is longer than the blocks in which kernels work."""
 
 WIDE: Final = (33, 41)
 """Of every axis in one case: products and convolutions choose other ways where no axis is short."""
@@ -89,12 +95,20 @@ class Draw:
         The dispatch dtype for which the sample is drawn.
     length : int
         How long an axis is to be: 0, 1, around vector widths, or large.
+    rows : bool
+        Whether that axis is to be the first one, of the batch.
     label : str
         What is special about the case.
     attrs : dict
         Attributes drawn from their declared ranges, the edges among them; use what fits.
     refused : dict of str to sequence of int
         To be filled: by input slot, whole numbers that the operator must refuse when it runs.
+    without_effect : dict of str to str
+        To be filled: attributes that change no result, each with the reason.
+    drops_nan : str
+        To be set: why NaN or infinity in an input may give a number.
+    loses_tails : str
+        To be set: why the gradient may lose its digits far from 0.
     """
 
     def __init__(
@@ -109,8 +123,12 @@ class Draw:
         self.rng = rng
         self.dtype = dtype
         self.length = case.length
+        self.rows = case.rows
         self.label = case.label
         self.refused: dict[str, Sequence[int]] = {}
+        self.without_effect: dict[str, str] = {}
+        self.drops_nan = ""
+        self.loses_tails = ""
         self._others = case.others
         self._progress = progress
         # Some operators accept no call in which every attribute has its default.
@@ -203,10 +221,12 @@ def cases(definition: OpDefinition) -> Iterator[Case]:
     """Give what samples shall be special about: lengths first, then edges of attributes."""
     yield Case("small", 3)
     yield Case("empty", 0)
+    yield Case("no rows", 0, rows=True)
     yield Case("length 1", 1)
     for length in LENGTHS:
         yield Case(f"length {length}", length)
     yield Case(f"length {LARGE}", LARGE)
+    yield Case(f"length {LONG}", LONG, others=(1, 3))
     yield Case("no short axis", WIDE[0], others=WIDE, most_elements=_MOST_WIDE)
     for attr in definition.proto.attrs:
         for label, value in attributes.edges(attr):
@@ -238,7 +258,13 @@ def _draw(
             given = proposed
         sample = _accepted(definition, dtype, case, given, attrs, rng)
         if sample is not None:
-            return replace(sample, refused=draw.refused)
+            return replace(
+                sample,
+                refused=draw.refused,
+                without_effect=draw.without_effect,
+                drops_nan=draw.drops_nan,
+                loses_tails=draw.loses_tails,
+            )
     return None
 
 
@@ -275,6 +301,7 @@ __all__ = [
     "Draw",
     "LARGE",
     "LENGTHS",
+    "LONG",
     "Sampler",
     "cases",
     "draw_sample",

@@ -111,3 +111,9 @@ def depends_on_attributes(entry: KernelEntry, sample: Sample, context: CheckCont
     except (Refuse, OpwrightError):
         return False
     return True
+
+
+def writes_input(error: BaseException) -> bool:
+    """Tell whether a Python kernel failed as it wrote an input, which it is given as read-only."""
+    cause = error.__cause__
+    return isinstance(cause, ValueError) and "read-only" in str(cause)

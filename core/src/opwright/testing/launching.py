@@ -8,7 +8,7 @@ kernels, compiled ones and those of any device, and everything that a kernel did
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +101,8 @@ class Launch:
     apart : bool
         Whether each of these runs writes outputs of its own, of which `run` returns the last; not
         for outputs that the kernel resizes.
+    before_run : callable, optional
+        Called before the kernel is prepared, and before each run.
 
     Attributes
     ----------
@@ -128,7 +130,10 @@ class Launch:
         packed: bool = False,
         repeat: int = 1,
         apart: bool = False,
+        before_run: Callable[[], None] | None = None,
     ) -> None:
+        self._before_run = before_run or (lambda: None)
+        self._before_run()
         self.entry = entry
         self.sample = sample
         self.context = current_context() if context is None else context
@@ -241,6 +246,7 @@ class Launch:
         addresses that differ from thread to thread.
         """
         named_images = dict(zip(self._plan.feeds, filled.images, strict=True))
+        self._before_run()
         with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
             fetched = filled.call(**named_images)
         if self._layout.workspace is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -9,11 +10,12 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
+from opwright.testing.drawing import LARGE
 from opwright.testing.kernel_run import POISON, KernelRun
 from opwright.testing.launching import Launch
 from opwright.testing.sample import Array, Sample
 from opwright.testing.scorecard import Finding, Skipped
-from opwright.testing.subjects import KernelSubject
+from opwright.testing.subjects import KernelSubject, OperatorSubject
 
 OTHER_POISON: Final = 0x41
 """Beside `POISON`: 12 in float32, 2 million in float64, so that adding to it shows."""
@@ -69,8 +71,10 @@ def repeats(
     return all(equal_bytes(expected.outputs, outputs) for outputs in runs)
 
 
-def find_on(rule: str, subject: KernelSubject, sample: Sample, message: str) -> Finding:
-    """Return a finding about a kernel that shows on a sample."""
+def find_on(
+    rule: str, subject: KernelSubject | OperatorSubject, sample: Sample, message: str
+) -> Finding:
+    """Return a finding about an operator or a kernel that shows on a sample."""
     text = f"{subject.name}: {message}"
     return Finding(rule, subject.name, text, sample.describe(), sample.number, sample.dtype)
 
@@ -123,7 +127,7 @@ def find_launch(
         Where this machine lacks what the kernel needs.
     """
     try:
-        return context.prepare(entry, sample, **options)
+        return context.new_launch(entry, sample, **options)
     except (Refuse, OpwrightError):
         return None
 
@@ -131,6 +135,20 @@ def find_launch(
 def count_elements(sample: Sample) -> int:
     """Return how many elements all inputs have."""
     return sum(array.size for arrays in sample.inputs.values() for array in arrays)
+
+
+def choose_largest(observed: Iterable[Observed], most: int) -> list[Observed]:
+    """Return those with the most elements, of at most `LARGE` along an axis where there are such.
+
+    What takes the square of a longer axis would run for minutes where it runs often.
+    """
+    ordered = sorted(observed, key=lambda each: count_elements(each.sample))
+    short = [each for each in ordered if _longest_axis(each.sample) <= LARGE]
+    return (short or ordered)[-most:]
+
+
+def _longest_axis(sample: Sample) -> int:
+    return max((d for listed in sample.inputs.values() for a in listed for d in a.shape), default=0)
 
 
 def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:

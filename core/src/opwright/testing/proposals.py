@@ -97,11 +97,13 @@ def _choose_shapes(
 def _first_shape(draw: Draw) -> Shape:
     rng = draw.rng
     # A tensor without axes has no length, so it stands only where the case asks for none.
-    rank = int(rng.choice([1, 2, 2, 3, 4, 0] if draw.length in _FREE else [1, 2, 2, 3, 4]))
+    ranks = [1, 2, 2, 3, 4, 0] if draw.length in _FREE else [1, 2, 2, 3, 4]
+    rank = int(rng.choice([2, 2, 3, 4] if draw.rows else ranks))
     if rank == 0:
         return ()
     dims = [draw.other_length() for _ in range(rank)]
-    dims[int(rng.integers(rank)) if rng.random() < 0.3 else -1] = draw.length
+    axis = int(rng.integers(rank)) if rng.random() < 0.3 else -1
+    dims[0 if draw.rows else axis] = draw.length
     return tuple(dims)
 
 
@@ -146,9 +148,11 @@ def _as_written(
     names = dict.fromkeys(part for slot in slots for part in _symbols(slot) or ())
     free = [name for name in names if not name.isdigit() and name != "..."]
     lengths = {name: draw.other_length() for name in free}
-    if free:
-        lengths[free[int(rng.integers(len(free)))]] = draw.length
     extra = tuple(draw.other_length() for _ in range(int(rng.integers(0, 3))))
+    if draw.rows and next(iter(names), None) == "...":
+        extra = (draw.length, *extra[1:])
+    elif free:
+        lengths[free[0 if draw.rows else int(rng.integers(len(free)))]] = draw.length
     first: Shape = ()
     shapes: dict[str, list[Shape]] = {}
     for slot in slots:

@@ -41,6 +41,12 @@ class Sample:
         Of a gradient operator: the sample of the operator that it differentiates.
     refused : mapping of str to sequence of int
         By input slot, values that the operator must refuse.
+    without_effect : mapping of str to str
+        Attributes that change no result, each with the reason.
+    drops_nan : str
+        Why NaN or infinity in an input may give a number; empty where it may not.
+    loses_tails : str
+        Why the gradient may lose its digits far from 0; empty where it may not.
     """
 
     op_type: str
@@ -52,6 +58,9 @@ class Sample:
     number: int = -1
     forward: Sample | None = None
     refused: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+    drops_nan: str = ""
+    loses_tails: str = ""
 
     def input_metas(self, definition: OpDefinition) -> SlotMetas:
         """Return shape and dtype of each array, slot by slot in the order of the OpProto."""
@@ -84,6 +93,10 @@ class Sample:
             name: dtype if value == self.dtype else value for name, value in self.attrs.items()
         }
         return replace(self, inputs=inputs, attrs=attrs, dtype=dtype)
+
+    def with_inputs(self, inputs: Mapping[str, tuple[Array, ...]], label: str) -> Sample:
+        """Return the sample with other inputs, and what is special about them."""
+        return replace(self, inputs=inputs, label=label)
 
     def turned_inputs(self) -> dict[str, tuple[Array, ...]]:
         """Return the same numbers in another order, floats smaller: mostly as valid as before."""

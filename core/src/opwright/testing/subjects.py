@@ -1,4 +1,4 @@
-"""What a distribution brings: the package itself, its operators and its kernels."""
+"""What a distribution provides: the package itself, its operators and its kernels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PackageSubject:
 
 @dataclass(frozen=True)
 class OperatorSubject:
-    """An operator that the distribution brings.
+    """An operator that the distribution provides.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def select_subjects(package: PackageSubject, subjects: list[Subject], name: str)
     if not found:
         known = sorted({s.name for s in subjects})
         raise CommandError(
-            f"check: {package.name} brings nothing of this name, got {name!r}"
+            f"check: {package.name} provides nothing of this name, got {name!r}"
             f"{hint(name, known, 'operators and kernels')}"
         )
     return found
@@ -166,6 +166,6 @@ def _fail_unknown(distribution: str, context: Context) -> NoReturn:
             "name its plugin there, or unset it"
         )
     raise CommandError(
-        f"check: no installed distribution of this name brings a plugin, got {distribution!r}"
+        f"check: no installed distribution of this name provides a plugin, got {distribution!r}"
         f"{hint(distribution, sorted(installed), 'distributions')}; see: opwright plugins"
     )

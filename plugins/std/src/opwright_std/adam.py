@@ -39,7 +39,7 @@ def adam(
     work *= 1 - beta2
     _move(moment2, beta2, work, moment2_out)
     # Both corrections of the bias, taken out of the loop over the elements.
-    correction = math.sqrt(1 - power2)
+    correction = math.sqrt(1 - power2) if power2 <= 1 else math.nan
     np.sqrt(moment2_out, out=work)
     work += epsilon * correction
     np.divide(moment1_out, work, out=work)

@@ -45,6 +45,28 @@ def probabilities(draw: Draw) -> Drawn:
     return inputs, draw.attrs
 
 
+def top_k(draw: Draw) -> Drawn:
+    """Inputs as they are proposed; without `sorted` any order will do."""
+    draw.without_effect["sorted"] = "the kernels sort in either case"
+    draw.drops_nan = "NaN takes another place in the order than the number did"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
+def accuracy(draw: Draw) -> Drawn:
+    """Inputs as they are proposed; a share of rows is a number whatever the scores are."""
+    draw.drops_nan = "which score is the largest is counted, and a count is a number"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
+def saturated(draw: Draw) -> Drawn:
+    """Inputs as they are proposed, of functions that are differentiated from their output."""
+    draw.loses_tails = "1 - out, by which x need not be kept, has few digits where out is almost 1"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
 def elementwise_chain(draw: Draw) -> Drawn:
     """Each input is read, and what is made of it goes through a function of one operand."""
     shape = (draw.other_length(), draw.length)
@@ -152,9 +174,13 @@ def many_updates(draw: Draw) -> Drawn:
 
 
 SAMPLES = {
+    "accuracy": accuracy,
     "adam": adam,
     "adamw": adam,
     "cross_entropy": probabilities,
+    "sigmoid": saturated,
+    "tanh": saturated,
+    "top_k": top_k,
     # What the passes for every device make, of the operators that a device brings for it.
     "*.batch_norm_activation": batch_norm_activation,
     "*.batch_norm_activation_grad": batch_norm_activation_grad,

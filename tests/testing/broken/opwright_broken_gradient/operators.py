@@ -1,4 +1,4 @@
-"""A square whose gradient lacks its factor, and a sum that averages where it should add up."""
+"""Gradients that lack a factor, belong to another block of the input, or average a sum."""
 
 import numpy as np
 
@@ -11,6 +11,15 @@ def square(x, out):
 
 def square_grad(x, out_grad, x_grad):
     np.multiply(x, out_grad, out=x_grad)  # 2 is missing
+
+
+def twice(x, out):
+    np.multiply(x, 2, out=out)
+    out.reshape(-1)[1200:] = x.reshape(-1)[1200:]  # and is the only kernel
+
+
+def twice_grad(out_grad, x_grad):
+    np.multiply(out_grad, 2, out=x_grad)
 
 
 def sum(x, y, out):
@@ -44,6 +53,16 @@ SQUARE = (
         infer_shape=same_shape_as("x"),
         gradient=grad_op("broken_gradient.square_grad", needs=["x"]),
     )
+)
+
+TWICE = (
+    OpMaker("broken_gradient.twice")
+    .add_comment("Twice, out = 2 * x.")
+    .add_input("x", "any shape, float")
+    .dtypes("float32", "float64")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("broken_gradient.twice_grad"))
 )
 
 SUM = (

@@ -1,20 +1,23 @@
-"""A plugin whose kernel writes into its input."""
+"""A plugin whose kernels write into their input."""
 
 import opwright.plugin as plugin
 
 KERNELS = "opwright_broken_inputs_unchanged.operators"
+OPERATORS = ("negate", "double")
 
 
 @plugin.hookimpl
 def opwright_ops(registry):
-    registry.add("broken_inputs_unchanged.negate", f"{KERNELS}:NEGATE")
+    for name in OPERATORS:
+        registry.add(f"broken_inputs_unchanged.{name}", f"{KERNELS}:{name.upper()}")
 
 
 @plugin.hookimpl
 def opwright_kernels(registry):
-    registry.add(
-        "broken_inputs_unchanged.negate",
-        device="cpu",
-        dtypes=["float32", "float64"],
-        kernel=f"{KERNELS}:negate",
-    )
+    for name in OPERATORS:
+        registry.add(
+            f"broken_inputs_unchanged.{name}",
+            device="cpu",
+            dtypes=["float32", "float64"],
+            kernel=f"{KERNELS}:{name}",
+        )

@@ -1,4 +1,4 @@
-"""Negates in the input's own memory, past the read-only view, and copies from there."""
+"""Kernels that compute in the memory of an input: past its read-only view, and through it."""
 
 import ctypes
 
@@ -12,12 +12,22 @@ def negate(x, out):
     ctypes.memmove(x.ctypes.data, out.ctypes.data, x.nbytes)
 
 
-NEGATE = (
-    OpMaker("broken_inputs_unchanged.negate")
-    .add_comment("Negative, out = -x.")
-    .add_input("x", "any shape, float")
-    .dtypes("float32", "float64")
-    .add_output("out", "shape and dtype of x")
-    .same_dtype_as("x")
-    .build(infer_shape=same_shape_as("x"), gradient=no_gradient("only its kernel is of interest"))
-)
+def double(x, out):
+    np.multiply(x, 2, out=x)
+    np.copyto(out, x)
+
+
+def _make(name, comment):
+    return (
+        OpMaker(f"broken_inputs_unchanged.{name}")
+        .add_comment(comment)
+        .add_input("x", "any shape, float")
+        .dtypes("float32", "float64")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+        .build(infer_shape=same_shape_as("x"), gradient=no_gradient("only its kernel matters"))
+    )
+
+
+NEGATE = _make("negate", "Negative, out = -x.")
+DOUBLE = _make("double", "Twice, out = 2 * x.")

@@ -3,7 +3,7 @@
 import opwright.plugin as plugin
 
 KERNELS = "opwright_broken_shape_rule.operators"
-OPERATORS = ("too_long", "unknown", "resized")
+OPERATORS = ("too_long", "unknown", "resized", "rows_claimed", "rows_needed")
 
 
 @plugin.hookimpl

@@ -1,4 +1,4 @@
-"""Shape rules with a wrong dimension: always, where one is unknown, and of a dynamic output."""
+"""Shape rules with a wrong dimension: always, of an unknown one, a dynamic output, no rows."""
 
 import numpy as np
 
@@ -35,6 +35,26 @@ def _resized(ctx):
     ctx.set_output("out", [-1, len(ctx.input("x").shape)], "int64")
 
 
+def rows_claimed(x, out):
+    np.sum(x, axis=1, keepdims=True, out=out)
+
+
+def _rows_claimed(ctx):
+    shape = ctx.input("x").shape
+    ctx.require(len(shape) == 2, f"x must be a matrix, got shape {list(shape)}; reshape it")
+    ctx.set_output("out", [1 if shape[0] == 0 else shape[0], 1])
+
+
+def rows_needed(x, out):
+    np.copyto(out, x.reshape(x.shape[0], x.size // x.shape[0]))
+
+
+def _rows_needed(ctx):
+    shape = ctx.input("x").shape
+    ctx.require(len(shape) == 2, f"x must be a matrix, got shape {list(shape)}; reshape it")
+    ctx.set_output("out", shape)
+
+
 def _make(name, comment, infer_shape, dynamic=False):
     maker = (
         OpMaker(f"broken_shape_rule.{name}")
@@ -52,3 +72,5 @@ def _make(name, comment, infer_shape, dynamic=False):
 TOO_LONG = _make("too_long", "Sums of neighbours in the last axis.", _too_long)
 UNKNOWN = _make("unknown", "Sum over the last axis.", _unknown)
 RESIZED = _make("resized", "Where x is above 0, as rows of indices.", _resized, dynamic=True)
+ROWS_CLAIMED = _make("rows_claimed", "Sum over rows; of none it claims one.", _rows_claimed)
+ROWS_NEEDED = _make("rows_needed", "Copy of a matrix, which divides by the rows.", _rows_needed)

@@ -7,6 +7,7 @@ A rule's module has
 - ``SUBJECT``: the class that it is asked about, `PackageSubject`, `OperatorSubject` or
   `KernelSubject` of `opwright.testing.subjects`;
 - ``concerns(subject)``, where it needs one: false for what it has no question about;
+- ``FIRST = True``, where it is asked before the others;
 - ``check(subject, context)``: yields a `Finding` for each thing that is wrong, and raises `Skipped`
   with a reason where there is nothing to check. `context` is a `CheckContext`.
 
@@ -47,6 +48,8 @@ class Rule(NamedTuple):
     check : callable
     concerns : callable
         Tells of a subject of that class whether there is anything to ask.
+    first : bool
+        Whether it is asked before the others.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Rule(NamedTuple):
     subject: type
     check: Check
     concerns: Callable[[Any], bool] = _concerns_all
+    first: bool = False
 
     def asks(self, subject: Any) -> bool:
         """Tell whether the rule is about a subject; one that cannot be loaded is asked about."""
@@ -72,11 +76,12 @@ def load_rules() -> tuple[Rule, ...]:
 def _load(name: str) -> Rule:
     module = importlib.import_module(f"{__name__}.{name}")
     concerns = getattr(module, "concerns", _concerns_all)
-    return Rule(module.RULE, module.SUMMARY, module.SUBJECT, module.check, concerns)
+    first = getattr(module, "FIRST", False)
+    return Rule(module.RULE, module.SUMMARY, module.SUBJECT, module.check, concerns, first)
 
 
 def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
-    """Return the rules of these names, all where none is given.
+    """Return the rules of these names, all where none is given, in the order of asking.
 
     Raises
     ------
@@ -88,4 +93,5 @@ def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
     for name in names:
         if name not in known:
             raise CommandError(f"check: unknown rule, got {name!r}{hint(name, known, 'rules')}")
-    return tuple(rule for rule in rules if not names or rule.name in names)
+    chosen = [rule for rule in rules if not names or rule.name in names]
+    return tuple(sorted(chosen, key=lambda rule: not rule.first))

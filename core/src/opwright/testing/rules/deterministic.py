@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.testing.context import CheckContext
-from opwright.testing.observing import count_elements, find_difference, observe
+from opwright.testing.observing import choose_largest, find_difference, observe
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject
 
@@ -26,7 +26,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         raise Skipped("declared as not deterministic")
     for entry in subject.entries:
         mine = [each for each in observed if each.entry is entry]
-        for each in sorted(mine, key=lambda one: count_elements(one.sample))[-_SAMPLES:]:
+        for each in choose_largest(mine, _SAMPLES):
             for n_threads in (1, 2):
                 launch = each.find_like(context, n_threads=n_threads)
                 if launch is None:

@@ -44,10 +44,10 @@ def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> It
 
 
 def _check_operator_of(subject: KernelSubject) -> Iterator[Finding]:
-    """A kernel of an operator that nobody brings serves nobody."""
+    """A kernel of an operator that no plugin provides is never used."""
     if subject.context.ops.find(subject.op_type) is None:
         near = hint(subject.op_type, subject.context.ops.types(all=True), "operators")
-        message = f"{subject.name}: nobody brings this operator, got {subject.op_type!r}{near}"
+        message = f"{subject.name}: no plugin provides this operator, got {subject.op_type!r}{near}"
         yield Finding(RULE, subject.name, message)
 
 

@@ -38,7 +38,7 @@ def concerns(subject: OperatorSubject | KernelSubject) -> bool:
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each wrong input that is let through, or refused in words that help nobody."""
+    """Yield each wrong input that is let through, or refused in words that do not help."""
     if isinstance(subject, OperatorSubject):
         yield from _check_shape_rule(subject, context)
     else:

@@ -22,7 +22,9 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         if broken:
             where = ", ".join(broken)
             yield observed.find(
-                RULE, subject, f"only outputs must be written, got a write to {where}; mend the end"
+                RULE,
+                subject,
+                f"only outputs must be written, got a write to {where}; stay within their shapes",
             )
         elif _reads_beside(observed):
             yield observed.find(

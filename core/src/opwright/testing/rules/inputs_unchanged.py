@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
 from opwright.testing.context import CheckContext
-from opwright.testing.observing import observe
+from opwright.testing.failing import reason_of, writes_input
+from opwright.testing.observing import find_on, observe
 from opwright.testing.scorecard import Finding
 from opwright.testing.subjects import KernelSubject
 
@@ -15,7 +18,8 @@ SUBJECT = KernelSubject
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each sample of which an input was changed."""
+    """Yield each sample of which an input was changed, or was to be."""
+    yield from _check_refused_writes(subject, context)
     for observed in observe(subject, context):
         changed = dict.fromkeys((*observed.first.changed, *observed.second.changed))
         if changed:
@@ -26,3 +30,19 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
                 f"inputs must stay as they are, got a write to {names}; write to an output, or "
                 "declare one with aliases",
             )
+
+
+def _check_refused_writes(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples on which a Python kernel failed as it wrote an input."""
+    for entry, sample in context.launches(subject.entries):
+        try:
+            context.run(entry, sample)
+        except Refuse:
+            continue
+        except OpwrightError as error:
+            if writes_input(error):
+                message = (
+                    f"inputs must stay as they are, got {reason_of(error)}; write to an output, or "
+                    "declare one with aliases"
+                )
+                yield find_on(RULE, subject, sample, message)

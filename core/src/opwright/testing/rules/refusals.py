@@ -23,7 +23,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     for entry, sample in context.launches(subject.entries):
         reason = None
         try:
-            context.prepare(entry, sample)
+            context.new_launch(entry, sample)
         except Refuse as refusal:
             reason = refusal.reason.strip()
             if not _says_why(reason):
@@ -38,8 +38,14 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             pass  # it fails, which is no refusal: the rule `reference` tells of it
         reasons.setdefault(sample.dtype, []).append((sample, reason))
     for dtype, listed in reasons.items():
-        if all(reason is not None for _, reason in listed):
+        # What has no elements may be left to other kernels.
+        has_elements = any(_has_elements(sample) for sample, _ in listed)
+        if has_elements and all(reason is not None for _, reason in listed):
             yield _refuses_all(subject, dtype, listed)
+
+
+def _has_elements(sample: Sample) -> bool:
+    return all(array.size for arrays in sample.inputs.values() for array in arrays)
 
 
 def _says_why(reason: str) -> bool:

@@ -8,7 +8,12 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.meta import Meta
 from opwright.testing.context import CheckContext
-from opwright.testing.failing import depends_on_attributes, depends_on_values, reason_of
+from opwright.testing.failing import (
+    depends_on_attributes,
+    depends_on_values,
+    reason_of,
+    writes_input,
+)
 from opwright.testing.sample import Sample, SlotMetas, meta_of
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject, OperatorSubject
@@ -89,11 +94,11 @@ def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Fi
         except OpwrightError as error:
             if depends_on_values(entry, sample, context):
                 continue
-            if depends_on_attributes(entry, sample, context):
-                continue  # told by the rule about attributes
+            if writes_input(error) or depends_on_attributes(entry, sample, context):
+                continue  # other rules are about that
             message = (
                 f"{subject.name}: the kernel fails on what the shape rule accepts, got "
-                f"{reason_of(error)}; mend the shape rule, or have it refuse these inputs"
+                f"{reason_of(error)}; compute these inputs, or have the shape rule refuse them"
             )
             yield _finding(subject.name, message, sample)
             continue
@@ -104,7 +109,7 @@ def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Fi
                 if wrote.dtype != meta.dtype or not _fits(wrote, meta):
                     message = (
                         f"{subject.name}: the shape rule says {slot} is {meta}, the kernel wrote "
-                        f"{wrote}; mend one of them"
+                        f"{wrote}; fix the one that is wrong"
                     )
                     yield _finding(subject.name, message, sample)
 

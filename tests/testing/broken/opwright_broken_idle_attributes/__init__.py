@@ -1,0 +1,21 @@
+"""A plugin with an attribute that neither its kernel nor its gradient reads."""
+
+import opwright.plugin as plugin
+
+KERNELS = "opwright_broken_idle_attributes.operators"
+
+
+@plugin.hookimpl
+def opwright_ops(registry):
+    registry.add("broken_idle_attributes.scaled", f"{KERNELS}:SCALED")
+
+
+@plugin.hookimpl
+def opwright_kernels(registry):
+    for name in ("scaled", "scaled_grad"):
+        registry.add(
+            f"broken_idle_attributes.{name}",
+            device="cpu",
+            dtypes=["float32", "float64"],
+            kernel=f"{KERNELS}:{name}",
+        )
