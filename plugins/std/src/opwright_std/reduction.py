@@ -52,7 +52,8 @@ def _extremum_shape(ctx: InferContext) -> None:
 def _position_shape(ctx: InferContext) -> None:
     """The output is x without the axis, or with length 1 there by keepdims."""
     shape = ctx.input("x").shape
-    _set_nonempty(ctx, shape, (normalize_axis(ctx, ctx.attr("axis"), len(shape)),))
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    _set_nonempty(ctx, shape, (axis,) if shape else ())
 
 
 def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes) -> None:
