@@ -30,11 +30,12 @@ OPWRIGHT_FUNCTOR T Sign(T x) {
   return x != x ? x : sign;
 }
 
-// 0 at 0; NaN, which comes from a NaN, has a gradient.
+// 0 at 0, NaN for NaN.
 template <typename T>
 OPWRIGHT_FUNCTOR T AbsGrad(T x, T out_grad) {
-  const T grad = Sign(x) * out_grad;
-  return x == T(0) ? T(0) : grad;
+  const T grad = x < T(0) ? -out_grad : out_grad;
+  const T defined = x == T(0) ? T(0) : grad;
+  return x != x ? x : defined;
 }
 
 template <typename T>
@@ -89,8 +90,7 @@ OPWRIGHT_FUNCTOR T SoftplusGrad(T out, T out_grad) {
   return -(Expm1(-out) * out_grad);
 }
 
-// The gates of these and their slopes are 0 or 1 far out, where x is bounded: 0 times infinity
-// would be NaN.
+// The gates of these are 0 or 1 far out, where x is bounded: 0 times infinity would be NaN.
 template <typename T>
 OPWRIGHT_FUNCTOR T Silu(T x) {
   return Sigmoid(x) * (x < T(-1000) ? T(-1000) : x);
@@ -98,7 +98,8 @@ OPWRIGHT_FUNCTOR T Silu(T x) {
 template <typename T>
 OPWRIGHT_FUNCTOR T SiluGrad(T x, T out_grad) {
   const T gate = Sigmoid(x);
-  return ((T(1) - gate) * detail::Clamp(x, T(-1000), T(1000)) + T(1)) * gate * out_grad;
+  const T slope = ((T(1) - gate) * x + T(1)) * gate;
+  return (x * x < T(1000000) ? slope : gate) * out_grad;  // beyond, the gate is the slope
 }
 
 template <typename T>
