@@ -144,7 +144,7 @@ def equal_elements(n: int) -> Case:
         "layer_norm",
         {"x": Values(np.outer([0.1, 1e4 / 3, -7e5 / 9], np.ones(n))), "scale": Random((n,))},
         None,
-        label=f"equal-{n}",
+        label=f"slopes-equal-{n}",
         slopes=slopes,
         out_grad=np.cos(np.arange(n)),
         attrs={"epsilon": 1e-5},
@@ -189,7 +189,12 @@ CASES = (
     ),
     *(
         sloped(
-            op, {"x": LINES}, extremum_slopes(best), f"ends-{g}", attrs={"axis": axis}, out_grad=g
+            op,
+            {"x": LINES},
+            extremum_slopes(best),
+            f"ends-{len(axis)}-{g}",
+            attrs={"axis": axis},
+            out_grad=g,
         )
         for op, best in (("max", np.max), ("min", np.min))
         for axis in ([1], [0, 1])
