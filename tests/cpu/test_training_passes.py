@@ -184,3 +184,32 @@ def test_what_a_fused_operator_does_not_take_is_left_alone(dtype):
     for passes in (None, []):
         call = ow.Network(ops).compile(feed=list(feeds), fetch=["out"], passes=passes)
         np.testing.assert_array_equal(call(**feeds)[0], [[0, 0, 1, 2], [0, 0, 1, 2]])
+
+
+def test_an_infinite_gradient_ends_where_relu_is_flat():
+    program = ow.Program()
+    block = program.global_block()
+    feeds = {
+        "x": np.array([[-1.0], [0.0], [4.0]], np.float32),
+        "out_grad": np.array([[np.inf], [np.inf], [0.25]], np.float32),
+    }
+    values = {"w": np.ones((1, 1), np.float32), "b": np.zeros(1, np.float32)}
+    values["v"] = values["w"]
+    for name, array in feeds.items():
+        block.create_var(name, array.shape, array.dtype, is_data=True)
+    scope = ow.Scope()
+    for name, array in values.items():
+        block.create_parameter(name, array.shape, array.dtype)
+        scope.var(name).set(array)
+    attrs = {"activation": "relu"}
+    (h,) = block.append_op("fc", {"x": "x", "weight": "w", "bias": "b"}, {}, attrs).output("out")
+    (out,) = block.append_op("fc", {"x": h, "weight": "v"}).output("out")
+    (product,) = block.append_op("multiply", {"x": out, "y": "out_grad"}).output("out")
+    pairs = ow.append_backward(block.var(product), parameters=["w", "b"])
+    network = ow.Network(block)
+    fetch = [gradient.name for _, gradient in pairs]
+    step = network.compile(feed=list(feeds), fetch=fetch, scope=scope)
+    w_grad, b_grad = step(**feeds)
+    assert "cpu.fc_input_grad" in network.placement().types
+    np.testing.assert_array_equal(w_grad, [[1.0]])
+    np.testing.assert_array_equal(b_grad, [0.25])

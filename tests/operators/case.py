@@ -118,6 +118,12 @@ class Case:
         Why the gradient is not compared here.
     known_shapes : str
         Why shapes cannot be inferred while a dimension is unknown.
+    slopes : callable or None
+        The gradients where differences would not show them: at infinities and NaN, in far tails,
+        for an infinite `out_grad`. Called as `expected` is, with `out_grad` beside, it returns
+        the gradient of an input, or a tuple of those of all inputs that have one.
+    out_grad : number or nested lists of them
+        The gradient of the first output for `slopes`; it broadcasts.
     """
 
     op: str
@@ -132,6 +138,8 @@ class Case:
     magnitude: float = 1.0
     no_grad: str = ""
     known_shapes: str = ""
+    slopes: Callable[..., Result] | None = None
+    out_grad: Any = 1.0
 
     def __str__(self) -> str:
         return f"{self.op}-{self.label}" if self.label else self.op
@@ -147,18 +155,29 @@ class Case:
 
     def is_list(self, slot: str) -> bool:
         """Tell whether the slot takes a list."""
-        return isinstance(self.inputs[slot], Sequence)
+        return isinstance(self.inputs.get(slot), Sequence)
 
     def compute_expected(self, inputs: Mapping[str, list[Array]]) -> tuple[Result, ...]:
         """Return what the reference says of these inputs, slot by slot."""
-        if self.expected is None:
+        return self._call(self.expected, inputs)
+
+    def compute_slopes(
+        self, inputs: Mapping[str, list[Array]], out_grad: Array
+    ) -> tuple[Result, ...]:
+        """Return what the reference says of the gradients of these inputs."""
+        return self._call(self.slopes, {**inputs, "out_grad": [out_grad]})
+
+    def _call(
+        self, reference: Callable[..., Result] | None, given: Mapping[str, list[Array]]
+    ) -> tuple[Result, ...]:
+        if reference is None:
             return ()
-        given = {
+        wide = {
             slot: [_widen(array) for array in arrays] if self.is_list(slot) else _widen(arrays[0])
-            for slot, arrays in inputs.items()
+            for slot, arrays in given.items()
         }
         with np.errstate(all="ignore"):
-            result = self.expected(**given, **self.attrs)
+            result = reference(**wide, **self.attrs)
         return result if isinstance(result, tuple) else (result,)
 
     def tolerance(self, dtype: np.dtype[Any]) -> tuple[float, float]:

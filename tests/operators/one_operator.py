@@ -150,12 +150,17 @@ def run(
 
 
 def compiled(
-    block: Any, feeds: Mapping[str, Array], fetch: Sequence[Any], device: str = "cpu"
+    block: Any,
+    feeds: Mapping[str, Array],
+    fetch: Sequence[Any],
+    device: str = "cpu",
+    passes: Sequence[str] | None = None,
 ) -> Callable[..., list[Array]]:
     """Return a block as a function of its feeds."""
     network = ow.Network(block)
     names = [variable if isinstance(variable, str) else variable.name for variable in fetch]
-    return network.compile(feed=list(feeds), fetch=names, device=device, scope=ow.Scope())
+    feed, scope = list(feeds), ow.Scope()
+    return network.compile(feed=feed, fetch=names, device=device, scope=scope, passes=passes)
 
 
 def run_case(

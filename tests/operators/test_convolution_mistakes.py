@@ -86,7 +86,7 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
     ("flatten", IMAGES, {"start_axis": -5}, "both in [-4, 4), for x [2, 3, 6, 7]"),
     ("flatten", IMAGES, {"start_axis": 2, "stop_axis": 1}, "start_axis must not be behind stop_ax"),
     ("flatten", IMAGES, {"start_axis": 4, "stop_axis": 1}, "start_axis must not be behind stop_ax"),
-    ("flatten", {"x": ()}, {}, "both in [0, 0), for x [], got start_axis=1, stop_axis=-1"),
+    ("flatten", {"x": ()}, {"start_axis": 2}, "both in [-1, 1), for x [], got start_axis=2"),
 ]
 
 

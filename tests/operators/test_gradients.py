@@ -21,7 +21,7 @@ MANY = 100
 
 
 def add_loss(one: OneOperator) -> Any:
-    """Append ``sum(weight * out)`` over all float outputs but state, and feed the weights."""
+    """Append ``sum(weight * out)`` over all float outputs but state, for weights at random."""
     rng = np.random.default_rng(0)
     parts = []
     for slot in one.definition.proto.outputs:
@@ -29,14 +29,19 @@ def add_loss(one: OneOperator) -> Any:
             dtype = np.dtype(variable.dtype)
             if dtype.kind != "f" or slot.intermediate or slot.aliases:
                 continue
-            name = f"weight_of_{variable.name}"
             # Rounded alike for every dtype, so that their gradients can be compared.
             weight = np.asarray(rng.standard_normal(variable.shape)).astype(np.float16)
-            one.feeds[name] = weight.astype(dtype)
-            one.block.create_var(name, variable.shape, dtype, stop_gradient=True)
-            product = append(one.block, "multiply", {"x": variable, "y": name})
-            parts.append(append(one.block, "sum", {"x": product}))
+            parts.append(weighted_sum(one, variable, weight.astype(dtype)))
     return append(one.block, "add_n", {"x": parts})
+
+
+def weighted_sum(one: OneOperator, variable: Any, weight: Array) -> Any:
+    """Append ``sum(weight * variable)``, and feed the weights, the gradient of the variable."""
+    name = f"weight_of_{variable.name}"
+    one.feeds[name] = weight
+    one.block.create_var(name, weight.shape, weight.dtype, stop_gradient=True)
+    product = append(one.block, "multiply", {"x": variable, "y": name})
+    return append(one.block, "sum", {"x": product})
 
 
 def append(block: Any, op_type: str, inputs: Mapping[str, Any]) -> Any:

@@ -337,7 +337,9 @@ def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
     return tuple(dims)
 
 
-def normalize_axis(ctx: InferContext, axis: int, rank: int, name: str = "axis") -> int:
+def normalize_axis(
+    ctx: InferContext, axis: int, rank: int, name: str = "axis", scalar: bool = False
+) -> int:
     """Return an axis counted from the front; one below 0 counts from the back.
 
     Parameters
@@ -350,11 +352,14 @@ def normalize_axis(ctx: InferContext, axis: int, rank: int, name: str = "axis") 
         The number of dimensions.
     name : str
         The attribute, for the error.
+    scalar : bool
+        Whether a 0-d input counts as one element along one axis, as in NumPy: 0 or -1.
     """
-    if -rank <= axis < rank:
-        return axis + rank if axis < 0 else axis
-    if rank:
-        ctx.fail(f"{name} must be in [{-rank}, {rank}) for a {rank}-d input, got {name}={axis}")
+    count = max(rank, 1) if scalar else rank
+    if -count <= axis < count:
+        return axis + count if axis < 0 else axis
+    if count:
+        ctx.fail(f"{name} must be in [{-count}, {count}) for a {rank}-d input, got {name}={axis}")
     return ctx.fail(f"{name} needs an input of 1 or more dimensions, got {name}={axis} for 0-d")
 
 

@@ -111,6 +111,12 @@ def test_an_axis_outside_says_where_it_must_be():
         normalize_axis(CTX, 0, 0)
 
 
+def test_a_number_may_count_as_one_element_along_one_axis():
+    assert [normalize_axis(CTX, axis, 0, scalar=True) for axis in (0, -1)] == [0, 0]
+    with pytest.raises(ShapeError, match=r"op: axis must be in \[-1, 1\) for a 0-d input, got"):
+        normalize_axis(CTX, 1, 0, scalar=True)
+
+
 def test_axes_are_all_where_none_is_given():
     assert normalize_axes(CTX, (), 3) == (0, 1, 2)
     assert normalize_axes(CTX, (-1, 0), 3) == (2, 0)

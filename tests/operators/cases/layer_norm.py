@@ -38,7 +38,22 @@ def case(
     )
 
 
+def equal_elements(n: int) -> Case:
+    """Return the case of rows whose elements are equal: they deviate from nothing, exactly."""
+
+    def expected(x: Array, epsilon: float) -> tuple[Array, Array, Array]:
+        return 0 * x, x[:, 0], np.full(len(x), epsilon**-0.5)
+
+    rows = Values(np.outer([0.1, 1e4 / 3, -7e5 / 9], np.ones(n)))
+    attrs = {"epsilon": 1e-5}
+    reason = "compared with a formula, in slopes.py"
+    return Case(
+        "layer_norm", {"x": rows}, expected, attrs, label=f"equal-{n}", magnitude=0, no_grad=reason
+    )
+
+
 CASES = (
+    *(equal_elements(n) for n in (1, 3, 7, 100, 1030)),
     *(case((3, n), str(n)) for n in LENGTHS if n > 1),
     case((3, 1), "1", epsilon=0.1),
     case((0, 4), "empty"),

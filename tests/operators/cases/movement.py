@@ -165,6 +165,7 @@ CASES = (
     moved("flatten", to((2, 3)), "one-axis", (2, 3)),
     moved("flatten", to((3, 1)), "vector", (3,)),
     moved("flatten", to((1,)), "scalar", (), attrs={"start_axis": 0}),
+    moved("flatten", to((1,)), "scalar-plain", ()),
     moved("flatten", to((0, 12)), "batch-0", (0, 3, 4)),
     moved("flatten", to((2, 0)), "empty", (2, 0, 4)),
     typed("flatten", to((3, 18)), (3, 2, 9)),

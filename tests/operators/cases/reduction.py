@@ -18,7 +18,7 @@ def over(function: Callable[[list[Any]], Any]) -> Callable[..., Array]:
     """Return the reduction that calls `function` with the list of elements of each result."""
 
     def reduce(x: Array, axis: Sequence[int] = (), keepdims: bool = False) -> Array:
-        gone = {a % x.ndim for a in axis} if axis else set(range(x.ndim))
+        gone = {a % x.ndim for a in axis} if axis and x.ndim else set(range(x.ndim))
         kept = [a for a in range(x.ndim) if a not in gone]
         moved = (
             x.transpose([*kept, *sorted(gone)]).reshape([x.shape[a] for a in kept] + [-1])
@@ -142,6 +142,8 @@ def positions(op: str, better: Callable[[float, float], bool]) -> list[Case]:
         case("middle-kept", Random((3, 4, 5)), attrs={"axis": -2, "keepdims": True}),
         case("ties", Random((4, 9), 0, 2), dtypes=(*INTS, "bool")),
         case("empty-kept", Random((0, 3))),
+        case("scalar", Random(())),
+        case("scalar-kept", Random(()), attrs={"axis": 0, "keepdims": True}),
         case("special", Values([[1.0, NAN, 2.0, NAN], [INF, INF, 0.0, -INF]])),
     ]
 

@@ -35,5 +35,7 @@ CASES = (
     *(case(Random((2, 3, 4)), f"axis{axis}", axis=axis) for axis in (0, 1, -1, -2)),
     case(Random((0, 3)), "empty"),
     case(Random((5,)), "vector"),
+    case(Random(()), "scalar"),
+    case(Random(()), "scalar-axis0", axis=0),
     case(Values(SPECIAL), "special", "undefined there"),
 )

@@ -10,6 +10,8 @@ def top_k(
     x: Array, k: int, axis: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:
     """Python's own stable sort, line by line; NaN counts as greater than every number."""
+    if x.ndim == 0:
+        return x, np.zeros((), int)
     lines = np.moveaxis(x, axis, -1)
     indices = np.zeros((*lines.shape[:-1], k), int)
     for place in np.ndindex(lines.shape[:-1]):
@@ -43,6 +45,8 @@ CASES = (
     case(DISTINCT, 2, "least", largest=False),
     case(Random((7,), distinct=True), 3, "vector", FLOATS),
     case(Random((0, 4), distinct=True), 2, "empty"),
+    case(Random(()), 1, "scalar", FLOATS),
+    case(Random(()), 1, "scalar-least", axis=0, largest=False),
     case(Random((9,), -9, 9), 4, "integers", INTS),
     *(case(Random((2, n), distinct=True), 1, f"width-{n}") for n in LENGTHS if n),
     *(

@@ -31,8 +31,7 @@ OPWRIGHT_CPU_FUNCTION_2(SiluGrad, functors::SiluGrad(x, y));
   }
 OPWRIGHT_CPU_ALPHA_FUNCTION(Elu, 1, (T x), functors::Elu(x, alpha));
 OPWRIGHT_CPU_ALPHA_FUNCTION(LeakyRelu, 1, (T x), functors::LeakyRelu(x, alpha));
-OPWRIGHT_CPU_ALPHA_FUNCTION(EluGrad, 2, (T out, T out_grad),
-                            functors::EluGrad(out, out_grad, alpha));
+OPWRIGHT_CPU_ALPHA_FUNCTION(EluGrad, 2, (T x, T out_grad), functors::EluGrad(x, out_grad, alpha));
 OPWRIGHT_CPU_ALPHA_FUNCTION(LeakyReluGrad, 2, (T out, T out_grad),
                             functors::LeakyReluGrad(out, out_grad, alpha));
 
@@ -90,7 +89,7 @@ void AddActivationFunctions(Functions& functions) {
   AddLongFunction<SiluGrad, OPWRIGHT_CPU_FLOATS>(functions, "silu_grad", 0.7);
   AddFunction<EitherGeluGrad, OPWRIGHT_CPU_FLOATS>(functions, "gelu_grad", 2.5);
   functions.back().select_lines = &SelectEitherLines<ErfGeluGrad, TanhGeluGrad>;
-  AddFunction<EluGrad, OPWRIGHT_CPU_FLOATS>(functions, "elu_grad");
+  AddLongFunction<EluGrad, OPWRIGHT_CPU_FLOATS>(functions, "elu_grad", 0.6);
   AddFunction<LeakyReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu_grad");
 }
 
@@ -111,5 +110,5 @@ OPWRIGHT_CPU_REGISTER_GRADIENT(tanh, GradientOfOut<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER_GRADIENT(softplus, GradientOfOut<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER_GRADIENT(silu, GradientOfX<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER_GRADIENT(gelu, GradientOfX<GeluAttrs>, OPWRIGHT_CPU_FLOATS);
-OPWRIGHT_CPU_REGISTER_GRADIENT(elu, GradientOfOut<AlphaAttrs>, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_GRADIENT(elu, GradientOfX<AlphaAttrs>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER_GRADIENT(leaky_relu, GradientOfOut<AlphaAttrs>, OPWRIGHT_CPU_FLOATS);

@@ -96,15 +96,17 @@ class PowerKernel : public MapKernel {
   int64_t n_exponents_ = 0;
 };
 
-// y x**(y - 1), and 0 for the constant x**0 even where x is 0.
+// y x**(y - 1), and 0 for the constant x**0 even where x is 0 or out_grad infinite. Where x**y is
+// no number it has no slope, though y - 1 may round to a whole number.
 template <typename T>
-T SlopeOfBase(T x, T y, T) {
-  return y == T(0) ? T(0) : y * PowerOf(x, y - T(1));
+T GradOfBase(T x, T y, T out, T out_grad) {
+  if (y == T(0)) return T(0);
+  return out == out ? y * PowerOf(x, y - T(1)) * out_grad : out;
 }
 // x**y ln(x), and 0 where x is 0, its limit for every y above 0.
 template <typename T>
-T SlopeOfExponent(T x, T y, T out) {
-  return functors::Log(x == T(0) && y >= T(0) ? T(1) : x) * out;
+T GradOfExponent(T x, T y, T out, T out_grad) {
+  return x == T(0) && y >= T(0) ? T(0) : functors::Log(x) * out * out_grad;
 }
 
 // x, y, out, out_grad -> x_grad, y_grad: each absent where it is not wanted. What broadcast is
@@ -128,13 +130,13 @@ class PowerGradKernel {
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const NoAttrs&) const {
-    if (ctx.has_output(0)) AddUp(ctx, 0, &SlopeOfBase<T>);
-    if (ctx.has_output(1)) AddUp(ctx, 1, &SlopeOfExponent<T>);
+    if (ctx.has_output(0)) AddUp(ctx, 0, &GradOfBase<T>);
+    if (ctx.has_output(1)) AddUp(ctx, 1, &GradOfExponent<T>);
     return opwright::Status::Ok();
   }
 
  private:
-  void AddUp(const opwright::RunContext& ctx, uint32_t slot, T (*slope)(T, T, T)) const {
+  void AddUp(const opwright::RunContext& ctx, uint32_t slot, T (*grad_of)(T, T, T, T)) const {
     const T* x = ctx.input(0).data<T>();
     const T* y = ctx.input(1).data<T>();
     const T* out = ctx.input(2).data<T>();
@@ -142,8 +144,9 @@ class PowerGradKernel {
     auto* sums = ctx.workspace<double>();
     std::fill_n(sums, n_grad_[slot], 0.0);
     for (int64_t i = 0; i < n_; ++i) {
-      const T of_one = slope(x[operands_[0].Offset(i)], y[operands_[1].Offset(i)], out[i]);
-      sums[operands_[slot].Offset(i)] += static_cast<double>(of_one * out_grad[i]);
+      const T of_one =
+          grad_of(x[operands_[0].Offset(i)], y[operands_[1].Offset(i)], out[i], out_grad[i]);
+      sums[operands_[slot].Offset(i)] += static_cast<double>(of_one);
     }
     T* grad = ctx.output(slot).data<T>();
     for (int64_t i = 0; i < n_grad_[slot]; ++i) grad[i] = static_cast<T>(sums[i]);

@@ -58,7 +58,7 @@ OPWRIGHT_CPU_FUNCTION_1(Sqrt, functors::Sqrt(x));
 OPWRIGHT_CPU_FUNCTION_1(Reciprocal, T(1) / x);
 OPWRIGHT_CPU_FUNCTION_1(Erf, functors::Erf(x));
 
-OPWRIGHT_CPU_FUNCTION_2(AbsGrad, functors::Sign(x) * y);
+OPWRIGHT_CPU_FUNCTION_2(AbsGrad, functors::AbsGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(SquareGrad, x * y * T(2));
 OPWRIGHT_CPU_FUNCTION_2(SqrtGrad, functors::SqrtGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(ReciprocalGrad, functors::ReciprocalGrad(x, y));

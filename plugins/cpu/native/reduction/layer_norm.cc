@@ -31,7 +31,10 @@ OPWRIGHT_CPU_CLONES void NormalizeRows(const T* x, const T* scale, const T* bias
                                        int64_t n, T epsilon, T* out, T* means, T* inv_stds) {
   const T count = static_cast<T>(n);
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
-    const T mean = SumOf(x, n) / count;
+    // The mean of what is added to the first element: exact where all are equal.
+    const T first = x[0];
+    const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
+    const T mean = first + SumOver<T>(n, rest) / count;
     // The second pass over the deviations, which are in the cache: E[x^2] - E[x]^2 would cancel.
     const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
     const T variance = SumOver<T>(n, square) / count;
@@ -94,24 +97,25 @@ struct LayerNormKernel {
   bool stream_ = false;
 };
 
-// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale.
+// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale. That is
+// kept in x_grad, rounded: in one operation with the difference it would leave its rounding error,
+// times a large inv_std, where g equals its mean.
 template <typename T>
 OPWRIGHT_CPU_CLONES void XGradRows(const T* x, const T* scale, const T* mean, const T* inv_std,
                                    const T* grad, int64_t n_rows, int64_t n, T* x_grad) {
   const T count = static_cast<T>(n);
   for (int64_t row = 0; row < n_rows; ++row, x += n, grad += n, x_grad += n) {
     const T center = mean[row], spread = inv_std[row];
-    const auto gradient = [=](int64_t i) OPWRIGHT_CPU_TERM {
-      return scale != nullptr ? grad[i] * scale[i] : grad[i];
-    };
-    const T along = SumOver<T>(n, gradient) / count;
+    for (int64_t i = 0; scale != nullptr && i < n; ++i) x_grad[i] = grad[i] * scale[i];
+    const T* scaled = scale != nullptr ? x_grad : grad;
+    const T along = SumOf(scaled, n) / count;
     const auto term = [=](int64_t i)
-                          OPWRIGHT_CPU_TERM { return gradient(i) * ((x[i] - center) * spread); };
+                          OPWRIGHT_CPU_TERM { return scaled[i] * ((x[i] - center) * spread); };
     const T across = SumOver<T>(n, term) / count;
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       const T normal = (x[i] - center) * spread;
-      x_grad[i] = (gradient(i) - (normal * across + along)) * spread;
+      x_grad[i] = (scaled[i] - (normal * across + along)) * spread;
     }
   }
 }

@@ -62,8 +62,10 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, const T* scale, const T* bias, i
   Row waiting(out, 0, Result{x, scale, bias, T(0), T(0)});
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
     const T* next = x + n;
-    const auto element = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i]; };
-    const T mean = SumRow<T>(n, element, next, &waiting) / count;
+    // The mean of what is added to the first element: exact where all are equal.
+    const T first = x[0];
+    const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
+    const T mean = first + SumRow<T>(n, rest, next, &waiting) / count;
     // The second pass over the deviations, which are in the cache: E[x^2] - E[x]^2 would cancel.
     const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
     const T variance = SumRow<T>(n, square, next + n / 2, &waiting) / count;

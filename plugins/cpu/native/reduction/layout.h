@@ -36,7 +36,9 @@ inline size_t FromFront(int64_t axis, int32_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + rank : axis);
 }
 
+// A 0-d array is one line of one element.
 inline Lines LinesAlong(const opwright::Shape& shape, int64_t axis) {
+  if (shape.rank() == 0) return Lines{};
   const size_t at = FromFront(axis, shape.rank());
   const std::vector<int64_t>& dims = shape.dims();
   return Lines{Product(dims, 0, at), dims[at], Product(dims, at + 1, dims.size())};

@@ -116,21 +116,25 @@ using SumGradKernel = SpreadKernel<T, false>;
 template <typename T>
 using MeanGradKernel = SpreadKernel<T, true>;
 
-// 1 where an element is the extremum of its line, of which `best` is the repeated array.
+// 1 where an element is the extremum of its line, of which `best` is the repeated array: each NaN
+// is where one of them is the extremum.
 template <typename T>
-OPWRIGHT_CPU_CLONES void MarkEqual(const T* x, T* best, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) best[i] = x[i] == best[i] ? T(1) : T(0);
+OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    best[i] = (x[i] == best[i]) | ((x[i] != x[i]) & (best[i] != best[i])) ? T(1) : T(0);
+  }
 }
 
-// No element equals NaN: the count is then 0, and so is the gradient.
+// Not by 0: whoever calls the operator by itself may give others than the extrema.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ShareGradient(const T* out_grad, T* counts, int64_t n) {
   for (int64_t i = 0; i < n; ++i) counts[i] = out_grad[i] / (counts[i] < T(1) ? T(1) : counts[i]);
 }
 
+// Infinite shares leave 0 where they do not belong.
 template <typename T>
-OPWRIGHT_CPU_CLONES void Multiply(const T* x, T* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] *= x[i];
+OPWRIGHT_CPU_CLONES void KeepMarked(const T* marks, T* shares, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) shares[i] = marks[i] == T(0) ? T(0) : shares[i];
 }
 
 // x_grad of max and min: elements that are equal to the extremum share its gradient. Slots: x,
@@ -169,13 +173,13 @@ struct ExtremumGradKernel {
     const T* x = ctx.input(0).data<T>();
     spread_.Run(ctx.input(1).data<T>(), marks, n_threads);
     ParallelFor(n_threads, n_, kElementGrain, 64, [=](int64_t begin, int64_t end) {
-      MarkEqual(x + begin, marks + begin, end - begin);
+      MarkExtrema(x + begin, marks + begin, end - begin);
     });
     count_.Run(marks, counts, workspace + counts_bytes_ + marks_bytes_, n_threads);
     ShareGradient(ctx.input(2).data<T>(), counts, n_out_);
     spread_.Run(counts, x_grad, n_threads);
     ParallelFor(n_threads, n_, kElementGrain, 64, [=](int64_t begin, int64_t end) {
-      Multiply(marks + begin, x_grad + begin, end - begin);
+      KeepMarked(marks + begin, x_grad + begin, end - begin);
     });
     return opwright::Status::Ok();
   }

@@ -85,7 +85,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(_ELEMENTWISE, "sigmoid tanh softplus elu leaky_relu silu gelu", FLOAT, "out=x"),
     Row(
         _ELEMENTWISE,
-        "abs_grad erf_grad square_grad clip_grad silu_grad gelu_grad",
+        "abs_grad erf_grad square_grad clip_grad silu_grad gelu_grad elu_grad",
         FLOAT,
         "x_grad=x x_grad=out_grad",
     ),
@@ -95,7 +95,7 @@ ROWS: Final[tuple[Row, ...]] = (
         FLOAT,
         "x_grad=out x_grad=out_grad",
     ),
-    Row(_ELEMENTWISE, "softplus_grad elu_grad sigmoid_grad", FLOAT, "x_grad=out x_grad=out_grad"),
+    Row(_ELEMENTWISE, "softplus_grad sigmoid_grad", FLOAT, "x_grad=out x_grad=out_grad"),
     Row(_ELEMENTWISE, "add subtract multiply maximum minimum", NUMBER, "out=x out=y"),
     Row(_ELEMENTWISE, "divide", FLOAT, "out=x out=y"),
     Row(_ELEMENTWISE, "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),

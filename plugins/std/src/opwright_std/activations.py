@@ -16,18 +16,25 @@ _SQRT_HALF = math.sqrt(0.5)
 _TANH_SLOPE = 2 * math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 
+# Beyond these the gates of gelu and silu are 0 or 1 in every dtype.
+_GELU_END = {"none": 40, "tanh": 22}
+_FAR = (-1000, 1000)
+
 
 def relu(x: Array, out: Array) -> None:
     np.maximum(x, 0, out=out)
 
 
 def relu_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    np.multiply(out_grad, out > 0, out=x_grad)
+    # Chosen, not multiplied: what comes back may be infinite, as through sqrt(relu(x)).
+    flat = out <= 0
+    np.copyto(x_grad, out_grad)
+    np.copyto(x_grad, 0, where=flat)
 
 
-RELU = unary("relu", "Rectifier, out = maximum(x, 0). The gradient at 0 is 0.", NUMBERS).build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("relu_grad", needs=["out"])
-)
+RELU = unary(
+    "relu", "Rectifier, out = maximum(x, 0). The gradient at 0 is 0; NaN passes it on.", NUMBERS
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("relu_grad", needs=["out"]))
 
 
 def sigmoid(x: Array, out: Array) -> None:
@@ -90,34 +97,37 @@ SOFTPLUS = unary(
 
 def silu(x: Array, out: Array) -> None:
     sigmoid(x, out)
-    np.multiply(out, x, out=out)
+    # Far left the gate is 0; times -inf that would be NaN.
+    np.multiply(out, np.maximum(x, _FAR[0]), out=out)
 
 
 def silu_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     gate = np.empty_like(x)
     sigmoid(x, gate)
     np.subtract(1, gate, out=x_grad)
-    np.multiply(x_grad, x, out=x_grad)
+    np.multiply(x_grad, np.minimum(np.maximum(x, _FAR[0]), _FAR[1]), out=x_grad)
     np.add(x_grad, 1, out=x_grad)
     np.multiply(x_grad, gate, out=x_grad)
     np.multiply(x_grad, out_grad, out=x_grad)
 
 
-SILU = unary("silu", "Sigmoid-weighted unit, out = x * sigmoid(x). Elfwing et al., 2017.").build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("silu_grad", needs=["x"])
-)
+SILU = unary(
+    "silu",
+    "Sigmoid-weighted unit, out = x * sigmoid(x), with its limit 0 at -inf. Elfwing et al., 2017.",
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("silu_grad", needs=["x"]))
 
 
 def gelu(x: Array, out: Array, *, approximate: str) -> None:
     _gelu_gate(x, out, approximate)
-    np.multiply(out, x, out=out)
+    np.multiply(out, np.maximum(x, -_GELU_END[approximate]), out=out)
 
 
 def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
     """Write out / x: the normal distribution function, or the sigmoid that stands for it."""
     if approximate == "tanh":
-        # (1 + tanh(z)) / 2 = sigmoid(2 z); beyond 12 the gate is 0 or 1, and the cube overflows.
-        bounded = np.minimum(np.maximum(x, -12), 12)
+        # (1 + tanh(z)) / 2 = sigmoid(2 z); far out the cube would overflow.
+        end = _GELU_END[approximate]
+        bounded = np.minimum(np.maximum(x, -end), end)
         np.square(bounded, out=out)
         np.multiply(out, _TANH_SLOPE * _TANH_CUBIC, out=out)
         np.add(out, _TANH_SLOPE, out=out)
@@ -131,8 +141,9 @@ def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
 
 def gelu_grad(x: Array, out_grad: Array, x_grad: Array, *, approximate: str) -> None:
     _gelu_gate(x, x_grad, approximate)
-    # The slope of the gate vanishes long before the bound, the square might overflow beyond it.
-    bounded = np.minimum(np.maximum(x, -40), 40)
+    # The slope of the gate vanishes before the bound, the square might overflow beyond it.
+    end = _GELU_END[approximate]
+    bounded = np.minimum(np.maximum(x, -end), end)
     slope = np.square(bounded)
     if approximate == "tanh":
         slope = slope * (3 * _TANH_SLOPE * _TANH_CUBIC) + _TANH_SLOPE
@@ -147,8 +158,8 @@ GELU = (
     unary(
         "gelu",
         "Gaussian error linear unit, out = x * (1 + erf(x / sqrt(2))) / 2; with approximate="
-        '"tanh" x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2. '
-        "Hendrycks and Gimpel, 2016.",
+        '"tanh" x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2. At -inf it is its '
+        "limit, 0. Hendrycks and Gimpel, 2016.",
     )
     .add_attr("approximate", str, "the exact distribution function or its tanh approximation")
     .default("none")
@@ -164,11 +175,13 @@ def elu(x: Array, out: Array, *, alpha: float) -> None:
     np.multiply(out, alpha, out=out, where=below)
 
 
-def elu_grad(out: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
-    above = out > 0
-    np.add(out, alpha, out=x_grad)
-    np.copyto(x_grad, 1, where=above)
-    np.multiply(x_grad, out_grad, out=x_grad)
+def elu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
+    below = x <= 0
+    # alpha * exp(x) would lose its digits in out + alpha.
+    np.exp(x, out=x_grad, where=below)
+    np.multiply(x_grad, alpha, out=x_grad, where=below)
+    np.multiply(x_grad, out_grad, out=x_grad, where=below)
+    np.copyto(x_grad, out_grad, where=~below)
 
 
 ELU = (
@@ -180,7 +193,7 @@ ELU = (
     .add_attr("alpha", float, "out tends to -alpha on the left")
     .default(1.0)
     .at_least(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("elu_grad", needs=["out"]))
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("elu_grad", needs=["x"]))
 )
 
 
@@ -191,7 +204,8 @@ def leaky_relu(x: Array, out: Array, *, alpha: float) -> None:
 
 
 def leaky_relu_grad(out: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
-    below = out <= 0
+    # Where x is -inf and alpha 0, out is NaN.
+    below = ~(out > 0)
     np.copyto(x_grad, out_grad)
     np.multiply(x_grad, alpha, out=x_grad, where=below)
 

@@ -80,11 +80,13 @@ def divide(x: Array, y: Array, out: Array) -> None:
 
 
 def _divide_gradient(g: GradientContext) -> None:
-    quotient = g.emit("divide", {"x": g.output_grad("out"), "y": g.input("y")})
+    grad = g.output_grad("out")
     if g.wants("x"):
-        set_broadcast_grad(g, "x", quotient, ["y"])
+        set_broadcast_grad(g, "x", g.emit("divide", {"x": grad, "y": g.input("y")}), ["y"])
     if g.wants("y"):
-        product = g.emit("multiply", {"x": quotient, "y": g.output("out")})
+        # The slope first: x / y**2 in this order overflows, or underflows, only if the slope does.
+        slope = g.emit("divide", {"x": g.output("out"), "y": g.input("y")})
+        product = g.emit("multiply", {"x": grad, "y": slope})
         set_broadcast_grad(g, "y", g.emit("negative", {"x": product}), ["x"])
 
 
@@ -116,7 +118,8 @@ def power_grad(
     if y_grad is not None:
         # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
         flat = (x == 0) & (y >= 0)
-        slope = np.log(np.where(flat, 1, x)) * out_grad * out
+        slope = np.asarray(np.log(np.where(flat, 1, x)) * out_grad * out)
+        np.copyto(slope, 0, where=flat)
         sum_to(slope, y_grad)
 
 
@@ -140,24 +143,27 @@ def minimum(x: Array, y: Array, out: Array) -> None:
 
 
 def _pick_gradient(g: GradientContext) -> None:
-    # The one that was picked takes the gradient whole; where both are equal that is x.
-    grad = g.output_grad("out")
+    # The one that was picked takes the gradient whole; where both are equal, or NaN, that is x.
+    grad, x = g.output_grad("out"), g.input("x")
     comparison = "greater_equal" if g.type == "maximum" else "less_equal"
-    picked = g.emit(comparison, {"x": g.input("x"), "y": g.input("y")})
+    ahead = g.emit(comparison, {"x": x, "y": g.input("y")})
+    undefined = g.emit("not_equal", {"x": x, "y": x})
+    picked = g.emit("logical_or", {"x": ahead, "y": undefined})
     zero = g.emit("fill_like", {"x": grad}, attrs={"value": 0.0})
-    for slot, other, x, y in (("x", "y", grad, zero), ("y", "x", zero, grad)):
+    for slot, other, first, second in (("x", "y", grad, zero), ("y", "x", zero, grad)):
         if g.wants(slot):
-            part = g.emit("where", {"condition": picked, "x": x, "y": y})
+            part = g.emit("where", {"condition": picked, "x": first, "y": second})
             set_broadcast_grad(g, slot, part, [other])
 
 
 MAXIMUM = binary(
     "maximum",
-    "The larger of two, NaN where one is NaN. Where x and y are equal, x takes the whole gradient.",
+    "The larger of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
+    "gradient; where x and y are equal, or both NaN, that is x.",
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
 
 MINIMUM = binary(
     "minimum",
-    "The smaller of two, NaN where one is NaN. Where x and y are equal, x takes the whole "
-    "gradient.",
+    "The smaller of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
+    "gradient; where x and y are equal, or both NaN, that is x.",
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)

@@ -33,7 +33,7 @@ def dropout(
     words = random_words(x.size, seed, stream, step).reshape(x.shape)
     # An integer test gives one mask on every device; 2^32 (probability 1) drops all.
     np.greater_equal(words, int(probability * 2**32), out=mask)
-    np.multiply(x, _keep_scale(probability), out=out)
+    np.multiply(x, _keep_scale(probability), out=out, where=mask)
     np.copyto(out, 0, where=~mask)
 
 
@@ -49,7 +49,7 @@ def dropout_grad(
     if not training:
         np.copyto(x_grad, out_grad)
         return
-    np.multiply(out_grad, _keep_scale(probability), out=x_grad)
+    np.multiply(out_grad, _keep_scale(probability), out=x_grad, where=mask)
     np.copyto(x_grad, 0, where=~mask)
 
 

@@ -17,7 +17,7 @@ def flatten(x: Array, out: Array, *, start_axis: int, stop_axis: int) -> None:
 def _flatten_shape(ctx: InferContext) -> None:
     """The output has one axis in the place of the axes from start_axis to stop_axis."""
     shape = ctx.input("x").shape
-    rank = len(shape)
+    rank = max(len(shape), 1)  # a number is joined to one axis, whatever the attributes leave out
     axes = {name: ctx.attr(name) for name in ("start_axis", "stop_axis")}
     start, stop = (axis + rank if axis < 0 else axis for axis in axes.values())
     # Behind the last axis there is nothing to join: no axes have one element.
@@ -28,7 +28,8 @@ def _flatten_shape(ctx: InferContext) -> None:
             f"start_axis must not be behind stop_axis, and both in [{-rank}, {rank}), for x "
             f"{format_shape(shape)}, got {given}"
         )
-    ctx.set_output("out", (*shape[:start], numel(shape[start : stop + 1]), *shape[stop + 1 :]))
+    joined = (*shape[:start], numel(shape[start : stop + 1]), *shape[stop + 1 :])
+    ctx.set_output("out", joined if shape else (1,))
 
 
 FLATTEN = (
@@ -36,7 +37,7 @@ FLATTEN = (
     .add_comment(
         "The axes from start_axis to stop_axis, both included, made one; the elements stay in "
         "row-major order. A start_axis behind the last axis adds one of length 1: a vector becomes "
-        "[n, 1]."
+        "[n, 1]. A number becomes [1]."
     )
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape of x with one axis in place of those, dtype of x")

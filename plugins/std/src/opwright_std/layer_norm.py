@@ -32,7 +32,10 @@ def layer_norm(
     rows = _rows(x, begin_norm_axis)
     source, result = x.reshape(rows), out.reshape(rows)
     center, spread = mean.reshape(-1, 1), inv_std.reshape(-1, 1)
-    np.mean(source, axis=1, keepdims=True, out=center)
+    # The mean of what is added to the first element: exact where all are equal.
+    np.subtract(source, source[:, :1], out=result)
+    np.mean(result, axis=1, keepdims=True, out=center)
+    center += source[:, :1]
     # The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
     np.subtract(source, center, out=result)
     np.mean(np.square(result), axis=1, keepdims=True, out=spread)

@@ -52,7 +52,8 @@ def _extremum_shape(ctx: InferContext) -> None:
 def _position_shape(ctx: InferContext) -> None:
     """The output is x without the axis, or with length 1 there by keepdims."""
     shape = ctx.input("x").shape
-    _set_nonempty(ctx, shape, (normalize_axis(ctx, ctx.attr("axis"), len(shape)),))
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    _set_nonempty(ctx, shape, (axis,) if shape else ())
 
 
 def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes) -> None:
@@ -126,17 +127,21 @@ def min_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
 def max_grad(
     x: Array, out: Array, out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool
 ) -> None:
-    picked = np.equal(x, spread(out, x.shape, axis))
-    # No element equals NaN: the count is then 0, and so is the gradient.
+    best = spread(out, x.shape, axis)
+    picked = np.equal(x, best)
+    picked |= np.isnan(x) & np.isnan(best)
     counts = np.asarray(picked.sum(axis=axis or None, dtype=np.int64)).reshape(out.shape)
+    # Not by 0: whoever calls the operator by itself may give others than the extrema.
     share = np.divide(out_grad, np.maximum(counts, 1)).astype(x_grad.dtype)
-    np.multiply(picked, spread(share, x.shape, axis), out=x_grad)
+    np.copyto(x_grad, spread(share, x.shape, axis))
+    np.copyto(x_grad, 0, where=~picked)
 
 
 min_grad = max_grad
 
 _TIES = (
-    "Elements that are equal to it share the gradient in equal parts. An empty axis is an error."
+    "Elements that are equal to it, or NaN as it is, share the gradient in equal parts. An empty "
+    "axis is an error."
 )
 
 MAX = reduction("max", f"Largest element over axes, NaN where one is NaN. {_TIES}", NUMBERS).build(
@@ -160,7 +165,7 @@ def _position(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(comment)
-        .add_input("x", "at least 1-d")
+        .add_input("x", "any shape; a number is at position 0")
         .dtypes(*NUMBERS, "bool")
         .add_output("out", "int64, shape of x without the axis, or with 1 there")
         .dtypes("int64")

@@ -14,7 +14,7 @@ def along_axis(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(comment)
-        .add_input("x", "float, at least 1-d")
+        .add_input("x", "float, any shape; a number is one class")
         .dtypes(*FLOATS)
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
@@ -24,9 +24,9 @@ def along_axis(op_type: str, comment: str) -> OpMaker:
 
 
 def along_axis_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; axis must be one of its axes."""
+    """The output has the shape of x; axis must be one of its axes, 0 or -1 for a number."""
     shape = ctx.input("x").shape
-    normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
     ctx.set_output("out", shape)
 
 

@@ -25,23 +25,28 @@ def ranked(x: Array, axis: int, largest: bool) -> Array:
 def top_k(
     x: Array, out: Array, indices: Array, *, k: int, axis: int, largest: bool, sorted: bool
 ) -> None:
+    if x.ndim == 0:
+        x, out, indices = x.reshape(1), out.reshape(1), indices.reshape(1)
     # Sorted either way: "not sorted" leaves the order open.
     np.copyto(indices, ranked(x, axis, largest).take(range(k), axis=axis))
     np.copyto(out, np.take_along_axis(x, indices, axis))
 
 
 def top_k_grad(indices: Array, out_grad: Array, x_grad: Array, *, axis: int, **_: object) -> None:
+    if x_grad.ndim == 0:
+        x_grad, indices, out_grad = x_grad.reshape(1), indices.reshape(1), out_grad.reshape(1)
     x_grad[...] = 0
     np.put_along_axis(x_grad, indices, out_grad, axis)
 
 
 def _top_k_shape(ctx: InferContext) -> None:
-    """Both outputs have the shape of x with length k along the axis."""
+    """Both outputs have the shape of x with length k along the axis; of a number its own."""
     shape, k = ctx.input("x").shape, ctx.attr("k")
-    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
-    if k > shape[axis] != -1:
-        ctx.fail(f"k must be in [1, {shape[axis]}], the length of axis {axis}, got k={k}")
-    kept = (*shape[:axis], k, *shape[axis + 1 :])
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    length = shape[axis] if shape else 1
+    if k > length != -1:
+        ctx.fail(f"k must be in [1, {length}], the length of axis {axis}, got k={k}")
+    kept = (*shape[:axis], k, *shape[axis + 1 :]) if shape else ()
     ctx.set_output("out", kept)
     ctx.set_output("indices", kept)
 
@@ -53,7 +58,7 @@ TOP_K = (
         "they were. Of equal elements the first comes first; NaN counts as greater than every "
         "number, as in numpy.sort."
     )
-    .add_input("x", "at least 1-d")
+    .add_input("x", "any shape; a number is the best of one")
     .dtypes(*NUMBERS)
     .add_output("out", "shape of x with k along axis; dtype of x")
     .same_dtype_as("x")

@@ -38,8 +38,10 @@ def abs_(x: Array, out: Array) -> None:
 
 
 def abs_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
+    flat = x == 0
     np.sign(x, out=x_grad)
     np.multiply(x_grad, out_grad, out=x_grad)
+    np.copyto(x_grad, 0, where=flat)  # 0 times an infinite gradient would be NaN
 
 
 ABS = unary("abs", "Absolute value, out = |x|. The gradient at 0 is 0.", NUMBERS).build(
@@ -106,8 +108,7 @@ def sqrt(x: Array, out: Array) -> None:
 
 
 def sqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    np.divide(out_grad, out, out=x_grad)
-    np.multiply(x_grad, 0.5, out=x_grad)
+    np.divide(out_grad, out + out, out=x_grad)
 
 
 SQRT = unary(
@@ -202,7 +203,8 @@ def _integer_bounds(dtype: np.dtype[np.integer], low: float, high: float) -> tup
 def clip_grad(x: Array, out_grad: Array, x_grad: Array, *, min: float, max: float) -> None:
     inside = np.greater_equal(x, min)
     inside &= np.less_equal(x, max)
-    np.multiply(out_grad, inside, out=x_grad)
+    np.copyto(x_grad, out_grad)
+    np.copyto(x_grad, 0, where=~inside)
 
 
 def _clip_shape(ctx: InferContext) -> None:
@@ -215,7 +217,8 @@ def _clip_shape(ctx: InferContext) -> None:
 CLIP = (
     unary(
         "clip",
-        "Limit, out = minimum(maximum(x, min), max). The gradient is 1 in [min, max], else 0.",
+        "Limit, out = minimum(maximum(x, min), max). The gradient is 1 in [min, max], else 0, also "
+        "for NaN.",
         NUMBERS,
     )
     .add_attr("min", float, "least value of out; integers use the next whole number inside")

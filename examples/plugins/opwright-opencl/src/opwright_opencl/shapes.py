@@ -90,6 +90,8 @@ def lines_over(shape: Shape, axes: Sequence[int]) -> Lines | None:
 
 def lines_along(shape: Shape, axis: int) -> Lines:
     """Return the lines along one axis."""
+    if not shape:  # a number is one line of one element
+        return Lines(1, 1, 1)
     axis %= len(shape)
     return Lines(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 

@@ -96,7 +96,7 @@ OW_FUNCTION_1(Silu, functors::Silu(x));
 OW_FUNCTION_1(Gelu, functors::Gelu(x));
 OW_FUNCTION_1(GeluTanh, functors::GeluTanh(x));
 
-OW_FUNCTION_2(AbsGrad, functors::Sign(x) * y);
+OW_FUNCTION_2(AbsGrad, functors::AbsGrad(x, y));
 OW_FUNCTION_2(SquareGrad, x * y * T(2));
 OW_FUNCTION_2(SqrtGrad, functors::SqrtGrad(x, y));
 OW_FUNCTION_2(ReciprocalGrad, functors::ReciprocalGrad(x, y));
@@ -111,7 +111,7 @@ OW_FUNCTION_2(GeluTanhGrad, functors::GeluTanhGrad(x, y));
 
 OW_WITH_ALPHA(Elu, (T x), functors::Elu(x, alpha));
 OW_WITH_ALPHA(LeakyRelu, (T x), functors::LeakyRelu(x, alpha));
-OW_WITH_ALPHA(EluGrad, (T out, T out_grad), functors::EluGrad(out, out_grad, alpha));
+OW_WITH_ALPHA(EluGrad, (T x, T out_grad), functors::EluGrad(x, out_grad, alpha));
 OW_WITH_ALPHA(LeakyReluGrad, (T out, T out_grad), functors::LeakyReluGrad(out, out_grad, alpha));
 
 template <typename T>
@@ -172,11 +172,14 @@ struct DivideBy {
   T divisor;
   OW_INLINE T operator()(T x) const { return x / divisor; }
 };
-// Elements that are equal to an extremum share its gradient; NaN is equal to nothing.
+// Whether an element is the extremum of its line: each NaN is where one of them is the extremum.
+OW_PREDICATE(IsExtremum, x == y || (x != x && y != y));
+// Extrema share the gradient, which may be infinite. Not by 0: whoever calls the operator by itself
+// may give others than the extrema.
 template <typename T>
 struct ShareOfTies {
-  OW_INLINE T operator()(bool is_equal, uint32_t ties, T out_grad) const {
-    return T(is_equal) * (out_grad / T(ties == 0 ? 1 : ties));
+  OW_INLINE T operator()(bool is_extremum, uint32_t ties, T out_grad) const {
+    return is_extremum ? out_grad / T(ties == 0 ? 1 : ties) : T(0);
   }
 };
 

@@ -176,6 +176,10 @@ OW_INLINE Compute<T> Rounded(From x) {
   return Load(Store<T>(x));
 }
 
+// x * y, rounded before what is added to it: the compiler would make one operation of both.
+OW_INLINE float RoundedProduct(float x, float y) { return __fmul_rn(x, y); }
+OW_INLINE double RoundedProduct(double x, double y) { return __dmul_rn(x, y); }
+
 // ---- Facts about types
 // ---------------------------------------------------------------------------
 

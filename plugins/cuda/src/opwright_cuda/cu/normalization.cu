@@ -29,13 +29,15 @@ __global__ void __launch_bounds__(kMostLineThreads)
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
+  // The mean of what is added to the first element: exact where all are equal.
+  const C first = line.is_there ? Load(x[line.At(0)]) : C(0);
   C sum = C(0);
   const auto add = [&](int64_t, C& kept, C value) {
     kept = value;
-    sum += value;
+    sum += value - first;
   };
   ForEach(line, add, x);
-  const C center = line.Reduce(sum, SumOf<C>()) / n;
+  const C center = first + line.Reduce(sum, SumOf<C>()) / n;
   const auto deviation = [&](C kept, C again) { return (Line::kKeeps ? kept : again) - center; };
   C squares = C(0);
   const auto add_square = [&](int64_t, C kept, C again) {
@@ -55,7 +57,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   inv_std[line.line] = Store<T>(spread);
 }
 
-// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale.
+// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale, rounded:
+// where g equals its mean, nothing is left that a large inv_std could multiply.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_grad_lines(T* x_grad, const T* x, const T* scale, const T* mean, const T* inv_std,
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const C center = line.is_there ? Load(mean[line.line]) : C(0);
   const C spread = line.is_there ? Load(inv_std[line.line]) : C(0);
   const auto pair_of = [&](C value, C grad, C factor) {
-    return Pair<C>{grad * factor, (value - center) * spread};
+    return Pair<C>{RoundedProduct(grad, factor), (value - center) * spread};
   };
   const ForAllLines<T> factors{scale, C(1)};
   Pair<C> sums = PairSumOf<C>::Identity();

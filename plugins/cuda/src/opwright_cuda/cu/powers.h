@@ -34,18 +34,20 @@ struct WholePower {
   }
 };
 
-// y x**(y - 1), and 0 for the constant x**0 even where x is 0.
+// y x**(y - 1), and 0 for the constant x**0 even where x is 0. Where x**y is no number it has no
+// slope, though y - 1 may round to a whole number.
 template <typename T>
 struct PowerGradOfBase {
-  OW_INLINE T operator()(T x, T y, T out_grad) const {
-    return y == T(0) ? T(0) : y * PowerOf(x, y - T(1)) * out_grad;
+  OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
+    const T grad = out == out ? y * PowerOf(x, y - T(1)) * out_grad : out;
+    return y == T(0) ? T(0) : grad;
   }
 };
 // x**y ln(x), and 0 where x is 0, its limit for every y above 0.
 template <typename T>
 struct PowerGradOfExponent {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
-    return opwright::functors::Log(x == T(0) && y >= T(0) ? T(1) : x) * out * out_grad;
+    return x == T(0) && y >= T(0) ? T(0) : opwright::functors::Log(x) * out * out_grad;
   }
 };
 

@@ -183,6 +183,8 @@ using std::fabs;
 using std::fma;
 using std::isinf;
 using std::isnan;
+OW_INLINE_ float __fmul_rn(float x, float y) { return x * y; }
+OW_INLINE_ double __dmul_rn(double x, double y) { return x * y; }
 OW_INLINE_ float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 OW_INLINE_ double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 template <typename T>

@@ -238,7 +238,7 @@ FUNCTIONS: Final = {
         for op in ("sqrt", "reciprocal", "relu", "sigmoid", "tanh", "softplus")
     },
     "clip_grad": Function("ClipGrad", ("x", "out_grad"), _constants("min", "max")),
-    "elu_grad": Function("EluGrad", ("out", "out_grad"), _constants("alpha")),
+    "elu_grad": Function("EluGrad", ("x", "out_grad"), _constants("alpha")),
     "leaky_relu_grad": Function("LeakyReluGrad", ("out", "out_grad"), _constants("alpha")),
 }
 """The functor of each operator type; gelu's depends on an attribute."""

@@ -39,7 +39,12 @@ class Lines(NamedTuple):
 
 
 def lines_along(shape: Sequence[int], axis: int) -> Lines:
-    """Return the lines of a shape along one of its axes; a negative one counts from the back."""
+    """Return the lines of a shape along one of its axes; a negative one counts from the back.
+
+    A number is one line of one element.
+    """
+    if not shape:
+        return Lines(1, 1, 1)
     axis %= len(shape)
     return Lines(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 

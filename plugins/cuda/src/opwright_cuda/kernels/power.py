@@ -34,14 +34,14 @@ POWER: Final = Kernel(_fill_in)
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the slopes, and add up those of an element that broadcast."""
     out = ctx.inputs["out"][0]
-    slots = {"x": ("x", "y", "out_grad"), "y": ("x", "y", "out", "out_grad")}
+    slots = ("x", "y", "out", "out_grad")
     ctype = compute_type(out.dtype)
     for slot, function in (("x", "PowerGradOfBase"), ("y", "PowerGradOfExponent")):
         for meta in ctx.outputs[f"{slot}_grad"]:
             if not ctx.inputs["out_grad"]:
                 plan.fill(plan.output(f"{slot}_grad"), bytes_of(meta))
                 continue
-            inputs = [operand(plan.input(name), ctx.inputs[name][0]) for name in slots[slot]]
+            inputs = [operand(plan.input(name), ctx.inputs[name][0]) for name in slots]
             grad = operand(plan.output(f"{slot}_grad"), meta)
             axes = _repeated_axes(meta.shape, out.shape)
             slopes = grad

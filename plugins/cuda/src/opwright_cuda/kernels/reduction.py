@@ -251,11 +251,11 @@ def _fill_in_extremum_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x = operand(plan.input("x"), meta)
     out = _spread(ctx, meta.shape, operand(plan.input("out"), out_meta))
     grad = _spread(ctx, meta.shape, operand(plan.input("out_grad"), out_meta))
-    is_equal = Operand(plan.workspace(n), meta.shape, "bool")
+    is_best = Operand(plan.workspace(n), meta.shape, "bool")
     ties = Operand(plan.workspace(4 * n_out), out.shape, "uint32_t")
-    launch_elementwise(plan, f"Equal<{ctype}>", is_equal, [x, out])
-    launch_reduction(plan, total_of("bool"), is_equal, _axes(ctx, len(meta.shape)), ties)
-    launch_elementwise(plan, f"ShareOfTies<{ctype}>", made, [is_equal, ties, grad])
+    launch_elementwise(plan, f"IsExtremum<{ctype}>", is_best, [x, out])
+    launch_reduction(plan, total_of("bool"), is_best, _axes(ctx, len(meta.shape)), ties)
+    launch_elementwise(plan, f"ShareOfTies<{ctype}>", made, [is_best, ties, grad])
 
 
 EXTREMUM_GRAD: Final = Kernel(_fill_in_extremum_grad)

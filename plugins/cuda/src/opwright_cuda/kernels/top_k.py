@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, CTYPES, ITEM_BYTES
 from opwright_cuda.indexing import NARROW
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.kernels.lines import lines_along
 from opwright_cuda.launch import (
     MAX_GRID,
     Argument,
@@ -34,13 +34,12 @@ _WARP: Final = 32
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Sort short lines whole; of long ones find the best first."""
     x = ctx.inputs["x"][0]
-    k, axis = ctx.attrs["k"], ctx.attrs["axis"] % len(x.shape)
-    length, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    k, along = ctx.attrs["k"], lines_along(x.shape, ctx.attrs["axis"])
+    n_lines, length, inner = along.n_lines, along.length, along.inner
     if length >= NARROW:
         ctx.refuse(f"an axis of {length} elements is longer than {NARROW - 1}")
     if count_of(ctx.outputs["out"][0]) == 0:
         return
-    n_lines = math.prod(x.shape[:axis]) * inner
     numbers = (np.int64(number) for number in (n_lines, length, inner, k))
     lines = Struct(*numbers, np.bool_(ctx.attrs["largest"]))
     # A rank of 4 or of 8 bytes, and a place.
@@ -79,8 +78,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     plan.fill(plan.output("x_grad"), bytes_of(x_grad))
     if not ctx.inputs["out_grad"]:
         return
-    axis = ctx.attrs["axis"] % len(x_grad.shape)
-    k, length, inner = ctx.attrs["k"], x_grad.shape[axis], math.prod(x_grad.shape[axis + 1 :])
+    k, (_, length, inner) = ctx.attrs["k"], lines_along(x_grad.shape, ctx.attrs["axis"])
     n = count_of(ctx.inputs["out_grad"][0])
     pointers = [plan.output("x_grad"), plan.input("indices"), plan.input("out_grad")]
     arguments: list[Argument] = [*pointers, *(np.int64(i) for i in (n, k, length, inner))]

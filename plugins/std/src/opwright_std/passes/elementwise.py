@@ -67,9 +67,9 @@ def _kinds() -> dict[str, Kind]:
     kinds["scale"] = Kind(("x",), "out", _line)
     kinds["gelu"] = Kind(("x",), "out", _approximate)
     kinds["gelu_grad"] = Kind(("x", "out_grad"), "x_grad", _approximate)
-    for name in ("elu", "leaky_relu"):
-        kinds[name] = Kind(("x",), "out", _alpha)
-        kinds[f"{name}_grad"] = Kind(("out", "out_grad"), "x_grad", _alpha)
+    kinds["elu"] = kinds["leaky_relu"] = Kind(("x",), "out", _alpha)
+    kinds["elu_grad"] = Kind(("x", "out_grad"), "x_grad", _alpha)
+    kinds["leaky_relu_grad"] = Kind(("out", "out_grad"), "x_grad", _alpha)
     return kinds
 
 

@@ -23,7 +23,7 @@ UNARY(tanh_, tanh_of(x))
     x_grads[i] = FORMULA;                                                                \
   }
 
-GRADIENT(relu_grad, out_grad * (T)(out > 0))
+GRADIENT(relu_grad, out <= 0 ? (T)0 : out_grad)
 GRADIENT(sigmoid_grad, out_grad * (1 - out) * out)
 GRADIENT(tanh_grad, out_grad * (1 - out * out))
 

@@ -1,0 +1,315 @@
+"""Cases whose gradients are compared with a formula: where a function is constant, has a kink or a
+far tail, at infinities and NaN, and where the gradient of the output is infinite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from case import FLOATS, WIDE, Array, Case, Random, Values
+from cases.activations import elu, leaky_relu
+from cases.unary import INF, NAN, each, sign
+
+APART = "compared with a formula"
+ENDS = [-INF, -2.0, -0.0, 0.0, 0.5, 2.0, INF, NAN]
+
+
+def sloped(
+    op: str,
+    inputs: dict[str, Any],
+    slopes: Callable[..., Any],
+    label: str,
+    expected: Callable[..., Any] | None = None,
+    dtypes: tuple[str, ...] = FLOATS,
+    **options: Any,
+) -> Case:
+    """Return a case of written numbers; relative accuracy is asked for."""
+    sources = {slot: Values(numbers) for slot, numbers in inputs.items()}
+    given = {"no_grad": APART, "magnitude": 0.0, **options}
+    return Case(op, sources, expected, label=label, slopes=slopes, dtypes=dtypes, **given)
+
+
+def kinked(op: str, slopes: Callable[..., Array], **attrs: Any) -> list[Case]:
+    """Return the cases of a function that is a line on each side of its kinks."""
+    suffix = "".join(f"-{value}" for value in attrs.values())
+    return [
+        sloped(op, {"x": ENDS}, slopes, f"out-grad-{g}{suffix}", attrs=attrs, out_grad=g)
+        for g in (1.0, -INF, INF, NAN)
+    ]
+
+
+def far(op: str, slope: Callable[[float], float], x: list[float], **options: Any) -> Case:
+    """Return the case of a smooth function of one input, whose slope is given."""
+
+    def slopes(x: Array, out_grad: Array, **attrs: Any) -> Array:
+        return each(slope)(x) * out_grad
+
+    return sloped(op, {"x": x}, slopes, options.pop("label", "far"), **options)
+
+
+# ---- slopes of one number, without the rounding errors of differences ----------------------------
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x > -700 else math.exp(x)
+
+
+def silu_slope(x: float) -> float:
+    if math.isinf(x):
+        return float(x > 0)
+    return sigmoid(x) * (1 + x * sigmoid(-x))
+
+
+def gelu_slope(x: float) -> float:
+    if abs(x) > 40:
+        return float(x > 0)
+    density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return math.erfc(-x * math.sqrt(0.5)) / 2 + x * density
+
+
+def gelu_tanh_slope(x: float) -> float:
+    if abs(x) > 40:
+        return float(x > 0)
+    inner = 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    slope = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+    return sigmoid(inner) + x * slope * sigmoid(inner) * sigmoid(-inner)
+
+
+def left_tail(gate: Callable[[float], float]) -> Callable[..., Array]:
+    """Return x times its gate, with the limits at both ends."""
+
+    def function(x: Array, **attrs: Any) -> Array:
+        product = each(lambda v: v * gate(v) if math.isfinite(v) else max(v, 0.0))(x)
+        return np.where(np.isnan(x), x, product)
+
+    return function
+
+
+def exact_gelu_gate(x: float) -> float:
+    return math.erfc(-x * math.sqrt(0.5)) / 2
+
+
+def tanh_gelu_gate(x: float) -> float:
+    return sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)) if x > -40 else 0.0
+
+
+# ---- of two inputs and more ----------------------------------------------------------------------
+
+
+def divide_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+    wide = [array.astype(np.longdouble) for array in (x, y, out_grad)]
+    return wide[2] / wide[1], -wide[2] * wide[0] / wide[1] / wide[1]
+
+
+def taken(x: Array, y: Array, out_grad: Array, x_is_taken: Array) -> tuple[Array, Array]:
+    return np.where(x_is_taken, out_grad, 0), np.where(x_is_taken, 0, out_grad)
+
+
+def maximum_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+    return taken(x, y, out_grad, (x >= y) | (x != x))
+
+
+def minimum_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+    return taken(x, y, out_grad, (x <= y) | (x != x))
+
+
+def power_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+    out = x**y
+    x_grad = np.where(y == 0, 0, y * x ** np.where(y == 0, 1, y - 1) * out_grad)
+    flat = (x == 0) & (y >= 0)
+    y_grad = np.where(flat, 0, out * np.log(np.where(flat, 1, x)) * out_grad)
+    return np.where(np.isnan(out), NAN, x_grad), y_grad
+
+
+def extremum_slopes(best: Callable[..., Array]) -> Callable[..., Array]:
+    def slopes(x: Array, out_grad: Array, axis: list[int]) -> Array:
+        out = best(x, axis=tuple(axis), keepdims=True)
+        is_best = (x == out) | (np.isnan(x) & np.isnan(out))
+        share = np.expand_dims(out_grad, tuple(axis)) / is_best.sum(tuple(axis), keepdims=True)
+        return np.where(is_best, share, 0)
+
+    return slopes
+
+
+def equal_elements(n: int) -> Case:
+    """Return the case of layer_norm of rows whose elements are equal: they deviate from nothing."""
+
+    def slopes(x: Array, scale: Array, out_grad: Array, epsilon: float) -> tuple[Array, Array]:
+        inner = out_grad * scale
+        return (inner - inner.mean(1, keepdims=True)) / math.sqrt(epsilon), 0 * scale
+
+    return Case(
+        "layer_norm",
+        {"x": Values(np.outer([0.1, 1e4 / 3, -7e5 / 9], np.ones(n))), "scale": Random((n,))},
+        None,
+        label=f"slopes-equal-{n}",
+        slopes=slopes,
+        out_grad=np.cos(np.arange(n)),
+        attrs={"epsilon": 1e-5},
+        magnitude=1 / math.sqrt(1e-5),
+        terms=n,
+        no_grad=APART,
+    )
+
+
+PAIRS = {
+    "x": [NAN, 1.0, NAN, 1.0, 2.0, INF, -INF, INF],
+    "y": [1.0, NAN, NAN, 1.0, 1.0, INF, -INF, -INF],
+}
+LINES = [[1.0, NAN, NAN, 2.0], [3.0, 3.0, 1.0, -1.0], [INF, INF, -INF, -INF]]
+TAIL = [-1e30, -800.0, -300.0, -40.0, -15.0, -1.0, 15.0, 300.0, 1e30, -INF, INF]
+
+CASES = (
+    *kinked("relu", lambda x, out_grad: np.where(x <= 0, 0, out_grad)),
+    *kinked("abs", lambda x, out_grad: np.where(x == 0, 0, sign(x) * out_grad)),
+    *kinked("sign", lambda x, out_grad: np.zeros_like(x)),
+    *kinked(
+        "clip",
+        lambda x, out_grad, min, max: np.where((x >= min) & (x <= max), out_grad, 0),
+        min=-0.5,
+        max=0.5,
+    ),
+    *kinked(
+        "leaky_relu", lambda x, out_grad, alpha: np.where(x > 0, 1, alpha) * out_grad, alpha=0.25
+    ),
+    sloped(
+        "leaky_relu",
+        {"x": ENDS},
+        lambda x, out_grad, alpha: np.where(x > 0, out_grad, 0),
+        "flat-ends",
+        leaky_relu,
+        attrs={"alpha": 0.0},
+    ),
+    *(
+        sloped(op, PAIRS, slopes, f"ends-{g}", out_grad=g)
+        for op, slopes in (("maximum", maximum_slopes), ("minimum", minimum_slopes))
+        for g in (1.0, INF)
+    ),
+    *(
+        sloped(
+            op,
+            {"x": LINES},
+            extremum_slopes(best),
+            f"ends-{len(axis)}-{g}",
+            attrs={"axis": axis},
+            out_grad=g,
+        )
+        for op, best in (("max", np.max), ("min", np.min))
+        for axis in ([1], [0, 1])
+        for g in (1.0, INF)
+    ),
+    Case(
+        "where",
+        {
+            "condition": Values([True, False], "bool"),
+            "x": Values([1.0, 1.0]),
+            "y": Values([1.0, 1.0]),
+        },
+        None,
+        label="out-grad-inf",
+        slopes=lambda condition, x, y, out_grad: (
+            np.where(condition, out_grad, 0),
+            np.where(condition, 0, out_grad),
+        ),
+        out_grad=INF,
+        no_grad=APART,
+    ),
+    sloped(
+        "dropout",
+        {"x": [1.0, 2.0, INF, NAN]},
+        lambda x, out_grad, **attrs: np.zeros_like(x),
+        "out-grad-inf",
+        attrs={"probability": 1.0, "training": True, "seed": 1},
+        out_grad=INF,
+    ),
+    sloped(
+        "fc",
+        {"x": [[-1.0], [0.0], [4.0]], "weight": [[1.0]], "bias": [0.0]},
+        lambda x, weight, bias, out_grad, activation: (
+            np.array([[0.0], [0.0], [0.25]]),
+            np.array([[1.0]]),
+            np.array([0.25]),
+        ),
+        "out-grad-inf",
+        dtypes=WIDE,
+        attrs={"activation": "relu"},
+        out_grad=[[INF], [INF], [0.25]],
+    ),
+    # Far tails.
+    sloped(
+        "elu",
+        {"x": [-INF, -700.0, -188.0, -30.0, -15.0, -1.0, -0.0, 1.0, INF, NAN]},
+        lambda x, out_grad, alpha: np.where(x <= 0, alpha * np.exp(x), 1) * out_grad,
+        "far",
+        elu,
+        attrs={"alpha": 0.75},
+    ),
+    far(
+        "gelu",
+        gelu_slope,
+        TAIL,
+        expected=left_tail(exact_gelu_gate),
+        dtypes=WIDE,
+        terms=16,
+        magnitude=1e-30,
+    ),
+    far(
+        "gelu",
+        gelu_tanh_slope,
+        TAIL,
+        label="far-tanh",
+        expected=left_tail(tanh_gelu_gate),
+        attrs={"approximate": "tanh"},
+        dtypes=WIDE,
+    ),
+    far("silu", silu_slope, TAIL, expected=left_tail(sigmoid), dtypes=WIDE),
+    far("softplus", sigmoid, [-700.0, -80.0, -15.0, -1.0, 15.0, 80.0, 1e30], dtypes=WIDE),
+    far("sqrt", lambda x: 0.5 / math.sqrt(x), [1e-37, 1e-5, 4.0, 1e37], dtypes=WIDE),
+    far("exp", math.exp, [-80.0, -15.0, 0.0, 15.0, 80.0], dtypes=WIDE),
+    far("log", lambda x: 1 / x, [1e-37, 1e-5, 4.0, 1e37], dtypes=WIDE),
+    sloped(
+        "reciprocal",
+        {"x": [1e30, 1e-30, -4.0]},
+        lambda x, out_grad: -out_grad / x / x,
+        "far",
+        dtypes=WIDE,
+        out_grad=[1e35, 1e-35, 1.0],
+    ),
+    sloped(
+        "divide",
+        {"x": [1e-30, 1e30, 1e-20, 1.0], "y": [1e-25, 1e25, 1e5, 3.0]},
+        divide_slopes,
+        "far",
+        dtypes=WIDE,
+        out_grad=[1e16, 1e-16, 1e20, 1.0],
+    ),
+    sloped(
+        "power",
+        {"x": [0.0, 0.0, 2.0, 3.0, -2.0, 5.0], "y": [0.0, 2.0, 0.0, 2.0, 1e-20, -1.0]},
+        power_slopes,
+        "far",
+        lambda x, y: x**y,
+        dtypes=WIDE,
+    ),
+    sloped(
+        "power",
+        {"x": [0.0, 0.0, 2.0, 3.0], "y": [0.0, 3.0, 0.0, 2.0]},
+        power_slopes,
+        "out-grad-inf",
+        out_grad=[INF, 1.0, INF, INF],
+        dtypes=WIDE,
+    ),
+    # What comes back through both a mean and an element that is its own mean is exactly nothing.
+    sloped(
+        "layer_norm",
+        {"x": [[5.3], [1e4], [-0.7]], "scale": [1.7]},
+        lambda x, scale, out_grad, epsilon: (0 * x, 0 * scale),
+        "one-element",
+        dtypes=WIDE,
+        attrs={"epsilon": 1e-5},
+        out_grad=[[123.4], [77.7], [0.3]],
+    ),
+    *(equal_elements(n) for n in (3, 7, 100, 1030)),
+)
