@@ -146,7 +146,7 @@ proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
 		--pyi_out=$(PROTO_OUT) proto/opwright/framework.proto
 
 # A copy, no link: who copies the example's folder must have them in it.
-CARRIED := examples/plugins/opwright-cosine/native/opwright-abi-1.0
+CARRIED := examples/plugins/opwright-cosine/native/opwright-abi-1.1
 headers:  ## copy the core's headers into the example that carries them
 	@rm -rf $(CARRIED)/include $(CARRIED)/cmake
 	@cp -r core/include core/cmake $(CARRIED)/

@@ -28,10 +28,8 @@
  *
  * Threads
  * -------
- * - run uses at most ow_call.n_threads threads, whatever its thread library would choose. opwright
- *   chooses one count for all kernels of a plan, from the sum of their estimates.
- * - The host has threads for all plugins: ow_host.parallel. A thread library of the kernel's own
- *   competes with them for the same processors.
+ * - run uses at most ow_call.n_threads threads, those of ow_host.parallel: others would compete.
+ *   opwright chooses one count for all kernels of a plan, from the sum of their estimates.
  * - A process made by fork() runs with one thread, since thread libraries do not survive it. What
  *   was prepared for more is left alone there: it is not run, unbound or released again.
  */
@@ -350,7 +348,6 @@ struct ow_host {
   uint32_t abi_major;
   uint32_t abi_minor;
   const char* core_version;
-
   /* Give dynamic output `arg` its shape and memory, from within run. Afterwards
      call->args[arg] has both. May be called again; the last shape counts. */
   int32_t (*resize)(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape);
@@ -362,13 +359,9 @@ struct ow_host {
      the dtype to the OpProto's own rule. */
   int32_t (*set_output)(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                         const int64_t* shape, DLDataType dtype);
-
-  /* Since 1.1: call function(data, share) once for each share in [0, n_shares), on at most
-     n_threads threads of which the caller's is one, and return when all of these calls have
-     returned. Which thread runs a share and in what order depends on the load of the machine, so a
-     result may depend on the number of shares but not on that, and no share may wait for another
-     one. The function must not throw. Within a share, all shares of another call run in the
-     caller's thread. */
+  /* Since 1.1: call function(data, share) for each share below n_shares, on n_threads threads at
+     most, the caller's with them, in any order; return when all have. No share waits for another
+     one or throws. Within a share, another call runs its shares in its caller's thread. */
   void (*parallel)(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
                    void* data);
 };

@@ -48,6 +48,7 @@ WRONG = {
     ("check", "seed"): [["--seed", "x"], ["--seed", "-1"]],
     ("check", "sample"): [["--sample", "x"], ["--sample", "-1"]],
     ("check", "dtype"): [["--dtype", "flot32"]],
+    ("check", "time_limit"): [["--time-limit", "x"], ["--time-limit", "0"]],
     ("new", "name"): [["Bad_Name"], []],
     ("new", "kind"): [["--kind", "opertor"]],
     ("new", "language"): [["--language", "pyton"]],

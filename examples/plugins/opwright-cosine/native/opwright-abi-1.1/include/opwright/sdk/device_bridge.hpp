@@ -9,17 +9,11 @@
 
 #include "opwright/abi.h"
 #include "opwright/sdk/device.hpp"
+#include "opwright/sdk/host.hpp"
 #include "opwright/sdk/status.hpp"
 
 namespace opwright {
 namespace detail {
-
-// The plugin's name, and where its messages go that have no other place; set by the entry function.
-struct PluginLog {
-  const char* plugin = "";
-  const ow_host* host = nullptr;
-};
-OPWRIGHT_LOCAL inline PluginLog plugin_log;
 
 // Runs a function of which nobody is told whether it fails.
 template <typename Function>
@@ -29,11 +23,11 @@ void AtQuietBorder(const char* who, const Function& function) noexcept {
     function();
     return Status::Ok();
   });
-  if (code == OW_OK || plugin_log.host == nullptr) return;
+  if (code == OW_OK || loaded_as.host == nullptr) return;
   char text[640] = "";
-  std::snprintf(text, sizeof(text), "%s: %s must not fail, got: %s", plugin_log.plugin, who,
+  std::snprintf(text, sizeof(text), "%s: %s must not fail, got: %s", loaded_as.plugin, who,
                 message);
-  plugin_log.host->log(OW_LOG_ERROR, text);
+  loaded_as.host->log(OW_LOG_ERROR, text);
 }
 
 template <typename Function>

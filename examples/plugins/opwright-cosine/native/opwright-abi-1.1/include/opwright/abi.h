@@ -28,8 +28,8 @@
  *
  * Threads
  * -------
- * - run uses at most ow_call.n_threads threads, whatever its thread library would choose. opwright
- *   chooses one count for all kernels of a plan, from the sum of their estimates.
+ * - run uses at most ow_call.n_threads threads, those of ow_host.parallel: others would compete.
+ *   opwright chooses one count for all kernels of a plan, from the sum of their estimates.
  * - A process made by fork() runs with one thread, since thread libraries do not survive it. What
  *   was prepared for more is left alone there: it is not run, unbound or released again.
  */
@@ -46,7 +46,7 @@ extern "C" {
 #endif
 
 #define OW_ABI_MAJOR 1
-#define OW_ABI_MINOR 0
+#define OW_ABI_MINOR 1
 
 /* True if the struct that `p` points to is new enough to contain `field`. */
 #define OW_HAS(p, field) \
@@ -348,7 +348,6 @@ struct ow_host {
   uint32_t abi_major;
   uint32_t abi_minor;
   const char* core_version;
-
   /* Give dynamic output `arg` its shape and memory, from within run. Afterwards
      call->args[arg] has both. May be called again; the last shape counts. */
   int32_t (*resize)(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape);
@@ -360,6 +359,11 @@ struct ow_host {
      the dtype to the OpProto's own rule. */
   int32_t (*set_output)(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                         const int64_t* shape, DLDataType dtype);
+  /* Since 1.1: call function(data, share) for each share below n_shares, on n_threads threads at
+     most, the caller's with them, in any order; return when all have. No share waits for another
+     one or throws. Within a share, another call runs its shares in its caller's thread. */
+  void (*parallel)(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
+                   void* data);
 };
 
 /* ---- The plugin ----------------------------------------------------------------------------- */

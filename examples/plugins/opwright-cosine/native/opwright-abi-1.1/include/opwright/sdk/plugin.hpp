@@ -15,6 +15,7 @@
 
 #include "opwright/abi.h"
 #include "opwright/sdk/device_bridge.hpp"
+#include "opwright/sdk/host.hpp"
 #include "opwright/sdk/infer_shape.hpp"
 #include "opwright/sdk/kernel.hpp"
 #include "opwright/sdk/op_maker.hpp"
@@ -193,7 +194,7 @@ struct LoadedPlugin {
 
 OPWRIGHT_LOCAL inline const LoadedPlugin* LoadPlugin(const ow_host* host, const char* name,
                                                      const char* version, const char* tags) {
-  plugin_log = {name, host};
+  loaded_as = {name, host};
   auto* loaded = new LoadedPlugin;
   auto* tables = new PluginTables(name, version);
   char message[2048] = "";

@@ -1,8 +1,10 @@
 // The arithmetic of the element-wise operators, written once: the C++ compiler makes the CPU's
 // kernels of it and NVRTC the GPU's. Plain functions without branches; see elementary.h.
 //
-// A gradient takes what the operator's rule needs and the gradient of `out`. Types of 16 bits are
-// widened to float by the caller and rounded once, when the result is stored.
+// A gradient takes what the operator's rule needs and the gradient of `out`. Where a function is
+// constant its gradient is 0, chosen and not multiplied: `out_grad` may be infinite there, as
+// behind it is that of sqrt. Types of 16 bits are widened to float by the caller and rounded once,
+// when the result is stored.
 #ifndef OPWRIGHT_FUNCTORS_H_
 #define OPWRIGHT_FUNCTORS_H_
 
@@ -28,13 +30,21 @@ OPWRIGHT_FUNCTOR T Sign(T x) {
   return x != x ? x : sign;
 }
 
+// 0 at 0, NaN for NaN.
+template <typename T>
+OPWRIGHT_FUNCTOR T AbsGrad(T x, T out_grad) {
+  const T grad = x < T(0) ? -out_grad : out_grad;
+  const T defined = x == T(0) ? T(0) : grad;
+  return x != x ? x : defined;
+}
+
 template <typename T>
 OPWRIGHT_FUNCTOR T Relu(T x) {
   return x < T(0) ? T(0) : x;
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T ReluGrad(T out, T out_grad) {
-  return out > T(0) ? out_grad : out_grad * T(0);
+  return out <= T(0) ? T(0) : out_grad;
 }
 
 template <typename T>
@@ -43,7 +53,8 @@ OPWRIGHT_FUNCTOR T LeakyRelu(T x, T alpha) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T LeakyReluGrad(T out, T out_grad, T alpha) {
-  return out <= T(0) ? out_grad * alpha : out_grad;
+  // out is NaN where x is -inf and alpha 0.
+  return out > T(0) ? out_grad : out_grad * alpha;
 }
 
 template <typename T>
@@ -52,8 +63,10 @@ OPWRIGHT_FUNCTOR T Elu(T x, T alpha) {
   return x <= T(0) ? below : x;
 }
 template <typename T>
-OPWRIGHT_FUNCTOR T EluGrad(T out, T out_grad, T alpha) {
-  return (out > T(0) ? T(1) : out + alpha) * out_grad;
+OPWRIGHT_FUNCTOR T EluGrad(T x, T out_grad, T alpha) {
+  // alpha e**x would lose its digits in out + alpha.
+  const T below = ExpNonPositive(x > T(0) ? T(0) : x) * alpha * out_grad;
+  return x <= T(0) ? below : out_grad;
 }
 
 template <typename T>
@@ -77,38 +90,38 @@ OPWRIGHT_FUNCTOR T SoftplusGrad(T out, T out_grad) {
   return -(Expm1(-out) * out_grad);
 }
 
+// The gates of these are 0 or 1 far out, where x is bounded: 0 times infinity would be NaN.
 template <typename T>
 OPWRIGHT_FUNCTOR T Silu(T x) {
-  return Sigmoid(x) * x;
+  return Sigmoid(x) * (x < T(-1000) ? T(-1000) : x);
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T SiluGrad(T x, T out_grad) {
   const T gate = Sigmoid(x);
-  return ((T(1) - gate) * x + T(1)) * gate * out_grad;
+  const T slope = ((T(1) - gate) * x + T(1)) * gate;
+  return (x * x < T(1000000) ? slope : gate) * out_grad;  // beyond, the gate is the slope
 }
 
 template <typename T>
 OPWRIGHT_FUNCTOR T ErfGrad(T x, T out_grad) {
   // Beyond 40 the density is 0 in every type, and the square of x might overflow.
-  const T low = x < T(-40) ? T(-40) : x;
-  const T bounded = low > T(40) ? T(40) : low;
+  const T bounded = detail::Clamp(x, T(-40), T(40));
   return ExpNonPositive(-(bounded * bounded)) * T(1.1283791670955125739) * out_grad;
 }
 
 template <typename T>
 OPWRIGHT_FUNCTOR T Gelu(T x) {
-  return NormalCdf(x) * x;
+  return NormalCdf(x) * (x < T(-40) ? T(-40) : x);
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T GeluGrad(T x, T out_grad) {
-  const T low = x < T(-40) ? T(-40) : x;
-  const T bounded = low > T(40) ? T(40) : low;
+  const T bounded = detail::Clamp(x, T(-40), T(40));
   const T density = ExpNonPositive(bounded * bounded * T(-0.5)) * T(0.39894228040143267794);
   return (NormalCdf(x) + density * bounded) * out_grad;
 }
 
-// (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = slope x + cubic x**3; beyond 12 the gate is 0 or 1,
-// and the cube might overflow.
+// (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = slope x + cubic x**3; beyond 22 the gate is 0 or 1 in
+// every type, and the cube might overflow.
 template <typename T>
 struct GeluTanhTerms {
   T bounded;
@@ -116,37 +129,35 @@ struct GeluTanhTerms {
 };
 template <typename T>
 OPWRIGHT_FUNCTOR GeluTanhTerms<T> MakeGeluTanhTerms(T x) {
-  const T low = x < T(-12) ? T(-12) : x;
-  const T bounded = low > T(12) ? T(12) : low;
+  const T bounded = detail::Clamp(x, T(-22), T(22));
   const T cubic = T(1.5957691216057308 * 0.044715);
   return {bounded, Sigmoid((bounded * bounded * cubic + T(1.5957691216057308)) * bounded)};
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T GeluTanh(T x) {
-  return MakeGeluTanhTerms(x).gate * x;
+  return MakeGeluTanhTerms(x).gate * (x < T(-22) ? T(-22) : x);
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T GeluTanhGrad(T x, T out_grad) {
   const GeluTanhTerms<T> terms = MakeGeluTanhTerms(x);
-  const T low = x < T(-40) ? T(-40) : x;
-  const T bounded = low > T(40) ? T(40) : low;
+  const T square = terms.bounded * terms.bounded;
   const T cubic = T(3 * 1.5957691216057308 * 0.044715);
-  const T slope =
-      (bounded * bounded * cubic + T(1.5957691216057308)) * terms.gate * (T(1) - terms.gate);
-  return (terms.gate + slope * bounded) * out_grad;
+  const T slope = (square * cubic + T(1.5957691216057308)) * terms.gate * (T(1) - terms.gate);
+  return (terms.gate + slope * terms.bounded) * out_grad;
 }
 
 template <typename T>
 OPWRIGHT_FUNCTOR T SqrtGrad(T out, T out_grad) {
-  return out_grad / out * T(0.5);
+  return out_grad / (out + out);
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T ReciprocalGrad(T out, T out_grad) {
-  return -(out * out * out_grad);
+  // In this order nothing overflows, or underflows, but where the result does.
+  return -(out_grad * out * out);
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T ClipGrad(T x, T out_grad, T low, T high) {
-  return x >= low && x <= high ? out_grad : out_grad * T(0);
+  return x >= low && x <= high ? out_grad : T(0);
 }
 
 }  // namespace functors

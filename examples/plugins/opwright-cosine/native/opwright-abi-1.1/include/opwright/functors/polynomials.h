@@ -1,11 +1,18 @@
-// Polynomials that are the same for every compiler, NVRTC among them. Of elementary.h, which says
-// what OPWRIGHT_FUNCTOR is.
+// Polynomials and bounds that are the same for every compiler, NVRTC among them. Of elementary.h,
+// which says what OPWRIGHT_FUNCTOR is.
 #ifndef OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 #define OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 
 namespace opwright {
 namespace functors {
 namespace detail {
+
+// Comparisons that are false for NaN pass it on as x.
+template <typename T>
+OPWRIGHT_FUNCTOR T Clamp(T x, T low, T high) {
+  const T bounded = x > high ? high : x;
+  return bounded < low ? low : bounded;
+}
 
 // c[0] + c[1] x + ...: even and odd powers apart, which halves the chain of operations that wait
 // for each other, and short vectors are all waiting.

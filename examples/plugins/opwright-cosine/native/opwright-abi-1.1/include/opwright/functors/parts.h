@@ -188,13 +188,6 @@ OPWRIGHT_FUNCTOR double ScaledErfc(double q) {
   return Polynomial(q, c);
 }
 
-// Comparisons that are false for NaN pass it on as x.
-template <typename T>
-OPWRIGHT_FUNCTOR T Clamp(T x, T low, T high) {
-  const T bounded = x > high ? high : x;
-  return bounded < low ? low : bounded;
-}
-
 template <typename T>
 OPWRIGHT_FUNCTOR T AbsoluteValue(T x) {
   using Bits = typename Format<T>::Bits;

@@ -1,0 +1,56 @@
+// Work that the host's threads share.
+#ifndef OPWRIGHT_SDK_PARALLEL_HPP_
+#define OPWRIGHT_SDK_PARALLEL_HPP_
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+
+#include "opwright/abi.h"
+#include "opwright/sdk/host.hpp"
+
+namespace opwright {
+namespace detail {
+
+template <typename Function>
+struct ShareCall {
+  const Function* function;
+  std::atomic<bool> has_failed{false};
+  std::exception_ptr failure;
+
+  static void Run(void* data, int32_t share) noexcept {
+    auto* call = static_cast<ShareCall*>(data);
+    try {
+      (*call->function)(share);
+    } catch (...) {
+      if (!call->has_failed.exchange(true)) call->failure = std::current_exception();
+    }
+  }
+};
+
+}  // namespace detail
+
+// Calls function(share) once for each share in [0, n_shares), on at most n_threads threads: the
+// caller's and those of the host. Returns when all calls have returned.
+//
+// No share may wait for another one, since all may run in one thread, in any order. Shares that end
+// on a cache line of their own do not slow each other down. What a share throws is thrown here when
+// all have ended; of several the first. A host older than 1.1 has no threads: there all shares run
+// in the caller's.
+//
+//   opwright::Parallel(ctx.n_threads(), n_parts, [&](int32_t part) { ... });
+template <typename Function>
+void Parallel(int32_t n_threads, int32_t n_shares, const Function& function) {
+  const ow_host* host = detail::loaded_as.host;
+  if (n_threads <= 1 || n_shares <= 1 || host == nullptr || !OW_HAS(host, parallel)) {
+    for (int32_t share = 0; share < n_shares; ++share) function(share);
+    return;
+  }
+  detail::ShareCall<Function> call{&function, {}, {}};
+  host->parallel(n_threads, n_shares, &detail::ShareCall<Function>::Run, &call);
+  if (call.failure) std::rethrow_exception(call.failure);
+}
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_SDK_PARALLEL_HPP_
