@@ -134,6 +134,8 @@ def make_call(op_type: str, dtype: str) -> Call:
             arrays["y"] = [np.abs(y) for y in arrays["y"]]  # whole numbers have no other powers
         if attrs.get("dtype") == base and not any(case.inputs.values()):
             attrs["dtype"] = dtype
+        if "value" in attrs and numpy_dtype(dtype).kind in "biu":
+            attrs["value"] = 1.0  # all of them hold it
     return Call(arrays, attrs, counts)
 
 

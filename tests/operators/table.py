@@ -33,7 +33,9 @@ def first_cases() -> tuple[Case, ...]:
     best: dict[str, Case] = {}
     for case in load_cases():
         counted = not case.outputs or "sections" in case.attrs or "num" in case.attrs
-        if counted and (case.op not in best or _size(case) > _size(best[case.op])):
+        # Elements at the ends of a range are special in one dtype, and none in a narrower one.
+        plain = case.slopes is None and case.magnitude > 0
+        if counted and plain and (case.op not in best or _size(case) > _size(best[case.op])):
             best[case.op] = case
     return tuple(best.values())
 

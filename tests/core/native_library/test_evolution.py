@@ -22,7 +22,7 @@ LATER = {
         for name in ("ow_attr", "ow_prepare", "ow_call", "ow_infer", "ow_op", "ow_plugin")
     },
     "  ow_run_fn run;\n};": "  ow_run_fn run;\n  uint64_t later;\n};",
-    "                   void* data);\n};": "                   void* data);\n  int32_t (*later)(void);\n};",
+    " void* data);\n};": " void* data);\n  int32_t (*later)(void);\n};",
 }
 
 

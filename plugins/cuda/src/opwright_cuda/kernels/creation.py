@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
 
 from opwright.dtypes import dtype_to_numpy
 from opwright.kernel import PrepareContext
-from opwright_cuda.dtypes import BITS, FLOATS, ITEM_BYTES
+from opwright_cuda.dtypes import BITS, ITEM_BYTES
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of
 
 
-def item_of(ctx: PrepareContext, dtype: str, value: float) -> Any:
+def item_of(dtype: str, value: float) -> Any:
     """Return a value as the bits of an element: an unsigned whole number of the dtype's size.
 
-    Whole numbers are cut off towards zero, bool is whether the value is not 0.
-
-    Raises
-    ------
-    Refuse
-        Where the dtype has no such value.
+    A whole number or bool holds the value: the shape rule has checked it.
     """
-    if dtype == "bool":
-        value = float(value != 0)
-    elif dtype not in FLOATS:
-        info = np.iinfo(dtype)
-        if not math.isfinite(value) or not info.min <= math.trunc(value) <= info.max:
-            ctx.refuse(f"{dtype} has no {value}")
-        value = math.trunc(value)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # infinity in a narrower dtype
         made = np.array(value).astype(dtype_to_numpy(dtype))
     return made.view(f"u{ITEM_BYTES[dtype]}")[()]
 
@@ -39,7 +26,7 @@ def item_of(ctx: PrepareContext, dtype: str, value: float) -> Any:
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Write one value everywhere."""
     meta = ctx.outputs["out"][0]
-    item = item_of(ctx, meta.dtype, ctx.attrs["value"])
+    item = item_of(meta.dtype, ctx.attrs["value"])
     if len(set(item.tobytes())) == 1:
         plan.fill(plan.output("out"), bytes_of(meta), item.tobytes()[0])
         return

@@ -81,7 +81,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         unit = unit_of(item_bytes, last.times(item_bytes))
         n_items = unit // item_bytes
         axes[-1] = Axis(last.before // n_items, last.behind // n_items, last.length // n_items)
-    item = item_of(ctx, x.dtype, ctx.attrs["value"] if mode == "constant" else 0.0)
+    item = item_of(x.dtype, ctx.attrs["value"] if mode == "constant" else 0.0)
     words = np.frombuffer(item.tobytes() * (VECTOR_BYTES // item_bytes), np.uint64)
     dims = tuple(axis.whole for axis in axes)
     layout = Layout(dims, (compact_strides([axis.length for axis in axes]),))
