@@ -29,15 +29,22 @@ def load_cases() -> tuple[Case, ...]:
 
 @cache
 def first_cases() -> tuple[Case, ...]:
-    """Return of every operator the case with the most elements."""
+    """Return of every operator the case with the most elements, one with a gradient before others.
+
+    Cases about the ends of a range are left out: a narrower dtype lacks their elements.
+    """
     best: dict[str, Case] = {}
     for case in load_cases():
         counted = not case.outputs or "sections" in case.attrs or "num" in case.attrs
-        # Elements at the ends of a range are special in one dtype, and none in a narrower one.
-        plain = case.slopes is None and case.magnitude > 0
-        if counted and plain and (case.op not in best or _size(case) > _size(best[case.op])):
+        if not counted or case.slopes is not None:
+            continue
+        if case.op not in best or _rank(case) > _rank(best[case.op]):
             best[case.op] = case
     return tuple(best.values())
+
+
+def _rank(case: Case) -> tuple[bool, int]:
+    return not case.no_grad, _size(case)
 
 
 def _size(case: Case) -> int:
