@@ -17,7 +17,7 @@ def blocks(language):
 
 
 def test_the_operator_and_the_registrations_are_those_of_the_example():
-    operator, _, _, registrations, _ = blocks("cpp")
+    operator, _, _, _, registrations, _ = blocks("cpp")
     assert operator.removeprefix("#include <opwright/sdk.hpp>\n") in SOURCE
     assert registrations in SOURCE
 
@@ -31,14 +31,19 @@ def test_the_files_of_the_package_are_those_of_the_example():
 
 
 def test_the_kernels_compile(compiler, tmp_path):
-    operator, kernel, staged, _, _ = blocks("cpp")
-    parts = [operator, kernel, "using Attrs = CosineAttrs;", staged, REGISTRATIONS]
+    operator, kernel, shares, staged, _, _ = blocks("cpp")
+    shared = SHARED.format(shares)
+    parts = [operator, kernel, shared, "using Attrs = CosineAttrs;", staged, REGISTRATIONS]
     file = tmp_path / "page.cc"
     file.write_text("\n".join(parts), encoding="utf-8")
     # The page leaves out loops, and the bodies of two functions.
     compiler.check(file)
 
 
+SHARED = """
+void Double(const opwright::RunContext& ctx, int64_t n, const float* x, float* out) {{
+{}}}
+"""
 REGISTRATIONS = """
 OPWRIGHT_REGISTER_OP(cosine_similarity, "cosine.similarity", Cosine);
 OPWRIGHT_REGISTER_KERNEL(cosine_similarity, "cpu", CosineKernel, float, double);

@@ -94,3 +94,22 @@ def test_a_gradient_that_loses_its_tails_is_found_unless_it_is_declared() -> Non
     assert any("must hold far from 0" in finding.message for finding in found)
     kept = check("gradient-extremes", "acme.cut_grad", declare)
     assert not any("far from 0" in finding.message for finding in kept)
+
+
+def test_a_gradient_of_0_at_nan_is_found_unless_it_is_declared() -> None:
+    def check_clip(declare: Declare) -> list[Finding]:
+        def draw_clip(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+            declare(draw)
+            return {"x": draw.floats((draw.length,))}, {"min": -9.0, "max": 9.0}
+
+        context = ow.Context.discover()
+        entries = [e for e in context.kernels.entries("clip_grad") if e.library == "numpy"]
+        subject = KernelSubject("clip_grad", "cpu", "numpy", tuple(entries), context)
+        rule = next(rule for rule in load_rules() if rule.name == "gradient-extremes")
+        return list(rule.check(subject, CheckContext(context, samplers={"clip": draw_clip})))
+
+    def declare(draw: Draw) -> None:
+        draw.flat_at_nan = "NaN lies in no range"
+
+    assert "= nan, which reaches an output, must not be 0" in check_clip(nothing)[0].message
+    assert check_clip(declare) == []

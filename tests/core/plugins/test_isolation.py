@@ -24,8 +24,8 @@ BROKEN = {
         "hook with a wrong signature, got opwright_ops without the parameter 'registry'",
     ),
     "unknown_hook": (
-        HEAD + "@plugin.hookimpl\ndef opwright_operators(registry):\n    pass\n",
-        "unknown hook, got 'opwright_operators'; did you mean 'opwright_ops'?",
+        HEAD + "@plugin.hookimpl\ndef opwright_op(registry):\n    pass\n",
+        "unknown hook, got 'opwright_op'; did you mean 'opwright_ops'?",
     ),
     "unprefixed": (
         OP_HOOK + "registry.add('softmax', 'a:B')\n",

@@ -46,7 +46,7 @@ FORMULAS: Final = {
     "sigmoid": Formula("1 / (1 + e**-x)", _SIGMOID, "opwright::functors::Sigmoid(x)"),
     "silu": Formula(
         "x / (1 + e**-x)",
-        f"{_SIGMOID}\nnp.multiply(x, out, out=out)",
+        f"{_SIGMOID}\nnp.multiply(np.maximum(x, -1000), out, out=out)  # -inf * 0 is NaN",
         "opwright::functors::Silu(x)",
     ),
     "softplus": Formula(

@@ -109,6 +109,8 @@ class Draw:
         To be set: why NaN or infinity in an input may give a number.
     loses_tails : str
         To be set: why the gradient may lose its digits far from 0.
+    flat_at_nan : str
+        To be set: why the gradient of a NaN that reaches an output may be 0.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class Draw:
         self.without_effect: dict[str, str] = {}
         self.drops_nan = ""
         self.loses_tails = ""
+        self.flat_at_nan = ""
         self._others = case.others
         self._progress = progress
         # Some operators accept no call in which every attribute has its default.
@@ -264,6 +267,7 @@ def _draw(
                 without_effect=draw.without_effect,
                 drops_nan=draw.drops_nan,
                 loses_tails=draw.loses_tails,
+                flat_at_nan=draw.flat_at_nan,
             )
     return None
 

@@ -47,6 +47,8 @@ class Sample:
         Why NaN or infinity in an input may give a number; empty where it may not.
     loses_tails : str
         Why the gradient may lose its digits far from 0; empty where it may not.
+    flat_at_nan : str
+        Why the gradient of a NaN that reaches an output may be 0; empty where it may not.
     """
 
     op_type: str
@@ -61,6 +63,7 @@ class Sample:
     without_effect: Mapping[str, str] = field(default_factory=dict)
     drops_nan: str = ""
     loses_tails: str = ""
+    flat_at_nan: str = ""
 
     def input_metas(self, definition: OpDefinition) -> SlotMetas:
         """Return shape and dtype of each array, slot by slot in the order of the OpProto."""

@@ -60,6 +60,13 @@ def accuracy(draw: Draw) -> Drawn:
     return None if inputs is None else (inputs, draw.attrs)
 
 
+def compared(draw: Draw) -> Drawn:
+    """Inputs as they are proposed, of functions whose gradient asks where an input lies."""
+    draw.flat_at_nan = "NaN lies in no range, and above no number: there PyTorch's slope is 0, too"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
 def saturated(draw: Draw) -> Drawn:
     """Inputs as they are proposed, of functions that are differentiated from their output."""
     draw.loses_tails = "1 - out, by which x need not be kept, has few digits where out is almost 1"
@@ -177,7 +184,9 @@ SAMPLES = {
     "accuracy": accuracy,
     "adam": adam,
     "adamw": adam,
+    "clip": compared,
     "cross_entropy": probabilities,
+    "leaky_relu": compared,
     "sigmoid": saturated,
     "tanh": saturated,
     "top_k": top_k,

@@ -179,6 +179,8 @@ def _is_still(derivative: Derivative, place: Place) -> bool:
 
 def _find_lost_nan(derivative: Derivative, places: list[Place]) -> tuple[Sample, str] | None:
     """Return a place whose NaN reaches an output, and whose gradient is 0."""
+    if derivative.forward.flat_at_nan:
+        return None
     usual = derivative.gradients(derivative.forward)
     for place in places if usual is not None else ():
         if usual is None or _at(usual, place) == 0:
@@ -190,7 +192,7 @@ def _find_lost_nan(derivative: Derivative, places: list[Place]) -> tuple[Sample,
         if any(np.isnan(widen(a)).any() for listed in outputs.values() for a in listed):
             return changed, (
                 f"the gradient of {place} = nan, which reaches an output, must not be 0, got 0; "
-                "compare so that NaN passes on"
+                "compare so that NaN passes on, or say by draw.flat_at_nan why (opwright.samples)"
             )
     return None
 
