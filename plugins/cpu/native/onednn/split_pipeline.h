@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -105,12 +106,20 @@ class LayoutChange {
  private:
   friend class LayoutChangeExecution;
 
+  // Elements of the first axis that a layout keeps together.
+  static int64_t BlockOf(const dnnl::memory::desc& layout) {
+    const dnnl::memory::dims blocks = layout.get_inner_blks(), axes = layout.get_inner_idxs();
+    int64_t block = 1;
+    for (size_t i = 0; i < blocks.size(); ++i) block *= axes[i] == 0 ? blocks[i] : 1;
+    return block;
+  }
+
   // Returns whether there may be more parts.
   bool AddPart(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int32_t i,
                int32_t n_parts) {
-    constexpr int64_t kStep = 64;  // a multiple of all blocks that oneDNN puts elements into
+    const int64_t step = std::lcm(BlockOf(from), BlockOf(to));
     dnnl::memory::dims dims = from.get_dims(), first(dims.size(), 0);
-    const Part range = PartOf(dims[0], kStep, i, n_parts);
+    const Part range = PartOf(dims[0], step, i, n_parts);
     if (range.begin >= range.end) return true;
     dims[0] = range.end - range.begin;
     first[0] = range.begin;
