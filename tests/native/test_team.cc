@@ -143,32 +143,45 @@ void AChildOfForkHasATeamOfItsOwn() {
 
 constexpr int64_t kMs = 1'000'000;
 
-void AStallMakesJobsRunAloneForAWhile() {
-  LoadWatch load;
-  CHECK(load.AllowsSharing(0));
-  load.AfterJob(10 * kMs, 50'000, 100'000);  // a long share, nothing more
-  CHECK(load.AllowsSharing(10 * kMs));
-  load.AfterJob(20 * kMs, 50'000, 3 * kMs);
-  CHECK(!load.AllowsSharing(20 * kMs));
-  CHECK(load.AllowsSharing(22 * kMs));
+// Jobs for so long, of which each millisecond has a wait for another thread's share.
+int64_t RunJobs(LoadWatch* load, int64_t begin_ns, int64_t length_ns, int64_t waited_ns) {
+  int64_t now_ns = begin_ns;
+  for (; now_ns < begin_ns + length_ns && load->AllowsSharing(now_ns); now_ns += kMs) {
+    load->AfterJob(now_ns + kMs, kMs - waited_ns, waited_ns);
+  }
+  return now_ns;
 }
 
-void StallsThatFollowEachOtherMakeThePauseLonger() {
+void ShortWaitsDoNotStopSharing() {
   LoadWatch load;
-  int64_t now_ns = 100 * kMs, last_pause_ns = 0;
-  for (int stall = 0; stall < 12; ++stall) {
-    load.AfterJob(now_ns, 0, 3 * kMs);
+  CHECK_EQ(RunJobs(&load, 0, 1000 * kMs, kMs / 4), 1000 * kMs);
+  load.AfterJob(1003 * kMs, 50'000, 3 * kMs);  // now and then a longer one
+  CHECK_EQ(RunJobs(&load, 1003 * kMs, 1000 * kMs, kMs / 4), 2003 * kMs);
+}
+
+void WaitsThatTakeMostOfTheTimeMakeJobsRunAlone() {
+  LoadWatch load;
+  const int64_t end_ns = RunJobs(&load, 0, 1000 * kMs, kMs / 4 * 3);
+  CHECK(end_ns <= 20 * kMs);
+  CHECK(load.AllowsSharing(end_ns + 20 * kMs));
+}
+
+void PausesGrowWhileTheMachineIsBusy() {
+  LoadWatch load;
+  int64_t now_ns = 0, last_pause_ns = 0;
+  for (int window = 0; window < 12; ++window) {
+    now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);
     int64_t pause_ns = 0;
     while (!load.AllowsSharing(now_ns + pause_ns)) pause_ns += kMs / 4;
-    CHECK(pause_ns >= last_pause_ns);
+    CHECK(pause_ns >= last_pause_ns - kMs);
     CHECK(pause_ns <= 65 * kMs);
     last_pause_ns = pause_ns;
-    now_ns += pause_ns + kMs / 2;
+    now_ns += pause_ns;
   }
-  CHECK(last_pause_ns >= 32 * kMs);
-  now_ns += 10'000 * kMs;  // calm
-  load.AfterJob(now_ns, 0, 3 * kMs);
-  CHECK(load.AllowsSharing(now_ns + 2 * kMs));
+  CHECK(last_pause_ns >= 60 * kMs);
+  now_ns = RunJobs(&load, now_ns, 100 * kMs, 0);  // calm
+  now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);
+  CHECK(load.AllowsSharing(now_ns + 10 * kMs));
 }
 
 }  // namespace
@@ -181,6 +194,7 @@ void AddTeamTests(check::Tests* tests) {
   tests->push_back({"jobs of many threads", JobsOfManyThreadsRunSideBySide});
   tests->push_back({"a job within a share", AJobWithinAShareRunsInItsThread});
   tests->push_back({"a team in a child of fork", AChildOfForkHasATeamOfItsOwn});
-  tests->push_back({"a stall makes jobs run alone", AStallMakesJobsRunAloneForAWhile});
-  tests->push_back({"stalls make pauses longer", StallsThatFollowEachOtherMakeThePauseLonger});
+  tests->push_back({"short waits", ShortWaitsDoNotStopSharing});
+  tests->push_back({"long waits", WaitsThatTakeMostOfTheTimeMakeJobsRunAlone});
+  tests->push_back({"pauses grow", PausesGrowWhileTheMachineIsBusy});
 }

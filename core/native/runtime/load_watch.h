@@ -8,8 +8,9 @@
 namespace opwright {
 
 // A thread that has begun a share and loses its processor to another process gets it back some
-// milliseconds later, and until then the caller of the job waits. Where that happens, jobs run in
-// their callers' threads alone for a while, and longer each time that it happens again soon.
+// milliseconds later, and until then the caller of the job waits. Where that takes more of the time
+// than a second thread saves, jobs run in their callers' threads alone for a while, and longer each
+// time that it is still so afterwards.
 class LoadWatch {
  public:
   // Whether a job that begins now is shared.
@@ -18,21 +19,31 @@ class LoadWatch {
   // After a job that was shared: how long its caller's own shares took, and how long it then waited
   // for those of others, until `now_ns`.
   void AfterJob(int64_t now_ns, int64_t own_ns, int64_t waited_ns) {
-    if (waited_ns < kLeastStallNs + own_ns) return;
-    const bool is_soon = now_ns - alone_until_ns_ < kSoon * pause_ns_;
-    pause_ns_ = is_soon ? std::min(2 * pause_ns_, kLongestPauseNs) : kShortestPauseNs;
+    shared_ns_ += own_ns + waited_ns;
+    if (waited_ns > kLeastStallNs + own_ns / 2) stalled_ns_ += waited_ns;
+    if (shared_ns_ < kWindowNs) return;
+    const bool is_busy = stalled_ns_ > shared_ns_ / 5 * 2;
+    shared_ns_ = stalled_ns_ = 0;
+    if (!is_busy) {
+      pause_ns_ = 0;
+      return;
+    }
+    pause_ns_ = std::clamp(2 * pause_ns_, kShortestPauseNs, kLongestPauseNs);
     alone_until_ns_ = now_ns + pause_ns_;
   }
 
  private:
-  // What a share of the same size may take longer than the caller's without any other process.
-  static constexpr int64_t kLeastStallNs = 200'000;
-  static constexpr int64_t kShortestPauseNs = 1'000'000;
+  // Of shared jobs, over which it is decided: a few time slices of the system.
+  static constexpr int64_t kWindowNs = 8'000'000;
+  // What shares of one size take longer than each other without any other process.
+  static constexpr int64_t kLeastStallNs = 50'000;
+  static constexpr int64_t kShortestPauseNs = 8'000'000;
   static constexpr int64_t kLongestPauseNs = 64'000'000;
-  static constexpr int64_t kSoon = 8;
 
+  int64_t shared_ns_ = 0;
+  int64_t stalled_ns_ = 0;
+  int64_t pause_ns_ = 0;
   int64_t alone_until_ns_ = 0;
-  int64_t pause_ns_ = kShortestPauseNs;
 };
 
 }  // namespace opwright
