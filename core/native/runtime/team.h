@@ -31,8 +31,9 @@ class Team {
 
   // Calls function(data, share) once for each share in [0, n_shares), on at most n_threads threads,
   // in any order; returns when all of them have returned. `function` must not throw, and no share
-  // may wait for another one. Each thread begins with the same shares in every job of one size, so
-  // that what a share reads and writes stays in one core's cache.
+  // may wait for another one. More than 65,535 shares run in the caller's thread. Each thread
+  // begins with the same shares in every job of one size, so that what a share reads and writes
+  // stays in one core's cache.
   void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
 
   // Threads that were started, for tests.
