@@ -62,7 +62,8 @@ def accuracy(draw: Draw) -> Drawn:
 
 def compared(draw: Draw) -> Drawn:
     """Inputs as they are proposed, of functions whose gradient asks where an input lies."""
-    draw.flat_at_nan = "NaN lies in no range, and above no number: there PyTorch's slope is 0, too"
+    if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its slope below 0 there
+        draw.flat_at_nan = "NaN lies in no range, and above no number; PyTorch's slope is 0, too"
     inputs = draw.propose()
     return None if inputs is None else (inputs, draw.attrs)
 
