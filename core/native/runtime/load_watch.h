@@ -1,8 +1,9 @@
-// Whether the processors are free for more than one thread of a job.
+// Whether the processors are free for the threads of a job.
 #ifndef OPWRIGHT_RUNTIME_LOAD_WATCH_H_
 #define OPWRIGHT_RUNTIME_LOAD_WATCH_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 namespace opwright {
@@ -11,10 +12,19 @@ namespace opwright {
 // milliseconds later, and until then the caller of the job waits. Where that takes more of the time
 // than a second thread saves, jobs run in their callers' threads alone for a while, and longer each
 // time that it is still so afterwards.
+//
+// A thread that spins is ready at once; one that sleeps is woken in some ten microseconds of its
+// waker's time, on virtual machines. But where others want the processor, spinning takes it from
+// them, and the system then takes it from the thread when it has work.
 class LoadWatch {
  public:
   // Whether a job that begins now is shared.
   bool AllowsSharing(int64_t now_ns) const { return now_ns >= alone_until_ns_; }
+
+  // How long a thread that waits from now on spins before it sleeps. Any thread may ask.
+  int64_t SpinNs() const {
+    return is_busy_.load(std::memory_order_relaxed) ? kShortSpinNs : kLongSpinNs;
+  }
 
   // After a job that was shared: how long its caller's own shares took, and how long it then waited
   // for those of others, until `now_ns`.
@@ -23,6 +33,7 @@ class LoadWatch {
     if (waited_ns > kLeastStallNs + own_ns / 2) stalled_ns_ += waited_ns;
     if (shared_ns_ < kWindowNs) return;
     const bool is_busy = stalled_ns_ > shared_ns_ / 5 * 2;
+    is_busy_.store(is_busy, std::memory_order_relaxed);
     shared_ns_ = stalled_ns_ = 0;
     if (!is_busy) {
       pause_ns_ = 0;
@@ -37,6 +48,8 @@ class LoadWatch {
   static constexpr int64_t kWindowNs = 8'000'000;
   // What shares of one size take longer than each other without any other process.
   static constexpr int64_t kLeastStallNs = 50'000;
+  static constexpr int64_t kShortSpinNs = 50'000;
+  static constexpr int64_t kLongSpinNs = 200'000;
   static constexpr int64_t kShortestPauseNs = 8'000'000;
   static constexpr int64_t kLongestPauseNs = 64'000'000;
 
@@ -44,6 +57,7 @@ class LoadWatch {
   int64_t stalled_ns_ = 0;
   int64_t pause_ns_ = 0;
   int64_t alone_until_ns_ = 0;
+  std::atomic<bool> is_busy_{false};
 };
 
 }  // namespace opwright

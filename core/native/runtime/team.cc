@@ -17,9 +17,6 @@ namespace opwright {
 
 namespace {
 
-// How long a thread spins before it sleeps: waking it takes some microseconds of the caller's time,
-// spinning takes the processor from whoever else wants it.
-constexpr int64_t kSpinNs = 50'000;
 constexpr int32_t kSpinsPerLook = 32;  // at the clock
 
 constexpr int32_t kMostShares = 65535;  // what 16 bits count
@@ -43,10 +40,10 @@ void WakeOne(std::atomic<Word>* word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// Spins until `ready` says so, for kSpinNs at most.
+// Spins until `ready` says so, for as long as the load allows at most.
 template <typename Ready>
-bool SpinUntil(const Ready& ready) {
-  const int64_t end_ns = SteadyNs() + kSpinNs;
+bool SpinUntil(const LoadWatch& load, const Ready& ready) {
+  const int64_t end_ns = SteadyNs() + load.SpinNs();
   do {
     for (int32_t i = 0; i < kSpinsPerLook; ++i) {
       if (ready()) return true;
@@ -185,7 +182,7 @@ int32_t Team::RunShares(int32_t own_lane, uint32_t epoch) noexcept {
 
 void Team::WaitForOthers() noexcept {
   const auto is_done = [this] { return n_unfinished_.load(std::memory_order_acquire) == 0; };
-  if (SpinUntil(is_done)) return;
+  if (SpinUntil(load_, is_done)) return;
   caller_is_asleep_.store(true, std::memory_order_seq_cst);
   for (int32_t left; (left = n_unfinished_.load(std::memory_order_seq_cst)) != 0;) {
     SleepWhile(&n_unfinished_, left);
@@ -197,7 +194,7 @@ void Team::Work(int32_t own_lane, uint32_t seen) noexcept {
   Lane& lane = *lanes_[static_cast<size_t>(own_lane)];
   for (;;) {
     const auto has_more = [&] { return lane.epoch.load(std::memory_order_acquire) != seen; };
-    if (!SpinUntil(has_more)) {
+    if (!SpinUntil(load_, has_more)) {
       lane.is_asleep.store(true, std::memory_order_seq_cst);
       while (lane.epoch.load(std::memory_order_seq_cst) == seen) SleepWhile(&lane.epoch, seen);
       lane.is_asleep.store(false, std::memory_order_relaxed);
