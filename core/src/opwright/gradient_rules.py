@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from opwright.definition import OpDefinition, can_be_float
-from opwright.errors import GradientError, RegistrationError
+from opwright.definition import OpDefinition, SlotMetas, can_be_float
+from opwright.errors import GradientError, OpwrightError, RegistrationError
 from opwright.gradient_context import BodyContext, Emitter, GradientContext, grad_name
-from opwright.meta import InferContext
+from opwright.meta import InferContext, Meta, shapes_match
 from opwright.names import hint
 from opwright.proto import OpProto, VarProto
 from opwright.proto_rules import check_op_proto
@@ -202,14 +202,77 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
         dispatch=proto.dispatch_slot or None,
     )
     check_op_proto(derived)
-    pairs = tuple((grad_name(slot.name), slot.name) for slot in wanted)
+    return OpDefinition(derived, _GradShape(forward, derived, [slot.name for slot in wanted]))
 
-    def infer_shape(ctx: InferContext) -> None:
-        for grad, name in pairs:
+
+class _GradShape:
+    """The shape rule of a derived gradient: what it is given must be of one forward operator.
+
+    Kernels of gradients take the shapes of their arrays from one another, so these must agree. The
+    forward operator's own rule says whether its inputs do, and which outputs come of them;
+    these outputs, and their gradients, must be just so.
+    """
+
+    __slots__ = ("_forward", "_reads", "_wanted")
+
+    def __init__(self, forward: OpDefinition, derived: OpProto, wanted: Sequence[str]) -> None:
+        self._forward = forward
+        self._wanted = tuple((grad_name(name), name) for name in wanted)
+        # By output of the forward operator, the input slots that have its shape and dtype.
+        self._reads = tuple(
+            tuple(name for name in (slot.name, grad_name(slot.name)) if name in derived.input_slots)
+            for slot in forward.proto.outputs
+        )
+
+    def __call__(self, ctx: InferContext) -> None:
+        """Refuse inputs that do not fit together; each gradient has the meta of its input."""
+        inputs = tuple(tuple(ctx.inputs(slot.name)) for slot in self._forward.proto.inputs)
+        made = self._infer_forward(ctx, inputs)
+        for slot, reads, metas in zip(self._forward.proto.outputs, self._reads, made, strict=True):
+            for name in reads:
+                self._check(ctx, name, slot.name, metas)
+        for grad, name in self._wanted:
             if ctx.has_output(grad):
                 ctx.set_metas(grad, ctx.inputs(name))
 
-    return OpDefinition(derived, infer_shape)
+    def _infer_forward(self, ctx: InferContext, inputs: SlotMetas) -> SlotMetas:
+        """Return the metas of the forward operator's outputs."""
+        slots = zip(self._forward.proto.outputs, self._reads, strict=True)
+        counts = tuple(self._count(ctx, slot, reads) for slot, reads in slots)
+        try:
+            made: SlotMetas = ctx.infer_as(self._forward.infer, inputs, counts)
+        except OpwrightError as error:
+            raise type(error)(
+                f"{ctx.op_type}: its inputs must be those of {self._forward.op_type}, got {error}"
+            ) from error
+        return made
+
+    def _count(self, ctx: InferContext, slot: VarProto, reads: tuple[str, ...]) -> int:
+        """Return how many variables an output of the forward operator has."""
+        given = max((len(ctx.inputs(name)) for name in reads), default=0)
+        if given or slot.optional:
+            return given
+        if not slot.duplicable:
+            return 1
+        count = self._forward.count_outputs  # inputs and attributes are named alike
+        return 0 if count is None else count(ctx)
+
+    def _check(self, ctx: InferContext, name: str, slot: str, made: Sequence[Meta]) -> None:
+        """Compare an input with the output of the forward operator that it is, or belongs to."""
+        given = ctx.inputs(name)
+        if not given:
+            return  # a gradient that is zero
+        if len(given) != len(made) or not all(map(_match, given, made)):
+            wanted, got = (", ".join(map(str, metas)) for metas in (made, given))
+            ctx.fail(
+                f"{name} must be {wanted}, as {self._forward.op_type} makes {slot}, got {got}; "
+                "give it what belongs to these inputs"
+            )
+
+
+def _match(a: Meta, b: Meta) -> bool:
+    """Whether two metas may be one: an unknown dimension may be any."""
+    return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
 
 
 def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:

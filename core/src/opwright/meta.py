@@ -229,6 +229,10 @@ class InferContext:
             )
         return list(self._blocks(self.attr(attr_name), names))
 
+    def infer_as(self, infer: Callable[..., Any], inputs: Any, counts: tuple[int, ...]) -> Any:
+        """Return what ``OpDefinition.infer`` of another operator says, by this one's attributes."""
+        return infer(inputs, self._attrs, counts, self._blocks)
+
     def _make_meta(self, slot: str, index: int, shape: Sequence[int], dtype: str | None) -> Meta:
         for dim in shape:
             # type() and not isinstance: 20 ns a dimension, and bool is no dimension.

@@ -35,6 +35,7 @@ def _lists(op_type: str, what: str, states: tuple[str, ...], powers: tuple[str, 
 
 def _build(maker: OpMaker, states: tuple[str, ...], powers: tuple[str, ...]) -> OpDefinition:
     def infer_shape(ctx: InferContext) -> None:
+        ctx.require_shape("learning_rate", (1,))
         params = [meta.shape for meta in ctx.inputs("param")]
         for slot in ("grad", *states, *powers):
             wanted = [(1,)] * len(params) if slot in powers else params

@@ -43,6 +43,7 @@ def _define(op_type: str, rule: Rule) -> OpDefinition:
 
 
 def _infer(ctx: InferContext, rule: Rule) -> None:
+    ctx.require_shape("learning_rate", (1,))
     params = [meta.shape for meta in ctx.inputs("param")]
     for slot in ("grad", *rule.states, *rule.powers):
         wanted = [(1,)] * len(params) if slot in rule.powers else params
