@@ -20,6 +20,7 @@ def _lists(op_type: str, what: str, states: tuple[str, ...], powers: tuple[str, 
         f"{what} of many parameters in one step, each as by the operator {op_type}."
     )
     maker.add_input("param", "parameters of any shapes, float").as_duplicable().dtypes(*FLOATS)
+    maker.same_dtype_as("param")
     maker.add_input("grad", "the gradient of each").as_duplicable().same_dtype_as("param")
     maker.add_input("learning_rate", "[1], size of the step").dtypes(*FLOATS)
     for slot in states:

@@ -25,6 +25,7 @@ def _define(op_type: str, rule: Rule) -> OpDefinition:
         f"Updates of many parameters in one launch, each as by the operator {op_type}."
     )
     maker.add_input("param", "parameters of any shapes, float").as_duplicable().dtypes(*FLOATS)
+    maker.same_dtype_as("param")
     maker.add_input("grad", "the gradient of each").as_duplicable().same_dtype_as("param")
     maker.add_input("learning_rate", "[1], size of the step").dtypes(*_NUMBERS)
     for slot in rule.states:
