@@ -94,7 +94,7 @@ def find_bad_values(sample: Sample, slots: list[str]) -> Iterator[tuple[tuple[st
 
 
 def _values(sample: Sample, declared: Sequence[int] | None) -> Iterator[tuple[str, int]]:
-    """Give what is tried, and the value; nobody can know where an axis ends but the package."""
+    """Give what is tried, and the value; which axis a position points into, a package may say."""
     dims = {d for arrays in sample.inputs.values() for a in arrays for d in a.shape}
     beyond = max(dims, default=1) + 1
     if declared is None:
