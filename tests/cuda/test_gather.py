@@ -62,6 +62,16 @@ def test_a_class_id_out_of_range_is_reported(value: int) -> None:
         call("one_hot", {"x": np.array([0, value, 2])}, depth=3)
 
 
+@pytest.mark.parametrize("value", [-1, 12, 2**31 - 1, -(2**31)])
+def test_the_place_of_a_maximum_outside_of_the_image_is_reported(value: int) -> None:
+    index = np.array([0, value], np.int32).reshape(1, 1, 1, 2)
+    grads = np.ones(index.shape, np.float32)
+    inputs = {"x": np.ones((1, 1, 3, 4), np.float32), "index": index, "out_grad": grads}
+    bounds = rf"max_pool2d_grad: index must be in \[0, 12\), got {value}"
+    with pytest.raises(KernelError, match=bounds):
+        call("max_pool2d_grad", inputs, "x_grad", kernel=[3, 2])
+
+
 def add_up(index: Any, grads: Any, shape: tuple[int, ...], axis: int = 0) -> Any:
     out = np.zeros(shape, np.float64)
     moved, given = np.moveaxis(out, axis, 0), np.moveaxis(grads.astype(np.float64), axis, 0)

@@ -9,6 +9,7 @@ import pytest
 from calls import call
 
 from opwright.dtypes import dtype_to_numpy
+from opwright.errors import KernelError
 from opwright_std.top_k import ranked
 
 pytestmark = pytest.mark.cuda_kernels
@@ -66,3 +67,11 @@ def test_gradients_go_where_the_elements_came_from(dtype: str) -> None:
     np.testing.assert_array_equal(grad, expected)
     (grad,) = call("top_k_grad", {"x": x, "indices": places}, "x_grad", k=7, axis=1)
     np.testing.assert_array_equal(grad, np.zeros_like(x))
+
+
+@pytest.mark.parametrize("value", [-1, 3, 2**62, -(2**63)])
+def test_a_place_outside_of_the_line_is_reported(value: int) -> None:
+    x, places = np.ones((2, 3), np.float32), np.array([[0], [value]])
+    inputs = {"x": x, "indices": places, "out_grad": np.ones((2, 1), np.float32)}
+    with pytest.raises(KernelError, match=rf"top_k_grad: indices must be in \[0, 3\), got {value}"):
+        call("top_k_grad", inputs, "x_grad", k=1)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from direct import call
 
+import opwright as ow
+from opwright.errors import ShapeError
+from opwright.testing import CheckContext
 from opwright_std.box_muller import random_normal
 from opwright_std.dropout import DROPOUT, dropout
 from opwright_std.philox import random_uniform, random_words
@@ -80,3 +85,49 @@ def test_mask_changes_with_the_step() -> None:
         for step in (0, 1)
     ]
     assert masks[0] != masks[1]
+
+
+EMPTY_STEPS = """
+import numpy as np
+import opwright as ow
+
+empty = np.zeros(0, np.int64)
+for call in (
+    lambda: ow.ops.normal(empty, shape=[2], stream=0),
+    lambda: ow.ops.uniform(empty, shape=[2], stream=0),
+    lambda: ow.ops.dropout(np.ones(2, np.float32), empty, training=True, stream=0),
+):
+    try:
+        print(call())
+    except ow.errors.ShapeError as error:
+        print(error)
+"""
+
+
+def test_a_step_without_an_element_is_refused() -> None:
+    """In a child: whoever reads it reads at the address 0."""
+    done = subprocess.run(
+        [sys.executable, "-c", EMPTY_STEPS], capture_output=True, text=True, check=False, timeout=60
+    )
+    said = "step must have one element, got int64[0]; give the number of the run"
+    assert done.stdout.splitlines() == [f"{op}: {said}" for op in ("normal", "uniform", "dropout")]
+
+
+@pytest.mark.parametrize("shape", [(0,), (2,), (1, 3)])
+def test_every_random_operator_takes_one_number_as_its_step(shape: tuple[int, ...]) -> None:
+    ops = ow.current_context().ops
+    random = [op for op in map(ops.get, ops.types(all=True)) if op.random]
+    assert len(random) >= 3
+    for definition in random:
+        checked = CheckContext(ow.current_context())
+        sample = checked.samples(definition, "float32")[0]
+        wrong = {**sample.inputs, "step": (np.zeros(shape, np.int64),)}
+        with pytest.raises(ShapeError, match=f"^{definition.op_type}: step must have one element"):
+            sample.with_inputs(wrong, "").infer(definition)
+
+
+def test_a_step_may_have_any_number_of_axes() -> None:
+    expected = draw(uniform, UNIFORM, shape=[3])
+    step = np.array(3, np.int64)
+    out = call(uniform, UNIFORM, {"step": [step]}, {"shape": [3]})["out"][0]
+    np.testing.assert_array_equal(out, expected)

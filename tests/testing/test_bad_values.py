@@ -43,7 +43,7 @@ def messages(kernel: Any) -> list[str]:
     )
     entries = tuple(context.kernels.entries("acme.pick"))
     subject = KernelSubject("acme.pick", "cpu", "acme", entries, context)
-    rule = next(rule for rule in load_rules() if rule.name == "error-texts")
+    rule = next(rule for rule in load_rules() if rule.name == "out-of-range")
     assert rule.asks(subject)
     checked = CheckContext(context, samplers={"acme.pick": draw_pick})
     return [finding.message for finding in rule.check(subject, checked)]

@@ -83,8 +83,11 @@ PLANTED = (
     Planted("error-texts", "broken_error_texts.bare"),
     Planted("error-texts", "broken_error_texts.unnamed"),
     Planted("error-texts", "broken_error_texts.no_value"),
-    Planted("error-texts", "broken_error_texts.pick"),
-    Planted("error-texts", "broken_error_texts.pick_clipped"),
+    Planted("out-of-range", "broken_out_of_range.pick"),
+    Planted("out-of-range", "broken_out_of_range.pick_clipped"),
+    Planted("inconsistent-inputs", "broken_inconsistent_inputs.reads_beside"),
+    Planted("inconsistent-inputs", "broken_inconsistent_inputs.writes_beside"),
+    Planted("inconsistent-inputs", "broken_inconsistent_inputs.cuts"),
 )
 
 RETURNS = "returns"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,18 @@ def test_what_does_not_return_is_found_with_kernel_and_sample(
     assert finding["repeat"].endswith(f"--dtype float32 --seed 0 --sample {finding['number']}")
     assert results["reference"]["state"] == "skipped"
     assert results["reference"]["reason"] == "the rule 'returns' ended its process"
+
+
+def test_a_position_that_is_used_unseen_is_found_with_its_value(environ: dict[str, str]) -> None:
+    subject = "broken_returns.picks[cpu, broken_returns]"
+    command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--json"]
+    command += ["--rule", "out-of-range", "--subject", subject]
+    done = subprocess.run(
+        command, env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
+    ((finding,),) = [result["findings"] for result in json.loads(done.stdout)["results"]]
+    assert "got the signal SIGSEGV" in finding["message"]
+    assert re.search(r"\(index holds -?\d+\)$", finding["sample"])
 
 
 def test_other_subjects_are_checked_behind_it(card: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.testing import check_package, load_rules
+from opwright.testing import IsolatedCheck, check_package, load_rules
 
 IMPORT_COST = "import-cost"
 RULES = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]
@@ -28,6 +28,17 @@ def test_nothing_is_found_in_references(operator: str) -> None:
 @pytest.mark.parametrize("operator", ["softmax", "sum", "matmul", "sgd", "cpu.fc_sgd"])
 def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
     assert messages("opwright-cpu", operator, RULES) == []
+
+
+def test_no_gradient_of_the_cpu_takes_what_does_not_fit() -> None:
+    """In a process of its own: such a kernel leaves its arrays."""
+    rules = ["inconsistent-inputs", "out-of-range"]
+    with IsolatedCheck("opwright-cpu", rules=rules) as check:
+        planned = [each for each in check.planned if "_grad[" in each[0]]
+        results = [check.apply(*each) for each in planned]
+    assert len(results) >= 39
+    assert [finding.message for result in results for finding in result.findings] == []
+    assert {result.state for result in results} == {"passed"}
 
 
 @pytest.mark.cuda_kernels

@@ -11,6 +11,7 @@ from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 from opwright.meta import BlockMetas, InferContext, Meta
 from opwright.names import hint
 from opwright.proto import AttrValue, OpProto, VarProto
+from opwright.vocabulary import STEP_SLOT
 
 if TYPE_CHECKING:
     from opwright.gradient_context import BodyContext, GradientContext
@@ -224,6 +225,8 @@ class OpDefinition:
         if self._input_rules:
             self._check_dtypes(inputs, attrs)
         ctx = InferContext(self, inputs, attrs, outputs_present, blocks)
+        if self.random:
+            _check_step(ctx)
         try:
             self.infer_shape(ctx)
         except OpwrightError:
@@ -364,6 +367,13 @@ class OpDefinition:
                 f"{self.op_type}: output {output!r} must be the variable of input {input!r}, "
                 f"got {written} and {read}; give both slots the same one"
             )
+
+
+def _check_step(ctx: InferContext) -> None:
+    """Kernels read the step as one number: there must be one."""
+    for meta in ctx.inputs(STEP_SLOT):
+        if any(dim not in (1, -1) for dim in meta.shape):
+            ctx.fail(f"{STEP_SLOT} must have one element, got {meta}; give the number of the run")
 
 
 def can_be_float(proto: OpProto, slot: VarProto) -> bool:

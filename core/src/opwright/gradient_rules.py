@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from opwright.definition import OpDefinition, can_be_float
-from opwright.errors import GradientError, RegistrationError
+from opwright.errors import (
+    DtypeError,
+    GradientError,
+    OpwrightError,
+    RegistrationError,
+    ShapeError,
+)
 from opwright.gradient_context import BodyContext, Emitter, GradientContext, grad_name
-from opwright.meta import InferContext
+from opwright.meta import InferContext, Meta, shapes_match
 from opwright.names import hint
 from opwright.proto import OpProto, VarProto
 from opwright.proto_rules import check_op_proto
@@ -134,6 +141,9 @@ def grad_op(
       `no_grad`; absent where it is zero;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
 
+    Its shape rule is derived, too: it refuses what the forward operator's refuses, and outputs or
+    gradients of outputs that have other shapes or dtypes than that gives.
+
     Its attributes are the forward ones. A Python kernel may leave out shape-only slots:
     ``def swish_grad(x, out_grad, x_grad, *, beta)``.
 
@@ -202,14 +212,107 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
         dispatch=proto.dispatch_slot or None,
     )
     check_op_proto(derived)
-    pairs = tuple((grad_name(slot.name), slot.name) for slot in wanted)
+    return OpDefinition(derived, _GradShape(forward, derived, [slot.name for slot in wanted]))
 
-    def infer_shape(ctx: InferContext) -> None:
-        for grad, name in pairs:
+
+class _Read(NamedTuple):
+    """An input that has the metas of an output of the forward operator: that one, or its gradient.
+
+    Attributes
+    ----------
+    place : int
+        Among the inputs.
+    name : str
+    output : int
+        The place of the output.
+    output_name : str
+    """
+
+    place: int
+    name: str
+    output: int
+    output_name: str
+
+
+class _GradShape:
+    """The shape rule of a derived gradient: what it is given must be of one forward operator.
+
+    Kernels of gradients take the shapes of their arrays from one another, so these must agree. The
+    forward operator's own rule says whether its inputs do, and which outputs come of them;
+    these outputs, and their gradients, must be just so. Which dtypes the inputs may have, the
+    derived OpProto says as the forward one does.
+    """
+
+    __slots__ = ("_counts", "_forward", "_reads", "_wanted")
+
+    def __init__(self, forward: OpDefinition, derived: OpProto, wanted: Sequence[str]) -> None:
+        self._forward = forward
+        self._wanted = tuple((grad_name(name), name) for name in wanted)
+        places = {slot.name: place for place, slot in enumerate(derived.inputs)}
+        self._reads = tuple(
+            _Read(places[name], name, output, slot.name)
+            for output, slot in enumerate(forward.proto.outputs)
+            for name in (slot.name, grad_name(slot.name))
+            if name in places
+        )
+        simple = not any(slot.optional or slot.duplicable for slot in forward.proto.outputs)
+        # Of an operator whose outputs are always there, once each.
+        self._counts = (1,) * len(forward.proto.outputs) if simple else None
+
+    def __call__(self, ctx: InferContext) -> None:
+        """Refuse inputs that do not fit together; each gradient has the meta of its input."""
+        made = self._infer_forward(ctx)
+        inputs = ctx.all_inputs
+        for read in self._reads:
+            given = inputs[read.place]
+            if given and given != made[read.output]:  # without any, the gradient is zero
+                self._check(ctx, read, given, made[read.output] or ())
+        for grad, name in self._wanted:
             if ctx.has_output(grad):
                 ctx.set_metas(grad, ctx.inputs(name))
 
-    return OpDefinition(derived, infer_shape)
+    def _infer_forward(self, ctx: InferContext) -> list[tuple[Meta, ...] | None]:
+        """Return the metas of the forward operator's outputs."""
+        counts = self._counts or tuple(
+            self._count(ctx, output) for output in range(len(self._forward.proto.outputs))
+        )
+        forward = ctx.for_operator(self._forward, len(self._forward.proto.inputs), counts)
+        try:
+            self._forward.infer_shape(forward)
+        except OpwrightError as error:
+            kind = DtypeError if isinstance(error, DtypeError) else ShapeError
+            raise kind(
+                f"{ctx.op_type}: its inputs must be those of {self._forward.op_type}, got {error}"
+            ) from error
+        return forward.outputs
+
+    def _count(self, ctx: InferContext, output: int) -> int:
+        """Return how many variables an output of the forward operator has."""
+        slot = self._forward.proto.outputs[output]
+        places = [read.place for read in self._reads if read.output == output]
+        given = max((len(ctx.all_inputs[place]) for place in places), default=0)
+        if given or slot.optional:
+            return given
+        if not slot.duplicable:
+            return 1
+        count = self._forward.count_outputs  # inputs and attributes are named alike
+        return 0 if count is None else count(ctx)
+
+    def _check(
+        self, ctx: InferContext, read: _Read, given: Sequence[Meta], made: Sequence[Meta]
+    ) -> None:
+        """Compare an input with an output of the forward operator where they are not equal."""
+        if len(given) != len(made) or not all(map(_match, given, made)):
+            wanted, got = (", ".join(map(str, metas)) for metas in (made, given))
+            ctx.fail(
+                f"{read.name} must be {wanted}, as {self._forward.op_type} makes "
+                f"{read.output_name}, got {got}; give it what belongs to these inputs"
+            )
+
+
+def _match(a: Meta, b: Meta) -> bool:
+    """Whether two metas may be one: an unknown dimension may be any."""
+    return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
 
 
 def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:

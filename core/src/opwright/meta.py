@@ -110,6 +110,11 @@ class InferContext:
             self._fail_input(slot)
         return list(self._inputs[index])
 
+    @property
+    def all_inputs(self) -> tuple[tuple[Meta, ...], ...]:
+        """The metas of all inputs, slot by slot in the order of the OpProto."""
+        return self._inputs
+
     def has_input(self, slot: str) -> bool:
         """Tell whether an optional input was given."""
         index = self._layout.input_index.get(slot)
@@ -228,6 +233,12 @@ class InferContext:
                 "got an operator on its own; append it to a block"
             )
         return list(self._blocks(self.attr(attr_name), names))
+
+    def for_operator(
+        self, layout: SlotLayout, n_inputs: int, counts: tuple[int, ...]
+    ) -> InferContext:
+        """Return the context of an operator with these attributes and the first of the inputs."""
+        return InferContext(layout, self._inputs[:n_inputs], self._attrs, counts, self._blocks)
 
     def _make_meta(self, slot: str, index: int, shape: Sequence[int], dtype: str | None) -> Meta:
         for dim in shape:

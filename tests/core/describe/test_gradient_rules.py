@@ -11,18 +11,18 @@ from opwright.errors import (
     AttributeValueError,
     GradientError,
     RegistrationError,
-    ShapeError,
     SlotError,
 )
 from opwright.gradient_rules import derive_grad_definition
 from opwright.op import (
     BodyContext,
     GradientContext,
-    Meta,
     OpMaker,
     grad_op,
     same_shape_as,
 )
+
+from .complex_operator import complex_definition
 
 
 def swish_grad(x, out_grad, x_grad, *, beta):
@@ -59,43 +59,6 @@ def test_the_derived_operator_is_described_like_any_other(swish):
     assert (x_grad.optional, x_grad.same_as) == (True, "x")
 
 
-def complex_maker():
-    return (
-        OpMaker("acme.op", version=3)
-        .add_comment("c")
-        .add_input("weight", "c")
-        .add_input("x", "c")
-        .as_duplicable()
-        .same_dtype_as("weight")
-        .add_input("bias", "c")
-        .as_optional()
-        .dtypes("float32", "float64")
-        .add_input("index", "c")
-        .dtypes("int32", "int64")
-        .add_input("state", "c")
-        .same_dtype_as("weight")
-        .add_output("out", "c")
-        .as_duplicable()
-        .same_dtype_as("weight")
-        .add_output("count", "c")
-        .dtypes("int64")
-        .add_output("saved", "c")
-        .as_intermediate()
-        .same_dtype_as("weight")
-        .add_output("positions", "c")
-        .same_dtype_as("index")
-        .add_output("state_out", "c")
-        .same_dtype_as("weight")
-        .aliases("state")
-        .dispatch_on("weight")
-    )
-
-
-def complex_definition(**how):
-    how = {"needs": ["weight", "saved"], "also": ["positions"], "no_grad": ["state"]} | how
-    return complex_maker().build(lambda ctx: None, gradient=grad_op("acme.op_grad", **how))
-
-
 def test_every_slot_of_the_derived_operator_has_its_place():
     proto = derive_grad_definition(complex_definition()).proto
     assert list(proto.input_slots) == [
@@ -123,27 +86,6 @@ def test_the_derived_operator_dispatches_as_its_forward_one():
     chain.add_input("x", "c").add_output("out", "c").same_dtype_as("x").dispatch_on("x")
     definition = chain.build(same_shape_as("x"), gradient=grad_op("acme.op_grad"))
     assert derive_grad_definition(definition).proto.dispatch_slot == "x"
-
-
-def test_gradients_have_the_metas_of_their_inputs():
-    definition = derive_grad_definition(complex_definition())
-    weight, bias = Meta((2, -1), "float32"), Meta((7,), "float64")
-    x = (Meta((1,), "float32"), Meta((2,), "float32"))
-    index, state = Meta((1,), "int32"), Meta((1,), "float32")
-    saved, out_grad = Meta((5,), "float32"), Meta((9,), "float32")
-    inputs = ((weight,), x, (bias,), (index,), (state,), (saved,), (index,), (out_grad,))
-    assert definition.infer(inputs, {}, (1, 2, 1)) == ((weight,), x, (bias,))
-    assert definition.infer(inputs, {}, (0, 2, 0)) == ((), x, ())
-
-
-def test_a_gradient_of_the_wrong_count_is_refused():
-    definition = derive_grad_definition(complex_definition())
-    f32 = Meta((1,), "float32")
-    inputs = ((f32,), (f32, f32), (), (Meta((1,), "int32"),), (f32,), (f32,), (f32,), ())
-    with pytest.raises(
-        ShapeError, match=re.escape("acme.op_grad: output 'x_grad' takes 1 variable")
-    ):
-        definition.infer((*inputs[:6], (Meta((1,), "int32"),), ()), {}, (0, 1, 0))
 
 
 def test_only_a_gradient_operator_can_be_derived(swish, add):

@@ -59,6 +59,21 @@ def test_it_trains_through_the_gradient_that_the_library_names(acme, plain_libra
     np.testing.assert_array_equal(slope, np.full(3, 4.0))
 
 
+def test_its_gradient_takes_only_what_belongs_to_the_operator(acme, plain_library):
+    acme.use(plain_library)
+    block = ow.Program().global_block()
+    block.create_var("x", shape=[3], dtype="float64")
+    block.create_var("longer", shape=[5], dtype="float64")
+    block.create_var("deeper", shape=[1, 1, 3], dtype="float64")
+    outputs = {"x_grad": ["x_grad"]}
+    message = r"acme.scale_grad: out_grad must be float64\[3\], as acme.scale makes out, got floa"
+    with pytest.raises(ShapeError, match=message):
+        block.append_op("acme.scale_grad", {"x": "x", "out_grad": "longer"}, outputs)
+    message = r"acme.scale_grad: its inputs must be those of acme.scale, got acme.scale: x must not"
+    with pytest.raises(ShapeError, match=message):
+        block.append_op("acme.scale_grad", {"x": "deeper", "out_grad": "deeper"}, outputs)
+
+
 def test_placement_counts_no_python_step_and_explain_names_the_library(acme, plain_library):
     acme.use(plain_library)
     program = ow.Program()

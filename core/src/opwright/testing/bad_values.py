@@ -1,26 +1,29 @@
 """Whole numbers that an operator must refuse: positions outside of what they point into.
 
-No shape rule sees a value, so a kernel refuses it while it runs, or else writes where it must not.
+No shape rule sees a value, so a kernel refuses it while it runs, or else reads and writes where it
+must not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from opwright.definition import OpDefinition
-from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
+from opwright.dtypes import INT_DTYPES
+from opwright.proto import VarProto
 from opwright.registry import KernelEntry
-from opwright.testing.gradient_samples import find_forward
+from opwright.testing.failing import is_refused_elsewhere
 from opwright.testing.sample import Array, Sample
 
 if TYPE_CHECKING:
-    from opwright.context import Context
     from opwright.testing.context import CheckContext
+
+_FAR: Final = (2**31 - 1, 2**31, 2**62, -(2**31), -(2**63))
+"""Where sums and products of positions leave 32 or 64 bits, as far as the dtype holds them."""
 
 
 class BadValue(NamedTuple):
@@ -41,62 +44,70 @@ class BadValue(NamedTuple):
     sample: Sample
     is_declared: bool
 
+    @property
+    def may_lie_within(self) -> bool:
+        """Whether it may be a position after all, if not one that means anything."""
+        return not self.is_declared and 0 <= self.value < _FAR[0]
+
     def must_be_refused(self, entry: KernelEntry, context: CheckContext) -> bool:
         """Tell whether the package says so, or another kernel refuses it."""
-        if self.is_declared:
-            return True
-        for other in context.references(entry.op_type, self.sample.dtype, entry):
-            try:
-                context.run(other, self.sample)
-            except Refuse:
-                continue
-            except OpwrightError:
-                return True
-            return False
-        return False
+        return self.is_declared or is_refused_elsewhere(entry, self.sample, context)
 
 
-def find_position_slots(definition: OpDefinition, context: Context) -> list[str]:
-    """Return the input slots of whole numbers that may be positions, as a user gives them.
+def find_position_slots(definition: OpDefinition) -> list[str]:
+    """Return the input slots of whole numbers that may be positions.
 
-    That is none whose dtype selects the kernel, none that is updated, such as a counter of steps,
-    and none in which a gradient reads what its operator has written.
+    That is none that is updated, such as a counter of steps, and none in which floats select the
+    kernel as well: its numbers are computed with.
     """
-    proto = definition.proto
-    forward = find_forward(definition.op_type, context)
-    given = proto.input_slots if forward is None else forward.proto.input_slots
-    updated = {slot.aliases for slot in proto.outputs}
+    updated = {slot.aliases for slot in definition.proto.outputs}
     return [
         slot.name
-        for slot in proto.inputs
-        if slot.name in given
-        and slot.name != proto.dispatch_slot
+        for slot in definition.proto.inputs
+        if _may_hold_positions(slot, slot.name == definition.proto.dispatch_slot)
         and slot.name not in updated
         and not slot.shape_only
-        and any(dtype.startswith(("int", "uint")) for dtype in slot.dtypes or ())
     ]
 
 
-def find_bad_values(
-    sample: Sample, slots: list[str]
-) -> Iterator[tuple[tuple[str, bool], BadValue]]:
+def _may_hold_positions(slot: VarProto, selects: bool) -> bool:
+    whole = [dtype in INT_DTYPES for dtype in slot.dtypes]
+    return bool(whole) and (all(whole) if selects else any(whole))
+
+
+def find_bad_values(sample: Sample, slots: list[str]) -> Iterator[tuple[tuple[str, str], BadValue]]:
     """Give values beyond either end of every axis, or those that are declared, with what they try.
 
-    The first item is the slot, and whether the value is above: one of each is enough.
+    The first item is the slot, and what is tried there: one of each is enough.
     """
-    dims = [d for arrays in sample.inputs.values() for a in arrays for d in a.shape]
-    beyond = max(dims, default=1) + 1
     for slot in slots:
-        declared = sample.refused.get(slot)
         arrays = sample.inputs.get(slot, ())
         if not arrays or not arrays[0].size or arrays[0].dtype.kind not in "iu":
             continue
-        for value in declared or (beyond, -beyond):
-            if arrays[0].dtype.kind == "i" or value >= 0:
+        declared = sample.refused.get(slot)
+        for what, value in _values(sample, declared):
+            if _holds(arrays[0], value):
                 inputs = {**sample.inputs, slot: (_with_first(arrays[0], value), *arrays[1:])}
-                label = f"{slot} holds {value}"
-                changed = replace(sample, inputs=inputs, label=label)
-                yield (slot, value > 0), BadValue(slot, value, changed, declared is not None)
+                changed = replace(sample, inputs=inputs, label=f"{slot} holds {value}")
+                is_declared = declared is not None and value in declared
+                yield (slot, what), BadValue(slot, value, changed, is_declared)
+
+
+def _values(sample: Sample, declared: Sequence[int] | None) -> Iterator[tuple[str, int]]:
+    """Give what is tried, and the value; which axis a position points into, a package may say."""
+    dims = {d for arrays in sample.inputs.values() for a in arrays for d in a.shape}
+    beyond = max(dims, default=1) + 1
+    if declared is None:
+        yield from (("above", beyond), ("below", -beyond), ("one below", -1))
+        yield from ((f"end {i}", dim) for i, dim in enumerate(sorted(dims)))
+    else:
+        yield from ((f"declared {value > 0}", value) for value in declared)
+    yield from ((f"far {value}", value) for value in _FAR)
+
+
+def _holds(array: Array, value: int) -> bool:
+    info = np.iinfo(array.dtype)
+    return int(info.min) <= value <= int(info.max)
 
 
 def _with_first(array: Array, value: int) -> Array:

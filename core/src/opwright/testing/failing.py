@@ -97,6 +97,22 @@ def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext)
     return True
 
 
+def is_refused_elsewhere(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
+    """Tell whether another kernel of the operator fails on a sample, the first one that is asked.
+
+    One that leaves the sample to others is passed over.
+    """
+    for other in context.references(entry.op_type, sample.dtype, entry):
+        try:
+            context.run(other, sample)
+        except Refuse:
+            continue
+        except OpwrightError:
+            return True
+        return False
+    return False
+
+
 def depends_on_attributes(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
     """Tell whether a kernel that fails works with the default of every attribute that has one."""
     definition = context.context.ops.get(sample.op_type)

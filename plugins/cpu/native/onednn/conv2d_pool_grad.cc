@@ -11,6 +11,7 @@
 #include "gemm/run_sums.h"
 #include "onednn/columns.h"
 #include "onednn/ops.h"
+#include "onednn/places.h"
 
 namespace opwright_cpu {
 namespace {
@@ -152,6 +153,7 @@ struct Conv2dPoolGradKernel {
       std::fill_n(own.sums, runs_.packed_size(), 0.0F);
       std::fill_n(own.bias, runs_.filters, 0.0F);
     });
+    PlaceCheck check(runs_.n_windows());
     Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
       const Scratch own = ScratchOf(packed, thread);
       const Part part = PartOf(images_, 1, thread, n_threads);
@@ -159,6 +161,7 @@ struct Conv2dPoolGradKernel {
         const int64_t size = height_ * row_;
         const float* slopes = grad + image * maxima_;
         const int32_t* at = index + image * maxima_;
+        if (!check.Admits(at, maxima_)) return;
         if (grads[kWeightGrad] != nullptr) AddToWeight(x + image * size, slopes, at, own);
         if (grads[kBiasGrad] != nullptr) {
           SumPixels<float>(maxima_ / runs_.filters, runs_.filters, slopes, 1, own.bias);
@@ -172,7 +175,7 @@ struct Conv2dPoolGradKernel {
       const Part filters = PartOf(runs_.filters, 1, thread, n_threads);
       Gather(packed, n_threads, filters, grads[kWeightGrad], grads[kBiasGrad]);
     });
-    return opwright::Status::Ok();
+    return check.ToStatus();
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "onednn/ops.h"
+#include "onednn/places.h"
 #include "onednn/windows.h"
 
 namespace opwright_cpu {
@@ -265,12 +266,15 @@ struct MaxPool2dGradKernel {
     const int32_t* index = ctx.input(1).data<int32_t>();
     const T* grad = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
     T* x_grad = ctx.output(0).data<T>();
-    ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [=](int64_t begin, int64_t end) {
+    PlaceCheck check(shape_.x.height * shape_.x.width);
+    ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [&](int64_t begin, int64_t end) {
       const int64_t size = shape_.x.plane();
       std::fill(x_grad + begin * size, x_grad + end * size, T(0));
       if (grad == nullptr) return;
       for (int64_t plane = begin; plane < end; ++plane) {
         const int64_t at = plane * shape_.out.plane();
+        // The places are in the nearest cache when they are read again.
+        if (!check.Admits(index + at, shape_.out.plane())) return;
         if (shape_.x.run == 1) {
           Scatter(index + at, grad + at, x_grad + plane * size);
         } else {
@@ -278,7 +282,7 @@ struct MaxPool2dGradKernel {
         }
       }
     });
-    return opwright::Status::Ok();
+    return check.ToStatus();
   }
 
  private:

@@ -43,7 +43,7 @@ struct SoftmaxCrossEntropyKernel {
   Status Prepare(opwright::PrepareContext& ctx, const SoftmaxCrossEntropyAttrs&) {
     const opwright::Meta logits = ctx.input(0);
     classes_ = logits.dim(-1);
-    rows_ = classes_ == 0 ? 0 : logits.numel() / classes_;
+    rows_ = ctx.input(1).numel();
     wide_ = opwright::SameDtype(ctx.input(1).dtype(), opwright::DtypeOf<int64_t>());
     ctx.SetEstimate(static_cast<uint64_t>(100 + logits.numel()));
     return Status::Ok();
@@ -67,7 +67,11 @@ struct SoftmaxCrossEntropyKernel {
         return Status::Error(attrs.source, ": label must be in [0, ", classes_, "), got ", id);
       }
     }
-    const int64_t grain = kElementGrain / 8 / std::max<int64_t>(classes_, 1) + 1;
+    if (classes_ == 0) {  // all are to be ignored
+      if (loss != nullptr) std::fill_n(loss, rows_, T(0));
+      return Status::Ok();
+    }
+    const int64_t grain = kElementGrain / 8 / classes_ + 1;
     ParallelFor(ctx.n_threads(), rows_, grain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = i * classes_;

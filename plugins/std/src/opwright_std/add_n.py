@@ -40,6 +40,7 @@ ADD_N = (
     .add_input("x", "one or more tensors of one shape and dtype; they do not broadcast")
     .as_duplicable()
     .dtypes(*NUMBERS)
+    .same_dtype_as("x")
     .add_output("out", "shape and dtype of x[0]")
     .same_dtype_as("x")
     .build(infer_shape=_add_n_shape, gradient=_add_n_gradient)

@@ -54,6 +54,7 @@ CONCAT = (
     .add_comment("Join tensors along an axis.")
     .add_input("x", "one or more tensors, at least 1-d, of one dtype, equal but for the axis")
     .as_duplicable()
+    .same_dtype_as("x")
     .add_output("out", "shape of x[0] with the lengths along the axis added up")
     .same_dtype_as("x")
     .add_attr("axis", int, "the axis along which to join")

@@ -6,6 +6,7 @@ import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op
 
+from .class_ids import check_ids
 from .dtypes import FLOATS, Array
 from .windows import (
     Ints,
@@ -53,6 +54,7 @@ def max_pool2d_grad(
     places, slopes = channels_first(index, data_format), channels_first(out_grad, data_format)
     result = channels_first(x_grad, data_format)
     plane = result.shape[2] * result.shape[3]
+    check_ids("max_pool2d_grad: index", index, plane)
     n_planes = result.shape[0] * result.shape[1]
     flat = places.astype(np.int64) + (np.arange(n_planes) * plane).reshape(*places.shape[:2], 1, 1)
     sums = np.bincount(flat.reshape(-1), slopes.reshape(-1), minlength=n_planes * plane)

@@ -74,7 +74,7 @@ def random_words(
         64 bits, signed or not.
     stream : int or None
         Tells the operators of one program apart; None is 0.
-    step : int64 array [1] or None
+    step : int64 array of one element or None
         Tells the runs of one program apart; None is 0.
     first_block : int
         A block holds four words.
@@ -86,7 +86,7 @@ def random_words(
     n_blocks = -(-count // 4)
     words = np.empty((n_blocks, 4), np.uint32)
     key = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF)
-    last = (0 if stream is None else stream, 0 if step is None else int(step[0]))
+    last = (0 if stream is None else stream, 0 if step is None else int(step.item()))
     for begin in range(0, n_blocks, _CHUNK_BLOCKS):
         end = min(begin + _CHUNK_BLOCKS, n_blocks)
         blocks = np.arange(begin, end, dtype=np.uint64) + np.uint64(first_block)

@@ -50,7 +50,25 @@ def top_k(draw: Draw) -> Drawn:
     draw.without_effect["sorted"] = "the kernels sort in either case"
     draw.drops_nan = "NaN takes another place in the order than the number did"
     inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    if inputs is None:
+        return None
+    shape, axis = inputs["x"][0].shape or (1,), draw.attrs["axis"]
+    if -len(shape) <= axis < len(shape):
+        draw.refused["indices"] = (-1, shape[axis])
+    return inputs, draw.attrs
+
+
+def max_pool2d(draw: Draw) -> Drawn:
+    """Inputs as they are proposed; places of maxima lie in an image."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    shape = inputs["x"][0].shape
+    if len(shape) == 4:
+        is_last = draw.attrs["data_format"] == "NHWC"
+        height, width = shape[1:3] if is_last else shape[2:]
+        draw.refused["index"] = (-1, height * width)
+    return inputs, draw.attrs
 
 
 def accuracy(draw: Draw) -> Drawn:
@@ -112,6 +130,7 @@ def conv2d_pool_grad(draw: Draw) -> Drawn:
     kernel, size = draw.choice([3, 5]), (8 + draw.other_length(), 9 + draw.length % 16)
     rows, columns = (n - kernel + 1 for n in size)
     pooled = (images, rows // 2, columns // 2, filters)
+    draw.refused["index"] = (-1, rows * columns)
     row, column = (
         2 * np.arange(n).reshape(shape) + draw.integers(pooled, 0, 2)
         for n, shape in ((rows // 2, (1, -1, 1, 1)), (columns // 2, (1, 1, -1, 1)))
@@ -188,6 +207,7 @@ SAMPLES = {
     "clip": compared,
     "cross_entropy": probabilities,
     "leaky_relu": compared,
+    "max_pool2d": max_pool2d,
     "sigmoid": saturated,
     "tanh": saturated,
     "top_k": top_k,

@@ -6,6 +6,7 @@ import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
 
+from .class_ids import check_ids
 from .dtypes import NUMBERS, Array
 
 
@@ -35,6 +36,7 @@ def top_k(
 def top_k_grad(indices: Array, out_grad: Array, x_grad: Array, *, axis: int, **_: object) -> None:
     if x_grad.ndim == 0:
         x_grad, indices, out_grad = x_grad.reshape(1), indices.reshape(1), out_grad.reshape(1)
+    check_ids("top_k_grad: indices", indices, x_grad.shape[axis])
     x_grad[...] = 0
     np.put_along_axis(x_grad, indices, out_grad, axis)
 

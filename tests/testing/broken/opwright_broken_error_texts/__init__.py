@@ -8,7 +8,7 @@ OPERATORS = ("bare", "unnamed", "no_value")
 
 @plugin.hookimpl
 def opwright_ops(registry):
-    for name in (*OPERATORS, "pick", "pick_clipped"):
+    for name in OPERATORS:
         registry.add(f"broken_error_texts.{name}", f"{KERNELS}:{name.upper()}")
 
 
@@ -20,17 +20,4 @@ def opwright_kernels(registry):
             device="cpu",
             dtypes=["float32", "float64"],
             kernel=f"{KERNELS}:first_column",
-        )
-    for name, kernel, library, priority in (
-        ("pick", "pick_by_index", "numpy", 0),
-        ("pick_clipped", "pick", "numpy", 0),
-        ("pick_clipped", "pick_clipped", "fast", 50),
-    ):
-        registry.add(
-            f"broken_error_texts.{name}",
-            device="cpu",
-            dtypes=["float32", "float64"],
-            kernel=f"{KERNELS}:{kernel}",
-            library=library,
-            priority=priority,
         )

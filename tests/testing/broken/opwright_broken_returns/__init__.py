@@ -3,7 +3,7 @@
 import opwright.plugin as plugin
 
 KERNELS = "opwright_broken_returns.operators"
-COMPILED = ("faults", "aborts", "spins")
+COMPILED = ("faults", "aborts", "spins", "picks")
 PYTHON = ("exits", "loops")
 
 

@@ -1,4 +1,7 @@
-"""Copies that end the process or themselves never, where they are given no elements, or nine."""
+"""Copies that end the process or themselves never, where they are given no elements, or nine.
+
+And a look-up that ends it where a position lies outside.
+"""
 
 import os
 
@@ -41,3 +44,23 @@ SPINS = _make("spins")
 EXITS = _make("exits")
 LOOPS = _make("loops")
 FINE = _make("fine")
+
+
+def _picks_shape(ctx):
+    x, index = ctx.input("x").shape, ctx.input("index").shape
+    ctx.require(len(x) == len(index) == 1, f"x and index must be vectors, got {x} and {index}")
+    ctx.require(x[0] != 0 or index[0] == 0, f"x must have an element to pick, got {list(x)}")
+    ctx.set_output("out", index)
+
+
+PICKS = (
+    OpMaker("broken_returns.picks")
+    .add_comment("Elements at positions, out[i] = x[index[i]].")
+    .add_input("x", "float [n]")
+    .dtypes("float32")
+    .add_input("index", "positions [m] in [0, n)")
+    .dtypes("int64")
+    .add_output("out", "[m], dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=_picks_shape, gradient=no_gradient("only its end is of interest"))
+)

@@ -1,4 +1,4 @@
-/* Copies of floats that end the process, or never end. */
+/* Copies of floats, and a look-up, that end the process, or never end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +37,16 @@ static int32_t spins(const ow_call* call) {
   return copy(call);
 }
 
+/* Looks at no position before it reads there. */
+static int32_t picks(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  const int64_t* index = (const int64_t*)call->args[1]->data;
+  float* out = (float*)call->args[2]->data;
+  const int64_t n = count(call->args[1]);
+  for (int64_t i = 0; i < n; ++i) out[i] = x[index[i]];
+  return OW_OK;
+}
+
 static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
   static const DLDataType dtypes[] = {{kDLFloat, 32, 1}};
   ow_kernel kernel;
@@ -54,11 +64,12 @@ static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
 __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
                                                                   const ow_plugin** out) {
   static ow_plugin plugin;
-  static ow_kernel kernels[3];
+  static ow_kernel kernels[4];
   (void)host;
   kernels[0] = make_kernel("broken_returns.faults", faults);
   kernels[1] = make_kernel("broken_returns.aborts", aborts);
   kernels[2] = make_kernel("broken_returns.spins", spins);
+  kernels[3] = make_kernel("broken_returns.picks", picks);
   memset(&plugin, 0, sizeof(plugin));
   plugin.size = sizeof(plugin);
   plugin.abi_major = OW_ABI_MAJOR;
@@ -66,7 +77,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   plugin.name = "broken_returns";
   plugin.version = "1.0";
   plugin.kernels = kernels;
-  plugin.n_kernels = 3;
+  plugin.n_kernels = 4;
   plugin.kernel_stride = sizeof(ow_kernel);
   *out = &plugin;
   return OW_OK;

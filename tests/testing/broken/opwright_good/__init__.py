@@ -10,6 +10,7 @@ def opwright_ops(registry):
     registry.add("good.scaled_product", f"{KERNELS}:SCALED_PRODUCT")
     registry.add("good.descend", f"{KERNELS}:DESCEND")
     registry.add("good.row_sums", f"{KERNELS}:ROW_SUMS")
+    registry.add("good.pick", f"{KERNELS}:PICK")
 
 
 @plugin.hookimpl
@@ -20,6 +21,7 @@ def opwright_kernels(registry):
         ("descend", "descend", []),
         ("row_sums", "RowSums", []),
         ("row_sums_grad", "row_sums_grad", []),
+        ("pick", "pick", []),
     ):
         registry.add(
             f"good.{name}",

@@ -105,3 +105,31 @@ ROW_SUMS = (
     .same_dtype_as("x")
     .build(infer_shape=_row_sums_shape, gradient=grad_op("good.row_sums_grad"))
 )
+
+
+def pick(x, index, out):
+    wrong = index[(index < 0) | (index >= len(x))]
+    if wrong.size:
+        raise ValueError(f"index must be in [0, {len(x)}), got {wrong[0]}")
+    np.copyto(out, x[index])
+
+
+def _pick_shape(ctx):
+    x, index = ctx.input("x").shape, ctx.input("index").shape
+    fits = len(x) == len(index) == 1
+    ctx.require(fits, f"x and index must be vectors, got shapes {list(x)} and {list(index)}")
+    ctx.require(x[0] != 0 or index[0] == 0, f"x must have an element to pick, got {list(x)}")
+    ctx.set_output("out", index)
+
+
+PICK = (
+    OpMaker("good.pick")
+    .add_comment("Elements at positions, out[i] = x[index[i]].")
+    .add_input("x", "float [n]")
+    .dtypes("float32", "float64")
+    .add_input("index", "positions [m] in [0, n)")
+    .dtypes("int64")
+    .add_output("out", "[m], dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=_pick_shape, gradient=no_gradient("only its positions are of interest"))
+)

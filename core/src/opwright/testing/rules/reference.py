@@ -43,7 +43,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         except (Refuse, OpwrightError):
             continue  # other rules tell
         n_run += 1
-        expected = _find_expected(entry, sample, context)
+        expected = find_expected(entry, sample, context)
         fault = None
         if expected is not None:
             n_compared += 1
@@ -64,7 +64,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         raise Skipped("there is no other kernel of this operator, nor one of a wider dtype")
 
 
-def _find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
+def find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
     """Return what should come out: of the reference in float64, of another kernel, of its own."""
     wide = context.widen(sample)
     for given in filter(None, (wide, sample)):

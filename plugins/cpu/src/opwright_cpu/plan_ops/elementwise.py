@@ -40,6 +40,7 @@ ELEMENTWISE_CHAIN = (
     .add_input("x", "tensors that broadcast together, float")
     .as_duplicable()
     .dtypes("float32", "float64")
+    .same_dtype_as("x")
     .add_output("out", "the broadcast shape, dtype of x")
     .same_dtype_as("x")
     .add_attr("functions", list[str], "operator types, in the order in which they are applied")

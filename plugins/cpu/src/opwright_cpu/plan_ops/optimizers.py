@@ -20,6 +20,7 @@ def _lists(op_type: str, what: str, states: tuple[str, ...], powers: tuple[str, 
         f"{what} of many parameters in one step, each as by the operator {op_type}."
     )
     maker.add_input("param", "parameters of any shapes, float").as_duplicable().dtypes(*FLOATS)
+    maker.same_dtype_as("param")
     maker.add_input("grad", "the gradient of each").as_duplicable().same_dtype_as("param")
     maker.add_input("learning_rate", "[1], size of the step").dtypes(*FLOATS)
     for slot in states:
@@ -35,6 +36,7 @@ def _lists(op_type: str, what: str, states: tuple[str, ...], powers: tuple[str, 
 
 def _build(maker: OpMaker, states: tuple[str, ...], powers: tuple[str, ...]) -> OpDefinition:
     def infer_shape(ctx: InferContext) -> None:
+        ctx.require_shape("learning_rate", (1,))
         params = [meta.shape for meta in ctx.inputs("param")]
         for slot in ("grad", *states, *powers):
             wanted = [(1,)] * len(params) if slot in powers else params

@@ -143,8 +143,11 @@ __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
   }
 }
 
+// A place outside of the image is reported; its window hands on nothing.
 template <typename T>
-__global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad, Pooling p) {
+__global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad, Pooling p,
+                              Fault* fault, int32_t text) {
+  const auto n_places = static_cast<uint32_t>(p.h.size) * static_cast<uint32_t>(p.w.size);
   for (int64_t i = GlobalIndex(); i < p.n_pixels; i += GridThreads()) {
     const Position at = PixelAt(i, p);
     const Span rows = WindowsOf(at.h, p.h);
@@ -154,7 +157,9 @@ __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad
     for (int32_t h = rows.begin; h < rows.end; ++h) {
       for (int32_t w = columns.begin; w < columns.end; ++w) {
         const int64_t window = OffsetOfOutput(at, h, w, p);
-        if (index[window] == place) sum += Load(out_grad[window]);
+        const int32_t found = index[window];
+        if (found == place) sum += Load(out_grad[window]);
+        if (static_cast<uint32_t>(found) >= n_places) Report(fault, text, found);
       }
     }
     x_grad[i] = Store<T>(sum);

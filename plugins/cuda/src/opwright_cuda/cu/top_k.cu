@@ -139,14 +139,18 @@ __global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, 
   }
 }
 
-// x_grad is 0 but where an element was picked, which is once at most. T has the size of the dtype.
+// x_grad is 0 but where an element was picked, which is once at most. A place outside of the line
+// is reported. T has the size of the dtype.
 template <typename T>
 __global__ void top_k_grad(T* x_grad, const int64_t* places, const T* out_grad, int64_t n,
-                           int64_t k, int64_t length, int64_t inner) {
+                           int64_t k, int64_t length, int64_t inner, Fault* fault, int32_t text) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
     const int64_t outer = i / (k * inner);
     const int64_t place = places[i];
-    if (place < 0 || place >= length) continue;
+    if (place < 0 || place >= length) {
+      Report(fault, text, place);
+      continue;
+    }
     x_grad[(outer * length + place) * inner + i % inner] = out_grad[i];
   }
 }

@@ -149,8 +149,11 @@ def _gradient(
 
 def _fill_in_max_grad(ctx: PrepareContext, plan: LaunchPlan, meta: Meta, pooling: Pooling) -> None:
     """Add up the gradients of the windows whose greatest element this is."""
+    count = pooling.height.size * pooling.width.size
+    text = plan.fault_text(f"{ctx.op_type}: index must be in [0, {count}), got {{value}}")
     pointers = [plan.output("x_grad"), plan.input("index"), plan.input("out_grad")]
-    _launch(plan, "pool_max_grad", meta, pooling.n_pixels, [*pointers, pooling.struct()])
+    arguments: list[Argument] = [*pointers, pooling.struct(), plan.fault(), text]
+    _launch(plan, "pool_max_grad", meta, pooling.n_pixels, arguments)
 
 
 def _fill_in_average_grad(

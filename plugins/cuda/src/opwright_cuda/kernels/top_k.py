@@ -81,7 +81,9 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     k, (_, length, inner) = ctx.attrs["k"], lines_along(x_grad.shape, ctx.attrs["axis"])
     n = count_of(ctx.inputs["out_grad"][0])
     pointers = [plan.output("x_grad"), plan.input("indices"), plan.input("out_grad")]
+    text = plan.fault_text(f"{ctx.op_type}: indices must be in [0, {length}), got {{value}}")
     arguments: list[Argument] = [*pointers, *(np.int64(i) for i in (n, k, length, inner))]
+    arguments += [plan.fault(), text]
     expression = f"top_k_grad<{BITS[ITEM_BYTES[x_grad.dtype]]}>"
     plan.launch(own_source("top_k.cu"), expression, blocks_for(n, plan), THREADS, arguments)
 

@@ -25,6 +25,7 @@ def _define(op_type: str, rule: Rule) -> OpDefinition:
         f"Updates of many parameters in one launch, each as by the operator {op_type}."
     )
     maker.add_input("param", "parameters of any shapes, float").as_duplicable().dtypes(*FLOATS)
+    maker.same_dtype_as("param")
     maker.add_input("grad", "the gradient of each").as_duplicable().same_dtype_as("param")
     maker.add_input("learning_rate", "[1], size of the step").dtypes(*_NUMBERS)
     for slot in rule.states:
@@ -43,6 +44,7 @@ def _define(op_type: str, rule: Rule) -> OpDefinition:
 
 
 def _infer(ctx: InferContext, rule: Rule) -> None:
+    ctx.require_shape("learning_rate", (1,))
     params = [meta.shape for meta in ctx.inputs("param")]
     for slot in ("grad", *rule.states, *rule.powers):
         wanted = [(1,)] * len(params) if slot in rule.powers else params
