@@ -1,0 +1,154 @@
+"""Reading one saved state: every file is opened once, and all of them are of one generation."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from opwright.errors import AttributeTypeError, FileMissingError, FormatError
+from opwright.saving.disk import open_folder, open_regular
+from opwright.saving.generations import GENERATIONS, find_newest, list_numbers, name_of
+from opwright.saving.manifest import MANIFEST, PARAMS, PROGRAM, Manifest, read_manifest
+from opwright.saving.pair import OpenFile, check_top_level, open_pair_params, read_program
+from opwright.saving.params_file import digest_of, read_mark
+
+_MAX_TRIES: Final = 100
+_GONE: Final = frozenset({errno.ENOENT, errno.ESTALE})
+
+Read = TypeVar("Read")
+
+
+def folder_of(who: str, path: object) -> Path:
+    """Return what a user gave as a folder as a Path; AttributeTypeError names `who` otherwise."""
+    if not isinstance(path, str | os.PathLike):
+        raise AttributeTypeError(
+            f"{who}: path must be a str or a path, got {path!r}; the folder comes first"
+        )
+    return Path(path)
+
+
+class SavedFiles(NamedTuple):
+    """The files of one saved state.
+
+    Attributes
+    ----------
+    folder : Path
+        Where they are.
+    handle : int
+        The folder, open: what is opened by it is of one generation, whatever savers do meanwhile.
+    manifest : Manifest or None
+        None for a pair by itself.
+    """
+
+    folder: Path
+    handle: int
+    manifest: Manifest | None
+
+    def read_program(self) -> bytes:
+        """Return the bytes of the program."""
+        path = self.folder / PROGRAM
+        if self.manifest is None:
+            return read_program(path, follow=True)
+        program = read_program(path, self.handle)
+        wanted = self.manifest.mark.program
+        if len(program) != self.manifest.program_bytes or digest_of(program) != wanted:
+            raise FormatError(f"{path}: damaged, got other bytes than its {MANIFEST} says")
+        return program
+
+    @contextlib.contextmanager
+    def open_params(self, program: bytes) -> Iterator[OpenFile]:
+        """Open the parameters that were saved with the program."""
+        if self.manifest is None:
+            with open_pair_params(self.folder, program) as opened:
+                yield opened
+            return
+        path = self.folder / PARAMS
+        with open_regular(path, self.handle) as handle:
+            size_bytes, wanted = os.fstat(handle).st_size, self.manifest.params_bytes
+            if size_bytes != wanted or read_mark(path, handle) != self.manifest.mark:
+                raise FormatError(
+                    f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
+                    f"its {MANIFEST}, which says {wanted}"
+                )
+            yield path, handle
+
+
+def read_saved(folder: Path, read: Callable[[SavedFiles], Read]) -> Read:
+    """Return what `read` makes of the newest generation, or of a pair by itself.
+
+    What fails while another process saves is done again with what that one has saved.
+
+    Raises
+    ------
+    FileMissingError
+        Where the folder holds no saved program.
+    FormatError, OSError
+        What `read` raises of a state that is still the newest one.
+    """
+    for _ in range(_MAX_TRIES):
+        newest = find_newest(folder)
+        try:
+            with _open(folder, newest) as files:
+                return read(files)
+        except (FormatError, OSError) as error:
+            if find_newest(folder) != newest:
+                failure: OSError | FormatError = error
+                continue
+            if isinstance(error, OSError) and error.errno in _GONE:
+                error = _missing(folder, newest, error)
+            _note_older(folder, newest, error)
+            raise error from None
+    raise failure
+
+
+@contextlib.contextmanager
+def _open(folder: Path, newest: int | None) -> Iterator[SavedFiles]:
+    path = folder
+    if newest is not None:
+        check_top_level(folder)
+        path = folder / GENERATIONS / name_of(newest)
+    with ExitStack() as stack:
+        try:
+            handle = stack.enter_context(open_folder(path))
+        except NotADirectoryError:
+            raise FileMissingError(errno.ENOENT, "not a folder", os.fspath(path)) from None
+        has_manifest = newest is not None or os.path.lexists(path / MANIFEST)
+        manifest = read_manifest(path / MANIFEST, handle) if has_manifest else None
+        yield SavedFiles(path, handle, manifest)
+
+
+def _missing(folder: Path, newest: int | None, error: OSError) -> FileMissingError | FormatError:
+    """The error for what is not there: it says how much of it there is."""
+    name = Path(error.filename or PROGRAM).name
+    if newest is not None:
+        return FormatError(
+            f"{folder / GENERATIONS / name_of(newest)}: must hold {MANIFEST}, {PROGRAM} and "
+            f"{PARAMS}, got none by the name of {name}; remove the folder to load the generation "
+            "before"
+        )
+    if name == PARAMS:
+        return FileMissingError(
+            f"{folder / name}: must be beside the program that it was saved with, got no such "
+            "file; save both again"
+        )
+    if folder.is_dir():
+        got = f"a folder without {PROGRAM}"
+    else:
+        got = "a file" if folder.exists() else "no such folder"
+    begin = "" if folder.is_absolute() else f", which begins at {Path.cwd()}"
+    return FileMissingError(
+        f"{folder}: must be a folder that opwright.save has written, with {PROGRAM} and {PARAMS} "
+        f"in it, got {got}; check the path{begin}"
+    )
+
+
+def _note_older(folder: Path, newest: int | None, error: Exception) -> None:
+    older = [number for number in list_numbers(folder) if number != newest]
+    if older:
+        path = folder / GENERATIONS / name_of(older[-1])
+        error.add_note(f"the generation before it: opwright.load({os.fspath(path)!r})")
