@@ -17,8 +17,7 @@ from opwright.errors import (
     FileTakenError,
     FormatError,
 )
-from opwright.saving import load, load_program, save
-from opwright.saving.opening import read_saved
+from opwright.saving import load, load_program, opening, save
 from opwright.saving.savers import Saver
 
 
@@ -271,32 +270,33 @@ def test_a_small_program_asks_for_little_memory(folder):
 # -- beside other savers ---------------------------------------------------------------------------
 
 
-def test_a_reader_whose_generation_vanishes_takes_the_next_one(folder, model):
-    seen = []
+@pytest.mark.parametrize("function", ["open_folder", "read_manifest", "check_top_level"])
+def test_a_reader_whose_generation_vanishes_takes_the_next_one(
+    folder, model, monkeypatch, function
+):
+    real, calls = getattr(opening, function), []
 
-    def read(files):
-        seen.append(files.folder.name)
-        if len(seen) == 1:
-            save(folder, model.build(), model.filled(3), keep=1)
-            shutil.rmtree(folder / "generations" / "00000002", ignore_errors=True)
-            files.read_program()
-            with files.open_params(b"of another program"):
-                pass
-        return files.read_program()
+    def after_a_save(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            save(folder, model.build(5), model.filled(3, 5), keep=1)
+        return real(*arguments)
 
-    assert read_saved(folder, read) == (folder / "program.pb").read_bytes()
-    assert seen == ["00000002", "00000003"]
+    monkeypatch.setattr(opening, function, after_a_save)
+    assert model.load_value(folder) == (5, 3)
+    assert len(calls) == 2
 
 
 def test_a_reader_stays_with_what_it_has_opened(folder, model):
     def read(files):
+        save(folder, model.build(5), model.filled(3, 5), keep=1)
         program = files.read_program()
         with files.open_params(program) as (_, handle):
-            save(folder, model.build(5), model.filled(3, 5), keep=1)
-            return os.fstat(handle).st_size
+            return program, os.fstat(handle).st_size
 
     size = (folder / "params.safetensors").stat().st_size
-    assert read_saved(folder, read) == size
+    program = (folder / "program.pb").read_bytes()
+    assert opening.read_saved(folder, read) == (program, size)
 
 
 def test_the_work_of_a_live_saver_is_left_alone_and_that_of_a_dead_one_removed(folder, model):

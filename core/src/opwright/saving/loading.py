@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright.errors import FormatError
 from opwright.program import Program, default_scope
-from opwright.saving.opening import SavedFiles, folder_of, read_saved
+from opwright.saving.opening import SavedPair, folder_of, read_saved
 from opwright.saving.pair import read_program
 from opwright.saving.params_file import Arrays, read_params
 from opwright.saving.writing import kept_variables
@@ -84,7 +84,7 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     return loaded
 
 
-def _read_whole(files: SavedFiles) -> tuple[LoadedProgram, Arrays]:
+def _read_whole(files: SavedPair) -> tuple[LoadedProgram, Arrays]:
     data, loaded = _read_program(files)
     kept = kept_variables(loaded.program)
     expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
@@ -111,12 +111,11 @@ def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
     return read_saved(given, _read_program)[1]
 
 
-def _read_program(files: SavedFiles) -> tuple[bytes, LoadedProgram]:
+def _read_program(files: SavedPair) -> tuple[bytes, LoadedProgram]:
     """The bytes of a program's file, and what they say."""
     data = files.read_program()
     loaded = _parse(data)
-    if files.manifest is not None:
-        loaded.notes = files.manifest.notes
+    loaded.notes = files.notes
     return data, loaded
 
 

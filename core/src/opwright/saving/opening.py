@@ -8,13 +8,19 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from opwright.errors import AttributeTypeError, FileMissingError, FormatError
 from opwright.saving.disk import open_folder, open_regular
 from opwright.saving.generations import GENERATIONS, find_newest, list_numbers, name_of
-from opwright.saving.manifest import MANIFEST, PARAMS, PROGRAM, Manifest, read_manifest
-from opwright.saving.pair import OpenFile, check_top_level, open_pair_params, read_program
+from opwright.saving.manifest import MANIFEST, PARAMS, PROGRAM, read_manifest
+from opwright.saving.pair import (
+    OpenFile,
+    check_top_level,
+    open_pair_params,
+    read_open_program,
+    read_program,
+)
 from opwright.saving.params_file import digest_of, read_mark
 
 _MAX_TRIES: Final = 100
@@ -32,53 +38,77 @@ def folder_of(who: str, path: object) -> Path:
     return Path(path)
 
 
-class SavedFiles(NamedTuple):
-    """The files of one saved state.
+class SavedPair:
+    """The files of a pair by itself; see `opwright.saving.pair`.
 
     Attributes
     ----------
     folder : Path
         Where they are.
-    handle : int
-        The folder, open: what is opened by it is of one generation, whatever savers do meanwhile.
-    manifest : Manifest or None
-        None for a pair by itself.
+    notes : dict
+        Empty: a pair has no manifest.
     """
 
-    folder: Path
-    handle: int
-    manifest: Manifest | None
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes: dict[str, Any] = {}
 
     def read_program(self) -> bytes:
         """Return the bytes of the program."""
-        path = self.folder / PROGRAM
-        if self.manifest is None:
-            return read_program(path, follow=True)
-        program = read_program(path, self.handle)
-        wanted = self.manifest.mark.program
-        if len(program) != self.manifest.program_bytes or digest_of(program) != wanted:
-            raise FormatError(f"{path}: damaged, got other bytes than its {MANIFEST} says")
-        return program
+        return read_program(self.folder / PROGRAM, follow=True)
 
     @contextlib.contextmanager
     def open_params(self, program: bytes) -> Iterator[OpenFile]:
         """Open the parameters that were saved with the program."""
-        if self.manifest is None:
-            with open_pair_params(self.folder, program) as opened:
-                yield opened
-            return
-        path = self.folder / PARAMS
-        with open_regular(path, self.handle) as handle:
-            size_bytes, wanted = os.fstat(handle).st_size, self.manifest.params_bytes
-            if size_bytes != wanted or read_mark(path, handle) != self.manifest.mark:
-                raise FormatError(
-                    f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
-                    f"its {MANIFEST}, which says {wanted}"
-                )
-            yield path, handle
+        with open_pair_params(self.folder, program) as opened:
+            yield opened
 
 
-def read_saved(folder: Path, read: Callable[[SavedFiles], Read]) -> Read:
+class SavedGeneration(SavedPair):
+    """The files of a generation, all of them open: no saver can take them away any more.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are, for messages.
+    handle : int
+        That folder, open: what is opened by it is of one generation.
+    stack : ExitStack
+        Closes the files.
+    """
+
+    def __init__(self, folder: Path, handle: int, stack: ExitStack) -> None:
+        super().__init__(folder)
+        self._manifest = read_manifest(folder / MANIFEST, handle)
+        self._program = stack.enter_context(open_regular(folder / PROGRAM, handle))
+        self._params = stack.enter_context(open_regular(folder / PARAMS, handle))
+        self.notes = self._manifest.notes
+
+    def read_program(self) -> bytes:
+        """Return the bytes of the program; FormatError where the manifest says otherwise."""
+        path = self.folder / PROGRAM
+        program = read_open_program(path, self._program)
+        wanted = self._manifest.mark.program
+        if len(program) != self._manifest.program_bytes or digest_of(program) != wanted:
+            raise FormatError(
+                f"{path}: truncated or damaged, got other bytes than its {MANIFEST} says"
+            )
+        return program
+
+    @contextlib.contextmanager
+    def open_params(self, program: bytes) -> Iterator[OpenFile]:
+        """Return the parameters; FormatError where the manifest says otherwise."""
+        path, manifest = self.folder / PARAMS, self._manifest
+        size_bytes = os.fstat(self._params).st_size
+        if size_bytes != manifest.params_bytes or read_mark(path, self._params) != manifest.mark:
+            raise FormatError(
+                f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
+                f"its {MANIFEST}, which says {manifest.params_bytes}"
+            )
+        yield path, self._params
+
+
+def read_saved(folder: Path, read: Callable[[SavedPair], Read]) -> Read:
     """Return what `read` makes of the newest generation, or of a pair by itself.
 
     What fails while another process saves is done again with what that one has saved.
@@ -107,7 +137,7 @@ def read_saved(folder: Path, read: Callable[[SavedFiles], Read]) -> Read:
 
 
 @contextlib.contextmanager
-def _open(folder: Path, newest: int | None) -> Iterator[SavedFiles]:
+def _open(folder: Path, newest: int | None) -> Iterator[SavedPair]:
     path = folder
     if newest is not None:
         check_top_level(folder)
@@ -117,9 +147,10 @@ def _open(folder: Path, newest: int | None) -> Iterator[SavedFiles]:
             handle = stack.enter_context(open_folder(path))
         except NotADirectoryError:
             raise FileMissingError(errno.ENOENT, "not a folder", os.fspath(path)) from None
-        has_manifest = newest is not None or os.path.lexists(path / MANIFEST)
-        manifest = read_manifest(path / MANIFEST, handle) if has_manifest else None
-        yield SavedFiles(path, handle, manifest)
+        if newest is not None or os.path.lexists(path / MANIFEST):
+            yield SavedGeneration(path, handle, stack)
+        else:
+            yield SavedPair(path)
 
 
 def _missing(folder: Path, newest: int | None, error: OSError) -> FileMissingError | FormatError:

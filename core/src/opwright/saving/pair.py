@@ -50,12 +50,17 @@ OpenFile = tuple[Path, int]
 """A path, for messages, and the handle through which alone the file is read."""
 
 
-def read_program(path: Path, folder: int | None = None, *, follow: bool = False) -> bytes:
+def read_program(path: Path, *, follow: bool = False) -> bytes:
     """Return the bytes of a program's file; see `open_regular`."""
+    with open_regular(path, follow=follow) as handle:
+        return read_open_program(path, handle)
+
+
+def read_open_program(path: Path, handle: int) -> bytes:
+    """Return the bytes of a program's file that is open; FormatError where they are too many."""
     from opwright import messages  # and protobuf with it
 
-    with open_regular(path, folder, follow=follow) as handle:
-        return read_small(path, handle, messages.MAX_PROGRAM_BYTES)
+    return read_small(path, handle, messages.MAX_PROGRAM_BYTES)
 
 
 @contextlib.contextmanager
