@@ -139,6 +139,8 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
     """Rename a folder to the next number; False where it vanished, or the only number is taken."""
     identity = os.lstat(new)
     for _ in range(_MAX_TRIES):
+        # A client of NFS then asks the server for the names, instead of what it remembers of them.
+        os.utime(folder / GENERATIONS)
         number = (find_newest(folder) or 0) + 1 if only is None else only
         if number > _MAX_NUMBER:
             raise FormatError(f"{folder}: generations must have numbers up to {_MAX_NUMBER}")

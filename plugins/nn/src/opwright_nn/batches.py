@@ -15,8 +15,9 @@ from . import checks
 
 Arrays = tuple[npt.NDArray[Any], ...]
 
-_WHERE: Final = frozenset({"epoch", "batch"})
-_KEYS: Final = _WHERE | {"size", "seed", "shuffle", "drop_last", "arrays", "order_crc32"}
+_KEYS: Final = frozenset(
+    {"epoch", "batch", "size", "seed", "shuffle", "drop_last", "arrays", "order_crc32"}
+)
 
 
 class Batches(Iterator[Arrays]):
@@ -39,6 +40,7 @@ class Batches(Iterator[Arrays]):
         self._seed = seed
         self._drop_last = drop_last
         self._progress = progress
+        self._described: tuple[int, int | None] | None = None
         self._begin(0)
 
     def _begin(self, given: int) -> None:
@@ -60,16 +62,21 @@ class Batches(Iterator[Arrays]):
         the batches were made, so that others are not taken for them.
         """
         epoch, batch = divmod(self._given, max(len(self._starts), 1))
-        order = self._order(epoch)
+        return {"epoch": epoch, "batch": batch, **self._describe(epoch)}
+
+    def _describe(self, epoch: int) -> dict[str, Any]:
+        """What the batches of an epoch depend on."""
+        if self._described is None or self._described[0] != epoch:
+            order = self._order(epoch)
+            checksum = None if order is None else zlib.crc32(order.astype("<i8").tobytes())
+            self._described = epoch, checksum
         return {
-            "epoch": epoch,
-            "batch": batch,
             "size": self._starts.step,
             "seed": self._seed,
             "shuffle": self._seed is not None,
             "drop_last": self._drop_last,
             "arrays": [f"{array.dtype.name}{list(array.shape)}" for array in self._arrays],
-            "order_crc32": None if order is None else zlib.crc32(order.astype("<i8").tobytes()),
+            "order_crc32": self._described[1],
         }
 
     def restore(self, position: object) -> None:
@@ -88,24 +95,21 @@ class Batches(Iterator[Arrays]):
             )
         epoch = checks.check_int(who, "epoch", position["epoch"], at_least=0)
         batch = checks.check_int(who, "batch", position["batch"], at_least=0)
-        given, before = epoch * len(self._starts) + batch, self._given
-        if batch >= max(len(self._starts), 1) or given > self._epochs * len(self._starts):
-            raise AttributeValueError(
-                f"{who}: position must be within {self._epochs} epochs of {len(self._starts)} "
-                f"batches, got batch {batch} of epoch {epoch}; make them with more epochs"
-            )
-        self._given = given
-        own = self.position
-        self._given = before
         other = [
-            f"{name}={position[name]!r} instead of {own[name]!r}"
-            for name in sorted(_KEYS - _WHERE)
-            if position[name] != own[name]
+            f"{name}={position[name]!r} instead of {own!r}"
+            for name, own in self._describe(epoch).items()
+            if position[name] != own
         ]
         if other:
             raise AttributeValueError(
                 f"{who}: position must be of batches that are made as these are, got "
                 f"{', '.join(other)}; make them as they were"
+            )
+        given = epoch * len(self._starts) + batch
+        if batch >= max(len(self._starts), 1) or given > self._epochs * len(self._starts):
+            raise AttributeValueError(
+                f"{who}: position must be within {self._epochs} epochs of {len(self._starts)} "
+                f"batches, got batch {batch} of epoch {epoch}; make them with more epochs"
             )
         self._begin(given)
 
