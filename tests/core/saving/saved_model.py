@@ -71,6 +71,15 @@ def save_pair(folder, program, scope, **options):
     shutil.rmtree(folder / "whole")
 
 
+def save_interrupted_pair(folder, program, scope):
+    """Leave what a release without generations left when it was killed between its renames."""
+    save_pair(folder, program, scope)
+    for name in ("program.pb", "params.safetensors"):
+        (folder / name).rename(folder / f"{name}.new")
+    save_pair(folder, build(6), filled(0, 6))
+    (folder / "program.pb.new").rename(folder / "program.pb")
+
+
 def save_nothing(folder, program, scope):
     """Leave the folder as it is."""
 

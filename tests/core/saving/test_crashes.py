@@ -82,7 +82,7 @@ while status != 0:
 )
 
 
-@pytest.mark.parametrize("layout", ["save", "save_pair"])
+@pytest.mark.parametrize("layout", ["save", "save_pair", "save_interrupted_pair"])
 @pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
 def test_a_kill_at_any_step_leaves_one_whole_generation(tmp_path, model, width, layout):
     assert run_child(KILL_AT_EACH, tmp_path, width, layout) == 0

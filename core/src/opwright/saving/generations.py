@@ -19,6 +19,7 @@ from typing import Final
 
 from opwright.errors import FileTakenError, FormatError
 from opwright.saving.disk import (
+    kind_of,
     make_folder,
     make_inner_folder,
     remove_file,
@@ -78,7 +79,7 @@ def saving_to(folder: Path) -> Iterator[Saver]:
         Where the folder cannot be written.
     """
     make_folder(folder)
-    _check_top_level(folder)
+    _check_links(folder)
     generations = folder / GENERATIONS
     make_inner_folder(generations)
     with Saver(folder, generations) as saver:
@@ -86,14 +87,16 @@ def saving_to(folder: Path) -> Iterator[Saver]:
         yield saver
 
 
-def _check_top_level(folder: Path) -> None:
+def _check_links(folder: Path) -> None:
     for name, may_be_file in ((LATEST, False), (PROGRAM, True), (PARAMS, True)):
         path = folder / name
         if not os.path.lexists(path):
             continue
         mode = os.lstat(path).st_mode
         if not stat.S_ISLNK(mode) and not (may_be_file and stat.S_ISREG(mode)):
-            raise FileTakenError(f"{path}: opwright.save makes a link here, got another file")
+            raise FileTakenError(
+                f"{path}: opwright.save makes a link here, got {kind_of(mode)}; move it away"
+            )
 
 
 def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -> None:
@@ -128,7 +131,8 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
             published = False
         if published:
             sync_folder(folder / GENERATIONS)
-        if published or number is not None:
+            return
+        if new.exists():  # the only number is taken
             remove_folder(new)
             return
         # Otherwise another saver took this one for dead, which without locks it cannot know.

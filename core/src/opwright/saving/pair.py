@@ -21,6 +21,7 @@ from opwright.saving.disk import (
     read_into,
     read_small,
     remove_file,
+    sync_folder,
     write_file,
 )
 from opwright.saving.generations import (
@@ -76,20 +77,20 @@ def open_pair_params(folder: Path, program: bytes) -> Iterator[OpenFile]:
         Where there is none; it says what is wrong with ``params.safetensors``.
     """
     with ExitStack() as stack:
+        yield _open_fitting(stack, folder, program)
+
+
+def _open_fitting(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
+    failures = []
+    for path in (folder / PARAMS, folder / (PARAMS + _NEW)):
         try:
-            found = _open_fitting(stack, folder / PARAMS, program)
-        except (FileNotFoundError, FormatError):
-            with contextlib.suppress(FileNotFoundError, FormatError):
-                yield _open_fitting(stack, folder / (PARAMS + _NEW), program)
-                return
-            raise
-        yield found
-
-
-def _open_fitting(stack: ExitStack, path: Path, program: bytes) -> OpenFile:
-    handle = stack.enter_context(open_regular(path, follow=True))
-    check_belongs(path, read_mark(path, handle), program)
-    return path, handle
+            handle = stack.enter_context(open_regular(path, follow=True))
+            check_belongs(path, read_mark(path, handle), program)
+        except (FileNotFoundError, FormatError) as error:
+            failures.append(error)
+        else:
+            return path, handle
+    raise failures[0]
 
 
 def check_top_level(folder: Path) -> None:
@@ -156,10 +157,20 @@ def adopt_pair(folder: Path, saver: Saver) -> None:
     with ExitStack() as stack:
         try:
             program = read_program(folder / PROGRAM, follow=True)
-            source = stack.enter_context(open_pair_params(folder, program))
+            source = _open_fitting(stack, folder, program)
         except (FileNotFoundError, FormatError):
             return
+        _finish_interrupted(folder, source)
         publish(folder, saver, lambda new: _copy_pair(new, program, source), number)
+
+
+def _finish_interrupted(folder: Path, source: OpenFile) -> None:
+    """Give the parameters of an interrupted save their name: both files are then of one save."""
+    path, _ = source
+    if path.name != PARAMS:
+        with contextlib.suppress(FileNotFoundError):  # another saver was quicker
+            path.rename(folder / PARAMS)
+        sync_folder(folder)
 
 
 def remove_interrupted(folder: Path) -> None:
