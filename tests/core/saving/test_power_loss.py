@@ -23,6 +23,10 @@ def old_pair(folder, model):
     model.save_pair(folder, model.build(), model.filled(1))
 
 
+def interrupted_pair(folder, model):
+    model.save_interrupted_pair(folder, model.build(), model.filled(1))
+
+
 def generations(folder, model):
     save(folder, model.build(), model.filled(0))
     save(folder, model.build(), model.filled(1))
@@ -30,7 +34,7 @@ def generations(folder, model):
 
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
-@pytest.mark.parametrize("prepare", [old_pair, generations])
+@pytest.mark.parametrize("prepare", [old_pair, interrupted_pair, generations])
 def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, prepare, width, keep):
     folder = tmp_path / "model"
     folder.mkdir()
