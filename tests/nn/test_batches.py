@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pytest
@@ -54,6 +55,76 @@ def test_without_shuffle_rows_come_as_they_lie_and_uncopied():
 def test_no_epoch_and_no_row_give_no_batch():
     assert list(nn.batches(DATA, 4, epochs=0)) == []
     assert list(nn.batches((np.zeros((0, 3)),), 4, epochs=2)) == []
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_batches_go_on_from_any_position(shuffle, drop_last):
+    options = {"epochs": 3, "seed": 5, "shuffle": shuffle, "drop_last": drop_last}
+    whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, **options)]
+    first = nn.batches(DATA, 4, **options)
+    for given in range(len(whole) + 1):
+        again = nn.batches(DATA, 4, **options)
+        again.restore(json.loads(json.dumps(first.position)))
+        assert again.position == first.position
+        assert [labels.tolist() for _, labels in again] == whole[given:]
+        next(first, None)
+
+
+def test_a_restored_run_may_have_more_epochs():
+    ended = nn.batches(DATA, 4, epochs=1, seed=5)
+    list(ended)
+    longer = nn.batches(DATA, 4, epochs=2, seed=5)
+    longer.restore(ended.position)
+    assert longer.position["epoch"] == 1
+    assert len(list(longer)) == 3
+    with pytest.raises(AttributeValueError, match="within 1 epochs of 3 batches, got batch 0 of"):
+        nn.batches(DATA, 4, seed=5).restore(longer.position)
+
+
+@pytest.mark.parametrize(
+    ("made", "rule"),
+    [
+        ({"size": 20}, "size=4 instead of 20"),
+        ({"seed": 1}, "seed=5 instead of 1, order_crc32="),
+        ({"shuffle": False}, "shuffle=True instead of False"),
+        ({"drop_last": True}, "drop_last=False instead of True"),
+        ({"data": (DATA[0][:9], DATA[1][:9])}, r"arrays=\['float32\[10, 1\]', 'int64\[10\]'\]"),
+    ],
+)
+def test_batches_that_are_made_otherwise_refuse_a_position(made, rule):
+    first = nn.batches(DATA, 4, seed=5)
+    next(first)
+    position = first.position
+    other = nn.batches(**{"data": DATA, "size": 4, "seed": 5, **made})
+    with pytest.raises(AttributeValueError, match=f"made as these are, got .*{rule}"):
+        other.restore(position)
+    assert other.position["batch"] == 0
+
+
+def test_another_order_of_rows_is_noticed():
+    batches = nn.batches(DATA, 4, seed=5)
+    position = {**batches.position, "order_crc32": 1}
+    with pytest.raises(AttributeValueError, match="order_crc32=1 instead of"):
+        batches.restore(position)
+
+
+@pytest.mark.parametrize(
+    ("position", "error"),
+    [
+        (None, AttributeTypeError),
+        ({}, AttributeTypeError),
+        ({"epoch": -1}, AttributeValueError),
+        ({"batch": "1"}, AttributeTypeError),
+        ({"batch": 3}, AttributeValueError),
+    ],
+)
+def test_what_is_no_position_is_refused(position, error):
+    batches = nn.batches(DATA, 4, seed=5)
+    if position:
+        position = {**batches.position, **position}
+    with pytest.raises(error, match=r"batches\.restore: "):
+        batches.restore(position)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -18,10 +18,26 @@ def context(toy):
 
 
 @pytest.fixture(scope="session")
-def model(toy):
+def model():
     """The module that builds what these tests save; child processes import it, too."""
-    path = Path(__file__).parent / "saved_model.py"
-    spec = importlib.util.spec_from_file_location("saved_model", path)
+    return _load_module("saved_model")
+
+
+@pytest.fixture(scope="session")
+def disks():
+    """The module that records operations on files, and replays them."""
+    return _load_module("file_operations")
+
+
+@pytest.fixture(scope="session")
+def campaigns():
+    """The module that kills savers beside readers."""
+    return _load_module("kill_campaign")
+
+
+def _load_module(name):
+    path = Path(__file__).parent / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

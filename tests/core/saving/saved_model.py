@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 
 from opwright.program import Program
+from opwright.saving import load, save
 
 
 class ArrayVariable:
@@ -58,3 +61,35 @@ def filled(value, width=3):
     """Return a scope for `build` whose arrays hold `value`."""
     w = np.full((4, width), value, np.float32)
     return ArrayScope(**{"w": w, "count": np.int64(value), "@step": np.array([value])})
+
+
+def save_pair(folder, program, scope, **options):
+    """Save, and leave in the folder only the two files, as releases without generations did."""
+    save(folder / "whole", program, scope, **options)
+    for name in ("program.pb", "params.safetensors"):
+        shutil.copyfile(folder / "whole" / name, folder / name)
+    shutil.rmtree(folder / "whole")
+
+
+def save_interrupted_pair(folder, program, scope):
+    """Leave what a release without generations left when it was killed between its renames."""
+    save_pair(folder, program, scope)
+    for name in ("program.pb", "params.safetensors"):
+        (folder / name).rename(folder / f"{name}.new")
+    save_pair(folder, build(6), filled(0, 6))
+    (folder / "program.pb.new").rename(folder / "program.pb")
+
+
+def save_nothing(folder, program, scope):
+    """Leave the folder as it is."""
+
+
+def load_value(folder):
+    """Load a folder and return (width, value), after checking that all arrays are of one save."""
+    scope = ArrayScope()
+    loaded = load(folder, scope)
+    w = scope.arrays()["w"]
+    assert loaded.program.global_block().var("w").shape == w.shape
+    assert (w == w[0, 0]).all()
+    assert scope.arrays()["count"] == scope.arrays()["@step"][0] == w[0, 0]
+    return w.shape[1], int(w[0, 0])

@@ -1,27 +1,28 @@
-"""A crash or a full disk during save leaves the old files whole, or the new ones."""
+"""A kill, an interrupt or a full disk during save leaves what was saved before, whole."""
 
 from __future__ import annotations
 
-import signal
+import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from opwright.errors import FormatError
-from opwright.saving import load, pair, save
+from opwright.errors import FileMissingError, FormatError
+from opwright.saving import save
 
 HERE = Path(__file__).parent
+KILLS = int(os.environ.get("OPWRIGHT_SAVING_KILLS", "25"))
+CLEAN = {"generations", "latest", "params.safetensors", "program.pb"}
 
 CHILD = f"""
-import os, resource, signal, sys
+import os, pathlib, resource, signal, sys
 sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent)!r}]
 import saved_model, toy_operators
 from opwright.context import context_guard
-from opwright.saving import pair, save
+from opwright.saving import save
 context = context_guard(toy_operators.context())
 context.__enter__()
 """
@@ -34,119 +35,172 @@ def run_child(script, *arguments):
     return subprocess.run(command, timeout=60, check=False).returncode
 
 
-def load_value(folder, model):
-    """Load a folder and return (width, value), after checking that all arrays are of one save."""
-    scope = model.ArrayScope()
-    loaded = load(folder, scope)
-    w = scope.arrays()["w"]
-    assert loaded.program.global_block().var("w").shape == w.shape
-    assert (w == w[0, 0]).all()
-    assert scope.arrays()["count"] == scope.arrays()["@step"][0] == w[0, 0]
-    return w.shape[1], int(w[0, 0])
+# What comes to the second argument is done to each change, in turn, instead of making it.
+FAIL_AT = """
+def save_failing(folder, width, step, fail):
+    calls = 0
 
+    def counting(function):
+        def wrapper(*args, **kwargs):
+            nonlocal calls
+            calls += 1
+            if calls == step:
+                fail()
+            return function(*args, **kwargs)
+        return wrapper
 
-KILL_AT = """
-calls = 0
-
-def counting(function):
-    def wrapper(*args, **kwargs):
-        global calls
-        calls += 1
-        if calls == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args, **kwargs)
-    return wrapper
-
-os.fsync = counting(os.fsync)
-pair.Path.replace = counting(pair.Path.replace)
-width = int(sys.argv[3])
-save(sys.argv[1], saved_model.build(width), saved_model.filled(2, width))
+    names = ["open", "mkdir", "write", "fsync", "rename", "symlink", "unlink", "rmdir"]
+    kept = {name: getattr(os, name) for name in names}
+    try:
+        for name in names:
+            setattr(os, name, counting(kept[name]))
+        save(folder, saved_model.build(width), saved_model.filled(2, width), keep=1)
+    finally:
+        for name in names:
+            setattr(os, name, kept[name])
+    return calls
 """
 
+KILL_AT_EACH = (
+    FAIL_AT
+    + """
+folder, width = sys.argv[1], int(sys.argv[2])
+prepare = getattr(saved_model, sys.argv[3])
+step, status = 0, None
+while status != 0:
+    step += 1
+    inner = os.path.join(folder, str(step))
+    os.mkdir(inner)
+    prepare(pathlib.Path(inner), saved_model.build(), saved_model.filled(1))
+    pid = os.fork()
+    if pid == 0:
+        save_failing(inner, width, step, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert status in (0, -signal.SIGKILL), status
+"""
+)
 
+
+@pytest.mark.parametrize("layout", ["save", "save_pair", "save_interrupted_pair"])
 @pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
-def test_a_kill_at_any_step_leaves_one_whole_pair(tmp_path, model, width):
-    seen = []
-    for step in range(1, 20):
-        folder = tmp_path / str(step)
-        save(folder, model.build(), model.filled(1))
-        status = run_child(KILL_AT, folder, step, width)
-        seen.append(load_value(folder, model))
-        assert seen[-1] in [(3, 1), (width, 2)]
-        # What was left over does not harm the next save, even one that is killed at once.
-        assert run_child(KILL_AT, folder, 1, 4) == -signal.SIGKILL
-        assert load_value(folder, model) == seen[-1]
-        save(folder, model.build(6), model.filled(3, 6))
-        assert load_value(folder, model) == (6, 3)
-        assert len(list(folder.iterdir())) == 2
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
-    assert status == 0
-    assert step == 8
-    assert seen == sorted(seen, key=lambda found: found[1])
+def test_a_kill_at_any_step_leaves_one_whole_generation(tmp_path, model, width, layout):
+    assert run_child(KILL_AT_EACH, tmp_path, width, layout) == 0
+    folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    assert len(folders) > 30
+    seen = [model.load_value(folder) for folder in folders]
+    assert set(seen) == {(3, 1), (width, 2)}
+    assert seen == sorted(seen, key=lambda value: value[1])
+    for folder in folders:
+        # What was left over does not harm the next save, and is removed by it.
+        save(folder, model.build(6), model.filled(3, 6), keep=1)
+        assert model.load_value(folder) == (6, 3)
+        assert {path.name for path in folder.iterdir()} == CLEAN
+        assert len(list((folder / "generations").iterdir())) == 1
 
 
 def test_the_first_save_that_is_killed_leaves_nothing_or_all(tmp_path, model):
-    for step in range(1, 8):
-        folder = tmp_path / str(step)
-        assert run_child(KILL_AT, folder, step, 3) == -signal.SIGKILL
-        if (folder / "program.pb").exists():
-            assert load_value(folder, model) == (3, 2)
-        else:
-            with pytest.raises(FileNotFoundError, match=r"program\.pb"):
-                load_value(folder, model)
+    assert run_child(KILL_AT_EACH, tmp_path, 3, "save_nothing") == 0
+    found = set()
+    for folder in tmp_path.iterdir():
+        if any((folder / "generations").glob("0*")):
+            found.add(model.load_value(folder))
+            continue
+        with pytest.raises(FileMissingError, match="must be a folder that opwright.save has writ"):
+            model.load_value(folder)
+        found.add(None)
+    assert found == {None, (3, 2)}
 
 
-def test_kills_at_random_times(tmp_path, model):
-    save(tmp_path, model.build(), model.filled(1))
+INTERRUPT_AT_EACH = (
+    FAIL_AT
+    + """
+def interrupt():
+    raise KeyboardInterrupt
+
+step = 0
+while True:
+    step += 1
+    inner = os.path.join(sys.argv[1], str(step))
+    saved_model.save(inner, saved_model.build(), saved_model.filled(1))
+    try:
+        save_failing(inner, 3, step, interrupt)
+        break
+    except KeyboardInterrupt:
+        pass
+"""
+)
+
+
+def test_an_interrupt_at_any_step_leaves_one_whole_generation(tmp_path, model):
+    assert run_child(INTERRUPT_AT_EACH, tmp_path) == 0
+    folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    seen = [model.load_value(folder) for folder in folders]
+    assert set(seen) == {(3, 1), (3, 2)}
+    for folder in folders:
+        save(folder, model.build(6), model.filled(3, 6))
+        assert {path.name for path in folder.iterdir()} == CLEAN
+        assert not [path.name for path in (folder / "generations").glob(".*")]
+
+
+def test_savers_that_are_killed_beside_readers_never_mix_or_lose_a_model(tmp_path, campaigns):
+    outcome = campaigns.Campaign(tmp_path / "model").run(KILLS)
+    assert outcome.findings == []
+    assert outcome.loads > 0
+
+
+def test_two_savers_add_a_generation_each(tmp_path, model):
     script = """
-    for value in range(2, 10**6):
-        width = 3 + value % 2 * 2000
-        save(sys.argv[1], saved_model.build(width), saved_model.filled(value, width))
-        print(value, flush=True)
+    start = sys.stdin.readline()
+    for value in range(8):
+        save(sys.argv[1], saved_model.build(), saved_model.filled(value), keep=100)
     """
     command = [sys.executable, "-c", CHILD + textwrap.dedent(script), str(tmp_path)]
-    rng = np.random.default_rng(5)
-    for _ in range(4):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-            child.stdout.readline()
-            child.stdout.readline()
-            try:
-                child.wait(timeout=rng.uniform(0, 0.05))
-            except subprocess.TimeoutExpired:
-                child.kill()
-        width, value = load_value(tmp_path, model)
-        assert width == 3 + value % 2 * 2000
+    children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(2)]
+    for child in children:
+        child.communicate(b"\n", timeout=60)
+    assert [child.returncode for child in children] == [0, 0]
+    numbers = sorted(path.name for path in (tmp_path / "generations").iterdir())
+    assert numbers == [f"{number:08d}" for number in range(1, 17)]
+    values = [model.load_value(tmp_path / "generations" / number)[1] for number in numbers]
+    assert sorted(values) == sorted([*range(8), *range(8)])
+    assert str((tmp_path / "latest").readlink()) == "generations/00000016"
 
 
-def test_a_full_disk_leaves_the_old_files(tmp_path, model):
+def test_threads_of_one_process_add_a_generation_each(tmp_path, model, context):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from opwright.context import context_guard
+
+    def save_value(value):
+        with context_guard(context):
+            save(tmp_path, model.build(), model.filled(value), keep=100)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save_value, range(8)))
+    numbers = sorted(path.name for path in (tmp_path / "generations").iterdir())
+    values = [model.load_value(tmp_path / "generations" / number)[1] for number in numbers]
+    assert sorted(values) == list(range(8))
+
+
+FULL_DISK = """
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    save(sys.argv[1], saved_model.build(5000), saved_model.filled(2, 5000))
+except OSError as error:
+    sys.exit(7 if sys.argv[3] in str(error) else 8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "name"), [(10_000, "params.safetensors"), (10, "program.pb")], ids=str
+)
+def test_a_full_disk_leaves_the_old_files(tmp_path, model, limit, name):
     save(tmp_path, model.build(), model.filled(1))
-    script = """
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-    try:
-        save(sys.argv[1], saved_model.build(5000), saved_model.filled(2, 5000))
-    except OSError as error:
-        sys.exit(7 if "params.safetensors.new: cannot be written" in str(error) else 8)
-    """
-    assert run_child(script, tmp_path) == 7
-    assert load_value(tmp_path, model) == (3, 1)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_disk_that_is_full_for_the_program_leaves_the_old_files(tmp_path, model, monkeypatch):
-    save(tmp_path, model.build(), model.filled(1))
-
-    def fail(path, data):
-        path.write_bytes(data[:10])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pair, "_write", fail)
-    with pytest.raises(OSError, match="No space left"):
-        save(tmp_path, model.build(5), model.filled(2, 5))
-    assert load_value(tmp_path, model) == (3, 1)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert run_child(FULL_DISK, tmp_path, limit, name) == 7
+    assert model.load_value(tmp_path) == (3, 1)
+    assert {path.name for path in (tmp_path / "generations").iterdir()} == {"00000001"}
 
 
 def test_a_folder_that_is_a_file(tmp_path, model):
@@ -156,12 +210,32 @@ def test_a_folder_that_is_a_file(tmp_path, model):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize("step", ["both_new", "program_renamed"])
+def test_a_save_of_the_first_releases_that_was_interrupted_is_loaded_and_kept(
+    tmp_path, model, step
+):
+    other = tmp_path / "other"
+    other.mkdir()
+    model.save_pair(tmp_path, model.build(), model.filled(1))
+    model.save_pair(other, model.build(5), model.filled(2, 5))
+    target = "program.pb.new" if step == "both_new" else "program.pb"
+    (other / "program.pb").replace(tmp_path / target)
+    (other / "params.safetensors").replace(tmp_path / "params.safetensors.new")
+    old = (3, 1) if step == "both_new" else (5, 2)
+    assert model.load_value(tmp_path) == old
+    save(tmp_path, model.build(6), model.filled(3, 6))
+    assert model.load_value(tmp_path) == (6, 3)
+    assert model.load_value(tmp_path / "generations" / "00000001") == old
+    assert not list(tmp_path.glob("*.new"))
+
+
 def test_leftovers_of_a_foreign_save_are_not_taken(tmp_path, model):
-    save(tmp_path, model.build(), model.filled(1))
-    save(tmp_path / "other", model.build(5), model.filled(2, 5))
-    foreign = tmp_path / "other" / "params.safetensors"
-    foreign.replace(tmp_path / "params.safetensors.new")
-    assert load_value(tmp_path, model) == (3, 1)
+    other = tmp_path / "other"
+    other.mkdir()
+    model.save_pair(tmp_path, model.build(), model.filled(1))
+    model.save_pair(other, model.build(5), model.filled(2, 5))
+    (other / "params.safetensors").replace(tmp_path / "params.safetensors.new")
+    assert model.load_value(tmp_path) == (3, 1)
     (tmp_path / "params.safetensors").unlink()
     with pytest.raises((FormatError, FileNotFoundError), match=r"params\.safetensors"):
-        load_value(tmp_path, model)
+        model.load_value(tmp_path)

@@ -31,7 +31,8 @@ def test_the_folder_holds_two_files_that_others_can_read(tmp_path, model):
     from safetensors.numpy import load_file
 
     save(tmp_path, model.build(), model.filled(7))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["params.safetensors", "program.pb"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["generations", "latest", "params.safetensors", "program.pb"]
     assert load_file(tmp_path / "params.safetensors")["w"].shape == (4, 3)
 
 
@@ -68,7 +69,7 @@ def test_saving_again_replaces_both_files(tmp_path, model):
     save(tmp_path, model.build(width=5), model.filled(2, width=5))
     load(tmp_path, target := model.ArrayScope())
     np.testing.assert_array_equal(target.arrays()["w"], np.full((4, 5), 2, np.float32))
-    assert len(list(tmp_path.iterdir())) == 2
+    assert (tmp_path / "program.pb").samefile(tmp_path / "generations/00000002/program.pb")
 
 
 def test_other_files_of_the_folder_stay(tmp_path, model):

@@ -51,7 +51,6 @@ NEEDS = (
     Need("numpy", "2.0"),
     Need("protobuf", "5.29"),
     Need("pluggy", "1.5"),
-    Need("safetensors", "0.4"),
     Need("tqdm", "4.60"),
     Need("cuda-bindings", "13.0"),
     Need("cuda-pathfinder", "1.2"),

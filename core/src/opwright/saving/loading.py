@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from opwright.errors import FileMissingError, FormatError
+from opwright.errors import FormatError
 from opwright.program import Program, default_scope
-from opwright.saving.pair import PARAMS, PROGRAM, find_params, folder_of
-from opwright.saving.params_file import read_params
+from opwright.saving.opening import SavedPair, folder_of, read_saved
+from opwright.saving.pair import read_program
+from opwright.saving.params_file import Arrays, read_params
 from opwright.saving.writing import kept_variables
 
 if TYPE_CHECKING:
     from opwright._runtime import Scope
 
+_NO_NOTES: Final[Mapping[str, Any]] = MappingProxyType({})
 
-class LoadedProgram(NamedTuple):
-    """A program that was saved.
+
+class _Fields(NamedTuple):
+    program: Program
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+
+
+class LoadedProgram(_Fields):
+    """A program that was saved: ``program, feeds, fetches = load(folder)``.
 
     Attributes
     ----------
@@ -27,22 +37,24 @@ class LoadedProgram(NamedTuple):
         The variables that must be fed, in the order in which they were declared.
     fetches : tuple of str
         The results that were named when it was saved.
+    notes : mapping
+        What `save` was given to keep beside them.
     """
 
-    program: Program
-    feeds: tuple[str, ...]
-    fetches: tuple[str, ...]
+    notes: Mapping[str, Any] = _NO_NOTES
 
 
 def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
     """Return the program of a folder that `save` has written, and set its variables in a scope.
 
-    Nothing in the files is run. Everything is checked before the scope is changed.
+    Nothing in the files is run. Everything is checked before the scope is changed. Beside
+    processes that save to the folder, what is returned and set is what one call of `save` wrote.
 
     Parameters
     ----------
     path : str or PathLike
-        The folder.
+        The folder; or one of those in its ``generations``; or any with ``program.pb`` and
+        ``params.safetensors`` of one call of `save` in it.
     scope : Scope, optional
         Where the persistable variables are set; the default scope by default.
 
@@ -62,18 +74,22 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     OperatorNotFoundError
         Where an operator is unknown; it names the package to install.
     """
-    folder = folder_of("load", path)
-    data, loaded = _load_file(folder / PROGRAM)
-    kept = kept_variables(loaded.program)
-    expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
-    arrays = read_params(find_params(folder, data), expected)
+    loaded, arrays = read_saved(folder_of("load", path), _read_whole)
     target = default_scope() if scope is None else scope
-    for variable in kept:
+    for variable in kept_variables(loaded.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
             variable.shape = array.shape  # of a dimension that nobody had told
         target.var(variable.name).set(array)
     return loaded
+
+
+def _read_whole(files: SavedPair) -> tuple[LoadedProgram, Arrays]:
+    data, loaded = _read_program(files)
+    kept = kept_variables(loaded.program)
+    expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
+    with files.open_params(data) as (path, handle):
+        return loaded, read_params(path, handle, data, expected)
 
 
 def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
@@ -90,44 +106,27 @@ def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
         As `load` does.
     """
     given = folder_of("load_program", path)
-    return _load_file(given if given.is_file() else given / PROGRAM)[1]
+    if given.exists() and not given.is_dir():
+        return _parse(read_program(given, follow=True))
+    return read_saved(given, _read_program)[1]
 
 
-def _load_file(path: Path) -> tuple[bytes, LoadedProgram]:
+def _read_program(files: SavedPair) -> tuple[bytes, LoadedProgram]:
     """The bytes of a program's file, and what they say."""
+    data = files.read_program()
+    loaded = _parse(data)
+    loaded.notes = files.notes
+    return data, loaded
+
+
+def _parse(data: bytes) -> LoadedProgram:
     from opwright import messages  # and protobuf with it
     from opwright.program.serialize import program_from_proto
 
-    data = _read_program(path, messages.MAX_PROGRAM_BYTES)
     message = messages.program_from_bytes(data)
     program = program_from_proto(message)
     _check_names(program, (*message.feeds, *message.fetches))
-    return data, LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
-
-
-def _read_program(path: Path, max_bytes: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        raise _missing(path) from None
-    if len(data) > max_bytes:
-        raise FormatError(f"{path}: must have at most {max_bytes} bytes, got more")
-    return data
-
-
-def _missing(path: Path) -> FileMissingError:
-    """The error for a folder without a program: it says how much of the path there is."""
-    folder = path.parent
-    if folder.is_dir():
-        got = f"a folder without {path.name}"
-    else:
-        got = "a file" if folder.exists() else "no such folder"
-    begin = "" if folder.is_absolute() else f", which begins at {Path.cwd()}"
-    return FileMissingError(
-        f"{folder}: must be a folder that opwright.save has written, with {PROGRAM} and {PARAMS} "
-        f"in it, got {got}; check the path{begin}"
-    )
+    return LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
 
 
 def _check_names(program: Program, names: tuple[str, ...]) -> None:

@@ -7,19 +7,18 @@ stand in its metadata, which any safetensors reader passes over.
 from __future__ import annotations
 
 import hashlib
-import os
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from opwright.dtypes import dtype_from_numpy
-from opwright.errors import FileMissingError, FormatError
+from opwright.errors import FormatError
 from opwright.meta import Meta, Shape, shapes_match
+from opwright.saving.disk import Chunk
+from opwright.saving.safetensors_file import Tensor, data_of, encode, read_array, read_header
 
 Arrays = dict[str, NDArray[Any]]
 Expected = Mapping[str, tuple[Shape | None, str]]
@@ -27,24 +26,14 @@ Expected = Mapping[str, tuple[Shape | None, str]]
 
 _PROGRAM_KEY: Final = "opwright.program"
 _CHECKSUM_KEY: Final = "opwright.crc32"
-_MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; safetensors itself allows three times that
 _MAX_LISTED: Final = 5
 
-_DTYPES: Final = {
-    "BOOL": "bool",
-    "I8": "int8",
-    "I16": "int16",
-    "I32": "int32",
-    "I64": "int64",
-    "U8": "uint8",
-    "U16": "uint16",
-    "U32": "uint32",
-    "U64": "uint64",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F32": "float32",
-    "F64": "float64",
-}
+
+class ParamsMark(NamedTuple):
+    """What tells one parameters file from all others: its program's digest, its checksum."""
+
+    program: str
+    checksum: str
 
 
 def digest_of(program: bytes) -> str:
@@ -52,25 +41,15 @@ def digest_of(program: bytes) -> str:
     return hashlib.sha256(program).hexdigest()
 
 
-def write_params(path: Path, arrays: Arrays, digest: str) -> None:
-    """Write a parameters file; it is on the disk when this returns.
+def mark_of(arrays: Mapping[str, NDArray[Any]], program: bytes) -> ParamsMark:
+    """Return the mark of the file that holds these arrays for a program."""
+    return ParamsMark(digest_of(program), _checksum(arrays))
 
-    Raises
-    ------
-    OSError
-        Where the file cannot be written; a part of it may remain.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
 
-    ready = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    metadata = {_PROGRAM_KEY: digest, _CHECKSUM_KEY: _checksum(arrays)}
-    try:
-        save_file(ready, path, metadata)
-    except SafetensorError as error:
-        raise OSError(f"{path}: cannot be written, got {error}") from error
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def encode_params(arrays: Arrays, mark: ParamsMark) -> Iterator[Chunk]:
+    """Yield the bytes of a parameters file."""
+    metadata = {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum}
+    return encode(arrays, metadata)
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -80,55 +59,65 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
         array = arrays[name]
         head = f"{name}\0{dtype_from_numpy(array.dtype)}\0{array.shape}\0"
         crc = zlib.crc32(head.encode(), crc)
-        crc = zlib.crc32(np.asarray(array, order="C").reshape(-1).view(np.uint8).data, crc)
+        crc = zlib.crc32(data_of(array), crc)
     return f"{crc:08x}"
 
 
-def check_belongs(path: Path, program: bytes) -> None:
-    """Raise unless this is the parameters file that was written with a program.
+def read_mark(path: Path, handle: int) -> ParamsMark:
+    """Return the mark of an open parameters file.
 
     Raises
     ------
-    FileMissingError
-        Where there is no file.
     FormatError
-        Where it is truncated, foreign, or of another program.
+        Where it is truncated or foreign.
     """
-    with _open(path) as file:
-        digest = (file.metadata() or {}).get(_PROGRAM_KEY)
-    if digest is None:
+    return _mark_in(path, read_header(path, handle).metadata)
+
+
+def _mark_in(path: Path, metadata: Mapping[str, str]) -> ParamsMark:
+    program = metadata.get(_PROGRAM_KEY)
+    if program is None:
         raise FormatError(f"{path}: not written by opwright.save, got no program that it is for")
-    if digest != digest_of(program):
+    return ParamsMark(program, metadata.get(_CHECKSUM_KEY, ""))
+
+
+def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
+    """Raise FormatError unless a parameters file was written with a program."""
+    if mark.program != digest_of(program):
         raise FormatError(
             f"{path}: must be the parameters that were saved with the program, got those of "
             "another program; save both again"
         )
 
 
-def read_params(path: Path, expected: Expected) -> Arrays:
-    """Return the arrays of a parameters file, all of `expected` and no others.
+def read_params(path: Path, handle: int, program: bytes, expected: Expected) -> Arrays:
+    """Return the arrays of an open parameters file, all of `expected` and no others.
 
     Names, dtypes and shapes are compared before any data is read.
 
     Parameters
     ----------
     path : Path
-        The file.
+        The file, for messages.
+    handle : int
+        It is open, and read through this alone.
+    program : bytes
+        The program that it must have been written with.
     expected : mapping of str to (shape, dtype)
         The variables that the program keeps.
 
     Raises
     ------
     FormatError
-        Where the file is truncated, foreign or damaged; where tensors are missing, extra or of
-        another shape, with their names.
+        Where the file is truncated, foreign, damaged or of another program; where tensors are
+        missing, extra or of another shape, with their names.
     """
-    with _open(path) as file:
-        found = {name: _meta_of(path, name, file.get_slice(name)) for name in file.keys()}  # noqa: SIM118
-        _check_metas(path, found, expected)
-        arrays = {name: file.get_tensor(name) for name in expected}
-        metadata = file.metadata() or {}
-    if _checksum(arrays) != metadata.get(_CHECKSUM_KEY):
+    header = read_header(path, handle)
+    mark = _mark_in(path, header.metadata)
+    check_belongs(path, mark, program)
+    _check_metas(path, header.tensors, expected)
+    arrays = {name: read_array(path, handle, header.tensors[name]) for name in expected}
+    if _checksum(arrays) != mark.checksum:
         raise FormatError(
             f"{path}: damaged, or not written by opwright.save, got data that does not have its "
             "checksum; save it again"
@@ -136,19 +125,12 @@ def read_params(path: Path, expected: Expected) -> Arrays:
     return arrays
 
 
-def _meta_of(path: Path, name: str, tensor: Any) -> Meta:
-    code = str(tensor.get_dtype())
-    if code not in _DTYPES:
-        raise FormatError(f"{path}: {name!r} has a dtype that opwright has no name for, got {code}")
-    return Meta(tuple(tensor.get_shape()), _DTYPES[code])
-
-
-def _check_metas(path: Path, found: Mapping[str, Meta], expected: Expected) -> None:
-    problems = [f"{name!r} is missing" for name in expected if name not in found]
+def _check_metas(path: Path, tensors: Mapping[str, Tensor], expected: Expected) -> None:
+    problems = [f"{name!r} is missing" for name in expected if name not in tensors]
     problems += [
-        f"{name!r} is no variable of the program" for name in found if name not in expected
+        f"{name!r} is no variable of the program" for name in tensors if name not in expected
     ]
-    for name, meta in found.items():
+    for name, (meta, _, _) in tensors.items():
         shape, dtype = expected.get(name, meta)
         want = Meta(meta.shape if shape is None else shape, dtype)
         if meta.dtype != dtype or not shapes_match(meta.shape, want.shape):
@@ -158,28 +140,3 @@ def _check_metas(path: Path, found: Mapping[str, Meta], expected: Expected) -> N
         raise FormatError(
             f"{path}: does not fit the program: {'; '.join(problems[:_MAX_LISTED])}{more}"
         )
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Any]:
-    """Open a file for reading after a look at the size of its header."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.exists():
-        raise FileMissingError(
-            f"{path}: must be beside the program that it was saved with, got no such file; save "
-            "both again"
-        )
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header_bytes = int.from_bytes(file.read(8), "little")
-    if size < 8 or header_bytes > min(size - 8, _MAX_HEADER_BYTES):
-        raise FormatError(
-            f"{path}: truncated, or no safetensors file, got {size} bytes with a header of "
-            f"{header_bytes}, of at most {_MAX_HEADER_BYTES}"
-        )
-    try:
-        with safe_open(path, framework="np") as opened:
-            yield opened
-    except SafetensorError as error:
-        raise FormatError(f"{path}: truncated, or no safetensors file, got {error}") from error

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opwright.dtypes import dtype_from_numpy
-from opwright.errors import AttributeTypeError, ProgramError
+from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.meta import Meta, shapes_match
 from opwright.program import Program, Variable, default_scope
-from opwright.saving.pair import folder_of, replace_pair
-from opwright.saving.params_file import Arrays
+from opwright.saving.disk import write_file
+from opwright.saving.generations import point_to_newest, publish, remove_old, saving_to
+from opwright.saving.manifest import (
+    MANIFEST,
+    PARAMS,
+    PROGRAM,
+    Manifest,
+    check_notes,
+    encode_manifest,
+)
+from opwright.saving.opening import folder_of
+from opwright.saving.pair import adopt_pair, remove_interrupted
+from opwright.saving.params_file import Arrays, encode_params, mark_of
 from opwright.vocabulary import STEP
 
 if TYPE_CHECKING:
@@ -25,11 +37,17 @@ def save(
     program: Program,
     scope: Scope | None = None,
     fetch: Iterable[Variable | str] | Variable | str | None = None,
+    *,
+    keep: int = 2,
+    notes: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a program, and the persistable variables that it keeps in a scope, to a folder.
 
-    The folder gets ``program.pb`` and ``params.safetensors``. Where it holds them already, both are
-    replaced together: a full disk or a crash at any moment leaves the old pair, whole.
+    Each call adds a generation, a folder with ``program.pb`` and ``params.safetensors``, and
+    removes the oldest. The files of these names at the top of the folder are links to the newest. A
+    full disk, an interrupt or a crash at any moment leaves what was saved before, whole. Several
+    processes, also of several machines, may save to one folder: each adds a generation of its own,
+    and the last one is loaded.
 
     Parameters
     ----------
@@ -41,28 +59,58 @@ def save(
         Holds the persistable variables; the default scope by default.
     fetch : list of Variable or str, optional
         The results, in order, for those who load the program.
+    keep : int, at least 1
+        How many generations are left in the folder, the new one among them.
+    notes : mapping, optional
+        Small things to keep with the generation, which JSON can write; `load` returns them as the
+        attribute ``notes`` of its result.
 
     Raises
     ------
     AttributeTypeError
         Where an argument has another type; the folder comes first.
+    AttributeValueError
+        Where `keep` is no positive int, or JSON does not give back `notes`.
     ProgramError
         Where the scope lacks a persistable variable, or holds one of another shape.
     VariableNotFoundError
         Where `fetch` names no variable of the program.
+    FileTakenError
+        Where the folder holds something else by the name of a link.
     OSError
-        Where the files cannot be written.
+        Where the files cannot be written; what was saved before is loaded as before.
+
+    Warns
+    -----
+    RuntimeWarning
+        Where it is saved, but an older generation cannot be removed.
     """
     from opwright.program.serialize import program_to_bytes  # and protobuf with it
 
     folder = folder_of("save", path)
     _check_types(program, scope)
+    _check_keep(keep)
+    kept_notes = check_notes(notes)
     listed = [fetch] if isinstance(fetch, Variable | str) else list(fetch or ())
     fetches = [item.name if isinstance(item, Variable) else item for item in listed]
     for name in fetches:
         program.global_block().get_var(name, "save: fetch")
     arrays = _collect(program, default_scope() if scope is None else scope)
-    replace_pair(folder, program_to_bytes(program, feed_names(program), fetches), arrays)
+    data = program_to_bytes(program, feed_names(program), fetches)
+    with saving_to(folder) as saver:
+        adopt_pair(folder, saver)
+        publish(folder, saver, lambda new: _write_generation(new, data, arrays, kept_notes))
+        point_to_newest(folder, saver)
+        remove_interrupted(folder)
+        remove_old(folder, saver, keep)
+
+
+def _write_generation(new: Path, program: bytes, arrays: Arrays, notes: dict[str, Any]) -> None:
+    mark = mark_of(arrays, program)
+    write_file(new / PROGRAM, [program])
+    write_file(new / PARAMS, encode_params(arrays, mark))
+    manifest = Manifest(len(program), (new / PARAMS).stat().st_size, mark, notes)
+    write_file(new / MANIFEST, [encode_manifest(manifest)])
 
 
 def _check_types(program: object, scope: object) -> None:
@@ -73,6 +121,13 @@ def _check_types(program: object, scope: object) -> None:
     if scope is not None and not hasattr(scope, "find_var"):
         raise AttributeTypeError(
             f"save: scope must be a Scope, got {scope!r}; write save(folder, program, scope)"
+        )
+
+
+def _check_keep(keep: object) -> None:
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise AttributeValueError(
+            f"save: keep must be an int, at least 1, got {keep!r}; it counts the new generation"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,8 +18,8 @@ from .clip import GradientClip
 from .feeding import check_feed, find_fillable
 from .inference import input_names
 from .model_copies import model_state, restore_model
-from .model_files import load_parameters
-from .model_layers import Input, ModelLayers
+from .model_files import ModelFiles
+from .model_layers import Input
 from .optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
 from .predictor import Predictor
 from .regularizer import Regularizer
@@ -30,7 +29,7 @@ from .trained import TrainedParameters
 Array = npt.NDArray[Any]
 
 
-class Model(ModelLayers):
+class Model(ModelFiles):
     """Layers, a loss and an optimizer, run as one compiled step.
 
     ::
@@ -244,23 +243,6 @@ class Model(ModelLayers):
         self._startup.settle(examples, partly=True)
         self._startup.request_all()
         self._startup.initialize()
-
-    def load_parameter(self, path: str | os.PathLike[str]) -> None:
-        """Take parameters and optimizer states from a folder that `save` wrote.
-
-        Every parameter of this model must be in it, with its shape, and no other. States of the
-        optimizer that are not in it are initialized by the next `run`; the learning rate stays
-        that of this model.
-        """
-        # The learning rate is what the script says, not what another one said.
-        leave = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
-        shapes = load_parameters(path, self.program, self.scope, leave)
-        self._startup.note_loaded(shapes)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write program, parameters and optimizer states to a folder, for `load_parameter`."""
-        self._startup.check_initialized("Model.save", self.program)
-        ow.save(path, self.program, self.scope, fetch=self._fetches())
 
     # -- Running -------------------------------------------------------------------------------
 

@@ -1,0 +1,187 @@
+"""Files as saving needs them: made anew and never through a link, on the disk when closed.
+
+What is read is a regular file, and no read asks for more memory than the file holds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from opwright.errors import FormatError
+
+_CHUNK_BYTES: Final = 16 << 20  # an interrupt waits for one of them
+_KINDS: Final = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link",
+}
+
+Chunk = bytes | memoryview
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, with those above it where they are missing; it lasts when this returns."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    sync_folder(path.parent)
+
+
+def make_inner_folder(path: Path) -> None:
+    """Make a folder within one that exists; a link in its place is refused."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISDIR(mode):
+            raise FormatError(f"{path}: must be a folder, got {kind_of(mode)}; remove it") from None
+    sync_folder(path.parent)
+
+
+def write_file(path: Path, chunks: Iterable[Chunk]) -> None:
+    """Write a file that must not exist; it is on the disk when this returns.
+
+    Raises
+    ------
+    OSError
+        With the path, where the file cannot be written; a part of it may remain.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    try:
+        for chunk in chunks:
+            _write_all(handle, memoryview(chunk))
+        os.fsync(handle)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, data: memoryview) -> None:
+    position = 0
+    while position < len(data):
+        position += os.write(handle, data[position : position + _CHUNK_BYTES])
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of a file last."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames last: a folder is a file of names, which has to reach the disk as well."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder and what is in it, beside others who may be doing the same."""
+    try:
+        inner_paths = list(path.iterdir())
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        remove_file(path)
+        return
+    for inner in inner_paths:
+        if inner.is_dir() and not inner.is_symlink():
+            remove_folder(inner)
+        else:
+            remove_file(inner)
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file or a link, if it is there."""
+    path.unlink(missing_ok=True)
+
+
+def kind_of(mode: int) -> str:
+    """Return what a file of this mode is, for messages."""
+    return _KINDS.get(stat.S_IFMT(mode), "a file")
+
+
+@contextmanager
+def open_folder(path: Path) -> Iterator[int]:
+    """Open a folder, to open what is in it by name: all of it is then of this one folder."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def open_regular(path: Path, folder: int | None = None, *, follow: bool = False) -> Iterator[int]:
+    """Open a regular file for reading; pipes and devices are refused, and never waited for.
+
+    Parameters
+    ----------
+    path : Path
+        The file. With `folder` its last part is opened there, and the rest serves messages.
+    folder : int, optional
+        The open folder that the file is in.
+    follow : bool
+        Whether the file may be a symbolic link.
+    """
+    name: Path | str = path if folder is None else path.name
+    _check_regular(path, os.stat(name, dir_fd=folder, follow_symlinks=follow).st_mode)
+    flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    handle = os.open(name, flags, dir_fd=folder)
+    try:
+        _check_regular(path, os.fstat(handle).st_mode)  # it may have been replaced since
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise FormatError(f"{path}: must be a regular file, got {kind_of(mode)}")
+
+
+def read_small(path: Path, handle: int, max_bytes: int) -> bytes:
+    """Return the content of an open file of at most `max_bytes`."""
+    size_bytes = os.fstat(handle).st_size
+    if size_bytes > max_bytes:
+        raise FormatError(f"{path}: must have at most {max_bytes} bytes, got {size_bytes}")
+    data = bytearray(size_bytes)
+    read_into(path, handle, memoryview(data), 0)
+    return bytes(data)
+
+
+def read_into(path: Path, handle: int, target: memoryview, offset: int) -> None:
+    """Fill `target` with the bytes of an open file that begin at `offset`."""
+    position = 0
+    while position < len(target):
+        part = target[position : position + _CHUNK_BYTES]
+        count = os.preadv(handle, [part], offset + position)
+        if count == 0:
+            raise FormatError(
+                f"{path}: truncated, got {offset + position} bytes where "
+                f"{offset + len(target)} are needed"
+            )
+        position += count

@@ -1,0 +1,187 @@
+"""The operations by which a save changes a disk: recorded, and what a loss of power makes of them.
+
+Replayed on a model of a disk that promises no more than POSIX does: what a file holds lasts from
+its fsync on, and which names a folder has from the fsync of the folder on. Until then each change
+may be lost by itself, and data may be there in part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+CHANGES = ("mkdir", "symlink", "rename", "unlink", "rmdir")
+
+
+class Operation(NamedTuple):
+    """One change, with paths relative to the folder that is watched."""
+
+    kind: str
+    path: str
+    target: str = ""
+    data: bytes = b""
+
+
+@contextlib.contextmanager
+def recording(root: Path):
+    """Yield a list that gets every change below `root` that goes through `os`."""
+    operations: list[Operation] = []
+    handles: dict[int, str] = {}
+    kept = {name: getattr(os, name) for name in (*CHANGES, "open", "write", "fsync", "close")}
+
+    def relative(path):
+        return os.path.relpath(path, root)
+
+    def change(kind):
+        def changed(*arguments, **options):
+            kept[kind](*arguments, **options)
+            if kind == "symlink":
+                operations.append(Operation(kind, relative(arguments[1]), arguments[0]))
+            else:
+                operations.append(Operation(kind, *map(relative, arguments[:2])))
+
+        return changed
+
+    def mkdir(path, *rest, **options):
+        kept["mkdir"](path, *rest, **options)
+        operations.append(Operation("mkdir", relative(path)))
+
+    def opened(path, flags, *rest, **options):
+        handle = kept["open"](path, flags, *rest, **options)
+        if options.get("dir_fd") is None:
+            handles[handle] = relative(path)
+            if flags & os.O_CREAT:
+                operations.append(Operation("create", relative(path)))
+        return handle
+
+    def write(handle, data):
+        count = kept["write"](handle, data)
+        operations.append(Operation("write", handles[handle], data=bytes(data[:count])))
+        return count
+
+    def fsync(handle):
+        kept["fsync"](handle)
+        operations.append(Operation("fsync", handles[handle]))
+
+    def close(handle):
+        kept["close"](handle)
+        handles.pop(handle, None)
+
+    replaced = {kind: change(kind) for kind in CHANGES}
+    replaced |= {"mkdir": mkdir, "open": opened, "write": write, "fsync": fsync, "close": close}
+    try:
+        for name, function in replaced.items():
+            setattr(os, name, function)
+        yield operations
+    finally:
+        for name, function in kept.items():
+            setattr(os, name, function)
+
+
+class Disk:
+    """Files and names below a folder, and which of them a loss of power leaves.
+
+    Parameters
+    ----------
+    root : Path
+        What is on the disk at the beginning, all of it for good.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.nodes: list[dict] = []
+        self.tree = self._read(root)
+
+    def _read(self, path: Path) -> dict:
+        if path.is_symlink():
+            return {"link": str(path.readlink())}
+        if path.is_file():
+            data = path.read_bytes()
+            return {"data": data, "safe": data}
+        entries = {inner.name: self._read(inner) for inner in path.iterdir()}
+        return {"now": dict(entries), "safe": entries, "pending": []}
+
+    def find(self, path: str) -> dict:
+        node = self.tree
+        for part in Path(path).parts:
+            node = node["now"][part]
+        return node
+
+    def apply(self, operation: Operation) -> None:
+        kind, path, target, data = operation
+        if kind == "write":
+            self.find(path)["data"] += data
+        elif kind == "fsync":
+            node = self.find(path)
+            if "data" in node:
+                node["safe"] = node["data"]
+            else:
+                node["safe"], node["pending"] = dict(node["now"]), []
+        else:
+            self._change(kind, Path(path), Path(target))
+
+    def _change(self, kind: str, path: Path, target: Path) -> None:
+        parent = self.find(str(path.parent))
+        if kind == "rename":
+            assert path.parent == target.parent, "a rename within a folder is one change"
+            change = {path.name: None, target.name: parent["now"][path.name]}
+        elif kind in ("unlink", "rmdir"):
+            change = {path.name: None}
+        else:
+            new = {
+                "create": {"data": b"", "safe": b""},
+                "mkdir": {"now": {}, "safe": {}, "pending": []},
+                "symlink": {"link": str(target)},
+            }[kind]
+            change = {path.name: new}
+        parent["pending"].append(change)
+        _put(parent["now"], change)
+
+    def write_after_loss(self, root: Path, random, share: float, tear: str) -> None:
+        """Write what a loss of power now would leave.
+
+        Parameters
+        ----------
+        root : Path
+            An empty folder.
+        random : random.Random
+            Draws what is lost.
+        share : float
+            The part of changes not yet safe that is nevertheless there.
+        tear : str
+            What data that is not yet safe is: "lost", "whole", "cut" or "zeros".
+        """
+        self._write(self.tree, root, random, share, tear)
+
+    def _write(self, node: dict, path: Path, random, share: float, tear: str) -> None:
+        entries = dict(node["safe"])
+        for change in node["pending"]:
+            if random.random() < share:
+                _put(entries, change)
+        for name, inner in entries.items():
+            if "link" in inner:
+                (path / name).symlink_to(inner["link"])
+            elif "data" in inner:
+                (path / name).write_bytes(_torn(inner, random, tear))
+            else:
+                (path / name).mkdir()
+                self._write(inner, path / name, random, share, tear)
+
+
+def _put(entries: dict, change: dict) -> None:
+    for name, node in change.items():
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+def _torn(node: dict, random, tear: str) -> bytes:
+    data, safe = node["data"], node["safe"]
+    if data == safe or tear == "lost":
+        return safe
+    if tear == "whole":
+        return data
+    cut = random.randrange(len(data) + 1)
+    return data[:cut] if tear == "cut" else data[:cut] + bytes(len(data) - cut)

@@ -1,0 +1,77 @@
+"""A loss of power at any moment of a save leaves one whole generation, whatever was lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from opwright.saving import load, save
+
+DRAWS = int(os.environ.get("OPWRIGHT_POWER_DRAWS", "2"))
+"""Of a moment: how many subsets of what may be lost are drawn, beside the extreme ones."""
+
+EXTREMES = [(0.0, "lost"), (1.0, "lost"), (1.0, "cut"), (1.0, "zeros")]
+NUMBERED = re.compile(r"model/generations/\d+")
+
+
+def old_pair(folder, model):
+    model.save_pair(folder, model.build(), model.filled(1))
+
+
+def interrupted_pair(folder, model):
+    model.save_interrupted_pair(folder, model.build(), model.filled(1))
+
+
+def generations(folder, model):
+    save(folder, model.build(), model.filled(0))
+    save(folder, model.build(), model.filled(1))
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+@pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
+@pytest.mark.parametrize("prepare", [old_pair, interrupted_pair, generations])
+def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, prepare, width, keep):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    prepare(folder, model)
+    disk = disks.Disk(tmp_path)
+    with disks.recording(tmp_path) as operations:
+        save(folder, model.build(width), model.filled(2, width), keep=keep)
+    assert len(operations) > 20
+    draws = random.Random(5)
+    saved_at = max(i for i, op in enumerate(operations) if NUMBERED.fullmatch(op.target))
+    safe_at = operations.index(("fsync", "model/generations", "", b""), saved_at)
+    for number in range(len(operations) + 1):
+        drawn = [(draws.random(), draws.choice(["lost", "whole", "cut"])) for _ in range(DRAWS)]
+        for share, tear in EXTREMES + drawn:
+            left = tmp_path / "left"
+            left.mkdir()
+            disk.write_after_loss(left, draws, share, tear)
+            value = model.load_value(left / "model")
+            # From the fsync behind its rename on a generation is there for good.
+            assert value == (width, 2) or (value == (3, 1) and number <= safe_at), number
+            shutil.rmtree(left)
+        if number < len(operations):
+            disk.apply(operations[number])
+
+
+def test_the_simulator_notices_a_missing_fsync(tmp_path, model, disks):
+    """Without the fsync of files the same replay finds what is lost."""
+    folder = tmp_path / "model"
+    generations(folder, model)
+    disk = disks.Disk(tmp_path)
+    with disks.recording(tmp_path) as operations:
+        save(folder, model.build(), model.filled(2))
+    for operation in operations:
+        if operation.kind != "fsync" or "." not in Path(operation.path).name.removeprefix("."):
+            disk.apply(operation)
+    left = tmp_path / "left"
+    left.mkdir()
+    disk.write_after_loss(left, random.Random(0), 1.0, "lost")
+    with pytest.raises(ValueError, match=r"generation\.json"):
+        load(left / "model", model.ArrayScope())

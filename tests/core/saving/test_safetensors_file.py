@@ -1,0 +1,124 @@
+"""Our reader of safetensors takes what the package writes, and refuses what contradicts itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from opwright.errors import FormatError
+from opwright.saving.disk import open_regular, write_file
+from opwright.saving.safetensors_file import encode, read_array, read_header
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+DTYPES += ["float16", "float32", "float64"]
+
+
+def read(path):
+    """Return the metadata and the arrays of a file."""
+    with open_regular(path) as handle:
+        header = read_header(path, handle)
+        found = {name: read_array(path, handle, header.tensors[name]) for name in header.tensors}
+        return header.metadata, found
+
+
+def check_equal(found, arrays):
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.fixture
+def arrays():
+    draws = np.random.default_rng(3)
+    shapes = [(), (0,), (3, 0, 2), (1,), (7,), (2, 3)]
+    return {
+        f"{dtype} größe {shape}": draws.integers(0, 2, shape).astype(dtype)
+        for dtype in DTYPES
+        for shape in shapes
+    }
+
+
+def test_what_the_package_writes_is_read_and_the_reverse(tmp_path, arrays):
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    save_file(arrays, theirs, {"a": "ü"})
+    metadata, found = read(theirs)
+    assert metadata == {"a": "ü"}
+    check_equal(found, arrays)
+    write_file(ours, encode(arrays, {"a": "ü"}))
+    check_equal(load_file(ours), arrays)
+    with safe_open(ours, "np") as file:
+        assert file.metadata() == {"a": "ü"}
+
+
+def test_arrays_of_any_layout_are_written_by_value(tmp_path):
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    arrays = {"t": array.T, "s": array[:, ::2], "b": array.astype(">f4")}
+    write_file(tmp_path / "a", encode(arrays, {}))
+    found = load_file(tmp_path / "a")
+    for name, wanted in arrays.items():
+        np.testing.assert_array_equal(found[name], wanted)
+
+
+def file_of(path: Path, header, data=b"\0" * 8):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def entry(dtype="F32", shape=(2,), offsets=(0, 8), **more):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets), **more}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (b"{", "a header that is no JSON"),
+        (b"\xff\xfe", "a header that is no JSON"),
+        (b"[" * 100_000, "a header that is no JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "a header that is no JSON"),
+        (b'{"a": {}, "a": {}}', "a name stands in it twice"),
+        (b"[]", "a header that is no object"),
+        ({"__metadata__": []}, "metadata that is no mapping of text"),
+        ({"__metadata__": {"a": 1}}, "metadata that is no mapping of text"),
+        ({"w": []}, "'w' without dtype, shape and data_offsets alone"),
+        ({"w": {"dtype": "F32"}}, "'w' without dtype, shape and data_offsets alone"),
+        ({"w": entry(extra=1)}, "'w' without dtype, shape and data_offsets alone"),
+        ({"w": entry("F8_E4M3")}, "'w' has a dtype that opwright has no name for, got F8_E4M3"),
+        ({"w": entry([])}, "'w' has a dtype that opwright has no name for"),
+        ({"w": entry(shape=(-2,))}, r"'w' with shape \[-2\]"),
+        ({"w": entry(shape=(2.0,))}, r"'w' with shape \[2.0\]"),
+        ({"w": entry(shape=(True, 2))}, "'w' with shape"),
+        ({"w": entry(shape=(2**63,))}, "'w' with shape"),
+        ({"w": entry(shape=(1,) * 65)}, "'w' with shape"),
+        ({"w": entry(offsets=(0,))}, "'w' with data_offsets"),
+        ({"w": entry(offsets=(8, 0))}, r"'w' of shape \[2\] in -8 bytes"),
+        ({"w": entry(shape=(2**40, 2**40))}, r"'w' of shape .* in 8 bytes"),
+        ({"w": entry(offsets=(8, 16))}, "a tensor at byte"),
+        ({"w": entry(), "v": entry()}, "a tensor at byte"),
+        ({"w": entry(shape=(1,), offsets=(0, 4))}, "bytes where its tensors end at"),
+        ({"w": entry(offsets=(0, 8)), "v": entry(offsets=(8, 16))}, "where its tensors end at"),
+        ({"w": entry(shape=(2**62, 0, 2**62), offsets=(0, 0)), "v": entry()}, "'?w|shape"),
+        ({}, "bytes where its tensors end at"),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_refused(tmp_path, header, message):
+    path = file_of(tmp_path / "file", header)
+    with pytest.raises(FormatError, match=message):
+        read(path)
+
+
+def test_a_file_that_ends_while_it_is_read_is_an_error_and_no_crash(tmp_path):
+    path = tmp_path / "file"
+    write_file(path, encode({"w": np.zeros(1000)}, {}))
+    with open_regular(path) as handle:
+        header = read_header(path, handle)
+        with path.open("r+b") as file:
+            file.truncate(500)
+        with pytest.raises(FormatError, match="truncated, got 500 bytes where"):
+            read_array(path, handle, header.tensors["w"])
