@@ -23,19 +23,8 @@ std::function<void()> inside_allocate;
 
 void Note(const char* call) { calls.emplace_back(call); }
 
-int32_t Count(const ow_device*, int32_t* n, const ow_error*) {
-  *n = 1;
-  return OW_OK;
-}
-
-int32_t Open(const ow_device*, int32_t, void** state, const ow_error*) {
-  *state = nullptr;
-  return OW_OK;
-}
-
-void Close(void*) { Note("close"); }
-
-int32_t Allocate(void*, uint64_t bytes, void** handle, const ow_error*) {
+// Functions are named for what they belong to: all files of tests may be compiled as one.
+int32_t LockingAllocate(void*, uint64_t bytes, void** handle, const ow_error*) {
   const std::lock_guard<std::mutex> lock(device_lock);
   Note("allocate");
   if (inside_allocate) inside_allocate();
@@ -43,33 +32,34 @@ int32_t Allocate(void*, uint64_t bytes, void** handle, const ow_error*) {
   return OW_OK;
 }
 
-void Free(void*, void* handle) {
+void LockingFree(void*, void* handle) {
   CHECK(device_lock.try_lock());  // it would wait for ever
   Note("free");
   std::free(handle);
   device_lock.unlock();
 }
 
-int32_t Copy(void*, void*, void*, int32_t, const void*, int32_t, uint64_t, const ow_error*) {
-  return OW_OK;
-}
-
-int32_t Synchronize(void*, const ow_error*) { return OW_OK; }
-
-const ow_device& Table() {
+const ow_device& LockingTable() {
   static const ow_device table = [] {
     ow_device made{};
     made.size = sizeof(made);
     made.name = "locking";
     made.dlpack_code = kDLExtDev;
     made.alignment = 64;
-    made.count = Count;
-    made.open = Open;
-    made.close = Close;
-    made.allocate = Allocate;
-    made.free = Free;
-    made.copy = Copy;
-    made.synchronize = Synchronize;
+    made.count = [](const ow_device*, int32_t* n, const ow_error*) -> int32_t {
+      *n = 1;
+      return OW_OK;
+    };
+    made.open = [](const ow_device*, int32_t, void** state, const ow_error*) -> int32_t {
+      *state = nullptr;
+      return OW_OK;
+    };
+    made.close = [](void*) { Note("close"); };
+    made.allocate = LockingAllocate;
+    made.free = LockingFree;
+    made.copy = [](void*, void*, void*, int32_t, const void*, int32_t, uint64_t,
+                   const ow_error*) -> int32_t { return OW_OK; };
+    made.synchronize = [](void*, const ow_error*) -> int32_t { return OW_OK; };
     return made;
   }();
   return table;
@@ -77,7 +67,7 @@ const ow_device& Table() {
 
 std::shared_ptr<opwright::Device> OpenLocking() {
   calls.clear();
-  return opwright::MakeRetirable<opwright::Device>(&Table(), 0, nullptr);
+  return opwright::MakeRetirable<opwright::Device>(&LockingTable(), 0, nullptr);
 }
 
 std::shared_ptr<const opwright::Tensor> Put(const std::shared_ptr<opwright::Device>& device) {
@@ -108,24 +98,20 @@ void NothingIsFreedInsideOfAPlugin() {
   CHECK_EQ(calls.back(), "free");
 }
 
-int32_t Prepare(ow_prepare* prepare) {
-  prepare->prepared = &calls;
-  return OW_OK;
-}
-
-int32_t Bind(const ow_call*, void** bound) {
-  *bound = &calls;
-  return OW_OK;
-}
-
 std::shared_ptr<const opwright::Plan> PlanOn(const std::shared_ptr<opwright::Device>& device) {
   static const ow_kernel kernel = [] {
     ow_kernel made{};
     made.size = sizeof(made);
     made.op_type = "noted";
-    made.prepare = Prepare;
+    made.prepare = [](ow_prepare* prepare) -> int32_t {
+      prepare->prepared = &calls;
+      return OW_OK;
+    };
     made.release = [](void*) { Note("release"); };
-    made.bind = Bind;
+    made.bind = [](const ow_call*, void** bound) -> int32_t {
+      *bound = &calls;
+      return OW_OK;
+    };
     made.unbind = [](void*, void*) { Note("unbind"); };
     made.run = [](const ow_call*) -> int32_t { return OW_OK; };
     return made;
