@@ -66,8 +66,9 @@ const ow_device& LockingTable() {
 }
 
 std::shared_ptr<opwright::Device> OpenLocking() {
-  calls.clear();
-  return opwright::MakeRetirable<opwright::Device>(&LockingTable(), 0, nullptr);
+  auto device = opwright::MakeRetirable<opwright::Device>(&LockingTable(), 0, nullptr);
+  calls.clear();  // what an earlier test has left was freed meanwhile
+  return device;
 }
 
 std::shared_ptr<const opwright::Tensor> Put(const std::shared_ptr<opwright::Device>& device) {
