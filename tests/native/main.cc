@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   AddGraphTests(&tests);
   AddMemoryTests(&tests);
   AddPlanTests(&tests);
+  AddRetiredTests(&tests);
   AddStepTimerTests(&tests);
   AddTeamTests(&tests);
   AddThreadTests(&tests);

@@ -79,6 +79,7 @@ void AForkedChildLeavesAloneWhatHasThreads() {
     const pid_t child = fork();
     if (child == 0) {
       plan = nullptr;
+      opwright::FreeRetired();
       _exit(n_freed == (n_threads == 1 ? 2 : 0) ? 0 : 1);  // a state and a bound object
     }
     int status = -1;
@@ -86,6 +87,7 @@ void AForkedChildLeavesAloneWhatHasThreads() {
     CHECK_EQ(status, 0);
     CHECK_EQ(n_freed, 0);
     plan = nullptr;
+    opwright::FreeRetired();
     CHECK_EQ(n_freed, 2);
     n_freed = 0;
   }

@@ -65,7 +65,7 @@ void ThreadsReplayGraphsOfOnePlan() {
   constexpr int kThreads = 8;
   constexpr int kRuns = 100;
   {
-    const auto tape = std::make_shared<opwright::Device>(TapePlugin().devices, 0, nullptr);
+    const auto tape = opwright::MakeRetirable<opwright::Device>(TapePlugin().devices, 0, nullptr);
     const auto plan = Accumulate(tape);
     CHECK_EQ(plan->capture_refusal(), std::string());
     vector<std::thread> threads;
@@ -86,6 +86,7 @@ void ThreadsReplayGraphsOfOnePlan() {
     CHECK(plan->n_graphs() >= 3);
     CHECK(tape_count("replays") > kThreads * kRuns / 2);
   }
+  opwright::FreeRetired();
   CHECK_EQ(tape_count("allocations"), 0);
   CHECK_EQ(tape_count("graphs"), 0);
   CHECK_EQ(tape_count("streams"), 0);

@@ -8,6 +8,7 @@ void AddForkTests(check::Tests* tests);
 void AddGraphTests(check::Tests* tests);
 void AddMemoryTests(check::Tests* tests);
 void AddPlanTests(check::Tests* tests);
+void AddRetiredTests(check::Tests* tests);
 void AddStepTimerTests(check::Tests* tests);
 void AddTeamTests(check::Tests* tests);
 void AddThreadTests(check::Tests* tests);

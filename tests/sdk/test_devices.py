@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import _runtime
 from opwright.context import context_guard
 from opwright.errors import KernelError, OutOfMemoryError
 
@@ -244,5 +245,6 @@ def test_a_free_that_throws_goes_to_the_log(devices, capfd):
     devices.let("Free", "fails")
     del call
     gc.collect()
+    _runtime.free_retired()
     logged = "opwright: error: test: Free of a device must not fail, got: stuck"
     assert logged in capfd.readouterr().err.splitlines()

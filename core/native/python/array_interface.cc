@@ -8,6 +8,7 @@
 
 #include "python/errors.h"
 #include "python/handles.h"
+#include "python/interpreter_end.h"
 #include "python/stream_scope.h"
 #include "runtime/event.h"
 #include "runtime/status.h"
@@ -57,7 +58,7 @@ py::object FindDescription(const Tensor& tensor, const py::handle& name) {
       py::handle(DeviceArrays(device))
           .attr("describe")(reinterpret_cast<uintptr_t>(tensor.data()), shape,
                             DtypeName(tensor.dtype), device.dl_device().device_id);
-  const py::gil_scoped_release release;
+  const GilReleased released;
   device.Synchronize();
   return description;
 }

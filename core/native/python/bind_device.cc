@@ -52,7 +52,10 @@ void BindDevice(py::module_& module) {
   module.def("host_device", [] { return HostDevice(); }, "Return the one host device.");
   module.def(
       "find_python_device",
-      [](const py::object& source, int32_t number) { return FindOpenDevice(source.ptr(), number); },
+      [](const py::object& source, int32_t number) {
+        FreeRetired();  // it may be waiting to be closed
+        return FindOpenDevice(source.ptr(), number);
+      },
       py::arg("source"), py::arg("number"), "Return the open device that an object brought.");
   module.def("make_python_device", &MakePythonDevice, py::arg("obj"), py::arg("number") = 0,
              py::arg("source") = py::none(), py::arg("origin") = "",

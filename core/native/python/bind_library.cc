@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "python/handles.h"
+#include "python/interpreter_end.h"
 #include "python/native_args.h"
 #include "runtime/device.h"
 #include "runtime/infer.h"
@@ -81,11 +82,12 @@ std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_
   const ow_plugin& plugin = self->plugin();
   if (index >= plugin.n_devices) throw py::index_error("the library has no such device");
   const ow_device& table = DeviceAt(plugin, index);
+  FreeRetired();  // it may be waiting to be closed
   if (auto open = FindOpenDevice(&table, device_id)) return open;
   std::shared_ptr<Device> opened;
   {
-    const py::gil_scoped_release release;  // a driver may take its time
-    opened = std::make_shared<Device>(&table, device_id, self, origin);
+    const GilReleased released;  // a driver may take its time
+    opened = MakeRetirable<Device>(&table, device_id, self, origin);
   }
   return KeepOpenDevice(&table, device_id, std::move(opened));
 }
@@ -122,7 +124,7 @@ void BindLibrary(py::module_& module) {
                                                 "A compiled plugin.")
       // The loader runs foreign constructors, which may want the GIL in another thread.
       .def(py::init([](const std::string& path) {
-             const py::gil_scoped_release release;
+             const GilReleased released;
              return Library::Open(path);
            }),
            py::arg("path"))

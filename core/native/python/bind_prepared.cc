@@ -9,6 +9,7 @@
 
 #include "python/errors.h"
 #include "python/handles.h"
+#include "python/interpreter_end.h"
 #include "python/native_args.h"
 #include "python/python_kernel.h"
 #include "runtime/library.h"
@@ -37,7 +38,7 @@ std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const Nam
   auto held = py::isinstance<Library>(keep_alive)
                   ? std::shared_ptr<void>(keep_alive.cast<std::shared_ptr<Library>>())
                   : HoldObject(keep_alive);
-  const py::gil_scoped_release release;  // a plugin's prepare may take its time
+  const GilReleased released;  // a plugin's prepare may take its time
   return PrepareNative(kernel, request, std::move(held));
 }
 

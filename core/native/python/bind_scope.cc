@@ -1,5 +1,6 @@
 // Scope and ScopeVariable for Python.
 #include "python/handles.h"
+#include "python/interpreter_end.h"
 #include "runtime/scope.h"
 #include "runtime/status.h"
 
@@ -25,7 +26,7 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   const auto target = fits ? current : MakeTensor(device, source.dtype, source.shape, self->name());
   device->CopyWithin(target->data(), source.data(), source.bytes());
   if (source.storage->is_foreign()) {
-    const py::gil_scoped_release release;
+    const GilReleased released;
     device->Synchronize();  // its owner may use the memory otherwise from now on
   }
   if (fits) {

@@ -151,7 +151,7 @@ std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDa
   FillRowMajorStrides(shape.data(), ndim, tensor->strides.data());
   tensor->shape = std::move(shape);
   tensor->storage =
-      std::make_shared<Storage>(device, bytes == 0 ? nullptr : data, bytes, std::move(owner));
+      MakeRetirable<Storage>(device, bytes == 0 ? nullptr : data, bytes, std::move(owner));
   return tensor;
 }
 

@@ -3,6 +3,7 @@
 #include "python/errors.h"
 #include "python/handles.h"
 #include "python/host_arrays.h"
+#include "python/interpreter_end.h"
 #include "python/resizer.h"
 #include "runtime/plan.h"
 
@@ -29,6 +30,7 @@ PYBIND11_MODULE(_runtime, module) {
   add("ARG_DYNAMIC", OW_ARG_DYNAMIC);
   module.attr("ABI_VERSION") = py::make_tuple(OW_ABI_MAJOR, OW_ABI_MINOR);
   opwright::BindErrors(module);
+  opwright::BindInterpreterEnd(module);
   opwright::BindDevice(module);
   opwright::BindScope(module);
   opwright::BindLibrary(module);  // before what takes one

@@ -131,7 +131,7 @@ std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t numbe
   table.synchronize = Synchronize;
   const ow_device* pointer = &table;
   const void* key = made->source;
-  auto device = std::make_shared<Device>(pointer, number, std::move(made), std::move(origin));
+  auto device = MakeRetirable<Device>(pointer, number, std::move(made), std::move(origin));
   return KeepOpenDevice(key, number, std::move(device));
 }
 

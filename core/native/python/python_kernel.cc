@@ -333,8 +333,8 @@ bool PythonKernel::IsDuplicable(uint32_t slot) const {
 std::shared_ptr<Prepared> MakePythonPrepared(std::unique_ptr<PythonKernel> kernel) {
   std::vector<ow_pack> packs;
   for (const auto& [arg, function] : kernel->packs) packs.push_back({arg, 0, 0});
-  auto prepared = std::make_shared<Prepared>(&Table(), kernel.get(), nullptr);
-  kernel.release();
+  FreeRetired();
+  auto prepared = MakeRetirable<Prepared>(&Table(), kernel.release(), nullptr, nullptr);
   prepared->packs = std::move(packs);
   return prepared;
 }

@@ -12,6 +12,8 @@
 #include "python/errors.h"
 #include "python/feeds.h"
 #include "python/handles.h"
+#include "python/interpreter_end.h"
+#include "runtime/border.h"
 #include "runtime/host.h"
 
 namespace opwright {
@@ -74,12 +76,13 @@ struct Frame {
 
 Frame& FrameOf(RunState* state) { return *static_cast<Frame*>(state->user); }
 
-void Release(RunState* state) { FrameOf(state).thread = PyEval_SaveThread(); }
+void Release(RunState* state) { FrameOf(state).thread = ReleaseGil(); }
 
-void Acquire(RunState* state) { PyEval_RestoreThread(FrameOf(state).thread); }
+void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
 
 int32_t Poll(RunState* state) {
   if (state->released == 0) return PyErr_CheckSignals() == 0 ? OW_OK : OW_ERROR;
+  ParkIfEnded();
   Frame& frame = FrameOf(state);
   if (frame.sees_signals < 0) {
     // Python handles signals in the main thread alone; elsewhere taking the GIL helps nobody.
@@ -278,7 +281,7 @@ bool WaitForFeeds(Instance* instance) {
   const ow_error error{text, sizeof(text)};
   int32_t status = OW_OK;
   {
-    const py::gil_scoped_release release;
+    const GilReleased released;
     status = instance->WaitForFeeds(&error);
   }
   if (status == OW_OK) return true;
@@ -292,6 +295,7 @@ bool WaitForFeeds(Instance* instance) {
 // Inlined: the usual call must not pay for the one that brings its own instance.
 __attribute__((always_inline)) inline PyObject* Run(const RunRequest& request, Instance* instance,
                                                     BindProblem* problem) {
+  FreeRetired();
   const Plan& plan = *request.plan;
   Frame frame{Results(plan.fetches.size())};
   RunState state;
@@ -305,7 +309,10 @@ __attribute__((always_inline)) inline PyObject* Run(const RunRequest& request, I
   state.last = instance;
   int32_t status = Start(&state, instance);
   if (status != OW_OK) return nullptr;
-  status = instance->Run(&state);
+  {
+    const InsidePlugin inside;
+    status = instance->Run(&state);
+  }
   if (state.released > 0) Acquire(&state);
   if (__builtin_expect(status != OW_OK, 0)) {
     RaiseFailure(state);

@@ -2,6 +2,7 @@
 #ifndef OPWRIGHT_RUNTIME_BORDER_H_
 #define OPWRIGHT_RUNTIME_BORDER_H_
 
+#include <cstdint>
 #include <exception>
 #include <new>
 
@@ -9,6 +10,21 @@
 #include "runtime/status.h"
 
 namespace opwright {
+
+// How many functions of plugins this thread is in. It lies where an access takes one instruction:
+// it changes in every run of a plan.
+extern __thread int32_t n_plugins_entered __attribute__((tls_model("initial-exec")));
+
+// Marks a time in which this thread may hold a plugin's locks.
+class InsidePlugin {
+ public:
+  InsidePlugin() noexcept { ++n_plugins_entered; }
+  ~InsidePlugin() { --n_plugins_entered; }
+  InsidePlugin(const InsidePlugin&) = delete;
+  InsidePlugin& operator=(const InsidePlugin&) = delete;
+
+  static bool is_here() noexcept { return n_plugins_entered > 0; }
+};
 
 // Writes what is being handled, in a catch block, as a message; returns the status for it.
 inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
@@ -29,6 +45,7 @@ inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
 // Calls a plugin's function that returns a status.
 template <typename Function>
 int32_t CallAtBorder(char* message, uint64_t message_bytes, const Function& function) noexcept {
+  const InsidePlugin inside;
   try {
     return function();
   } catch (...) {

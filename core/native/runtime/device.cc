@@ -36,6 +36,7 @@ Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_al
       name_(table->name),
       origin_(std::move(origin)),
       keep_alive_(std::move(keep_alive)) {
+  FreeRetired();
   if (id > 0) name_ += ":" + std::to_string(id);
   ErrorBuffer buffer;
   const ow_error* error = &buffer.error;
@@ -69,6 +70,7 @@ void Device::Close() noexcept {
 
 void* Device::Allocate(uint64_t bytes, const std::string& what) {
   if (bytes == 0) return nullptr;
+  FreeRetired();
   ErrorBuffer buffer;
   void* handle = nullptr;
   const int32_t status =
@@ -87,12 +89,14 @@ void Device::Free(void* handle) noexcept {
 }
 
 void Device::CopyFromHost(void* destination, const void* source, uint64_t bytes) {
+  FreeRetired();
   ErrorBuffer buffer;
   Check(Copy(stream_, destination, is_host(), source, true, bytes, &buffer.error), buffer, name_,
         "a copy from the host");
 }
 
 void Device::CopyToHost(void* destination, const void* source, uint64_t bytes) {
+  FreeRetired();
   ErrorBuffer buffer;
   Check(Copy(stream_, destination, true, source, is_host(), bytes, &buffer.error), buffer, name_,
         "a copy to the host");
@@ -102,12 +106,14 @@ void Device::CopyToHost(void* destination, const void* source, uint64_t bytes) {
 }
 
 void Device::CopyWithin(void* destination, const void* source, uint64_t bytes) {
+  FreeRetired();
   ErrorBuffer buffer;
   Check(Copy(stream_, destination, is_host(), source, is_host(), bytes, &buffer.error), buffer,
         name_, "a copy");
 }
 
 void Device::Synchronize() {
+  FreeRetired();
   ErrorBuffer buffer;
   Check(Synchronize(nullptr, &buffer.error), buffer, name_, "waiting for the device");
 }
@@ -142,8 +148,9 @@ Storage::Storage(std::shared_ptr<Device> device, void* handle, uint64_t bytes,
                  std::shared_ptr<void> owner)
     : device_(std::move(device)), handle_(handle), bytes_(bytes), owner_(std::move(owner)) {}
 
-Storage::~Storage() {
-  if (!owner_) device_->Free(handle_);
+void Storage::Free() noexcept {
+  if (OwnsMemory()) device_->Free(handle_);
+  handle_ = nullptr;
 }
 
 }  // namespace opwright

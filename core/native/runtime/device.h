@@ -9,19 +9,20 @@
 #include <utility>
 
 #include "opwright/abi.h"
+#include "runtime/retired.h"
 
 namespace opwright {
 
-class Device {
+class Device : public Retirable {
  public:
   // Opens device `id` of a table. `keep_alive` (a library, a Python object) lives as long as it.
   // `origin` says who brings it, where another device has its name. Throws kKernel with the
   // device's message.
   Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive,
          std::string origin = "");
-  ~Device();
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  ~Device() override;
+  // To be closed.
+  bool needs_plugin() const { return !is_host(); }
 
   const std::string& name() const { return name_; }
   const std::string& origin() const { return origin_; }
@@ -80,14 +81,15 @@ std::string NameBeside(const Device& device, const Device& other);
 const std::shared_ptr<Device>& HostDevice();
 
 // One allocation, freed with its last owner; or memory of somebody else, whom it keeps.
-class Storage {
+class Storage : public Retirable {
  public:
   Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);
   Storage(std::shared_ptr<Device> device, void* handle, uint64_t bytes,
           std::shared_ptr<void> owner);
-  ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
+  ~Storage() override { Free(); }
+  bool needs_plugin() const { return OwnsMemory() && !device_->is_host(); }
+  // Before its end, where the device is called in any case.
+  void Free() noexcept;
 
   void* handle() const { return handle_; }  // NULL for 0 bytes
   uint64_t bytes() const { return bytes_; }
@@ -96,6 +98,8 @@ class Storage {
   bool is_foreign() const { return owner_ != nullptr; }
 
  private:
+  bool OwnsMemory() const { return handle_ != nullptr && !owner_; }
+
   std::shared_ptr<Device> device_;
   void* handle_ = nullptr;
   uint64_t bytes_;

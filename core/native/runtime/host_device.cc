@@ -58,7 +58,7 @@ const std::shared_ptr<Device>& HostDevice() {
   static const ow_device table = HostTable();
   // Never destroyed: tensors may outlive every static at exit.
   static const auto* device =
-      new std::shared_ptr<Device>(std::make_shared<Device>(&table, 0, nullptr));
+      new std::shared_ptr<Device>(MakeRetirable<Device>(&table, 0, nullptr));
   return *device;
 }
 

@@ -142,8 +142,10 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
                         (slot.storage->bytes() == bytes ||
                          (device->shares_memory() && slot.storage->bytes() > bytes));
   if (!reusable) {
+    // The device is called from here anyway, so its old memory need not wait.
+    if (slot.storage && slot.storage.use_count() == 1) slot.storage->Free();
     slot.storage = nullptr;
-    slot.storage = std::make_shared<Storage>(device, bytes, plan_.name);
+    slot.storage = MakeRetirable<Storage>(device, bytes, plan_.name);
   }
   std::copy(shape, shape + ndim, slot.shape.begin());
   FillRowMajorStrides(shape, ndim, slot.strides.data());

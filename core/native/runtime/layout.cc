@@ -26,10 +26,10 @@ void Instance::AllocateMemory() {
     const DeviceMemory& wanted = plan_.devices[i];
     const std::string what = Concat("plan '", plan_.name, "'");
     if (wanted.device->has_arena()) {
-      memory_[i].push_back(std::make_shared<Storage>(wanted.device, wanted.arena_bytes, what));
+      memory_[i].push_back(MakeRetirable<Storage>(wanted.device, wanted.arena_bytes, what));
     }
     for (const uint64_t bytes : wanted.buffers) {
-      memory_[i].push_back(std::make_shared<Storage>(wanted.device, bytes, what));
+      memory_[i].push_back(MakeRetirable<Storage>(wanted.device, bytes, what));
     }
     streams_.push_back(wanted.device->stream());
   }
@@ -37,7 +37,7 @@ void Instance::AllocateMemory() {
   for (const uint32_t value : plan_.staging) {
     const Value& info = plan_.values[value];
     staging_.push_back(
-        std::make_shared<Storage>(plan_.devices[info.device].device, info.bytes, plan_.name));
+        MakeRetirable<Storage>(plan_.devices[info.device].device, info.bytes, plan_.name));
   }
 }
 
@@ -121,8 +121,8 @@ void Instance::LayOutPacks(const PlanStep& step, Step* frame) {
     slot.packed = tensors_[value];
     const uint64_t alignment = std::max<uint64_t>(wish.alignment, 64);
     if (wish.bytes != 0) {
-      slot.storage = std::make_shared<Storage>(plan_.devices[info.device].device,
-                                               wish.bytes + alignment - 64, plan_.name);
+      slot.storage = MakeRetirable<Storage>(plan_.devices[info.device].device,
+                                            wish.bytes + alignment - 64, plan_.name);
       const auto address = reinterpret_cast<uintptr_t>(slot.storage->handle());
       slot.packed.data = reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
     }

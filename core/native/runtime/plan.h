@@ -146,12 +146,12 @@ struct ContinueDetail : StepDetail {
   std::vector<std::shared_ptr<const Known>> known;  // guarded; most recent first
 };
 
-class Plan {
+class Plan : public Retirable {
  public:
   Plan();
-  ~Plan();
-  Plan(const Plan&) = delete;
-  Plan& operator=(const Plan&) = delete;
+  ~Plan() override;
+  // To unbind what its instances hold, with whose frames and memory it waits.
+  bool needs_plugin() const { return holds_bound && n_instances() > 0; }
 
   // An idle instance, one bound to `scope` if there is one, or a new one. It must come back.
   Instance* Acquire(const Scope* scope) const;
@@ -192,6 +192,7 @@ class Plan {
   bool has_continuation = false;
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables
+  bool holds_bound = false;        // an instance has bound kernels or is on a plugin's device
   bool has_device_feeds = false;   // and a step behind which they are not read
   StepRange graph;                 // empty where its device cannot record the plan
   std::shared_ptr<void> describe;  // the binding's own

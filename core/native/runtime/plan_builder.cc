@@ -8,7 +8,7 @@
 namespace opwright {
 
 PlanBuilder::PlanBuilder(const std::shared_ptr<Device>& device, const std::string& name)
-    : plan_(std::make_shared<Plan>()) {
+    : plan_(MakeRetirable<Plan>()) {
   plan_->name = name;
   plan_->devices.push_back({device, 0, {}});
   plan_->dims.push_back(0);  // never empty, so that no tensor's shape is NULL

@@ -209,6 +209,18 @@ void PlanBuilder::CheckExternals() const {
   }
 }
 
+// Whether its instances hold what only plugins free: bound kernels, graphs and events of devices.
+bool PlanBuilder::HoldsBound() const {
+  const auto is_outside = [](const DeviceMemory& memory) { return !memory.device->is_host(); };
+  const auto binds = [](const PlanStep& step) {
+    return step.prepared && step.prepared->kernel().bind != nullptr;
+  };
+  const auto child_holds = [](const Child* child) { return child->plan->holds_bound; };
+  return std::any_of(plan().devices.begin(), plan().devices.end(), is_outside) ||
+         std::any_of(plan().steps.begin(), plan().steps.end(), binds) ||
+         std::any_of(plan().children.begin(), plan().children.end(), child_holds);
+}
+
 std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
   Plan& plan = this->plan();
   for (const Value& value : plan.values) CheckPlacement(value);
@@ -247,6 +259,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
     Fail("fetches belong to the last plan of a chain, got some before a continuation");
   }
   InsertSpans(&plan);
+  plan.holds_bound = HoldsBound();
   plan.describe = std::move(describe);
   std::shared_ptr<const Plan> built = std::move(plan_);
   plan_ = nullptr;

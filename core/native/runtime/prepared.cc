@@ -37,8 +37,13 @@ void TakePacks(const ow_prepare& frame, const ow_kernel& kernel, const FlatArgs&
 
 }  // namespace
 
-Prepared::Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<void> keep_alive)
-    : kernel_(kernel), state_(state), keep_alive_(std::move(keep_alive)), fork_count_(ForkCount()) {
+Prepared::Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<Device> device,
+                   std::shared_ptr<void> keep_alive)
+    : kernel_(kernel),
+      state_(state),
+      keep_alive_(std::move(keep_alive)),
+      device_(std::move(device)),
+      fork_count_(ForkCount()) {
   op_type = kernel->op_type;
 }
 
@@ -49,13 +54,14 @@ Prepared::~Prepared() {
     static_cast<void>(new std::shared_ptr<void>(keep_alive_));  // its library stays open
     return;
   }
-  if (kernel_->release == nullptr || state_ == nullptr) return;
+  if (!needs_plugin()) return;
   FreeAtBorder("a kernel's release ", [this] { kernel_->release(state_); });
 }
 
 std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRequest& request,
                                         std::shared_ptr<void> keep_alive) {
   CheckKernelTable(kernel);
+  FreeRetired();
   const Device& device = *request.device;
   const FlatArgs flat({&request.inputs, &request.outputs}, device);
   if (!request.arg_flags.empty() && request.arg_flags.size() != flat.args.size()) {
@@ -91,7 +97,8 @@ std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRe
           : CallAtBorder(message, sizeof(message), [&] { return kernel->prepare(&frame); });
   message[sizeof(message) - 1] = '\0';
   if (status != OW_OK) ThrowPrepareFailed(*kernel, status, message);
-  auto prepared = std::make_shared<Prepared>(kernel, frame.prepared, std::move(keep_alive));
+  auto prepared =
+      MakeRetirable<Prepared>(kernel, frame.prepared, request.device, std::move(keep_alive));
   prepared->workspace_bytes = frame.workspace_bytes;
   prepared->estimate_ns = frame.estimate_ns;
   prepared->n_threads = request.n_threads;

@@ -27,13 +27,16 @@ struct PrepareRequest {
   std::shared_ptr<Device> device;
 };
 
-class Prepared {
+class Prepared : public Retirable {
  public:
-  // Takes over `state`, which kernel->release frees. `keep_alive` outlives it.
-  Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<void> keep_alive);
-  ~Prepared();
-  Prepared(const Prepared&) = delete;
-  Prepared& operator=(const Prepared&) = delete;
+  // Takes over `state`, which kernel->release frees. `keep_alive` outlives it, and so does the
+  // device, null for the host, on which `state` may keep something.
+  Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<Device> device,
+           std::shared_ptr<void> keep_alive);
+  ~Prepared() override;
+  bool needs_plugin() const {
+    return kernel_->release != nullptr && state_ != nullptr && !is_orphan();
+  }
 
   const ow_kernel& kernel() const { return *kernel_; }
   void* state() const { return state_; }
@@ -53,6 +56,7 @@ class Prepared {
   const ow_kernel* kernel_;
   void* state_;
   std::shared_ptr<void> keep_alive_;
+  std::shared_ptr<Device> device_;
   uint32_t fork_count_;  // when it was made
 };
 

@@ -31,7 +31,7 @@ std::shared_ptr<const Tensor> MakeTensor(const std::shared_ptr<Device>& device, 
   const int64_t numel = CheckedNumel(what, shape.data(), ndim, ItemSize(dtype));
   const auto bytes = static_cast<uint64_t>(numel * ItemSize(dtype));
   auto tensor = std::make_shared<Tensor>();
-  tensor->storage = std::make_shared<Storage>(device, bytes, what);
+  tensor->storage = MakeRetirable<Storage>(device, bytes, what);
   tensor->dtype = dtype;
   tensor->strides.resize(shape.size());
   FillRowMajorStrides(shape.data(), ndim, tensor->strides.data());

@@ -81,6 +81,13 @@ class Device:
 def host_device() -> Device:
     """Return the one host device, named "cpu"."""
 
+def free_retired() -> None:
+    """Free what is not used any more and waits for a call into its plugin.
+
+    Every call that runs a plan, allocates, copies or waits does so first. Within a plugin, as
+    inside of a kernel in Python, nothing happens.
+    """
+
 def find_python_device(source: object, number: int) -> Device | None:
     """Return the device of this number that an object brought, None where none is open."""
 

@@ -12,6 +12,7 @@ from tape_arrays import OldArray, TapeArray
 from tape_device import TABLE, Tape, X, make_network
 
 import opwright as ow
+from opwright import _runtime
 from opwright.errors import FeedError, KernelError, OpwrightError
 
 
@@ -169,6 +170,7 @@ def test_events_are_given_back(tape):
     assert tape.count("events") == 1
     del network, call
     gc.collect()
+    _runtime.free_retired()
     assert tape.count("events") == 0
 
 

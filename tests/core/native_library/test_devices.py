@@ -63,6 +63,7 @@ def test_everything_is_given_back_but_the_devices_stream(tape):
     assert (tape.count("allocations") > 0, tape.count("graphs")) == (True, 1)
     del call, network
     gc.collect()
+    _runtime.free_retired()
     assert (tape.count("allocations"), tape.count("graphs")) == (0, 0)
     assert tape.count("streams") == 1
 

@@ -63,6 +63,7 @@ def test_it_is_closed_with_its_last_user_and_opened_again(tape):
     kept = [run_add(context, X) for context in contexts]
     del contexts[0], kept[0]
     gc.collect()
+    _runtime.free_retired()
     assert tape.count("streams") == 1
     contexts.clear()
     gc.collect()
@@ -70,6 +71,7 @@ def test_it_is_closed_with_its_last_user_and_opened_again(tape):
     assert tape.count("streams") == 1
     kept.clear()
     gc.collect()
+    _runtime.free_retired()
     assert tape.count("streams") == 0
     np.testing.assert_array_equal(run_add(Context.discover(), X).numpy(), 2 * X)
 

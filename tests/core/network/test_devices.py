@@ -7,6 +7,7 @@ import pytest
 from toy_device import ToyDevice
 
 import opwright as ow
+from opwright import _runtime
 from opwright.context import Context
 from opwright.errors import (
     DeviceNotFoundError,
@@ -157,6 +158,7 @@ def test_buffers_are_given_back(device):
     call(x=X)
     assert device.buffers
     del call, network
+    _runtime.free_retired()
     assert not device.buffers
 
 

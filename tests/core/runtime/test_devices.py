@@ -129,6 +129,7 @@ def test_a_plan_runs_on_a_device_and_its_memory_is_given_back(memory):
     np.testing.assert_array_equal(np.asarray(tensor), [2, 4, 6, 8])
     del call, scope, tensor
     gc.collect()
+    rt.free_retired()
     assert memory.blocks == {}
 
 

@@ -14,6 +14,11 @@ def opwright_ops(registry):
 
 
 @plugin.hookimpl
+def opwright_devices(registry):
+    registry.add("good", "opwright_good.device:DEVICE")
+
+
+@plugin.hookimpl
 def opwright_kernels(registry):
     for name, kernel, may_reuse in (
         ("scaled_product", "scaled_product", [("out", "x"), ("out", "y")]),

@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from opwright.errors import OpwrightError
 from opwright.registry import KernelEntry
@@ -26,6 +25,7 @@ from opwright.testing.observing import (
 from opwright.testing.sample import Array
 from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject
+from opwright.testing.tracing import make_tracer
 
 RULE = "threads"
 SUMMARY = "two threads that run one kernel at once get what each gets alone"
@@ -146,7 +146,7 @@ def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outpu
     found: list[str] = []
 
     def work() -> None:
-        sys.settrace(_tracer(_top_package(launch.entry), run_other))
+        sys.settrace(make_tracer(_top_package(launch.entry), run_other))
         try:
             found.extend(_compare(launch, inputs[0], expected))
         finally:
@@ -158,21 +158,6 @@ def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outpu
     for thread in others:
         thread.join()
     return found[0] if found else None
-
-
-def _tracer(package: str, at_line: Callable[[], None]) -> Callable[..., Any]:
-    """Return a trace function that calls back at each line of code of one package."""
-
-    def trace_line(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
-        if event == "line":
-            at_line()
-        return trace_line
-
-    def trace_call(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
-        name = str(frame.f_globals.get("__name__"))
-        return trace_line if name.partition(".")[0] == package else None
-
-    return trace_call
 
 
 def _top_package(entry: KernelEntry) -> str:

@@ -1,0 +1,47 @@
+"""A process ends as it wants to, whatever its threads are doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROCESS = Path(__file__).parent / "exit_process.py"
+
+CODES = {"itself": 0, "exit": 0, "error": 1, "interrupt": -signal.SIGINT}
+
+WORK = (
+    "compiled",
+    "eager",
+    "python_kernels",
+    "running",
+    "lowering",
+    "profiling",
+    "saving",
+    "executor",
+)
+
+REPEAT = -(-int(os.environ.get("OPWRIGHT_EXITS", "1")) // (len(WORK) * len(CODES)))
+"""OPWRIGHT_EXITS=1000 makes a campaign of it."""
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_a_process_ends_beside_threads_that_are_at_work(work: str, tmp_path: Path) -> None:
+    environ = {**os.environ, "EXIT_FOLDER": str(tmp_path)}
+    for _ in range(REPEAT):
+        started = {  # beside each other, so that threads are interrupted where they stand
+            end: subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", PROCESS, work, end],
+                env=environ,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for end in CODES
+        }
+        said = {end: process.communicate(timeout=240)[1] for end, process in started.items()}
+        codes = {end: process.returncode for end, process in started.items()}
+        assert codes == CODES, said

@@ -1,0 +1,8 @@
+"""A plugin with a device whose arrays need its lock when they are finalized."""
+
+import opwright.plugin as plugin
+
+
+@plugin.hookimpl
+def opwright_devices(registry):
+    registry.add("broken_garbage_collection", "opwright_broken_garbage_collection.device:DEVICE")
