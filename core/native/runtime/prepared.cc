@@ -44,7 +44,8 @@ void CheckPack(const ow_pack& wish, const ow_kernel& kernel, const PrepareReques
           "argument ",
           wish.arg, twice ? " twice" : "");
   }
-  if (wish.bytes == 0 || wish.bytes > kMaxBytes || (wish.alignment != 0 && !IsAlignment(wish.alignment))) {
+  if (wish.bytes == 0 || wish.bytes > kMaxBytes ||
+      (wish.alignment != 0 && !IsAlignment(wish.alignment))) {
     Throw(ErrorKind::kKernel, kernel.op_type, ": a packed copy must have 1 to ", kMaxBytes,
           " bytes, aligned to a power of two of at most ", kMaxAlignment, ", got ", wish.bytes,
           " bytes aligned to ", wish.alignment);

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.devices import find_helper, find_lack_of_arrays, get_device
+from opwright.discovery import Settings
 from opwright.errors import KernelError, OpwrightError
 from opwright.kernel import DeviceCall, PrepareContext, Refuse, Unsupported
 from opwright.lowering.making import signature_of
@@ -49,6 +50,8 @@ def prepare_kernel(
     OpwrightError
         Where prepare fails without refusing.
     """
+    if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
+        return _prepare_isolated(entry, op, packable, request)
     if entry.is_native:
         return _prepare_native(entry, op, device, packable, request)
     if entry.layout is not None:
@@ -178,6 +181,17 @@ def _prepare_native(
     except OpwrightError as error:
         raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
     return prepared
+
+
+def _prepare_isolated(
+    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    from opwright.isolation import prepare_isolated  # what starts processes takes 10 ms
+
+    signature = signature_of(op)
+    metas = (signature.inputs, signature.outputs)
+    options = request.options or ()
+    return prepare_isolated(entry, op.definition.proto, metas, op.attrs, packable, options)
 
 
 def _without_traceback(refusal: Refuse) -> Refuse:
