@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any
 
-OK, ERROR, REFUSED, OUT_OF_MEMORY = 0, 1, 2, 3
+OK, ERROR, REFUSED, OUT_OF_MEMORY, UNSUPPORTED = 0, 1, 2, 3, 4
 LOG_ERROR = 40
 CAPTURABLE, NONDETERMINISTIC, STRIDED = 1, 2, 4
 PACKABLE = 1

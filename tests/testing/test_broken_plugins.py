@@ -44,6 +44,7 @@ PLANTED = (
     Planted("shape-rule", "broken_shape_rule.resized"),
     Planted("shape-rule", "broken_shape_rule.rows_claimed"),
     Planted("shape-rule", "broken_shape_rule.rows_needed"),
+    Planted("shape-rule", "broken_compiled.writes_shape"),
     Planted("reference", "broken_reference.tail"),
     Planted("reference", "broken_reference.large"),
     Planted("reference", "broken_compiled.ignores_strides"),

@@ -36,6 +36,18 @@ def test_what_a_machine_lacks_is_a_skip_with_its_reason(
     assert results["shape-rule"].reason == results["reference"].reason == expected
 
 
+def test_a_dtype_that_is_not_for_this_machine_is_a_skip_and_the_others_are_checked(
+    card: Scorecard,
+) -> None:
+    subject = "lacking.processor[cpu, lacking]"
+    results = {result.rule: result for result in card.results if result.subject == subject}
+    assert results["refusals"].reason == (
+        "float64: this machine lacks what the kernel needs: a processor with instructions for "
+        "float64"
+    )
+    assert results["reference"].state == "passed"
+
+
 def test_the_reference_beside_it_is_checked(card: Scorecard) -> None:
     states = {
         result.state

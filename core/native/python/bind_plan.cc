@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include "python/builder_calls.h"
+#include "python/errors.h"
 #include "python/feeds.h"
 #include "python/handles.h"
 #include "python/run_frame.h"
@@ -92,7 +93,11 @@ void BindPlan(py::module_& module) {
                              [](const PlanHandle& self) { return self.plan->n_instances(); })
       .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
       .def_property_readonly("capture_refusal",
-                             [](const PlanHandle& self) { return self.plan->capture_refusal(); })
+                             [](const PlanHandle& self) {
+                               PyObject* text = NewText(self.plan->capture_refusal().c_str());
+                               if (text == nullptr) throw py::error_already_set();
+                               return py::reinterpret_steal<py::object>(text);
+                             })
       .def("run", &RunPlanAlone, py::arg("scope") = py::none());
   BindTiming(&plan);
 
@@ -100,8 +105,8 @@ void BindPlan(py::module_& module) {
                                   "Collects the values and steps of one plan.");
   AddBuilderCalls(builder);
   builder
-      .def(py::init<std::shared_ptr<Device>, std::string>(), py::arg("device").none(false),
-           py::arg("name"))
+      .def(py::init<std::shared_ptr<Device>, std::string, uint32_t>(),
+           py::arg("device").none(false), py::arg("name"), py::kw_only(), py::arg("checks") = 0)
       .def_property("arena_bytes", &PlanBuilder::arena_bytes,
                     [](PlanBuilder& self, uint64_t bytes) { self.SetArena(bytes, nullptr); })
       .def("arena", &PlanBuilder::SetArena, py::arg("size_bytes"), py::arg("device") = py::none())

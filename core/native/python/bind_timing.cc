@@ -50,8 +50,9 @@ py::tuple ToPython(Instance* instance, const std::shared_ptr<const Plan>& plan) 
   }
   py::dict shapes;
   for (const uint32_t value : plan->dynamic_values) {
-    const DLTensor& tensor = instance->tensor(value);
-    shapes[py::int_(value)] = py::tuple(py::cast(Shape(tensor.shape, tensor.shape + tensor.ndim)));
+    const int64_t* dims = instance->dims(value);
+    const Shape shape(dims, dims + plan->values[value].ndim);
+    shapes[py::int_(value)] = py::tuple(py::cast(shape));
   }
   py::list next;
   for (const auto& [following, timed] : timer.next()) {

@@ -1,12 +1,16 @@
 #include "python/errors.h"
 
+#include <cstring>
+
 #include "python/handles.h"
 
 namespace opwright {
 
 namespace {
 
-PyObject* refused_error = nullptr;  // made once with the module, never freed
+// Made once with the module, never freed.
+PyObject* refused_error = nullptr;
+PyObject* unsupported_error = nullptr;
 
 const char* ClassName(ErrorKind kind) {
   switch (kind) {
@@ -26,6 +30,7 @@ const char* ClassName(ErrorKind kind) {
       return "VariableNotFoundError";
     case ErrorKind::kKernel:
     case ErrorKind::kRefused:
+    case ErrorKind::kUnsupported:
       break;
   }
   return "KernelError";
@@ -46,17 +51,23 @@ PyObject* TakeError() noexcept {
   return value;
 }
 
+PyObject* NewText(const char* text) noexcept {
+  return PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
+}
+
 void RaiseKind(ErrorKind kind, const char* message) noexcept {
   PyObject* cause = TakeError();
   PyObject* type = nullptr;
-  if (kind == ErrorKind::kRefused) {
-    type = Py_NewRef(refused_error);
+  if (kind == ErrorKind::kRefused || kind == ErrorKind::kUnsupported) {
+    type = Py_NewRef(kind == ErrorKind::kRefused ? refused_error : unsupported_error);
   } else {
     PyObject* errors = PyImport_ImportModule("opwright.errors");
     if (errors != nullptr) type = PyObject_GetAttrString(errors, ClassName(kind));
     Py_XDECREF(errors);
   }
-  if (type != nullptr) PyErr_SetString(type, message);
+  PyObject* text = type == nullptr ? nullptr : NewText(message);
+  if (text != nullptr) PyErr_SetObject(type, text);
+  Py_XDECREF(text);
   Py_XDECREF(type);
   if (cause == nullptr) return;
   PyObject* error = TakeError();
@@ -96,6 +107,12 @@ void BindErrors(py::module_& module) {
       "A native kernel's prepare refused; the text is its reason.", nullptr, nullptr);
   if (refused_error == nullptr) throw py::error_already_set();
   module.add_object("RefusedError", py::reinterpret_borrow<py::object>(refused_error));
+  unsupported_error = PyErr_NewExceptionWithDoc(
+      "opwright._runtime.UnsupportedError",
+      "A native kernel's prepare refused for what this machine lacks; the text says what.",
+      refused_error, nullptr);
+  if (unsupported_error == nullptr) throw py::error_already_set();
+  module.add_object("UnsupportedError", py::reinterpret_borrow<py::object>(unsupported_error));
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);

@@ -14,10 +14,13 @@ std::nullptr_t SetPythonError() noexcept;
 // Sets an error of this kind.
 void RaiseKind(ErrorKind kind, const char* message) noexcept;
 
+// A plugin's text; what is no UTF-8 in it is replaced. Null with an error set.
+PyObject* NewText(const char* text) noexcept;
+
 // Takes Python's current error, normalized, or null if there is none.
 PyObject* TakeError() noexcept;
 
-// Defines RefusedError and lets pybind11 translate our exceptions.
+// Defines RefusedError, UnsupportedError, and lets pybind11 translate our exceptions.
 void BindErrors(py::module_& module);
 
 }  // namespace opwright

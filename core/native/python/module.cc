@@ -5,6 +5,7 @@
 #include "python/host_arrays.h"
 #include "python/interpreter_end.h"
 #include "python/resizer.h"
+#include "runtime/checked_steps.h"
 #include "runtime/plan.h"
 
 PYBIND11_MODULE(_runtime, module) {
@@ -28,6 +29,8 @@ PYBIND11_MODULE(_runtime, module) {
   add("ARG_PACKABLE", OW_ARG_PACKABLE);
   add("ARG_SHAPE_ONLY", OW_ARG_SHAPE_ONLY);
   add("ARG_DYNAMIC", OW_ARG_DYNAMIC);
+  add("CHECK_TENSORS", opwright::kCheckTensors);
+  add("CHECK_ALL", opwright::kCheckAll);
   module.attr("ABI_VERSION") = py::make_tuple(OW_ABI_MAJOR, OW_ABI_MINOR);
   opwright::BindErrors(module);
   opwright::BindInterpreterEnd(module);

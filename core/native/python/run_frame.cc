@@ -120,8 +120,8 @@ int32_t Start(RunState* state, Instance* instance) {
     bool given = false;  // a value that is fetched twice is copied the second time
     for (size_t j = 0; j < i; ++j) given = given || FetchExternal(plan, j) == external;
     if (given) continue;
-    const DLTensor& tensor = instance->tensor(plan.fetches[i]);
-    PyObject* array = NewArray(tensor.dtype, tensor.ndim, tensor.shape);
+    const Value& info = plan.values[plan.fetches[i]];
+    PyObject* array = NewArray(info.dtype, info.ndim, instance->dims(plan.fetches[i]));
     if (array == nullptr) return OW_OUT_OF_MEMORY;
     results[i] = array;
     instance->SetExternal(static_cast<uint32_t>(external), PyArray_DATA(AsArray(array)), array);
@@ -153,7 +153,7 @@ constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
 // A fetched value that no kernel wrote into an array of its own; throws.
 PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
   const Plan& plan = instance->plan();
-  const DLTensor& tensor = instance->tensor(value);
+  const DLTensor tensor = instance->Restored(value, instance->tensor(value));
   const Value& info = plan.values[value];
   const std::shared_ptr<Device>& device = plan.devices[info.device].device;
   const uint64_t bytes = SizeBytes(tensor);
@@ -229,7 +229,7 @@ void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, Er
     }
     return;
   }
-  PyObject* error = PyObject_CallMethod(describe, method, "isO", op_index, message.c_str(),
+  PyObject* error = PyObject_CallMethod(describe, method, "iNO", op_index, NewText(message.c_str()),
                                         cause == nullptr ? Py_None : cause);
   if (error != nullptr && PyExceptionInstance_Check(error)) {
     if (cause != nullptr && error != cause) PyException_SetCause(error, Py_NewRef(cause));

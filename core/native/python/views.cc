@@ -8,7 +8,7 @@ namespace opwright {
 namespace {
 
 // What the `view` of a device in Python, or of the arrays of a compiled one, makes of a handle.
-PyObject* DeviceView(const Device& device, const View& view) noexcept {
+PyObject* DeviceView(const Device& device, const DLTensor& tensor) noexcept {
   PyObject* object = PythonDeviceObject(device);
   PyObject* arrays = DeviceArrays(device);
   if (object == nullptr && arrays == nullptr) {
@@ -16,7 +16,6 @@ PyObject* DeviceView(const Device& device, const View& view) noexcept {
                  device.name().c_str());
     return nullptr;
   }
-  const DLTensor& tensor = *view.tensor;
   PyObject* shape = PyTuple_New(tensor.ndim);
   if (shape == nullptr) return nullptr;
   for (int32_t i = 0; i < tensor.ndim; ++i) {
@@ -42,15 +41,17 @@ PyObject* DeviceView(const Device& device, const View& view) noexcept {
 bool MakeView(Instance* instance, View* view, bool keep) noexcept {
   const Plan& plan = instance->plan();
   const Device& device = *plan.devices[plan.values[view->value].device].device;
-  void* data = view->tensor->data;
+  // Another kernel may have changed what it was shown.
+  const DLTensor tensor = instance->Restored(view->value, *view->tensor);
+  void* data = tensor.data;
   PyObject* made = nullptr;
   view->is_numpy = device.is_host() || data == nullptr;
   if (!view->is_numpy) {
-    made = DeviceView(device, *view);
+    made = DeviceView(device, tensor);
   } else {
     // Where there is nothing, nothing can be written either.
-    const bool nothing = data == nullptr && Numel(*view->tensor) != 0;
-    made = reinterpret_cast<PyObject*>(NewView(*view->tensor, data, view->read_only || nothing));
+    const bool nothing = data == nullptr && Numel(tensor) != 0;
+    made = reinterpret_cast<PyObject*>(NewView(tensor, data, view->read_only || nothing));
   }
   if (made == nullptr) return false;
   view->data = data;

@@ -42,15 +42,18 @@ inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
   return OW_ERROR;
 }
 
-// Calls a plugin's function that returns a status.
+// Calls a plugin's function that returns a status. The message ends, whatever was written there.
 template <typename Function>
 int32_t CallAtBorder(char* message, uint64_t message_bytes, const Function& function) noexcept {
   const InsidePlugin inside;
+  int32_t status = OW_ERROR;
   try {
-    return function();
+    status = function();
   } catch (...) {
-    return CatchAtBorder(message, message_bytes);
+    status = CatchAtBorder(message, message_bytes);
   }
+  if (status != OW_OK && message_bytes != 0) message[message_bytes - 1] = '\0';
+  return status;
 }
 
 // Calls a plugin's function that frees something: there is nobody left to tell but the log.

@@ -9,6 +9,8 @@ namespace opwright {
 
 namespace {
 
+constexpr int32_t kMaxDevices = 4096;
+
 // A message buffer for one call into a device's table.
 struct ErrorBuffer {
   char text[512] = {0};
@@ -43,6 +45,10 @@ Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_al
   int32_t n = 0;
   Check(Call(error, [&] { return table_->count(table_, &n, error); }), buffer, name_,
         "counting the devices");
+  if (n < 0 || n > kMaxDevices) {
+    Throw(ErrorKind::kPlugin, name_, Origin(), ": the number of devices must be in 0 to ",
+          kMaxDevices, ", got ", n);
+  }
   if (id < 0 || id >= n) {
     Throw(ErrorKind::kKernel, name_, ": the number of a device must be in [0, ", n, "), got ", id,
           n == 0 ? "; there is none on this machine" : "; take one of those that are there");
@@ -68,6 +74,8 @@ void Device::Close() noexcept {
   FreeAtBorder("a device's close ", [this] { table_->close(state_); });
 }
 
+std::string Device::Origin() const { return origin_.empty() ? "" : " of " + origin_; }
+
 void* Device::Allocate(uint64_t bytes, const std::string& what) {
   if (bytes == 0) return nullptr;
   FreeRetired();
@@ -75,7 +83,15 @@ void* Device::Allocate(uint64_t bytes, const std::string& what) {
   void* handle = nullptr;
   const int32_t status =
       Call(&buffer.error, [&] { return table_->allocate(state_, bytes, &handle, &buffer.error); });
-  if (status == OW_OK && handle != nullptr) return handle;
+  if (status == OW_OK && handle != nullptr) {
+    const auto address = reinterpret_cast<uintptr_t>(handle);
+    // A device written in Python says nothing of an alignment.
+    const bool promised = addressable() && !needs_gil();
+    if (!promised || address % table_->alignment == 0) return handle;
+    Free(handle);
+    Throw(ErrorKind::kPlugin, name_, Origin(), ": memory must be aligned to ", table_->alignment,
+          " bytes, as the device says, got the address ", handle);
+  }
   const std::string reason = buffer.text[0] ? std::string(" (") + buffer.text + ")" : "";
   const bool failed = status != OW_OK && status != OW_OUT_OF_MEMORY;
   Throw(failed ? ErrorKind::kKernel : ErrorKind::kOutOfMemory, what, ": device ", name_,

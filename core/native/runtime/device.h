@@ -46,7 +46,7 @@ class Device : public Retirable {
   void set_arrays(std::shared_ptr<void> arrays) { arrays_ = std::move(arrays); }
   void* arrays() const { return arrays_.get(); }
 
-  // Throws kOutOfMemory, naming `what` the memory is for.
+  // Throws kOutOfMemory, naming `what` the memory is for; kPlugin for a misaligned address.
   void* Allocate(uint64_t bytes, const std::string& what);
   void Free(void* handle) noexcept;
   // These throw kKernel with the device's message.
@@ -62,6 +62,7 @@ class Device : public Retirable {
 
  private:
   void Close() noexcept;
+  std::string Origin() const;  // " of opwright-acme 1.0 (…)", for errors that are the plugin's
 
   const ow_device* table_;
   int32_t id_;

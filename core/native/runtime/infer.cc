@@ -1,36 +1,57 @@
 #include "runtime/infer.h"
 
+#include <algorithm>
+
 #include "runtime/border.h"
 #include "runtime/flat_args.h"
 #include "runtime/host.h"
+#include "runtime/limits.h"
 #include "runtime/status.h"
 
 namespace opwright {
 
 namespace {
 
-constexpr int32_t kMaxRank = 64;  // NumPy's limit
-
 // What `infer_handle` points to.
 struct InferState {
   std::vector<std::vector<InferredMeta>> outputs;
+  // What was wrong with a call of set_output, which the plugin may not pass on.
+  std::optional<Error> complaint;
 };
 
-int32_t Complain(const ow_infer* infer, const std::string& text) {
+int32_t Complain(const ow_infer* infer, const std::string& text,
+                 ErrorKind kind = ErrorKind::kPlugin) {
+  static_cast<InferState*>(infer->infer_handle)->complaint = Error(kind, text);
   WriteMessage(infer->message, infer->message_bytes, text.c_str());
   return OW_ERROR;
+}
+
+// Whether an array of these dims, those that are known, can be thought of at all.
+bool HasSize(const int64_t* shape, int32_t ndim) {
+  constexpr int64_t kMaxItem = 8;
+  Shape known(shape, shape + ndim);
+  std::replace(known.begin(), known.end(), int64_t{-1}, int64_t{1});
+  try {
+    CheckedNumel("", known.data(), ndim, kMaxItem);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                   const int64_t* shape, DLDataType dtype) {
   auto* state = static_cast<InferState*>(infer->infer_handle);
-  if (state == nullptr) return Complain(infer, "set_output: called outside infer");
+  if (state == nullptr) return OW_ERROR;  // outside of infer there is no message
   if (slot >= state->outputs.size() || index >= state->outputs[slot].size()) {
     return Complain(infer, Concat("set_output: got output ", index, " of slot ", slot,
                                   ", which is not wanted; see output_counts"));
   }
-  if (ndim < 0 || ndim > kMaxRank || (ndim > 0 && shape == nullptr)) {
+  if (ndim < 0 || ndim > kMaxRank) {
     return Complain(infer, Concat("set_output: a rank must be in 0 to ", kMaxRank, ", got ", ndim));
+  }
+  if (ndim > 0 && shape == nullptr) {
+    return Complain(infer, Concat("set_output: a shape must be there, got NULL for rank ", ndim));
   }
   for (int32_t i = 0; i < ndim; ++i) {
     if (shape[i] < -1) {
@@ -38,6 +59,19 @@ int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t 
                                     "unknown, got ",
                                     ShapeText(shape, ndim)));
     }
+  }
+  if (!HasSize(shape, ndim)) {
+    // What the operator was given may ask for it.
+    return Complain(infer,
+                    Concat("set_output: the size in bytes must fit in 64 bits, got shape ",
+                           ShapeText(shape, ndim)),
+                    ErrorKind::kShape);
+  }
+  if (dtype.bits != 0 && !IsKnownDtype(dtype)) {
+    return Complain(infer, Concat("set_output: a dtype must be one of opwright's, or have 0 bits "
+                                  "to leave it to the OpProto, got DLPack's code ",
+                                  int{dtype.code}, " with ", int{dtype.bits}, " bits and ",
+                                  dtype.lanes, " lanes"));
   }
   state->outputs[slot][index] = Meta{Shape(shape, shape + ndim), dtype};
   return OW_OK;
@@ -76,7 +110,9 @@ std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferR
   frame.message = message;
   frame.message_bytes = sizeof(message);
   const int32_t status = CallAtBorder(message, sizeof(message), [&] { return op.infer(&frame); });
-  message[sizeof(message) - 1] = '\0';
+  if (state.complaint) {
+    Throw(state.complaint->kind(), op.type, ": ", state.complaint->what());
+  }
   if (status == OW_OK) return state.outputs;
   if (message[0] == '\0') {
     Throw(ErrorKind::kShape, op.type, ": infer_shape failed with status ", status);

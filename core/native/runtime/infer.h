@@ -18,7 +18,8 @@ struct InferRequest {
   std::vector<uint32_t> output_counts;
 };
 
-// Calls op->infer. Throws kShape with the operator's reason where it fails.
+// Calls op->infer. Throws kShape with the operator's reason where it fails, kPlugin where it gave
+// set_output what no output can have.
 std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferRequest& request);
 
 // ow_host.set_output.

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "runtime/border.h"
+#include "runtime/checked_steps.h"
 #include "runtime/host.h"
+#include "runtime/limits.h"
 
 namespace opwright {
 
@@ -124,14 +126,29 @@ bool Instance::Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem) {
   return true;
 }
 
+DLTensor Instance::Restored(uint32_t value, const DLTensor& shown) const {
+  const Value& info = plan_.values[value];
+  DLTensor tensor = shown;
+  tensor.device = plan_.devices[info.device].device->dl_device();
+  tensor.ndim = info.ndim;
+  tensor.dtype = info.dtype;
+  tensor.shape = const_cast<int64_t*>(dims(value));
+  tensor.strides = tensor.shape + info.ndim;
+  tensor.byte_offset = 0;
+  return tensor;
+}
+
 void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
   const Value& info = plan_.values[value];
   const int64_t* declared = plan_.dims.data() + info.dims_begin;
-  bool fits = ndim == info.ndim;
+  bool fits = ndim == info.ndim && (ndim == 0 || shape != nullptr);
   for (int32_t i = 0; fits && i < ndim; ++i) fits = declared[i] < 0 || declared[i] == shape[i];
   if (!fits) {
     Throw(ErrorKind::kShape, "resize: the shape must fit ", ShapeText(declared, info.ndim),
-          ", got ", ShapeText(shape, ndim));
+          ", got ",
+          ndim < 0 || ndim > kMaxRank ? Concat("rank ", ndim)
+          : shape == nullptr          ? "NULL"
+                                      : ShapeText(shape, ndim));
   }
   const int64_t numel = CheckedNumel("resize", shape, ndim, ItemSize(info.dtype));
   const auto bytes = static_cast<uint64_t>(numel * ItemSize(info.dtype));
@@ -147,9 +164,13 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
     slot.storage = nullptr;
     slot.storage = MakeRetirable<Storage>(device, bytes, plan_.name);
   }
-  std::copy(shape, shape + ndim, slot.shape.begin());
-  FillRowMajorStrides(shape, ndim, slot.strides.data());
+  std::copy(shape, shape + ndim, slot.dims.begin());
+  FillRowMajorStrides(shape, ndim, slot.dims.data() + ndim);
+  slot.shown = slot.dims;
   tensors_[value].data = bytes == 0 ? nullptr : slot.storage->handle();
+  if ((plan_.checks & kCheckOutputs) != 0 && bytes != 0 && device->is_host()) {
+    MarkUnwritten(Restored(value, tensors_[value]));
+  }
   slot.is_set = true;
 }
 

@@ -59,7 +59,16 @@ class Instance {
   // Finds the persistables, also of the children. False with `problem` when one does not fit.
   bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
 
+  // What kernels are shown: one that breaks the rules may have changed any of its fields.
   DLTensor& tensor(uint32_t value) { return tensors_[value]; }
+  // The dims, then the strides, which the host goes by: no kernel ever sees them.
+  const int64_t* dims(uint32_t value) const {
+    const Value& info = plan_.values[value];
+    return info.kind == ValueKind::kDynamic ? dynamic(value).dims.data()
+                                            : plan_.dims.data() + info.dims_begin;
+  }
+  // `shown` with the fields that no run changes as the host knows them.
+  DLTensor Restored(uint32_t value, const DLTensor& shown) const;
   void SetExternal(uint32_t external, void* data, void* foreign) {
     ExternalSlot& slot = externals_[external];
     slot.foreign = foreign;
@@ -107,8 +116,8 @@ class Instance {
     void* foreign = nullptr;                  // only valid during a run
   };
   struct DynamicSlot {
-    Shape shape;
-    Shape strides;
+    Shape dims;   // and strides
+    Shape shown;  // the same, for kernels
     std::shared_ptr<Storage> storage;
     bool is_set = false;
   };
@@ -148,6 +157,7 @@ class Instance {
   const std::vector<std::pair<uint32_t, uint32_t>>* source_bindings_;
   std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  // of each device
   std::vector<void*> streams_;
+  Shape shown_dims_;  // a copy of the plan's, which kernels may spoil
   std::vector<DLTensor> tensors_;
   std::vector<DLTensor*> args_;
   std::vector<Step> steps_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/border.h"
+#include "runtime/checked_steps.h"
 #include "runtime/host.h"
 #include "runtime/instance.h"
 
@@ -52,11 +53,11 @@ void Instance::LayOutTensors() {
   dynamic_.resize(plan_.dynamic_values.size());
   externals_.resize(plan_.externals.size());
   tensors_.resize(plan_.values.size());
+  shown_dims_ = plan_.dims;
   for (size_t i = 0; i < plan_.values.size(); ++i) {
     const Value& info = plan_.values[i];
     DLTensor& tensor = tensors_[i];
-    // The plan's dims are shared by all instances; kernels may not write them (abi.h).
-    auto* dims = const_cast<int64_t*>(plan_.dims.data() + info.dims_begin);
+    auto* dims = shown_dims_.data() + info.dims_begin;
     tensor = {};
     tensor.device = plan_.devices[info.device].device->dl_device();
     tensor.ndim = info.ndim;
@@ -67,10 +68,12 @@ void Instance::LayOutTensors() {
       tensor.data = Address(info.device, info.index);
     } else if (info.kind == ValueKind::kDynamic) {
       DynamicSlot& slot = dynamic_[static_cast<size_t>(info.index)];
-      slot.shape.assign(dims, dims + info.ndim);
-      slot.strides.resize(static_cast<size_t>(info.ndim));
-      tensor.shape = slot.shape.data();
-      tensor.strides = slot.strides.data();
+      slot.dims.assign(dims, dims + 2 * info.ndim);
+      slot.shown = slot.dims;
+      slot.dims.reserve(1);  // a shape is never NULL
+      slot.shown.reserve(1);
+      tensor.shape = slot.shown.data();
+      tensor.strides = tensor.shape + info.ndim;
     }
   }
 }
@@ -88,7 +91,10 @@ void Instance::LayOutSteps() {
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     const PlanStep& step = plan_.steps[i];
     handles_[i] = {this, &step};
-    steps_[i].run = step.run;
+    const Device& device = *plan_.devices[step.device].device;
+    // Where work is enqueued, a kernel's outputs are written later.
+    const bool can_check = step.prepared && device.is_host() && device.stream() == nullptr;
+    steps_[i].run = can_check && plan_.checks != 0 ? RunChecked : step.run;
     ow_call& call = steps_[i].call;
     call = {};
     call.size = sizeof(call);
@@ -137,9 +143,14 @@ void Instance::BindKernels() {
     if (step.kind != StepKind::kKernel || step.prepared->kernel().bind == nullptr) continue;
     ow_call& call = steps_[n_bound_].call;
     const ow_kernel& kernel = step.prepared->kernel();
+    const ShownTensors shown(*this, step, call);
     const int32_t status =
         CallAtBorder(message_, sizeof(message_), [&] { return kernel.bind(&call, &call.bound); });
-    message_[sizeof(message_) - 1] = '\0';
+    const std::string change = status == OW_OK ? shown.Restore() : "";
+    if (!change.empty()) {
+      ++n_bound_;  // it was bound, and is unbound with the others
+      throw BindError(ErrorKind::kKernel, kernel.op_type, change, plan_, step.op_index);
+    }
     if (status == OW_OK) continue;
     std::string reason =
         message_[0] != '\0' ? std::string(message_) : Concat("failed with status ", status);

@@ -37,6 +37,13 @@ DLDataType DtypeFromName(const std::string& name) {
   Throw(ErrorKind::kDtype, "dtype: unknown dtype, got '", name, "'");
 }
 
+bool IsKnownDtype(DLDataType dtype) {
+  for (const NamedDtype& known : kDtypes) {
+    if (SameDtype(known.dtype, dtype)) return true;
+  }
+  return false;
+}
+
 const char* DtypeName(DLDataType dtype) {
   for (const NamedDtype& known : kDtypes) {
     if (SameDtype(known.dtype, dtype)) return known.name;

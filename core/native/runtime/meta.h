@@ -27,6 +27,8 @@ DLDataType DtypeFromCode(uint32_t code);
 // Throws kDtype for anything but a canonical name.
 DLDataType DtypeFromName(const std::string& name);
 
+bool IsKnownDtype(DLDataType dtype);
+
 // The canonical name, "float32"; "?" for an unknown dtype.
 const char* DtypeName(DLDataType dtype);
 

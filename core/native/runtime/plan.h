@@ -189,6 +189,7 @@ class Plan : public Retirable {
   std::vector<uint32_t> dynamic_values;
   uint64_t n_python_steps = 0;
   uint64_t estimate_ns = 0;
+  uint32_t checks = 0;  // bits of checked_steps.h
   bool has_continuation = false;
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables

@@ -7,9 +7,11 @@
 
 namespace opwright {
 
-PlanBuilder::PlanBuilder(const std::shared_ptr<Device>& device, const std::string& name)
+PlanBuilder::PlanBuilder(const std::shared_ptr<Device>& device, const std::string& name,
+                         uint32_t checks)
     : plan_(MakeRetirable<Plan>()) {
   plan_->name = name;
+  plan_->checks = checks;
   plan_->devices.push_back({device, 0, {}});
   plan_->dims.push_back(0);  // never empty, so that no tensor's shape is NULL
   plan_->slot_begin.push_back(0);

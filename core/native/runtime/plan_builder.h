@@ -42,7 +42,8 @@ struct LoopRequest {
 // formed; ids count from 0.
 class PlanBuilder {
  public:
-  PlanBuilder(const std::shared_ptr<Device>& device, const std::string& name);
+  // `checks`: bits of checked_steps.h.
+  PlanBuilder(const std::shared_ptr<Device>& device, const std::string& name, uint32_t checks = 0);
 
   uint32_t AddValue(DLDataType dtype, const Shape& shape, ValueKind kind, int64_t index,
                     const std::shared_ptr<Device>& device, const Shape* strides);

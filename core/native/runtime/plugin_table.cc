@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/limits.h"
 #include "runtime/meta.h"
 #include "runtime/status.h"
 
@@ -25,20 +26,44 @@ template <typename... Parts>
   Throw(ErrorKind::kPlugin, parts...);
 }
 
-bool IsText(const char* text, uint64_t max_bytes) {
-  if (text == nullptr) return false;
+// Bytes of the character of UTF-8 at `text`, 0 where there is none. Reads no byte behind a NUL.
+size_t CharacterBytes(const unsigned char* text) {
+  const unsigned char first = text[0];
+  const size_t n = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (first > 0xF4) return 0;
+  for (size_t i = 1; i < n; ++i) {
+    if ((text[i] & 0xC0) != 0x80) return 0;
+  }
+  const bool is_overlong = (first == 0xE0 && text[1] < 0xA0) || (first == 0xF0 && text[1] < 0x90);
+  const bool is_no_character =
+      (first == 0xED && text[1] > 0x9F) || (first == 0xF4 && text[1] > 0x8F);
+  return is_overlong || is_no_character ? 0 : n;
+}
+
+// Why a text cannot be used; NULL where it can.
+const char* FindTextFault(const char* text, uint64_t max_bytes) {
+  if (text == nullptr) return "NULL";
   const size_t length = strnlen(text, max_bytes + 1);
-  return length != 0 && length <= max_bytes;
+  if (length == 0) return "an empty one";
+  if (length > max_bytes) return "a longer one";
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text);
+  for (size_t i = 0; i < length;) {
+    const size_t n = CharacterBytes(bytes + i);
+    if (n == 0) return "bytes that are no UTF-8";
+    i += n;
+  }
+  return nullptr;
+}
+
+void CheckText(const std::string& who, const char* what, const char* text, uint64_t max_bytes) {
+  const char* fault = FindTextFault(text, max_bytes);
+  if (fault == nullptr) return;
+  Fail(who, ": ", what, " must be a text of 1 to ", max_bytes, " bytes, got ", fault,
+       "; fill it in");
 }
 
 void CheckName(const std::string& who, const char* what, const char* text) {
-  if (!IsText(text, kMaxNameBytes)) {
-    Fail(who, ": ", what, " must be a text of 1 to ", kMaxNameBytes, " bytes, got ",
-         text == nullptr   ? "NULL"
-         : text[0] == '\0' ? "an empty one"
-                           : "a longer one",
-         "; fill it in");
-  }
+  CheckText(who, what, text, kMaxNameBytes);
 }
 
 // An array of structs: there if it has elements, each as long as version 1.0 knows it.
@@ -75,9 +100,8 @@ void CheckOp(const ow_op& op, uint64_t index) {
     Fail(who, ": an operator has gradient_type or no_gradient_reason, got both; keep one");
   }
   if (op.gradient_type != nullptr) CheckName(who, "gradient_type", op.gradient_type);
-  if (op.no_gradient_reason != nullptr && !IsText(op.no_gradient_reason, kMaxTextBytes)) {
-    Fail(who, ": no_gradient_reason must be a text of 1 to ", kMaxTextBytes,
-         " bytes; say why there is none");
+  if (op.no_gradient_reason != nullptr) {
+    CheckText(who, "no_gradient_reason", op.no_gradient_reason, kMaxTextBytes);
   }
   if (op.n_gradient_needs > kMaxNameBytes ||
       (op.n_gradient_needs != 0 && op.gradient_needs == nullptr)) {
@@ -93,6 +117,13 @@ void CheckLists(const ow_kernel& kernel, const std::string& who) {
   if (kernel.n_dtypes > kMaxNameBytes || (kernel.n_dtypes != 0 && kernel.dtypes == nullptr)) {
     Fail(who, ": dtypes must be at most ", kMaxNameBytes, ", got ", kernel.n_dtypes,
          kernel.dtypes == nullptr ? " at NULL" : "", "; 0 stands for every dtype");
+  }
+  for (uint64_t i = 0; i < kernel.n_dtypes; ++i) {
+    const DLDataType dtype = kernel.dtypes[i];  // one that is unknown is a later version's
+    if (dtype.bits == 0 || dtype.lanes == 0) {
+      Fail(who, ": dtypes[", i, "] must have bits and lanes, got ", int{dtype.bits}, " and ",
+           dtype.lanes, "; fill it in");
+    }
   }
   if (kernel.n_may_reuse > kMaxNameBytes ||
       (kernel.n_may_reuse != 0 && kernel.may_reuse == nullptr)) {
@@ -150,8 +181,6 @@ void CheckKernels(const ow_plugin& plugin) {
   }
 }
 
-bool IsPowerOfTwo(uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
-
 // Functions that are there together or not at all.
 void CheckTogether(const std::string& who, const char* names, std::initializer_list<bool> there) {
   const auto n = static_cast<size_t>(std::count(there.begin(), there.end(), true));
@@ -174,8 +203,9 @@ void CheckDevice(const ow_device& device, uint64_t index) {
          "fill them in");
   }
   const uint64_t least = (device.flags & OW_DEVICE_ADDRESSABLE) != 0 ? 64 : 1;
-  if (!IsPowerOfTwo(device.alignment) || device.alignment < least) {
-    Fail(who, ": alignment must be a power of two of at least ", least, ", got ", device.alignment);
+  if (!IsAlignment(device.alignment) || device.alignment < least) {
+    Fail(who, ": alignment must be a power of two of ", least, " to ", kMaxAlignment, ", got ",
+         device.alignment);
   }
   CheckTogether(who, "allocate_host and free_host",
                 {device.allocate_host != nullptr, device.free_host != nullptr});

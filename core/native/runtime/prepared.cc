@@ -6,6 +6,7 @@
 #include "runtime/flat_args.h"
 #include "runtime/fork.h"
 #include "runtime/host.h"
+#include "runtime/limits.h"
 #include "runtime/plugin_table.h"
 #include "runtime/status.h"
 
@@ -15,23 +16,52 @@ namespace {
 
 [[noreturn]] void ThrowPrepareFailed(const ow_kernel& kernel, int32_t status, const char* message) {
   if (status == OW_REFUSED) throw Error(ErrorKind::kRefused, message);
+  if (status == OW_UNSUPPORTED) throw Error(ErrorKind::kUnsupported, message);
   Throw(status == OW_OUT_OF_MEMORY ? ErrorKind::kOutOfMemory : ErrorKind::kKernel, kernel.op_type,
         ": prepare failed with status ", status, message[0] ? ": " : "", message);
 }
 
-void TakePacks(const ow_prepare& frame, const ow_kernel& kernel, const FlatArgs& flat,
+void CheckNumbers(const ow_prepare& frame, const ow_kernel& kernel) {
+  if (frame.workspace_bytes > kMaxBytes) {
+    Throw(ErrorKind::kKernel, kernel.op_type, ": prepare may ask for at most ", kMaxBytes,
+          " bytes of workspace, got ", frame.workspace_bytes);
+  }
+  if (frame.estimate_ns > kMaxEstimateNs) {
+    Throw(ErrorKind::kKernel, kernel.op_type, ": the estimate of a run may be at most ",
+          kMaxEstimateNs, " ns, got ", frame.estimate_ns);
+  }
+}
+
+void CheckPack(const ow_pack& wish, const ow_kernel& kernel, const PrepareRequest& request,
+               const Prepared& prepared) {
+  const bool packable =
+      wish.arg < request.arg_flags.size() && (request.arg_flags[wish.arg] & OW_ARG_PACKABLE) != 0;
+  bool twice = false;
+  for (const ow_pack& other : prepared.packs) twice = twice || other.arg == wish.arg;
+  if (!packable || twice || kernel.pack == nullptr) {
+    Throw(ErrorKind::kKernel, kernel.op_type,
+          ": prepare may ask once to pack each packable argument of a kernel with pack, got "
+          "argument ",
+          wish.arg, twice ? " twice" : "");
+  }
+  if (wish.bytes == 0 || wish.bytes > kMaxBytes ||
+      (wish.alignment != 0 && !IsAlignment(wish.alignment))) {
+    Throw(ErrorKind::kKernel, kernel.op_type, ": a packed copy must have 1 to ", kMaxBytes,
+          " bytes, aligned to a power of two of at most ", kMaxAlignment, ", got ", wish.bytes,
+          " bytes aligned to ", wish.alignment);
+  }
+}
+
+// `packs` is the room that prepare was given; what the frame points to now may be anything.
+void TakePacks(uint32_t n_packs, const std::vector<ow_pack>& packs, const ow_kernel& kernel,
                const PrepareRequest& request, Prepared* prepared) {
-  for (uint32_t i = 0; i < frame.n_packs; ++i) {
-    const ow_pack& wish = frame.packs[i];
-    const bool allowed = wish.arg < flat.args.size() && wish.arg < request.arg_flags.size() &&
-                         (request.arg_flags[wish.arg] & OW_ARG_PACKABLE) != 0;
-    const uint64_t alignment = wish.alignment == 0 ? 64 : wish.alignment;
-    if (!allowed || kernel.pack == nullptr || (alignment & (alignment - 1)) != 0) {
-      Throw(ErrorKind::kProgram, kernel.op_type,
-            ": prepare may ask to pack packable arguments of a kernel with pack, got argument ",
-            wish.arg);
-    }
-    prepared->packs.push_back(wish);
+  if (n_packs > packs.size()) {
+    Throw(ErrorKind::kKernel, kernel.op_type, ": n_packs must be at most ", packs.size(), ", got ",
+          n_packs);
+  }
+  for (uint32_t i = 0; i < n_packs; ++i) {
+    CheckPack(packs[i], kernel, request, *prepared);
+    prepared->packs.push_back(packs[i]);
   }
 }
 
@@ -95,7 +125,6 @@ std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRe
       kernel->prepare == nullptr
           ? OW_OK
           : CallAtBorder(message, sizeof(message), [&] { return kernel->prepare(&frame); });
-  message[sizeof(message) - 1] = '\0';
   if (status != OW_OK) ThrowPrepareFailed(*kernel, status, message);
   auto prepared =
       MakeRetirable<Prepared>(kernel, frame.prepared, request.device, std::move(keep_alive));
@@ -104,11 +133,8 @@ std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRe
   prepared->n_threads = request.n_threads;
   prepared->capturable = (kernel->flags & OW_KERNEL_CAPTURABLE) != 0 &&
                          (frame.out_flags & OW_PREPARED_NOT_CAPTURABLE) == 0;
-  if (frame.n_packs > frame.pack_capacity) {
-    Throw(ErrorKind::kProgram, kernel->op_type, ": n_packs must be at most ", frame.pack_capacity,
-          ", got ", frame.n_packs);
-  }
-  TakePacks(frame, *kernel, flat, request, prepared.get());
+  CheckNumbers(frame, *kernel);  // what it made is released where they do not hold
+  TakePacks(frame.n_packs, packs, *kernel, request, prepared.get());
   return prepared;
 }
 

@@ -60,8 +60,8 @@ class Prepared : public Retirable {
   uint32_t fork_count_;  // when it was made
 };
 
-// Calls kernel->prepare. Throws kRefused with the kernel's reason, kKernel or kOutOfMemory when it
-// fails, kProgram when the table or its answer is not usable.
+// Calls kernel->prepare. Throws kRefused or kUnsupported with the kernel's reason, kOutOfMemory or
+// kKernel when it fails, kKernel too when its answer is not usable.
 std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRequest& request,
                                         std::shared_ptr<void> keep_alive);
 

@@ -18,6 +18,7 @@ enum class ErrorKind {
   kProgram,
   kRefused,
   kShape,
+  kUnsupported,
   kVariableNotFound,
 };
 

@@ -119,9 +119,10 @@ void CheckCaptured(Instance* instance, const ContinueDetail::Known& known) {
   }
   for (const auto& [value, external] : known.bindings) {
     const Value& wanted = next.values[next.externals[external].values[0]];
-    if (SizeBytes(instance->tensor(value)) != wanted.bytes) {
+    const uint64_t bytes = SizeBytes(instance->Restored(value, instance->tensor(value)));
+    if (bytes != wanted.bytes) {
       Throw(ErrorKind::kShape, next.name, ": ", next.externals[external].name, " must have ",
-            wanted.bytes, " bytes, got ", SizeBytes(instance->tensor(value)));
+            wanted.bytes, " bytes, got ", bytes);
     }
   }
 }
@@ -129,8 +130,8 @@ void CheckCaptured(Instance* instance, const ContinueDetail::Known& known) {
 int32_t RunNext(Instance* instance, ContinueDetail* detail) {
   std::vector<Shape> shapes;
   for (const uint32_t value : detail->values) {
-    const DLTensor& tensor = instance->tensor(value);
-    shapes.emplace_back(tensor.shape, tensor.shape + tensor.ndim);
+    const int64_t* dims = instance->dims(value);
+    shapes.emplace_back(dims, dims + instance->plan().values[value].ndim);
   }
   const auto known = FindNext(detail, std::move(shapes));
   if (!known) return OW_ERROR;

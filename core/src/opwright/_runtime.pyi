@@ -23,6 +23,7 @@ from opwright._runtime_kernels import KERNEL_STRIDED as KERNEL_STRIDED
 from opwright._runtime_kernels import Library as Library
 from opwright._runtime_kernels import Prepared as Prepared
 from opwright._runtime_kernels import RefusedError as RefusedError
+from opwright._runtime_kernels import UnsupportedError as UnsupportedError
 from opwright._runtime_kernels import prepare_native as prepare_native
 from opwright._runtime_kernels import prepare_python as prepare_python
 from opwright._runtime_plans import Plan as Plan
@@ -38,6 +39,9 @@ FEED: Final = 0
 FETCH: Final = 1
 PERSISTABLE: Final = 2
 CAPTURED: Final = 3
+
+CHECK_TENSORS: Final = 1
+CHECK_ALL: Final = 3
 
 ABI_VERSION: Final[tuple[int, int]]
 

@@ -26,6 +26,9 @@ _TypedAttrs = Sequence[tuple[str, int, object]]
 class RefusedError(Exception):
     """A native kernel's prepare refused; the text is its reason."""
 
+class UnsupportedError(RefusedError):
+    """A native kernel's prepare refused for what this machine lacks; the text says what."""
+
 @final
 class Prepared:
     """A kernel made ready for attributes and metas; immutable, shared by plans and threads."""

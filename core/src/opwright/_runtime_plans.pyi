@@ -17,12 +17,16 @@ straight into the parent's memory."""
 
 @final
 class PlanBuilder:
-    """Collects the values and steps of one plan. Ids are ints counted from 0."""
+    """Collects the values and steps of one plan. Ids are ints counted from 0.
+
+    With `checks`, kernels of the host fail that leave an element of an output unwritten
+    (CHECK_ALL), or change the shape or another field of an argument (CHECK_TENSORS).
+    """
 
     arena_bytes: int
     """Size of the arena on the plan's device."""
 
-    def __init__(self, device: Device, name: str) -> None: ...
+    def __init__(self, device: Device, name: str, *, checks: int = 0) -> None: ...
     def value(
         self,
         dtype_code: int,

@@ -1,4 +1,7 @@
-"""Minor versions of the C interface: yesterday's library in a newer core, and the reverse."""
+"""Minor versions of the C interface: libraries of each in today's core, today's in a later one.
+
+`tests/sdk/test_hosts.py` is about today's library in an earlier core.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ LATER = {
     },
     "  ow_run_fn run;\n};": "  ow_run_fn run;\n  uint64_t later;\n};",
     " void* data);\n};": " void* data);\n  int32_t (*later)(void);\n};",
+    "void* graph);\n};": "void* graph);\n  uint64_t later;\n};",
 }
+EARLIER = Path(__file__).parent / "headers_1_0"
+VERSIONS = {"earlier": (1, 0), "current": (1, MINOR), "later": (1, MINOR + 1)}
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +47,31 @@ def later_headers(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def earlier_headers(tmp_path_factory):
+    """The interface of version 1.0, as it was."""
+    folder = tmp_path_factory.mktemp("earlier")
+    shutil.copytree(EARLIER, folder, dirs_exist_ok=True)
+    (folder / "dlpack").symlink_to(Path(ow.get_include()) / "dlpack")
+    return folder
+
+
+@pytest.fixture(params=VERSIONS)
+def headers(request, earlier_headers, later_headers):
+    """The name of each version, and the folder of its headers; None for today's."""
+    folders = {"earlier": earlier_headers, "current": None, "later": later_headers}
+    return request.param, folders[request.param]
+
+
+@pytest.fixture(scope="session")
 def later_library(compiler, later_headers):
-    """A library of that version; it looks whether the host has the new service."""
-    fault = '-DFAULT=plugin.later = 7; if (OW_HAS(host, later)) plugin.name = "later"'
+    """A library of that version: it looks whether the host has the new service, and sets bits.
+
+    What a flag says that today's core does not know is nothing that it must heed.
+    """
+    fault = (
+        '-DFAULT=plugin.later = 7; if (OW_HAS(host, later)) plugin.name = "later"; '
+        "kernels[0].flags |= 1u << 31; ops[0].flags |= 1u << 31"
+    )
     return compiler.build("plugin.c", fault, include=later_headers)
 
 
@@ -78,6 +106,24 @@ def test_a_library_of_a_later_minor_version_serves(acme, later_library):
     np.testing.assert_array_equal(ow.ops.acme.scale(np.ones(3)), np.full(3, 2.0))
     kernels = _runtime.Library(str(later_library)).kernels
     assert [kernel[1] for kernel in kernels] == ["acme.scale", "acme.scale_grad"]
+
+
+def test_kernels_and_shape_rules_of_each_version_serve(acme, compiler, headers):
+    version, folder = headers
+    library = compiler.build("plugin.c", include=folder)
+    assert _runtime.Library(str(library)).abi_version == VERSIONS[version]
+    acme.use(library)
+    np.testing.assert_array_equal(ow.ops.acme.scale(np.ones(3)), np.full(3, 2.0))
+    assert ow.explain("acme.scale").chosen.library == "acme"
+
+
+def test_a_device_of_each_version_opens(compiler, headers):
+    version, folder = headers
+    library = _runtime.Library(str(compiler.build("tape.cc", include=folder)))
+    assert library.abi_version == VERSIONS[version]
+    device = library.open_device(library.devices.index("tape"))
+    x = np.arange(6.0)
+    np.testing.assert_array_equal(_runtime.Tensor.from_numpy(x, device).numpy(), x)
 
 
 def test_a_library_asks_what_the_host_has(later_library):

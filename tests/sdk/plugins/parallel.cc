@@ -22,6 +22,10 @@ struct Shares : opwright::Op<SharesAttrs> {
 
 template <typename T>
 struct SharesKernel {
+  static Status Prepare(opwright::PrepareContext&, const SharesAttrs& attrs) {
+    if (attrs.fails >= 0) return Status::Ok();
+    return Status::Unsupported("a processor with ", -attrs.fails, " units is needed");
+  }
   static Status Run(const opwright::RunContext& ctx, const SharesAttrs& attrs) {
     const T* x = ctx.input(0).data<T>();
     T* out = ctx.output(0).data<T>();

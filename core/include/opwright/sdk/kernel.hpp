@@ -77,7 +77,7 @@ struct KernelBridge {
   };
 
   static int32_t Prepare(ow_prepare* prepare) noexcept {
-    return AtBorder(prepare->message, prepare->message_bytes, [prepare]() -> Status {
+    const auto make = [prepare]() -> Status {
       auto made = std::make_unique<Prepared>();
       made->n_inputs = prepare->n_inputs;
       const AttributeReader reader(prepare->attrs, prepare->n_attrs, prepare->attr_stride);
@@ -89,7 +89,11 @@ struct KernelBridge {
       }
       prepare->prepared = made.release();
       return Status::Ok();
-    });
+    };
+    const int32_t code = AtBorder(prepare->message, prepare->message_bytes, make);
+    // A host of 1.0 takes every other status for a failure, and tries no other kernel.
+    const bool is_old = prepare->host->abi_minor < 1;
+    return code == OW_UNSUPPORTED && is_old ? OW_REFUSED : code;
   }
 
   static void Release(void* prepared) noexcept { delete static_cast<Prepared*>(prepared); }

@@ -28,11 +28,21 @@ class Settings(NamedTuple):
         OPWRIGHT_STRICT=1: the first failure is an error.
     cache_folder : str or None
         Where the index and the notes of imports are; None: nowhere.
+    checked : bool
+        OPWRIGHT_CHECKED=1: plans watch what kernels do to their arguments.
+    isolated : tuple of str
+        OPWRIGHT_ISOLATE, names separated by commas: their kernels of the host run in processes of
+        their own.
+    isolate_time_limit_s : float
+        OPWRIGHT_ISOLATE_TIME_LIMIT, seconds that such a kernel may take.
     """
 
     allowed: tuple[str, ...] | None = None
     strict: bool = False
     cache_folder: str | None = None
+    checked: bool = False
+    isolated: tuple[str, ...] = ()
+    isolate_time_limit_s: float = 60.0
 
     @staticmethod
     def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -41,16 +51,40 @@ class Settings(NamedTuple):
         Raises
         ------
         SettingError
-            For a value of OPWRIGHT_STRICT that is neither 0 nor 1.
+            For a value of OPWRIGHT_STRICT or OPWRIGHT_CHECKED that is neither 0 nor 1, and for
+            a time limit that is no positive number.
         """
         env = os.environ if environ is None else environ
-        names = tuple(filter(None, map(str.strip, env.get("OPWRIGHT_PLUGINS", "").split(","))))
-        strict = env.get("OPWRIGHT_STRICT", "").strip().lower()
-        if strict not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
-            raise SettingError(f"OPWRIGHT_STRICT: must be 0 or 1, got {strict!r}; set it to 1")
         return Settings(
-            names or None, strict in {"1", "true", "yes", "on"}, index.find_cache_folder(env)
+            _read_names("OPWRIGHT_PLUGINS", env) or None,
+            _read_switch("OPWRIGHT_STRICT", env),
+            index.find_cache_folder(env),
+            _read_switch("OPWRIGHT_CHECKED", env),
+            _read_names("OPWRIGHT_ISOLATE", env),
+            _read_seconds("OPWRIGHT_ISOLATE_TIME_LIMIT", env, 60.0),
         )
+
+
+def _read_names(name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, environ.get(name, "").split(","))))
+
+
+def _read_seconds(name: str, environ: Mapping[str, str], default: float) -> float:
+    text = environ.get(name, "").strip()
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise SettingError(f"{name}: must be a number of seconds above 0, got {text!r}; set it so")
+    return seconds
+
+
+def _read_switch(name: str, environ: Mapping[str, str]) -> bool:
+    value = environ.get(name, "").strip().lower()
+    if value not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
+        raise SettingError(f"{name}: must be 0 or 1, got {value!r}; set it to 1")
+    return value in {"1", "true", "yes", "on"}
 
 
 class Discovery(NamedTuple):

@@ -1,7 +1,7 @@
 """For authors of kernels: what ``prepare`` is given, how to refuse, why a kernel was chosen."""
 
 from opwright.kernel.explanation import Candidate, Explanation, explain
-from opwright.kernel.prepare import DeviceCall, PrepareContext, Refuse
+from opwright.kernel.prepare import DeviceCall, PrepareContext, Refuse, Unsupported
 from opwright.registry import KernelEntry, KernelKey
 from opwright.registry.signature import PythonLayout, check_signature
 
@@ -11,6 +11,7 @@ __all__ = [
     "PrepareContext",
     "DeviceCall",
     "Refuse",
+    "Unsupported",
     "explain",
     "Explanation",
     "Candidate",

@@ -24,6 +24,24 @@ class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fau
         self.reason = reason
 
 
+class Unsupported(Refuse):
+    """Raised by a kernel in ``prepare``: this machine lacks what it needs.
+
+    The next candidate is tried, as after any refusal; reports say that it is the machine's.
+
+    Attributes
+    ----------
+    lack : str
+        What is lacking, in a few words.
+    reason : str
+        The same, behind words that say whose it is.
+    """
+
+    def __init__(self, lack: str) -> None:
+        super().__init__(f"this machine lacks what the kernel needs: {lack}")
+        self.lack = lack
+
+
 class DeviceCall(NamedTuple):
     """What ``prepare`` returns to have a compiled kernel of the device's library run, no Python.
 
@@ -121,6 +139,19 @@ class PrepareContext:
             Always.
         """
         raise Refuse(reason)
+
+    def lack(self, what: str) -> NoReturn:
+        """Decline on this machine, which lacks something, so that the next candidate is tried.
+
+        Where no other kernel is meant to serve in its place, raise
+        `opwright.errors.MissingRequirementError` with what to install.
+
+        Raises
+        ------
+        Unsupported
+            Always.
+        """
+        raise Unsupported(what)
 
     def workspace(self, size_bytes: int) -> None:
         """Ask for scratch memory during each run; the largest of several calls counts."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from opwright import _runtime
 from opwright.control import Branch, Loop
 from opwright.devices import get_device
+from opwright.discovery import Settings
 from opwright.dtypes import dtype_to_code
 from opwright.lowering.estimate import estimate_ns
 from opwright.lowering.failure import StepErrors
@@ -70,7 +71,8 @@ class _Assembler:
         self._layout = layout
         self._host = get_device(HOST_DEVICE, request.context)
         self._device = get_device(request.device_name, request.context)
-        self._builder = _runtime.PlanBuilder(self._device, request.device_name)
+        checks = _runtime.CHECK_ALL if Settings.from_environment().checked else 0
+        self._builder = _runtime.PlanBuilder(self._device, request.device_name, checks=checks)
         self._offsets: dict[str | None, list[int]] = {}
         self._given: dict[str, int] = {}
         self._lasting: dict[str, None] = {}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.devices import find_helper, find_lack_of_arrays, get_device
+from opwright.discovery import Settings
 from opwright.errors import KernelError, OpwrightError
-from opwright.kernel import DeviceCall, PrepareContext, Refuse
+from opwright.kernel import DeviceCall, PrepareContext, Refuse, Unsupported
 from opwright.lowering.making import signature_of
 from opwright.lowering.values import LoweredOp
 from opwright.registry import HOST_DEVICE
@@ -49,6 +50,8 @@ def prepare_kernel(
     OpwrightError
         Where prepare fails without refusing.
     """
+    if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
+        return _prepare_isolated(entry, op, packable, request)
     if entry.is_native:
         return _prepare_native(entry, op, device, packable, request)
     if entry.layout is not None:
@@ -127,7 +130,7 @@ def _prepare_class(
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
     except Refuse as refusal:
-        return Refuse(refusal.reason)  # it is kept: its traceback would keep the plan
+        return _without_traceback(refusal)  # it is kept, and would keep the plan
     except Exception as error:
         raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
     packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
@@ -156,7 +159,7 @@ def _prepare_call(
             op.definition.proto, (metas.inputs, metas.outputs), call.attrs, opened
         )
     except _runtime.RefusedError as refusal:
-        return Refuse(str(refusal) or "gave no reason")
+        return _refusal(refusal)
 
 
 def _prepare_native(
@@ -174,10 +177,32 @@ def _prepare_native(
             device=opened_device(device, request),
         )
     except _runtime.RefusedError as refusal:
-        return Refuse(str(refusal) or "gave no reason")
+        return _refusal(refusal)
     except OpwrightError as error:
         raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
     return prepared
+
+
+def _prepare_isolated(
+    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    from opwright.isolation import prepare_isolated  # what starts processes takes 10 ms
+
+    signature = signature_of(op)
+    metas = (signature.inputs, signature.outputs)
+    options = request.options or ()
+    return prepare_isolated(entry, op.definition.proto, metas, op.attrs, packable, options)
+
+
+def _without_traceback(refusal: Refuse) -> Refuse:
+    if isinstance(refusal, Unsupported):
+        return Unsupported(refusal.lack)
+    return Refuse(refusal.reason)
+
+
+def _refusal(error: _runtime.RefusedError) -> Refuse:
+    kind = Unsupported if isinstance(error, _runtime.UnsupportedError) else Refuse
+    return kind(str(error) or "gave no reason")
 
 
 def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:

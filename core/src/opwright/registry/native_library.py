@@ -139,7 +139,8 @@ class NativeLibrary:
         gradient = _gradient_of(op)
         if isinstance(gradient, GradOp):
             gradient.check(proto)
-        return OpDefinition(proto, _infer_shape(self._library, index, proto), gradient)
+        infer_shape = _infer_shape(self._library, index, proto, self.label)
+        return OpDefinition(proto, infer_shape, gradient)
 
     def _read_proto(self, op: NativeOp) -> OpProto:
         from opwright.messages import op_proto_from_bytes  # protobuf takes 11 ms
@@ -331,19 +332,22 @@ def _gradient_of(op: NativeOp) -> GradOp | NoGradient | None:
     return None if op.no_gradient_reason is None else NoGradient(op.no_gradient_reason)
 
 
-def _infer_shape(library: _runtime.Library, index: int, proto: OpProto) -> InferShape:
+def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: str) -> InferShape:
     """Return the shape rule that asks the library."""
     input_names = [slot.name for slot in proto.inputs]
     outputs = [(slot.name, slot.duplicable) for slot in proto.outputs]
 
     def infer_shape(ctx: InferContext) -> None:
         attrs = {attr.name: ctx.attr(attr.name) for attr in proto.attrs}
-        inferred = library.infer(
-            index,
-            coded_metas([ctx.inputs(name) for name in input_names]),
-            typed_attrs(proto, attrs),
-            [ctx.output_count(name) for name, _ in outputs],
-        )
+        try:
+            inferred = library.infer(
+                index,
+                coded_metas([ctx.inputs(name) for name in input_names]),
+                typed_attrs(proto, attrs),
+                [ctx.output_count(name) for name, _ in outputs],
+            )
+        except PluginError as error:
+            raise PluginError(f"{error}; it is the shape rule of {label}") from error
         for (name, _), metas in zip(outputs, inferred, strict=True):
             _set_outputs(ctx, name, metas)
 

@@ -86,7 +86,8 @@ class OneStepPlan:
         return builder.build(StepErrors([self._op], self._kind))
 
     def _new_builder(self) -> _runtime.PlanBuilder:
-        return _runtime.PlanBuilder(self._device, self._kind)
+        # What outputs hold before the run is the image's to say.
+        return _runtime.PlanBuilder(self._device, self._kind, checks=_runtime.CHECK_TENSORS)
 
     def _add_images(self, builder: _runtime.PlanBuilder) -> list[int]:
         """Return the memory as values of bytes, each copied from a feed."""

@@ -39,8 +39,7 @@ class ConvolutionPipeline {
       const ConvolutionShape part = shape.OfImages(images.end - images.begin);
       const dnnl::convolution_forward::primitive_desc description = Describe(part, epilogue);
       if (!description.get(true)) {
-        return opwright::Status::Refused(
-            "oneDNN has no convolution of this dtype for this machine");
+        return opwright::Status::Unsupported("oneDNN has no convolution of this dtype for it");
       }
       weight_used_ = description.weights_desc();  // from now on that of all parts
       ImageBytes first{};

@@ -178,8 +178,7 @@ struct Conv2dGradKernel {
           shape.AnyWeight(), slopes, shape.strides(), shape.dilations(), shape.padding_begin(),
           shape.padding_end(), UserScratchpad(), true);
       if (!forward.get(true)) {
-        return opwright::Status::Refused(
-            "oneDNN has no convolution of this dtype for this machine");
+        return opwright::Status::Unsupported("oneDNN has no convolution of this dtype for it");
       }
       GradientSteps steps(shape);
       if (with_x) OPWRIGHT_RETURN_IF_ERROR(steps.AddInputGradient(forward, &weight_used_));

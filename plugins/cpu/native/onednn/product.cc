@@ -97,7 +97,7 @@ opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPar
   }
   const dnnl::matmul::primitive_desc description = Describe(request, from, y);
   if (!description.get(true)) {
-    return opwright::Status::Refused("oneDNN has no product of this dtype for this machine");
+    return opwright::Status::Unsupported("oneDNN has no product of this dtype for it");
   }
   part.primitive = Primitive(description);
   part.y_used = description.weights_desc();

@@ -109,7 +109,7 @@ void WaitFor(const Event& place) {
 }
 
 int32_t Count(const ow_device*, int32_t* n, const ow_error* error) {
-  *n = TheState().fault == "none" ? 0 : kDevices;
+  *n = TheState().fault == "none" ? 0 : TheState().fault == "debt" ? -3 : kDevices;
   return Fails("count", error);
 }
 
@@ -124,6 +124,10 @@ int32_t Open(const ow_device*, int32_t number, void** state, const ow_error* err
 void Close(void* state) { delete static_cast<Opened*>(state); }
 
 int32_t Allocate(void* state, uint64_t bytes, void** handle, const ow_error* error) {
+  if (TheState().fault == "endless") {
+    std::memset(error->message, 0xff, error->message_bytes);  // no UTF-8, and no end
+    return OW_ERROR;
+  }
   if (Fails("allocate", error) != OW_OK) return OW_OUT_OF_MEMORY;
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   ++TheState().counts.allocations;
@@ -132,12 +136,14 @@ int32_t Allocate(void* state, uint64_t bytes, void** handle, const ow_error* err
       std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
   std::memset(memory, 0xff, bytes);  // NaN
   *handle = DeviceSide(*static_cast<Opened*>(state), memory);
+  if (TheState().fault == "askew") *handle = static_cast<char*>(*handle) + 8;
   return OW_OK;
 }
 
 void Free(void* state, void* handle) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   --TheState().counts.allocations;
+  if (TheState().fault == "askew") return;
   Check(*static_cast<Opened*>(state), handle);
   Stream* stream = static_cast<Opened*>(state)->main;
   const auto free_it = [handle] { std::free(HostSide(handle)); };

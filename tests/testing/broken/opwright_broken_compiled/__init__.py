@@ -9,6 +9,7 @@ OPERATORS = (
     "shares_sum",
     "ignores_strides",
     "packs_in_place",
+    "writes_shape",
 )
 
 

@@ -75,6 +75,15 @@ static int32_t prepare_packed(ow_prepare* prepare) {
   return OW_OK;
 }
 
+static int32_t writes_shape(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i];
+  if (call->args[1]->ndim > 0) call->args[1]->shape[0] = (int64_t)1 << 40;
+  return OW_OK;
+}
+
 static int32_t prepare(ow_prepare* prepare) {
   prepare->estimate_ns = 1000000; /* long, so that the GIL is released around it */
   return OW_OK;
@@ -101,7 +110,7 @@ static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
 __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
                                                                   const ow_plugin** out) {
   static ow_plugin plugin;
-  static ow_kernel kernels[6];
+  static ow_kernel kernels[7];
   (void)host;
   kernels[0] = make_kernel("broken_compiled.writes_input", writes_input);
   kernels[1] = make_kernel("broken_compiled.leaves_last", leaves_last);
@@ -112,6 +121,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   kernels[5] = make_kernel("broken_compiled.packs_in_place", ignores_strides);
   kernels[5].prepare = prepare_packed;
   kernels[5].pack = pack_in_place;
+  kernels[6] = make_kernel("broken_compiled.writes_shape", writes_shape);
   memset(&plugin, 0, sizeof(plugin));
   plugin.size = sizeof(plugin);
   plugin.abi_major = OW_ABI_MAJOR;
@@ -119,7 +129,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   plugin.name = "broken_compiled";
   plugin.version = "1.0";
   plugin.kernels = kernels;
-  plugin.n_kernels = 6;
+  plugin.n_kernels = 7;
   plugin.kernel_stride = sizeof(ow_kernel);
   *out = &plugin;
   return OW_OK;

@@ -8,6 +8,7 @@ LACKING = {
     "lacking.module_in_run": "imports_in_run",
     "lacking.library": "AsksForLibrary",
     "lacking.own_module": "ImportsItself",
+    "lacking.processor": "OnlyFloat32Here",
 }
 
 

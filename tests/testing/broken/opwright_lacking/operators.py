@@ -35,6 +35,14 @@ class AsksForLibrary:
             ) from error
 
 
+class OnlyFloat32Here:
+    @classmethod
+    def prepare(cls, ctx):
+        if ctx.inputs["x"][0].dtype == "float64":
+            ctx.lack("a processor with instructions for float64")
+        return twice
+
+
 class ImportsItself:
     @classmethod
     def prepare(cls, ctx):
@@ -61,3 +69,4 @@ MODULE = _make("lacking.module")
 MODULE_IN_RUN = _make("lacking.module_in_run")
 LIBRARY = _make("lacking.library")
 OWN_MODULE = _make("lacking.own_module")
+PROCESSOR = _make("lacking.processor")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
+from opwright.kernel import Refuse, Unsupported
+from opwright.registry import KernelEntry
 from opwright.testing.context import CheckContext
 from opwright.testing.observing import find_on
 from opwright.testing.sample import Sample
-from opwright.testing.scorecard import Finding
+from opwright.testing.scorecard import Finding, Skipped
 from opwright.testing.subjects import KernelSubject
 
 RULE = "refusals"
@@ -18,48 +19,77 @@ SUBJECT = KernelSubject
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield refusals without a reason, and dtypes that a kernel refuses altogether."""
-    reasons: dict[str, list[tuple[Sample, str | None]]] = {}
+    """Yield refusals without a reason, and dtypes that a kernel refuses altogether.
+
+    Raises
+    ------
+    Skipped
+        Where nothing was found, and a dtype is not for this machine.
+    """
+    refused: dict[str, list[tuple[Sample, Refuse | None]]] = {}
+    is_sound = True
     for entry, sample in context.launches(subject.entries):
-        reason = None
-        try:
-            context.new_launch(entry, sample)
-        except Refuse as refusal:
-            reason = refusal.reason.strip()
-            if not _says_why(reason):
-                yield find_on(
-                    RULE,
-                    subject,
-                    sample,
-                    f"a refusal must say why, got {reason!r}; give ctx.refuse, or OW_REFUSED, a "
-                    "reason in a few words",
-                )
-        except OpwrightError:
-            pass  # it fails, which is no refusal: the rule `reference` tells of it
-        reasons.setdefault(sample.dtype, []).append((sample, reason))
-    for dtype, listed in reasons.items():
+        refusal = _find_refusal(entry, sample, context)
+        refused.setdefault(sample.dtype, []).append((sample, refusal))
+        if refusal is not None and not _says_why(refusal):
+            is_sound = False
+            yield _silent(subject, sample, refusal)
+    lacks = []
+    for dtype, listed in refused.items():
         # What has no elements may be left to other kernels.
         has_elements = any(_has_elements(sample) for sample, _ in listed)
-        if has_elements and all(reason is not None for _, reason in listed):
-            yield _refuses_all(subject, dtype, listed)
+        refusals = [(sample, refusal) for sample, refusal in listed if refusal is not None]
+        if not has_elements or len(refusals) < len(listed):
+            continue
+        lack = next((r for _, r in refusals if isinstance(r, Unsupported)), None)
+        if lack is not None:
+            lacks.append(f"{dtype}: {lack.reason}")
+            continue
+        is_sound = False
+        yield _refuses_all(subject, dtype, *refusals[0], len(refusals))
+    if is_sound and lacks:
+        raise Skipped("; ".join(lacks))
 
 
 def _has_elements(sample: Sample) -> bool:
     return all(array.size for arrays in sample.inputs.values() for array in arrays)
 
 
-def _says_why(reason: str) -> bool:
+def _find_refusal(entry: KernelEntry, sample: Sample, context: CheckContext) -> Refuse | None:
+    try:
+        context.new_launch(entry, sample)
+    except Refuse as refusal:
+        return refusal.with_traceback(None)
+    except OpwrightError:
+        pass  # it fails, which is no refusal: the rule `reference` tells of it
+    return None
+
+
+def _reason_of(refusal: Refuse) -> str:
+    """Return the kernel's own words."""
+    return (refusal.lack if isinstance(refusal, Unsupported) else refusal.reason).strip()
+
+
+def _says_why(refusal: Refuse) -> bool:
     """Tell whether there is a reason: one word is none."""
+    reason = _reason_of(refusal)
     return len(reason.split()) > 1 and reason != "gave no reason"
 
 
-def _refuses_all(
-    subject: KernelSubject, dtype: str, listed: list[tuple[Sample, str | None]]
-) -> Finding:
-    sample, reason = listed[0]
+def _silent(subject: KernelSubject, sample: Sample, refusal: Refuse) -> Finding:
     message = (
-        f"what is registered must be computed, got a refusal of all {len(listed)} samples of "
-        f"{dtype}: {reason}; register what it computes, or say in opwright.samples what "
-        "it takes"
+        f"a refusal must say why, got {_reason_of(refusal)!r}; give ctx.refuse, or OW_REFUSED, a "
+        "reason in a few words"
+    )
+    return find_on(RULE, subject, sample, message)
+
+
+def _refuses_all(
+    subject: KernelSubject, dtype: str, sample: Sample, refusal: Refuse, count: int
+) -> Finding:
+    message = (
+        f"what is registered must be computed, got a refusal of all {count} samples of "
+        f"{dtype}: {_reason_of(refusal)}; register what it computes, say in opwright.samples "
+        "what it takes, or with ctx.lack or OW_UNSUPPORTED what this machine lacks"
     )
     return find_on(RULE, subject, sample, message)

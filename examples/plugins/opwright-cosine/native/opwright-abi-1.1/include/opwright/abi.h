@@ -62,7 +62,7 @@ extern "C" {
 #define OW_ERROR 1         /* failed, the message says why */
 #define OW_REFUSED 2       /* prepare only: this kernel does not do that; the next one is tried */
 #define OW_OUT_OF_MEMORY 3 /* the device could not give the memory asked for */
-#define OW_UNSUPPORTED 4   /* an optional function cannot serve this request */
+#define OW_UNSUPPORTED 4   /* an optional function, or since 1.1 this machine, cannot serve */
 
 /* ---- Small frozen structs ------------------------------------------------------------------- */
 
@@ -170,7 +170,7 @@ typedef struct ow_prepare {
   ow_pack* packs;           /* room for pack_capacity wishes, n_packs of them filled in */
   uint32_t n_packs;
   uint32_t out_flags;
-  char* message; /* the reason, with OW_REFUSED; the error otherwise */
+  char* message; /* the reason of a refusal; the error otherwise */
   uint64_t message_bytes;
 } ow_prepare;
 

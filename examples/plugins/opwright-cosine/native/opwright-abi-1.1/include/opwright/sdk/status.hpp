@@ -61,6 +61,12 @@ class [[nodiscard]] Status {
     return Status(OW_REFUSED, detail::Concat(parts...));
   }
 
+  // From Prepare only: this machine lacks what the kernel needs; the next one is tried.
+  template <typename... Parts>
+  static Status Unsupported(const Parts&... parts) {
+    return Status(OW_UNSUPPORTED, detail::Concat(parts...));
+  }
+
   // There is no room; the message may say how much there is.
   template <typename... Parts>
   static Status OutOfMemory(const Parts&... parts) {

@@ -1,0 +1,47 @@
+// Steps under watch: in a plan that checks, a kernel fails that leaves an output as it was, or that
+// changes the tensors it was shown.
+#ifndef OPWRIGHT_RUNTIME_CHECKED_STEPS_H_
+#define OPWRIGHT_RUNTIME_CHECKED_STEPS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "opwright/abi.h"
+
+namespace opwright {
+
+class Instance;
+struct PlanStep;
+
+// Bits of Plan::checks, for kernels of the host.
+constexpr uint32_t kCheckTensors = 1;  // the fields, dims and strides of arguments stay
+constexpr uint32_t kCheckOutputs = 2;  // every element of an output is written
+constexpr uint32_t kCheckAll = kCheckTensors | kCheckOutputs;
+
+// The tensors that a step's kernel is shown, as they were before it was called.
+class ShownTensors {
+ public:
+  ShownTensors(const Instance& instance, const PlanStep& step, const ow_call& call);
+
+  // Undoes what the kernel changed; says what that was, nothing where it kept to the rules.
+  std::string Restore() const;
+
+ private:
+  bool HasChanged(uint32_t arg) const;
+
+  const Instance& instance_;
+  const PlanStep& step_;
+  const ow_call& call_;
+  std::vector<DLTensor> before_;
+};
+
+// Fills the memory of a tensor on the host with what no kernel writes there by chance.
+void MarkUnwritten(const DLTensor& tensor);
+
+// Runs the step that a frame stands for, and checks what its plan checks.
+int32_t RunChecked(const ow_call* call);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_CHECKED_STEPS_H_

@@ -1,0 +1,18 @@
+// What a plugin may ask for. Numbers beyond are mistakes, and sums of smaller ones do not overflow.
+#ifndef OPWRIGHT_RUNTIME_LIMITS_H_
+#define OPWRIGHT_RUNTIME_LIMITS_H_
+
+#include <cstdint>
+
+namespace opwright {
+
+constexpr int32_t kMaxRank = 64;                        // NumPy's
+constexpr uint64_t kMaxBytes = uint64_t{1} << 47;       // what a process can address
+constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;   // the largest pages
+constexpr uint64_t kMaxEstimateNs = uint64_t{1} << 50;  // two weeks
+
+inline bool IsAlignment(uint64_t n) { return n != 0 && n <= kMaxAlignment && (n & (n - 1)) == 0; }
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_LIMITS_H_

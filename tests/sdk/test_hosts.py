@@ -1,0 +1,59 @@
+"""Today's library in hosts of an earlier, of its own and of a later version."""
+
+from __future__ import annotations
+
+import ctypes as c
+import shutil
+
+import numpy as np
+import pytest
+from abi_tables import REFUSED, UNSUPPORTED, Host, Parallel
+from plugin_host import FailedError, Library, Step
+
+N = 5
+# The size of the host's table, and its minor version; of fields that came later nothing is read.
+HOSTS = {"1.0": (Host.parallel.offset, 0), "1.1": (c.sizeof(Host), 1), "1.2": (1024, 2)}
+
+
+@pytest.fixture(scope="module")
+def opened(compiler, tmp_path_factory):
+    """The plugin: a file of its own, since it keeps the host that it was opened by first."""
+    path = tmp_path_factory.mktemp("hosts") / "plugin.so"
+    shutil.copy(compiler.build("parallel.cc"), path)
+    return Library(path)
+
+
+@pytest.fixture(params=HOSTS)
+def library(opened, request):
+    """The plugin in each of the hosts, which note what they are asked."""
+    opened.asked = []
+
+    def parallel(n_threads, n_shares, function, data):
+        opened.asked.append((n_threads, n_shares))
+        for share in range(n_shares):
+            function(data, share)
+
+    opened.version = request.param
+    opened.host.size, opened.host.abi_minor = HOSTS[request.param]
+    opened.host.parallel = Parallel(parallel)  # behind the end of the table of a host of 1.0
+    return opened
+
+
+def make_step(library, fails):
+    x, out = np.arange(float(N)), np.zeros(N)
+    kernel = library.kernel("test.shares", "float64")
+    return Step(library, kernel, [x], [out], {"fails": fails}), out
+
+
+def test_a_library_computes_in_each_host_with_the_threads_that_it_has(library):
+    step, out = make_step(library, fails=N)
+    step.run()
+    step.close()
+    np.testing.assert_array_equal(out, np.arange(N) + 1.0)
+    assert library.asked == ([] if library.version == "1.0" else [(3, N)])
+
+
+def test_what_the_machine_lacks_is_a_refusal_to_a_host_that_knows_no_more(library):
+    with pytest.raises(FailedError, match="a processor with 7 units is needed") as caught:
+        make_step(library, fails=-7)
+    assert caught.value.code == (REFUSED if library.version == "1.0" else UNSUPPORTED)
