@@ -12,6 +12,7 @@
 #include "python/interpreter_end.h"
 #include "python/native_args.h"
 #include "python/python_kernel.h"
+#include "runtime/host.h"
 #include "runtime/library.h"
 #include "runtime/prepared.h"
 
@@ -24,7 +25,7 @@ std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const Nam
                                              int32_t n_threads,
                                              const std::optional<std::vector<uint32_t>>& arg_flags,
                                              const std::shared_ptr<Device>& device,
-                                             const py::object& keep_alive) {
+                                             const py::object& keep_alive, bool deterministic) {
   const AttrStore store(attrs);
   PrepareRequest request;
   request.inputs = ToMetas(inputs);
@@ -32,6 +33,7 @@ std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const Nam
   request.attrs = store.attrs();
   if (arg_flags) request.arg_flags = *arg_flags;
   request.n_threads = n_threads;
+  request.is_deterministic = deterministic;
   request.device = device ? device : HostDevice();
   const auto* kernel = reinterpret_cast<const ow_kernel*>(kernel_address);
   // A library is held as it is: giving it up must not need the GIL.
@@ -101,7 +103,10 @@ void BindPrepared(py::module_& module) {
   module.def("prepare_native", &PrepareFromAddress, py::arg("kernel_address"), py::arg("attrs"),
              py::arg("inputs"), py::arg("outputs"), py::arg("n_threads") = 1, py::kw_only(),
              py::arg("arg_flags") = py::none(), py::arg("device") = py::none(),
-             py::arg("keep_alive") = py::none(), "Call prepare of the ow_kernel at this address.");
+             py::arg("keep_alive") = py::none(), py::arg("deterministic") = false,
+             "Call prepare of the ow_kernel at this address.");
+  module.def("limit_threads", &LimitThreads, py::arg("n_threads"),
+             "Let jobs of kernels run on this many threads at most.");
 }
 
 }  // namespace opwright

@@ -58,6 +58,8 @@ void BindTiming(py::class_<PlanHandle>* plan);
 void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);
+// After all of them: makes a lack of memory for an instance an error.
+void GuardInstances(const py::module_& module);
 
 }  // namespace opwright
 

@@ -45,4 +45,5 @@ PYBIND11_MODULE(_runtime, module) {
   opwright::BindEagerOperator(module);
   opwright::BindEagerFunction(module);
   opwright::BindEagerNamespace(module);
+  opwright::GuardInstances(module);
 }

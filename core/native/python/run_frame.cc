@@ -218,6 +218,10 @@ void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, Er
     Py_DECREF(cause);
     return;
   }
+  if (cause == nullptr && kind == ErrorKind::kOutOfMemory) {
+    cause = PyObject_CallFunction(PyExc_MemoryError, "s", said);
+    if (cause == nullptr) return;  // there is no memory for that either, which is set by now
+  }
   const std::string message = cause == nullptr ? said : TextOf(cause);
   if (describe == nullptr) {
     RaiseKind(kind, message.c_str());
@@ -254,7 +258,10 @@ void RaiseFailure(const RunState& state) {
     return;
   }
   auto* describe = static_cast<PyObject*>(state.failed_plan->describe.get());
-  RaiseDescribed(describe, "fail", state.failed_op, ErrorKind::kKernel, state.message.c_str());
+  const bool lacks_memory = state.status == OW_OUT_OF_MEMORY;
+  RaiseDescribed(describe, "fail", state.failed_op,
+                 lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kKernel,
+                 lacks_memory && state.message.empty() ? "out of memory" : state.message.c_str());
 }
 
 // Lends the feeds to the instance; tells whether one is device memory of somebody else, who may

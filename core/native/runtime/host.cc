@@ -1,5 +1,7 @@
 #include "runtime/host.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +18,7 @@ namespace {
 
 constexpr size_t kMaxKeptLog = 4096;
 thread_local ErrorLog* kept_errors = nullptr;
+std::atomic<int32_t> most_threads{Team::kMostThreads};
 
 int32_t Resize(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape) {
   const auto* handle = static_cast<const StepHandle*>(call->run_handle);
@@ -71,7 +74,8 @@ void Log(int32_t level, const char* message) {
 
 void Parallel(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
               void* data) {
-  Team::OfProcess().Run(n_threads, n_shares, function, data);
+  const int32_t most = most_threads.load(std::memory_order_relaxed);
+  Team::OfProcess().Run(std::min(n_threads, most), n_shares, function, data);
 }
 
 ow_host MakeHost() {
@@ -90,6 +94,10 @@ ow_host MakeHost() {
 }
 
 }  // namespace
+
+void LimitThreads(int32_t n_threads) noexcept {
+  most_threads.store(n_threads, std::memory_order_relaxed);
+}
 
 const ow_host* HostServices() {
   static const ow_host host = MakeHost();

@@ -2,6 +2,7 @@
 #ifndef OPWRIGHT_RUNTIME_HOST_H_
 #define OPWRIGHT_RUNTIME_HOST_H_
 
+#include <cstdint>
 #include <string>
 
 #include "opwright/abi.h"
@@ -10,6 +11,9 @@ namespace opwright {
 
 // Lives as long as the process.
 const ow_host* HostServices();
+
+// Lets jobs of kernels run on so many threads at most, whatever they were prepared for.
+void LimitThreads(int32_t n_threads) noexcept;
 
 // Writes a NUL-terminated, possibly shortened message of two parts into a frame's buffer.
 void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,

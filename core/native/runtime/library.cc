@@ -130,7 +130,9 @@ void Library::TakeTable() {
     if (plugin != nullptr && plugin->size >= kPluginSize10 && plugin->name && plugin->version) {
       reason += Concat(reason.empty() ? "" : " ", "(", plugin->name, " ", plugin->version, ")");
     }
-    Throw(ErrorKind::kPlugin, path_, ": ", OW_PLUGIN_ENTRY,
+    // For the moment only: whoever keeps out a plugin that fails must know.
+    const bool lacks_memory = status == OW_OUT_OF_MEMORY;
+    Throw(lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kPlugin, path_, ": ", OW_PLUGIN_ENTRY,
           " must hand over its table, got status ", status, reason.empty() ? "" : ": ", reason);
   }
   try {

@@ -121,6 +121,7 @@ std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRe
   frame.packs = packs.data();
   frame.message = message;
   frame.message_bytes = sizeof(message);
+  frame.flags = request.is_deterministic ? OW_PREPARE_DETERMINISTIC : 0u;
   const int32_t status =
       kernel->prepare == nullptr
           ? OW_OK

@@ -24,6 +24,7 @@ struct PrepareRequest {
   std::vector<ow_attr> attrs;
   std::vector<uint32_t> arg_flags;  // empty, or one for each argument
   int32_t n_threads = 1;
+  bool is_deterministic = false;  // n_threads is the fixed count
   std::shared_ptr<Device> device;
 };
 

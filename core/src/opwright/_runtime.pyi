@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from opwright._runtime_kernels import ARG_DYNAMIC as ARG_DYNAMIC
 from opwright._runtime_kernels import ARG_PACKABLE as ARG_PACKABLE
 from opwright._runtime_kernels import ARG_SHAPE_ONLY as ARG_SHAPE_ONLY
+from opwright._runtime_kernels import KERNEL_BY_THREADS as KERNEL_BY_THREADS
 from opwright._runtime_kernels import KERNEL_CAPTURABLE as KERNEL_CAPTURABLE
 from opwright._runtime_kernels import KERNEL_NONDETERMINISTIC as KERNEL_NONDETERMINISTIC
 from opwright._runtime_kernels import KERNEL_STRIDED as KERNEL_STRIDED
@@ -24,6 +25,7 @@ from opwright._runtime_kernels import Library as Library
 from opwright._runtime_kernels import Prepared as Prepared
 from opwright._runtime_kernels import RefusedError as RefusedError
 from opwright._runtime_kernels import UnsupportedError as UnsupportedError
+from opwright._runtime_kernels import limit_threads as limit_threads
 from opwright._runtime_kernels import prepare_native as prepare_native
 from opwright._runtime_kernels import prepare_python as prepare_python
 from opwright._runtime_plans import Plan as Plan

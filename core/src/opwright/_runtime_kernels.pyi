@@ -16,6 +16,7 @@ ARG_DYNAMIC: Final = 4
 KERNEL_CAPTURABLE: Final = 1
 KERNEL_NONDETERMINISTIC: Final = 2
 KERNEL_STRIDED: Final = 4
+KERNEL_BY_THREADS: Final = 16
 
 _Meta = tuple[tuple[int, ...], int]
 """(shape, dtype code)."""
@@ -155,12 +156,13 @@ def prepare_native(
     arg_flags: Sequence[int] | None = None,
     device: Device | None = None,
     keep_alive: object = None,
+    deterministic: bool = False,
 ) -> Prepared:
     """Call prepare of the `ow_kernel` at this address.
 
     `attrs` are (name, AttrType value, plain Python value); `inputs` and `outputs` hold the metas of
     each slot in OpProto order, an absent slot as (). `keep_alive` (the library) lives as long as
-    the result.
+    the result. `deterministic`: `n_threads` is the count that is the same on every machine.
 
     Raises
     ------
@@ -169,3 +171,6 @@ def prepare_native(
     KernelError
         When prepare failed otherwise.
     """
+
+def limit_threads(n_threads: int) -> None:
+    """Let jobs of kernels run on this many threads at most, whatever they were prepared for."""

@@ -17,7 +17,7 @@ from opwright.feeds import FeedSpec, check_feed_names, meta_of
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.meta import Meta
 from opwright.plan_cache import PlanCache
-from opwright.threads import get_num_threads
+from opwright.threads import count_for_plan
 
 
 class CompiledSource:
@@ -61,6 +61,7 @@ class CompiledSource:
             template.passes,
             template.fetch_device,
             template.options,
+            template.deterministic,
         )
 
     def callable(self) -> _runtime.CompiledNetwork:
@@ -113,7 +114,7 @@ class CompiledSource:
     def _plan(self, given: dict[str, Meta], device_feeds: frozenset[str]) -> LoweredPlan:
         template = self._template
         metas = scope_metas(self._scope, sorted(template.lasting), self._device)
-        n_threads = get_num_threads()
+        n_threads = count_for_plan(template.deterministic)
         key = (
             self._key,
             tuple(given.values()),

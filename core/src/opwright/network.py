@@ -18,7 +18,7 @@ from opwright.names import hint
 from opwright.plan_cache import PlanCache
 from opwright.program import Block, Operator, Variable, default_scope
 from opwright.registry import HOST_DEVICE, split_device
-from opwright.threads import get_num_threads
+from opwright.threads import count_for_plan, is_deterministic
 
 
 class Network(Inspection):
@@ -82,6 +82,7 @@ class Network(Inspection):
         *,
         device: str = HOST_DEVICE,
         fallback: str | None = None,
+        deterministic: bool | None = None,
     ) -> None:
         """Run the operators from `first` to `last`, both included; the default is all.
 
@@ -99,6 +100,8 @@ class Network(Inspection):
             ``"cuda:1"``. Variables read are moved there.
         fallback : str, optional
             ``"cpu"`` lets operators without a kernel for the device run on the host.
+        deterministic : bool, optional
+            As of `compile`.
 
         Raises
         ------
@@ -110,14 +113,15 @@ class Network(Inspection):
         """
         scope = default_scope() if scope is None else scope
         _check_fallback("Network.run", fallback)
+        fixed = _check_deterministic("Network.run", deterministic)
         begin, end = self._range(first, last)
         ops = tuple(self.ops[begin:end])
         kind, number = split_device(device)
         context = current_context()
         metas = scope_metas(scope, names_read_first(ops), get_device(device, context))
-        n_threads = get_num_threads()
+        n_threads = count_for_plan(fixed)
         key = (
-            ("run", self.generation, begin, end, kind, number, fallback),
+            ("run", self.generation, begin, end, kind, number, fallback, fixed),
             tuple(metas.items()),
             context.plan_key(n_threads),
         )
@@ -133,6 +137,7 @@ class Network(Inspection):
                 keep_all=True,
                 program=self._program,
                 first_index=begin,
+                deterministic=fixed,
                 n_threads=n_threads,
             )
             plan = self._plans.add(key, lower(request))
@@ -149,6 +154,7 @@ class Network(Inspection):
         fallback: str | None = None,
         fetch_device: bool = False,
         options: Mapping[str, Any] | None = None,
+        deterministic: bool | None = None,
     ) -> _runtime.CompiledNetwork:
         """Return a callable ``f(**feeds) -> list`` that runs the network as it is now.
 
@@ -175,6 +181,9 @@ class Network(Inspection):
         options : mapping of str to value, optional
             What plugins let users choose, by name: ``{"cuda.allow_tf32": True}``. The others are
             those of the current Context, see `Context.with_options`.
+        deterministic : bool, optional
+            Whether results must have the same bits in every run, with any number of threads.
+            Default: what the environment variable OPWRIGHT_DETERMINISTIC says, else not.
 
         Raises
         ------
@@ -209,6 +218,7 @@ class Network(Inspection):
             fetch_device=fetch_device,
             program=self._program,
             options=tuple(chosen.items()),
+            deterministic=_check_deterministic("Network.compile", deterministic),
         )
         source = CompiledSource(
             template, feeds, scope, self._plans, self.generation, self._remember_plan
@@ -280,6 +290,17 @@ def _check_fallback(who: str, fallback: Any) -> None:
             f"{who}: fallback must be None or {HOST_DEVICE!r}, got {fallback!r}; only the host can "
             "run what a device has no kernel for"
         )
+
+
+def _check_deterministic(who: str, given: Any) -> bool:
+    if given is None:
+        return is_deterministic()
+    if not isinstance(given, bool):
+        raise ProgramError(
+            f"{who}: deterministic must be True, False or None, got {given!r}; give True "
+            "for results that do not depend on the number of threads"
+        )
+    return given
 
 
 def _listed(items: Any, what: str) -> list[Any]:

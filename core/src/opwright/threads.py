@@ -1,7 +1,8 @@
 """How many threads a kernel may use: a setting of the process, because its cores are.
 
-It is one of the few globals of opwright on purpose. What keeps plans is told of every change, and
-of a fork: thread libraries do not survive one, so a child runs with one thread.
+Whether results may depend on that number is one, too, where a plan does not say otherwise. It is
+one of the few globals of opwright on purpose. What keeps plans is told of every change, and of a
+fork: thread libraries do not survive one, so a child runs with one thread.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Final, Protocol, SupportsIndex
 
+from opwright import _runtime
 from opwright.errors import SettingError
 
 VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
@@ -19,6 +21,14 @@ VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
 
 MAX_THREADS: Final = 1024
 """More than any machine has cores for: a larger number is a mistake."""
+
+DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
+"""Environment variable that makes plans deterministic which do not say themselves."""
+
+DETERMINISTIC_THREADS: Final = 8
+"""The number that kernels of a deterministic plan are prepared for, on every machine. The host runs
+their shares on the threads that it has; more than these find no share.
+docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md says why eight."""
 
 
 class ThreadWatcher(Protocol):
@@ -33,6 +43,7 @@ class ThreadWatcher(Protocol):
 
 _n_threads: int | None = None  # None: nobody has asked yet
 _is_forked = False
+_is_deterministic: bool | None = None
 _watchers: weakref.WeakSet[ThreadWatcher] = weakref.WeakSet()
 
 
@@ -50,7 +61,30 @@ def get_num_threads() -> int:
     global _n_threads  # noqa: PLW0603 - the setting itself
     if _n_threads is None:
         _n_threads = count_from_environment(os.environ)
+        _runtime.limit_threads(_n_threads)
     return _n_threads
+
+
+def is_deterministic() -> bool:
+    """Return whether plans that do not say themselves give the same bits for any thread count.
+
+    That is what the environment variable OPWRIGHT_DETERMINISTIC says at first need; by default not.
+
+    Raises
+    ------
+    SettingError
+        Where OPWRIGHT_DETERMINISTIC is neither 0 nor 1.
+    """
+    global _is_deterministic  # noqa: PLW0603 - the setting itself
+    if _is_deterministic is None:
+        _is_deterministic = determinism_from_environment(os.environ)
+    return _is_deterministic
+
+
+def count_for_plan(deterministic: bool) -> int:
+    """Return the number of threads that the kernels of a plan are prepared for."""
+    count = get_num_threads()  # also where another one is wanted: it sets the host's limit
+    return DETERMINISTIC_THREADS if deterministic else count
 
 
 def set_num_threads(n_threads: SupportsIndex) -> None:
@@ -77,6 +111,7 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
     global _n_threads  # noqa: PLW0603 - the setting itself
     changed = _n_threads != count
     _n_threads = count
+    _runtime.limit_threads(count)
     if changed:
         _tell(forked=False)
 
@@ -92,6 +127,17 @@ def count_from_environment(environ: Mapping[str, str]) -> int:
         f"{VARIABLE}: must be a number from 1 to {MAX_THREADS}, got {text!r}; set it to 1, or "
         "leave it unset to use every CPU of the process"
     )
+
+
+def determinism_from_environment(environ: Mapping[str, str]) -> bool:
+    """Return what an environment says of determinism; nothing, or an empty text: not."""
+    text = environ.get(DETERMINISTIC_VARIABLE, "").strip()
+    if text not in {"", "0", "1"}:
+        raise SettingError(
+            f"{DETERMINISTIC_VARIABLE}: must be 0 or 1, got {text!r}; set it to 1 for results that "
+            "do not depend on the number of threads"
+        )
+    return text == "1"
 
 
 def watch(watcher: ThreadWatcher) -> None:
@@ -120,6 +166,7 @@ def _tell(forked: bool) -> None:
 def _after_fork() -> None:
     global _n_threads, _is_forked
     _n_threads, _is_forked = 1, True
+    _runtime.limit_threads(1)
     _tell(forked=True)
 
 

@@ -159,6 +159,15 @@ def lower(a: float, b: float) -> bool:
 CASES = (
     *reduced("sum", total, True, FLOATS),
     integers("sum", sum),
+    Case(
+        "sum",
+        {"x": Random((3, 200), 60, 120)},
+        over(sum),
+        {"axis": [1]},
+        dtypes=INTS,
+        label="beyond-int8",
+        no_grad="whole numbers",
+    ),
     *reduced("mean", mean, True, FLOATS),
     *reduced("max", extremum(higher), False, FLOATS),
     integers("max", max),

@@ -38,6 +38,7 @@ struct KernelOptions {
   bool capturable = false;    // run only enqueues work on the stream
   bool deterministic = true;  // two runs give the same bits
   bool strided = false;       // takes any strides; otherwise tensors are compact row-major
+  bool by_threads = false;    // another n_threads() may give other last bits
   // Pairs of an output and an input slot whose memory the output may have where the input dies.
   std::vector<std::pair<std::string, std::string>> may_reuse;
 };
@@ -141,6 +142,7 @@ struct KernelBridge {
     table.priority = options.priority;
     table.flags = (options.capturable ? OW_KERNEL_CAPTURABLE : 0u) |
                   (options.deterministic ? 0u : OW_KERNEL_NONDETERMINISTIC) |
+                  (options.by_threads ? OW_KERNEL_BY_THREADS : 0u) |
                   (options.strided ? OW_KERNEL_STRIDED : 0u);
     table.prepare = &Prepare;
     table.release = &Release;

@@ -130,6 +130,11 @@ class PrepareContext {
 
   const char* op_type() const { return prepare_->op_type; }
   int32_t n_threads() const { return prepare_->n_threads; }  // what run will be called with
+  // Whether n_threads() is the same on every machine, so that bits are: then a thread library of
+  // the kernel's own must not decide anything.
+  bool deterministic() const {
+    return OW_HAS(prepare_, flags) && (prepare_->flags & OW_PREPARE_DETERMINISTIC) != 0;
+  }
   // The device's own object, of the class that was registered; NULL for the host.
   template <typename D = void>
   D* device_state() const {

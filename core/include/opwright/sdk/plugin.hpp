@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -65,7 +67,7 @@ class PluginTables {
     devices_.back().name = name;
   }
 
-  const ow_plugin* Finish() {
+  void Finish() {
     plugin_.ops = ops_.data();
     plugin_.n_ops = ops_.size();
     plugin_.op_stride = sizeof(ow_op);
@@ -75,7 +77,6 @@ class PluginTables {
     plugin_.devices = devices_.data();
     plugin_.n_devices = devices_.size();
     plugin_.device_stride = sizeof(ow_device);
-    return &plugin_;
   }
 
   const ow_plugin* plugin() const { return &plugin_; }
@@ -195,17 +196,19 @@ struct LoadedPlugin {
 OPWRIGHT_LOCAL inline const LoadedPlugin* LoadPlugin(const ow_host* host, const char* name,
                                                      const char* version, const char* tags) {
   loaded_as = {name, host};
-  auto* loaded = new LoadedPlugin;
-  auto* tables = new PluginTables(name, version);
+  auto loaded = std::make_unique<LoadedPlugin>();
+  auto tables = std::make_unique<PluginTables>(name, version);
   char message[2048] = "";
   loaded->code = AtBorder(message, sizeof(message), [&]() -> Status {
-    FillTables(tags, tables);
-    loaded->plugin = tables->Finish();
+    FillTables(tags, tables.get());
+    tables->Finish();
     return Status::Ok();
   });
+  if (loaded->code == OW_OUT_OF_MEMORY) throw std::bad_alloc();  // the next call fills them anew
   loaded->message = std::string(name) + ": " + message;
-  if (loaded->code != OW_OK) loaded->plugin = (new PluginTables(name, version))->plugin();
-  return loaded;
+  if (loaded->code != OW_OK) tables = std::make_unique<PluginTables>(name, version);
+  loaded->plugin = tables.release()->plugin();
+  return loaded.release();
 }
 
 OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin** plugin,

@@ -83,6 +83,9 @@ class PrepareContext:
         Which of the devices of that type.
     n_threads : int
         How many threads the kernel may use.
+    deterministic : bool
+        Whether every run must give the same bits: then `n_threads` is the same on every machine,
+        and nothing that is measured may decide.
     options : dict
         The value of every option that a plugin declares, by name: ``"acme.fast_exp"``.
     workspace_bytes : int
@@ -96,6 +99,7 @@ class PrepareContext:
     __slots__ = (
         "attrs",
         "deferred",
+        "deterministic",
         "device",
         "device_number",
         "inputs",
@@ -129,6 +133,7 @@ class PrepareContext:
         self.workspace_bytes = 0
         self.packs: dict[str, Callable[[Any], object]] = {}
         self.deferred: list[tuple[Complete, Any]] | None = None
+        self.deterministic = False
 
     def refuse(self, reason: str) -> NoReturn:
         """Decline this operator, so that the next candidate is tried.

@@ -34,11 +34,14 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
     return signature_of(op).moved_bytes // BYTES_PER_NS + STEP_NS
 
 
-def is_short(ops: Iterable[LoweredOp]) -> bool:
-    """Tell whether operators that run on the host are too little work for several threads."""
+def is_short(ops: Iterable[LoweredOp], n_threads: int = 2) -> bool:
+    """Tell whether operators that run on the host are too little work for several threads.
+
+    `n_threads` is how many the estimates are for, where the machine may have as few as two.
+    """
     total = 0
     for op in ops:
-        total += estimate_ns(op, HOST_DEVICE)
-        if total >= SHORT_PLAN_NS:
+        total += estimate_ns(op, HOST_DEVICE) * n_threads
+        if total >= 2 * SHORT_PLAN_NS:
             return False
     return True

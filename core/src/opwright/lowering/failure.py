@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opwright.errors import KernelError, OpwrightError
+from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.lowering.values import LoweredOp, Role, Value
 
 
@@ -40,13 +40,13 @@ class StepErrors:
 
     def _error(
         self, op: LoweredOp, what: str, message: str, cause: BaseException | None, done: str
-    ) -> KernelError:
+    ) -> OpwrightError:
         reason = f"{type(cause).__name__}: {cause}" if cause is not None else message
         text = (
             f"{op.type}[{op.device or self._device}]: operator {op.index} {what}, "
             f"got {reason}; {_values(op)}{done}"
         )
-        error = KernelError(text)
+        error = (OutOfMemoryError if isinstance(cause, MemoryError) else KernelError)(text)
         error.__cause__ = cause
         return error
 

@@ -50,6 +50,8 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], stri
     before = list(graph.ops)
     try:
         entry.load()(graph)
+    except MemoryError:
+        raise  # no fault of the pass, and the next plan may have it again
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opwright import _runtime
 from opwright.devices import find_helper, find_lack_of_arrays, get_device
 from opwright.discovery import Settings
-from opwright.errors import KernelError, OpwrightError
+from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.kernel import DeviceCall, PrepareContext, Refuse, Unsupported
 from opwright.lowering.making import signature_of
 from opwright.lowering.values import LoweredOp
@@ -120,6 +120,7 @@ def _prepare_class(
         op.type, inputs, outputs, _attributes(op), device, request.n_threads, number, options
     )
     ctx.deferred = deferred
+    ctx.deterministic = request.deterministic
     try:
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):
@@ -175,6 +176,7 @@ def _prepare_native(
             packable=packable,
             n_threads=request.n_threads,
             device=opened_device(device, request),
+            deterministic=request.deterministic,
         )
     except _runtime.RefusedError as refusal:
         return _refusal(refusal)
@@ -209,6 +211,8 @@ def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -
     """The error for a kernel whose prepare failed, of the class that it raised if that is ours."""
     ours = type(error).__module__ == OpwrightError.__module__
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
+    if isinstance(error, MemoryError):
+        kind = OutOfMemoryError
     name = "" if isinstance(error, OpwrightError) else f"{type(error).__name__}: "
     return kind(
         f"{entry.who}: prepare failed for operator {op.index}, got {name}{error}; {way_out}"

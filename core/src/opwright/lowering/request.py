@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opwright.lowering.values import External, Role
 from opwright.meta import Meta
 from opwright.registry import HOST_DEVICE, join_device
-from opwright.threads import get_num_threads
+from opwright.threads import count_for_plan, is_deterministic
 
 if TYPE_CHECKING:
     from opwright.context import Context
@@ -67,8 +67,12 @@ class LowerRequest:
         Index of the first operator in its network, for messages.
     options : tuple of (str, value) or None
         The options that differ from their defaults, sorted; by default those of the context.
+    deterministic : bool
+        Results must not depend on the number of threads: kernels that say that two runs may differ
+        are left out. By default what the environment says.
     n_threads : int
-        Threads that a kernel may use; by default those of the process. A short plan takes one.
+        Threads that kernels are prepared for; by default (0) what `deterministic` asks for, the
+        fixed number or those of the process. A short plan takes one.
     """
 
     ops: Sequence[Operator]
@@ -93,9 +97,12 @@ class LowerRequest:
     program: Program | None = None
     first_index: int = 0
     options: tuple[tuple[str, Any], ...] | None = None
-    n_threads: int = field(default_factory=get_num_threads)
+    deterministic: bool = field(default_factory=is_deterministic)
+    n_threads: int = 0
 
     def __post_init__(self) -> None:
+        if self.n_threads == 0:
+            object.__setattr__(self, "n_threads", count_for_plan(self.deterministic))
         if self.options is None:
             chosen = tuple(self.context.chosen_options.items())
             object.__setattr__(self, "options", chosen)

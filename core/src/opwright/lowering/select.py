@@ -8,11 +8,12 @@ threads: that of the process, or one where the plan turns out to be short.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from opwright.errors import KernelNotFoundError
+from opwright.errors import KernelNotFoundError, OutOfMemoryError
 from opwright.kernel import Refuse
 from opwright.lowering.estimate import is_short
 from opwright.lowering.finish import Unfinished, remember
@@ -26,8 +27,12 @@ from opwright.registry import HOST_DEVICE
 from opwright.registry.kernels import REFUSED
 
 if TYPE_CHECKING:
+    from opwright._runtime import Prepared
     from opwright.kernel import KernelEntry
     from opwright.lowering.request import LowerRequest
+
+NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
+"""Why a kernel that declares it does not serve a deterministic plan."""
 
 
 def select_kernels(graph: Graph, request: LowerRequest) -> None:
@@ -69,6 +74,8 @@ def _not_found(op: LoweredOp, graph: Graph, request: LowerRequest) -> KernelNotF
     )
     error = context.kernels.not_found(op.type, graph.device, dtype, refusals, pinned)
     way_out = f'\n  to run it on the host: give fallback="{HOST_DEVICE}"' if helps else ""
+    if any(reason == NOT_DETERMINISTIC for _, reason in refusals):
+        way_out += "\n  to allow results that differ from run to run: give deterministic=False"
     return KernelNotFoundError(f"{error}{way_out}")
 
 
@@ -81,7 +88,7 @@ def _serve_alone(graph: Graph, request: LowerRequest) -> None:
     host = [
         op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
     ]
-    if not is_short(host):
+    if not is_short(host, request.n_threads if request.deterministic else 2):
         return
     single = replace(request, n_threads=1)
     choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
@@ -184,11 +191,15 @@ def _choose(
     """The first kernel that does not refuse, and whether it depends on more than the signature."""
     context = request.context
     depends = False
+    lacking: OutOfMemoryError | None = None
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
         fault = find_fault(entry, context)
         if fault is not None:
             refusals.append((entry, fault))
+            continue
+        if request.deterministic and not entry.deterministic:
+            refusals.append((entry, NOT_DETERMINISTIC))
             continue
         key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
         if entry.takes_prepare:
@@ -196,26 +207,52 @@ def _choose(
             metas = (signature.inputs, signature.outputs)
             # What belongs to one device may be in it, such as a module that was loaded there.
             opened = opened_device(device, request)
-            key = (*key, *metas, opened, packable, request.n_threads, request.options)
+            count = (request.n_threads, request.deterministic)
+            key = (*key, *metas, opened, packable, count, request.options)
         elif device != HOST_DEVICE:
             key = (*key, opened_device(device, request))
         prepared = context.prepared.get(key)
         if prepared is None:
-            begin = time.perf_counter()
-            deferred: list[Any] = []
-            prepared = prepare_kernel(entry, op, device, packable, request, deferred)
-            graph.prepare_s += time.perf_counter() - begin
-            if deferred and not isinstance(prepared, Refuse):
-                unfinished = Unfinished(entry, key, device, packable, request, tuple(deferred))
-                graph.unfinished[prepared] = unfinished
-            else:
-                remember(context.prepared, key, prepared)
+            try:
+                prepared = _prepare(entry, key, op, device, packable, graph, request)
+            except OutOfMemoryError as error:
+                if request.deterministic:  # another kernel would give other bits
+                    raise
+                lacking = error
+                continue
         if isinstance(prepared, Refuse):
             refusals.append((entry, REFUSED + prepared.reason))
             continue
+        if lacking is not None:
+            text = f"{lacking}; {entry.library!r} serves this plan instead"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         return signature.choose(entry, prepared, tuple(refusals)), depends
+    if lacking is not None:
+        raise lacking
     op.refusals = (*op.refusals, *refusals)
     return None, depends
+
+
+def _prepare(
+    entry: KernelEntry,
+    key: tuple[Any, ...],
+    op: LoweredOp,
+    device: str,
+    packable: tuple[int, ...],
+    graph: Graph,
+    request: LowerRequest,
+) -> Prepared | Refuse:
+    """Prepare a kernel, and remember it or its refusal; a lack of memory is not remembered."""
+    begin = time.perf_counter()
+    deferred: list[Any] = []
+    prepared = prepare_kernel(entry, op, device, packable, request, deferred)
+    graph.prepare_s += time.perf_counter() - begin
+    if deferred and not isinstance(prepared, Refuse):
+        unfinished = Unfinished(entry, key, device, packable, request, tuple(deferred))
+        graph.unfinished[prepared] = unfinished
+    else:
+        remember(request.context.prepared, key, prepared)
+    return prepared
 
 
 def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:

@@ -63,6 +63,8 @@ class KernelEntry:
         May be recorded in a device graph; gives equal bits for equal inputs; takes inputs that
         are not compact row-major. Of a compiled kernel these and `may_reuse` are what its library
         says, known once it is loaded.
+    by_threads : bool
+        Another number of threads may give other last bits; known once a compiled kernel is loaded.
     prefers : mapping of str to value
         Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``, as its
         hook says. A hint for passes, which may bring the operator into that form: it decides
@@ -76,6 +78,7 @@ class KernelEntry:
         "_layout",
         "_loaded",
         "_ops",
+        "by_threads",
         "capturable",
         "deterministic",
         "device",
@@ -106,6 +109,7 @@ class KernelEntry:
         self.capturable = registration.capturable
         self.deterministic = registration.deterministic
         self.strided = registration.strided
+        self.by_threads = False
         self.prefers: Mapping[str, Any] = MappingProxyType(dict(registration.prefers))
         self.find_refusal = registration.find_refusal
         self.key = KernelKey(self.op_type, self.device, dtype, self.library)
@@ -165,6 +169,7 @@ class KernelEntry:
             )
         self.may_reuse, self.strided = kernel.may_reuse, kernel.strided
         self.capturable, self.deterministic = kernel.capturable, kernel.deterministic
+        self.by_threads = kernel.by_threads
         return kernel
 
     def _check_names(self) -> None:

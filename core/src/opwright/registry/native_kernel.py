@@ -28,12 +28,13 @@ class NativeKernel:
         Dispatch dtypes that it computes, ``("*",)`` for all.
     priority : int
     may_reuse : tuple of (str, str)
-    capturable, deterministic, strided : bool
+    capturable, deterministic, by_threads, strided : bool
         As of `KernelEntry`.
     """
 
     __slots__ = (
         "address",
+        "by_threads",
         "capturable",
         "deterministic",
         "device",
@@ -53,6 +54,7 @@ class NativeKernel:
         self.dtypes = tuple(_known_dtypes(codes)) if codes else (ANY,)
         self.capturable = bool(flags & _runtime.KERNEL_CAPTURABLE)
         self.deterministic = not flags & _runtime.KERNEL_NONDETERMINISTIC
+        self.by_threads = bool(flags & _runtime.KERNEL_BY_THREADS)
         self.strided = bool(flags & _runtime.KERNEL_STRIDED)
 
     def __repr__(self) -> str:
@@ -67,6 +69,7 @@ class NativeKernel:
         packable: Sequence[int] = (),
         n_threads: int = 1,
         device: _runtime.Device | None = None,
+        deterministic: bool = False,
     ) -> _runtime.Prepared:
         """Make the kernel ready for attributes and metas.
 
@@ -84,6 +87,8 @@ class NativeKernel:
             The count that the kernel will be called with.
         device : Device, optional
             None: the host.
+        deterministic : bool
+            Whether `n_threads` is the count that is the same on every machine, so that bits are.
 
         Raises
         ------
@@ -92,7 +97,8 @@ class NativeKernel:
         KernelError
             Where prepare fails otherwise.
         """
-        return self._prepare(proto, metas, typed_attrs(proto, attrs), packable, n_threads, device)
+        typed = typed_attrs(proto, attrs)
+        return self._prepare(proto, metas, typed, packable, n_threads, device, deterministic)
 
     def prepare_call(
         self,
@@ -117,6 +123,7 @@ class NativeKernel:
         packable: Sequence[int],
         n_threads: int,
         device: _runtime.Device | None,
+        deterministic: bool = False,
     ) -> _runtime.Prepared:
         inputs, outputs = metas
         return _runtime.prepare_native(
@@ -128,6 +135,7 @@ class NativeKernel:
             arg_flags=list(_arg_flags(proto, inputs, outputs, packable)),
             device=device,
             keep_alive=self.library,
+            deterministic=deterministic,
         )
 
 

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from opwright import _runtime
 from opwright.definition import InferShape, NoGradient, OpDefinition
 from opwright.dtypes import dtype_from_code
-from opwright.errors import FormatError, OpwrightError, PluginError, RegistrationError
+from opwright.errors import (
+    FormatError,
+    OpwrightError,
+    OutOfMemoryError,
+    PluginError,
+    RegistrationError,
+)
 from opwright.gradient_rules import GradOp
 from opwright.meta import InferContext, Meta
 from opwright.names import hint
@@ -225,6 +231,8 @@ class LibraryTable:
 
         Raises
         ------
+        OutOfMemoryError
+            Where there is no memory for its tables, for the moment.
         PluginError
             Where it is missing, is no plugin library, is for another machine or ABI, or has ended
             processes that opened it.
@@ -242,6 +250,8 @@ class LibraryTable:
         try:
             with noted(self.notes, target, package):
                 opened = _open(path, package)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{who}: {label} cannot be opened now: {error}") from error
         except OpwrightError as error:
             raise _unusable(f"{who}: {label} cannot be used: {error}", package, error) from error
         if opened.name != package.plugin:

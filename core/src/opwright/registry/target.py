@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from opwright.errors import PluginError
+from opwright.errors import OutOfMemoryError, PluginError
 from opwright.registry.advice import advise_command
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import Package
@@ -29,6 +29,8 @@ def load_target(
 
     Raises
     ------
+    OutOfMemoryError
+        When the module is imported in a moment without memory.
     PluginError
         When the module cannot be imported, has ended processes before, or lacks the attribute.
     """
@@ -38,6 +40,11 @@ def load_target(
             found: object = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
+    except MemoryError as error:  # for the moment: who is kept out for good is told by PluginError
+        raise OutOfMemoryError(
+            f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "
+            "some and try again"
+        ) from error
     except Exception as error:
         advice = advise_command(error, package)
         failure = PluginError(

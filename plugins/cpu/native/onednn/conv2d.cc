@@ -27,28 +27,30 @@ enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTe
 
 class ConvolutionPipeline {
  public:
-  // `weight_slot` is packed where the plan does not write it.
+  // The weight is read packed where that is of use and `may_pack` is true.
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
-                        const Epilogue& epilogue, uint32_t weight_slot) {
-    const ImageSplit split(shape.images(), ctx.n_threads());
+                        const Epilogue& epilogue, bool may_pack) {
+    const ImageSplit split(shape.images(), ctx);
     weight_plain_ = shape.weight();
     weight_used_ = shape.AnyWeight();
     const ThreadCount count(split.n_threads);
     for (int32_t i = 0; i < split.n_parts; ++i) {
       const Part images = split.part(i);
-      const ConvolutionShape part = shape.OfImages(images.end - images.begin);
+      const int64_t n_images = images.end - images.begin;
+      ImageBytes first{};
+      first[kX] = images.begin * shape.x_bytes();
+      first[kOut] = first[kResidual] = images.begin * shape.out_bytes();
+      if (split_.AddLike(n_images, first)) continue;
+      const ConvolutionShape part = shape.OfImages(n_images);
       const dnnl::convolution_forward::primitive_desc description = Describe(part, epilogue);
       if (!description.get(true)) {
         return opwright::Status::Unsupported("oneDNN has no convolution of this dtype for it");
       }
       weight_used_ = description.weights_desc();  // from now on that of all parts
-      ImageBytes first{};
-      first[kX] = images.begin * shape.x_bytes();
-      first[kOut] = first[kResidual] = images.begin * shape.out_bytes();
-      split_.Add(Steps(description, part, epilogue), first, split.n_threads);
+      split_.Add(n_images, Steps(description, part, epilogue), first, split.n_threads);
     }
-    if (weight_used_ != weight_plain_ && ctx.packable(weight_slot)) {
-      OPWRIGHT_RETURN_IF_ERROR(ctx.Pack(weight_slot, weight_used_.get_size()));
+    if (weight_used_ != weight_plain_ && may_pack) {
+      packed_bytes_ = weight_used_.get_size();
     } else if (weight_used_ != weight_plain_) {
       weight_change_.Make(weight_plain_, weight_used_, ctx.n_threads());
     }
@@ -65,6 +67,7 @@ class ConvolutionPipeline {
   }
 
   bool empty() const { return split_.empty(); }
+  uint64_t packed_bytes() const { return packed_bytes_; }
   void Pack(const void* weight, void* packed) const {
     Reorder(weight_plain_, weight, weight_used_, packed);
   }
@@ -171,28 +174,23 @@ class ConvolutionPipeline {
   LayoutChange weight_change_;
   memory::desc weight_plain_;
   memory::desc weight_used_;
+  uint64_t packed_bytes_ = 0;
 };
 
 // The operator conv2d has the first three of the slots x, weight, bias?, scale?, shift?, residual?;
 // the plan-only cpu.conv2d_fused, which pass fuse_conv makes, has all of them.
 template <typename T, uint32_t kSlots>
 struct ConvolutionKernel {
-  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "onednn";
+    options.by_threads = true;  // oneDNN chooses how it computes by the size of a part
+  }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
-    ConvolutionShape shape;
-    shape.Make(ctx.input(kX).shape(), ctx.input(kWeight).shape(), ctx.output(0).shape(), attrs,
-               OneDnnType<T>());
-    if (shape.is_empty()) return PrepareEmpty(shape);
-    Epilogue epilogue;
-    epilogue.bias = ctx.has_input(kBias);
-    if constexpr (kSlots > kBias + 1) {
-      epilogue.scale = ctx.has_input(kScale);
-      epilogue.shift = ctx.has_input(kShift);
-      epilogue.residual = ctx.has_input(kResidual);
-      OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &epilogue.activation));
-    }
-    return convolution_.Make(ctx, shape, epilogue, kWeight);
+    OPWRIGHT_RETURN_IF_ERROR(
+        PrepareWithMemory(this, [&](ConvolutionKernel* made) { return made->Make(ctx, attrs); }));
+    if (convolution_.packed_bytes() == 0) return opwright::Status::Ok();
+    return ctx.Pack(kWeight, convolution_.packed_bytes());
   }
 
   using Bound = ConvolutionPipeline::Bound;
@@ -219,6 +217,22 @@ struct ConvolutionKernel {
   }
 
  private:
+  opwright::Status Make(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
+    ConvolutionShape shape;
+    shape.Make(ctx.input(kX).shape(), ctx.input(kWeight).shape(), ctx.output(0).shape(), attrs,
+               OneDnnType<T>());
+    if (shape.is_empty()) return PrepareEmpty(shape);
+    Epilogue epilogue;
+    epilogue.bias = ctx.has_input(kBias);
+    if constexpr (kSlots > kBias + 1) {
+      epilogue.scale = ctx.has_input(kScale);
+      epilogue.shift = ctx.has_input(kShift);
+      epilogue.residual = ctx.has_input(kResidual);
+      OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &epilogue.activation));
+    }
+    return convolution_.Make(ctx, shape, epilogue, ctx.packable(kWeight));
+  }
+
   opwright::Status PrepareEmpty(const ConvolutionShape& shape) {
     if constexpr (kSlots > kBias + 1) {
       return opwright::Status::Refused("images or weights without elements");

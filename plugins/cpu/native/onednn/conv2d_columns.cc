@@ -72,7 +72,10 @@ struct Conv2dColumnsKernel {
 // Slots: x, weight, bias? (its shape only), out_grad? -> x_grad?, weight_grad?, bias_grad?.
 template <typename T>
 struct Conv2dGradColumnsKernel {
-  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "onednn";
+    options.by_threads = true;  // each part sums up the weight's gradient over its images
+  }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
     if (!ctx.has_input(3)) return opwright::Status::Ok();

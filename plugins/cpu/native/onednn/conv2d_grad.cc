@@ -44,35 +44,13 @@ OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
 
 template <typename T>
 struct Conv2dGradKernel {
-  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "onednn";
+    options.by_threads = true;  // each part sums up the weight's gradient over its images
+  }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
-    if (!ctx.has_input(kOutGradSlot)) return opwright::Status::Ok();
-    shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(), attrs,
-                OneDnnType<T>());
-    if (shape_.is_empty()) return PrepareEmpty();
-    with_bias_ = ctx.has_output(2);
-    with_weight_ = ctx.has_output(1) || with_bias_;
-    const int64_t products = (ctx.has_output(0) ? 1 : 0) + (with_weight_ ? 1 : 0);
-    constexpr double kPerNs = 48.0;  // multiplications of one thread
-    const double work = static_cast<double>(shape_.multiplications() * products);
-    ctx.SetEstimate(1000 + static_cast<uint64_t>(work / kPerNs / ctx.n_threads()));
-    by_columns_ = std::is_same_v<T, float> && ctx.has_output(0) &&
-                  IsFasterByColumns(ctx.input(1).shape(), attrs);
-    if (by_columns_) {
-      columns_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(),
-                    attrs, ctx.n_threads());
-    }
-    weight_used_ = weight_grad_used_ = shape_.AnyWeight();
-    OPWRIGHT_RETURN_IF_ERROR(MakePipelines(ctx, ctx.has_output(0) && !by_columns_));
-    if (has_x_pipeline_ && weight_used_ != shape_.weight()) {
-      weight_change_.Make(shape_.weight(), weight_used_, ctx.n_threads());
-    }
-    if (with_weight_ && weight_grad_used_ != shape_.weight()) {
-      weight_grad_change_.Make(weight_grad_used_, shape_.weight(), ctx.n_threads());
-    }
-    ctx.SetWorkspace(LayWorkspace());
-    return opwright::Status::Ok();
+    return PrepareWithMemory(this, [&](Conv2dGradKernel* made) { return made->Make(ctx, attrs); });
   }
 
   struct Bound {
@@ -121,6 +99,35 @@ struct Conv2dGradKernel {
   }
 
  private:
+  opwright::Status Make(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
+    if (!ctx.has_input(kOutGradSlot)) return opwright::Status::Ok();
+    shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(), attrs,
+                OneDnnType<T>());
+    if (shape_.is_empty()) return PrepareEmpty();
+    with_bias_ = ctx.has_output(2);
+    with_weight_ = ctx.has_output(1) || with_bias_;
+    const int64_t products = (ctx.has_output(0) ? 1 : 0) + (with_weight_ ? 1 : 0);
+    constexpr double kPerNs = 48.0;  // multiplications of one thread
+    const double work = static_cast<double>(shape_.multiplications() * products);
+    ctx.SetEstimate(1000 + static_cast<uint64_t>(work / kPerNs / ctx.n_threads()));
+    by_columns_ = std::is_same_v<T, float> && ctx.has_output(0) &&
+                  IsFasterByColumns(ctx.input(1).shape(), attrs);
+    if (by_columns_) {
+      columns_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(),
+                    attrs, ctx.n_threads());
+    }
+    weight_used_ = weight_grad_used_ = shape_.AnyWeight();
+    OPWRIGHT_RETURN_IF_ERROR(MakePipelines(ctx, ctx.has_output(0) && !by_columns_));
+    if (has_x_pipeline_ && weight_used_ != shape_.weight()) {
+      weight_change_.Make(shape_.weight(), weight_used_, ctx.n_threads());
+    }
+    if (with_weight_ && weight_grad_used_ != shape_.weight()) {
+      weight_grad_change_.Make(weight_grad_used_, shape_.weight(), ctx.n_threads());
+    }
+    ctx.SetWorkspace(LayWorkspace());
+    return opwright::Status::Ok();
+  }
+
   static opwright::Status PrepareEmpty() {
     if constexpr (!std::is_same_v<T, float>) {
       return opwright::Status::Refused("images or weights without elements");
@@ -149,9 +156,10 @@ struct Conv2dGradKernel {
 
   opwright::Status MakePipelines(const opwright::PrepareContext& ctx, bool with_x) {
     has_x_pipeline_ = with_x;
-    const ImageSplit split(shape_.images(), ctx.n_threads());
+    const ImageSplit split(shape_.images(), ctx);
     // In 16 bits a sum of sums would be rounded twice.
-    const bool by_images = std::is_same_v<T, float> && IsSummedByImages(shape_);
+    const bool by_images =
+        std::is_same_v<T, float> && (IsSummedByImages(shape_) || ctx.deterministic());
     const bool with_weight = with_weight_ && by_images;
     if (with_x || with_weight) {
       OPWRIGHT_RETURN_IF_ERROR(AddParts(split, with_x, with_weight, &parts_));
@@ -159,7 +167,7 @@ struct Conv2dGradKernel {
     if (with_weight_ && !by_images) {
       ImageSplit one;
       one.n_images = shape_.images();
-      one.n_threads = ctx.n_threads();
+      one.n_threads = ctx.deterministic() ? 1 : ctx.n_threads();
       OPWRIGHT_RETURN_IF_ERROR(AddParts(one, false, true, &whole_));
     }
     n_sums_ = with_weight ? split.n_parts : 1;
@@ -171,7 +179,9 @@ struct Conv2dGradKernel {
     const ThreadCount count(split.n_threads);
     for (int32_t i = 0; i < split.n_parts; ++i) {
       const Part images = split.part(i);
-      const ConvolutionShape shape = shape_.OfImages(images.end - images.begin);
+      const int64_t n_images = images.end - images.begin;
+      if (i > 0 && pipelines->AddLike(n_images, FirstBytes(images, i, with_weight))) continue;
+      const ConvolutionShape shape = shape_.OfImages(n_images);
       const memory::desc slopes = shape.AsPreferred(shape.out());
       const dnnl::convolution_forward::primitive_desc forward(
           CpuEngine(), dnnl::prop_kind::forward_training, kDirect, shape.AsPreferred(shape.x()),
@@ -189,16 +199,22 @@ struct Conv2dGradKernel {
         }
         OPWRIGHT_RETURN_IF_ERROR(steps.AddWeightGradient(forward, with_bias_, &weight_grad_used_));
       }
-      ImageBytes first{};
-      first[kX] = first[kXGrad] = images.begin * shape.x_bytes();
-      first[kOutGrad] = images.begin * shape.out_bytes();
-      if (with_weight) {
-        first[kWeightSums] = i * static_cast<int64_t>(WholeLines(weight_grad_used_.get_size()));
-        first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape.bias().get_size()));
-      }
-      pipelines->Add(std::move(steps.pipeline), first, split.n_threads);
+      pipelines->Add(n_images, std::move(steps.pipeline), FirstBytes(images, i, with_weight),
+                     split.n_threads);
     }
     return opwright::Status::Ok();
+  }
+
+  // Where part i begins in each tensor; the layout of the sums is known.
+  ImageBytes FirstBytes(Part images, int32_t i, bool with_weight) const {
+    ImageBytes first{};
+    first[kX] = first[kXGrad] = images.begin * shape_.x_bytes();
+    first[kOutGrad] = images.begin * shape_.out_bytes();
+    if (with_weight) {
+      first[kWeightSums] = i * static_cast<int64_t>(WholeLines(weight_grad_used_.get_size()));
+      first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape_.bias().get_size()));
+    }
+    return first;
   }
 
   // Steps of some images.

@@ -94,7 +94,10 @@ struct WindowRuns {
 
 template <typename T>
 struct Conv2dPoolGradKernel {
-  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "onednn";
+    options.by_threads = true;  // each thread sums up the weight's gradient over its images
+  }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
     const opwright::Shape x = ctx.input(kX).shape(), weight = ctx.input(kWeight).shape();
@@ -106,7 +109,9 @@ struct Conv2dPoolGradKernel {
       return opwright::Status::Refused("images or weights without elements");
     }
     images_ = x.dim(0);
-    if (images_ < ctx.n_threads()) return opwright::Status::Refused("threads without an image");
+    if (images_ < ctx.n_threads() && !ctx.deterministic()) {
+      return opwright::Status::Refused("threads without an image");
+    }
     height_ = x.dim(1);
     row_ = x.dim(2) * x.dim(3);
     padded_row_ = row_ + (attrs.paddings[2] + attrs.paddings[3]) * x.dim(3);
@@ -123,7 +128,7 @@ struct Conv2dPoolGradKernel {
         runs_.n_runs() * kRunLanes > kMostLanes * runs_.depth) {
       return opwright::Status::Refused("too many maxima, or too few runs, or too short ones");
     }
-    n_threads_ = ctx.n_threads();
+    n_threads_ = static_cast<int32_t>(std::min<int64_t>(images_, ctx.n_threads()));
     sum_runs_ = BestRunSums();
     Lay();
     ctx.SetWorkspace(static_cast<uint64_t>(runs_.packed_size() + thread_size_ * n_threads_) *

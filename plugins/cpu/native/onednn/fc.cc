@@ -79,25 +79,16 @@ void Finish(Activation activation, int64_t rows, int64_t n, const T* bias, T* ou
 
 template <typename T>
 struct FcKernel {
-  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "onednn";
+    options.by_threads = true;  // a part's size decides how it is computed
+  }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
-    OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &activation_));
-    const opwright::Meta weight = ctx.input(1);
-    columns_ = weight.dim(1);
-    rows_ = columns_ == 0 ? 0 : ctx.output(0).numel() / columns_;
-    shape_ = MakeMatrixShape({rows_, weight.dim(0)}, {weight.dim(0), columns_}, false, false);
-    ctx.SetEstimate(EstimateProductNs<T>(shape_, ctx.n_threads()));
-    constexpr bool is_float = std::is_floating_point_v<T>;
-    if (is_float && shape_.Multiplications() == 0) return opwright::Status::Ok();
-    if constexpr (kIsOneDnnType<T>) {
-      if (!is_float || !IsOwn(shape_)) return PrepareOneDnn(ctx);
-    }
-    if constexpr (is_float) {
-      own_.template Make<T>(shape_, ctx.n_threads());
-      ctx.SetWorkspace(own_.workspace_bytes());
-    }
-    return opwright::Status::Ok();
+    OPWRIGHT_RETURN_IF_ERROR(
+        PrepareWithMemory(this, [&](FcKernel* made) { return made->Make(ctx, attrs); }));
+    if (product_.packed_bytes() == 0) return opwright::Status::Ok();
+    return ctx.Pack(1, product_.packed_bytes());
   }
 
   struct Bound {
@@ -140,6 +131,25 @@ struct FcKernel {
   }
 
  private:
+  opwright::Status Make(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
+    OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &activation_));
+    const opwright::Meta weight = ctx.input(1);
+    columns_ = weight.dim(1);
+    rows_ = columns_ == 0 ? 0 : ctx.output(0).numel() / columns_;
+    shape_ = MakeMatrixShape({rows_, weight.dim(0)}, {weight.dim(0), columns_}, false, false);
+    ctx.SetEstimate(EstimateProductNs<T>(shape_, ctx.n_threads()));
+    constexpr bool is_float = std::is_floating_point_v<T>;
+    if (is_float && shape_.Multiplications() == 0) return opwright::Status::Ok();
+    if constexpr (kIsOneDnnType<T>) {
+      if (!is_float || !IsOwn(shape_)) return PrepareOneDnn(ctx);
+    }
+    if constexpr (is_float) {
+      own_.template Make<T>(shape_, ctx.n_threads());
+      ctx.SetWorkspace(own_.workspace_bytes());
+    }
+    return opwright::Status::Ok();
+  }
+
   opwright::Status PrepareOneDnn(opwright::PrepareContext& ctx) {
     if (!std::is_floating_point_v<T>) {
       if (activation_ == Activation::kSoftmax) {
@@ -158,8 +168,7 @@ struct FcKernel {
     request.n_threads = ctx.n_threads();
     OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));
     ctx.SetWorkspace(product_.workspace_bytes());
-    if (product_.packed_bytes() == 0) return opwright::Status::Ok();
-    return ctx.Pack(1, product_.packed_bytes());
+    return opwright::Status::Ok();
   }
 
   Activation activation_ = Activation::kNone;

@@ -29,24 +29,16 @@ bool IsOwnProduct(const MatrixShape& shape) {
 
 template <typename T>
 struct MatmulKernel {
-  static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "onednn";
+    options.by_threads = !std::is_integral_v<T>;  // a part's size decides how it is computed
+  }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const MatmulAttrs& attrs) {
-    const MatrixShape shape =
-        MakeMatrixShape(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(), attrs.transpose_x,
-                        attrs.transpose_y);
-    out_bytes_ = static_cast<size_t>(ctx.output(0).numel()) * sizeof(T);
-    is_zero_ = shape.Multiplications() == 0;  // nothing to do, or sums of nothing
-    if (is_zero_) return opwright::Status::Ok();
-    ctx.SetEstimate(EstimateProductNs<T>(shape, ctx.n_threads()));
-    if constexpr (kIsOneDnnType<T>) {
-      if (!std::is_same_v<T, float> || !IsOwnProduct(shape)) return PrepareOneDnn(ctx, shape);
-    }
-    if constexpr (!std::is_same_v<T, opwright::BFloat16>) {
-      own_.template Make<T>(shape, ctx.n_threads());
-      ctx.SetWorkspace(own_.workspace_bytes());
-    }
-    return opwright::Status::Ok();
+    OPWRIGHT_RETURN_IF_ERROR(
+        PrepareWithMemory(this, [&](MatmulKernel* made) { return made->Make(ctx, attrs); }));
+    if (product_.packed_bytes() == 0) return opwright::Status::Ok();
+    return ctx.Pack(1, product_.packed_bytes());
   }
 
   struct Bound {
@@ -82,6 +74,24 @@ struct MatmulKernel {
   }
 
  private:
+  opwright::Status Make(opwright::PrepareContext& ctx, const MatmulAttrs& attrs) {
+    const MatrixShape shape =
+        MakeMatrixShape(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(), attrs.transpose_x,
+                        attrs.transpose_y);
+    out_bytes_ = static_cast<size_t>(ctx.output(0).numel()) * sizeof(T);
+    is_zero_ = shape.Multiplications() == 0;  // nothing to do, or sums of nothing
+    if (is_zero_) return opwright::Status::Ok();
+    ctx.SetEstimate(EstimateProductNs<T>(shape, ctx.n_threads()));
+    if constexpr (kIsOneDnnType<T>) {
+      if (!std::is_same_v<T, float> || !IsOwnProduct(shape)) return PrepareOneDnn(ctx, shape);
+    }
+    if constexpr (!std::is_same_v<T, opwright::BFloat16>) {
+      own_.template Make<T>(shape, ctx.n_threads());
+      ctx.SetWorkspace(own_.workspace_bytes());
+    }
+    return opwright::Status::Ok();
+  }
+
   opwright::Status PrepareOneDnn(opwright::PrepareContext& ctx, const MatrixShape& shape) {
     ProductRequest request;
     request.shape = shape;
@@ -90,8 +100,7 @@ struct MatmulKernel {
     request.n_threads = ctx.n_threads();
     OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));
     ctx.SetWorkspace(product_.workspace_bytes());
-    if (product_.packed_bytes() == 0) return opwright::Status::Ok();
-    return ctx.Pack(1, product_.packed_bytes());
+    return opwright::Status::Ok();
   }
 
   size_t out_bytes_ = 0;

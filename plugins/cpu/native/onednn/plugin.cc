@@ -22,6 +22,9 @@ extern "C" __attribute__((visibility("default"))) int32_t
 opwright_plugin_v1(const ow_host* host, const ow_plugin** plugin) {
   const dnnl_version_t* found = dnnl_version();
   if (found->major != DNNL_VERSION_MAJOR) return RefuseVersion(host, *found, plugin);
+  // Plans and their Context keep what is prepared. oneDNN's own cache would keep beside it what it
+  // could not make in a moment without memory, and crash on it later.
+  dnnl_set_primitive_cache_capacity(0);
   return opwright::detail::EnterPlugin(host, plugin, "cpu", OPWRIGHT_PLUGIN_VERSION,
                                        "adaptive_avg_pool2d, avg_pool2d, conv2d, conv2d_fused, "
                                        "conv2d_pool_grad, fc, fold_batch_norm, matmul, max_pool2d");

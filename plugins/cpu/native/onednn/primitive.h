@@ -10,6 +10,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "onednn/lack_of_memory.h"
 #include "onednn/threads.h"
 
 namespace opwright_cpu {
@@ -65,9 +66,14 @@ class Execution {
  public:
   void Bind(const Primitive& primitive) {
     primitive_ = &primitive;
-    stream_ = dnnl::stream(CpuEngine());
-    for (const auto& [argument, desc] : primitive.arguments()) AddMemory(argument, desc);
-    AddMemory(DNNL_ARG_SCRATCHPAD, primitive.scratchpad());
+    CallOneDnn([&] {
+      memories_.clear();
+      data_.clear();
+      args_.clear();
+      stream_ = dnnl::stream(CpuEngine());
+      for (const auto& [argument, desc] : primitive.arguments()) AddMemory(argument, desc);
+      AddMemory(DNNL_ARG_SCRATCHPAD, primitive.scratchpad());
+    });
   }
 
   // Runs with the arguments' data in the order of Primitive::Add.
@@ -82,16 +88,16 @@ class Execution {
   // The same in two steps, where the number of arguments varies.
   void SetData(size_t i, void* data) {
     if (data_[i] == data) return;
-    dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(memories_[i].get(), data),
-                            "oneDNN could not take a pointer");
+    CheckOneDnn(dnnl_memory_set_data_handle(memories_[i].get(), data),
+                "oneDNN could not take a pointer");
     data_[i] = data;
   }
   void SetScratchpad(void* data) { SetData(memories_.size() - 1, data); }
   void Execute(int32_t n_threads) {
     const ThreadCount count(n_threads);
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_->get(), stream_.get(),
-                                                   static_cast<int>(args_.size()), args_.data()),
-                            "oneDNN could not execute a primitive");
+    CheckOneDnn(dnnl_primitive_execute(primitive_->get(), stream_.get(),
+                                       static_cast<int>(args_.size()), args_.data()),
+                "oneDNN could not execute a primitive");
   }
 
  private:
@@ -122,11 +128,13 @@ inline uint64_t WholeLines(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 inline void Reorder(const dnnl::memory::desc& from, const void* source,
                     const dnnl::memory::desc& to, void* destination) {
   const ThreadCount count(1);
-  dnnl::stream stream(CpuEngine());
-  dnnl::memory input(from, CpuEngine(), const_cast<void*>(source));
-  dnnl::memory output(to, CpuEngine(), destination);
-  dnnl::reorder(input, output).execute(stream, input, output);
-  stream.wait();
+  CallOneDnn([&] {
+    dnnl::stream stream(CpuEngine());
+    dnnl::memory input(from, CpuEngine(), const_cast<void*>(source));
+    dnnl::memory output(to, CpuEngine(), destination);
+    dnnl::reorder(input, output).execute(stream, input, output);
+    stream.wait();
+  });
 }
 
 }  // namespace opwright_cpu

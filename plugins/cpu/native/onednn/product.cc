@@ -64,6 +64,13 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
   return dnnl::matmul::primitive_desc(CpuEngine(), x, y, out, attr, allow_empty);
 }
 
+// Whether two parts of one product are of one size: their strides are those of the whole.
+bool AreAlike(const MatrixShape& one, const MatrixShape& other) {
+  return one.size.m == other.size.m && one.size.n == other.size.n &&
+         std::equal(one.stack.begin(), one.stack.end(), other.stack.begin(), other.stack.end(),
+                    [](const StackAxis& a, const StackAxis& b) { return a.size == b.size; });
+}
+
 // Multiplications that another thread needs to be worth waking it.
 constexpr int64_t kPartGrain = 64 * 1024;
 
@@ -84,10 +91,19 @@ opwright::Status Product::Make(const ProductRequest& request) {
 opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPart& from) {
   const auto item = static_cast<int64_t>(memory::data_type_size(request.dtype));
   Part part;
+  const auto like = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
+    return AreAlike(other.shape, from.shape);
+  });
+  if (like != parts_.end()) part = *like;  // made anew, the same code would be compiled again
   part.x = from.x * item;
   part.y = from.y * item;
   part.bias = from.column * item;
   part.out = from.out * item;
+  if (like != parts_.end()) {
+    parts_.push_back(std::move(part));
+    return opwright::Status::Ok();
+  }
+  part.shape = from.shape;
   part.y_plain = Factor(from.shape, request.dtype, false);
   memory::desc y = part.y_plain;
   if (request.pack_y) {

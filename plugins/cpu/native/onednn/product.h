@@ -42,6 +42,7 @@ class Product {
   friend class ProductExecution;
 
   struct Part {
+    MatrixShape shape;
     Primitive primitive;
     dnnl::memory::desc y_plain;
     dnnl::memory::desc y_used;

@@ -18,13 +18,18 @@
 namespace opwright_cpu {
 
 // How images are shared among threads: one part for each of them, or, where there are fewer images
-// than threads, one part that oneDNN shares among its own.
+// than threads, one part that oneDNN shares among its own; but where bits must not depend on how
+// many these are, a part for each image.
 struct ImageSplit {
   ImageSplit() = default;
-  ImageSplit(int64_t images, int32_t threads)
-      : n_images(images),
-        n_parts(images >= threads ? threads : 1),
-        n_threads(images >= threads ? 1 : threads) {}
+  ImageSplit(int64_t images, const opwright::PrepareContext& ctx) : n_images(images) {
+    const int32_t threads = ctx.n_threads();
+    if (images >= threads || ctx.deterministic()) {
+      n_parts = static_cast<int32_t>(std::min<int64_t>(images, threads));
+    } else {
+      n_threads = threads;
+    }
+  }
 
   Part part(int32_t i) const { return PartOf(n_images, 1, i, n_parts); }
 
@@ -39,10 +44,22 @@ using ImageBytes = std::array<int64_t, kFirstTemporary>;
 // Immutable after Prepare.
 class SplitPipeline {
  public:
-  // `offsets`: the byte of each tensor that the part begins with.
-  void Add(Pipeline part, const ImageBytes& offsets, int32_t n_threads) {
-    part_bytes_ = std::max(part_bytes_, part.workspace_bytes());
-    parts_.push_back({std::move(part), offsets});
+  // Adds a part that begins with these bytes of the tensors, if steps for so many images are there;
+  // tells whether they are. Making them anew would compile the same code again.
+  bool AddLike(int64_t n_images, const ImageBytes& offsets) {
+    for (size_t i = 0; i < pipelines_.size(); ++i) {
+      if (pipelines_[i].n_images != n_images) continue;
+      parts_.push_back({i, offsets});
+      return true;
+    }
+    return false;
+  }
+
+  // The same with steps of its own.
+  void Add(int64_t n_images, Pipeline steps, const ImageBytes& offsets, int32_t n_threads) {
+    part_bytes_ = std::max(part_bytes_, steps.workspace_bytes());
+    pipelines_.push_back({n_images, std::move(steps)});
+    parts_.push_back({pipelines_.size() - 1, offsets});
     n_threads_ = n_threads;
   }
 
@@ -52,10 +69,19 @@ class SplitPipeline {
  private:
   friend class SplitExecution;
 
-  struct Portion {
+  struct Steps {
+    int64_t n_images;
     Pipeline pipeline;
+  };
+  struct Portion {
+    size_t pipeline;
     ImageBytes offsets;
   };
+  const Pipeline& PipelineOf(size_t part) const {
+    return pipelines_[parts_[part].pipeline].pipeline;
+  }
+
+  std::vector<Steps> pipelines_;
   std::vector<Portion> parts_;
   uint64_t part_bytes_ = 0;
   int32_t n_threads_ = 1;  // of each part
@@ -67,7 +93,7 @@ class SplitExecution {
     pipeline_ = &pipeline;
     executions_.resize(pipeline.parts_.size());
     for (size_t i = 0; i < executions_.size(); ++i) {
-      executions_[i].Bind(pipeline.parts_[i].pipeline);
+      executions_[i].Bind(pipeline.PipelineOf(i));
     }
   }
 

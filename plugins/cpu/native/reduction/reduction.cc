@@ -195,7 +195,8 @@ struct ExtremumGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(sum, "cpu", opwright_cpu::SumKernel, OPWRIGHT_CPU_NUMBERS);
+// Narrower whole numbers are added up in 64 bits, which NumPy's kernel does as it reads them.
+OPWRIGHT_REGISTER_KERNEL(sum, "cpu", opwright_cpu::SumKernel, float, double, int64_t, uint64_t);
 OPWRIGHT_REGISTER_KERNEL(mean, "cpu", opwright_cpu::MeanKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL(max, "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL(min, "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_NUMBERS);

@@ -18,6 +18,7 @@ struct FcKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";
     options.priority = 60;
+    options.by_threads = true;  // each thread's product is a share of the sums
   }
 
   Status Prepare(opwright::PrepareContext& ctx, const FcAttrs& attrs) {

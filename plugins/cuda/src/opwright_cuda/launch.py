@@ -241,7 +241,8 @@ class LaunchPlan:
     def operations(self, graph: OperationGraph) -> None:
         """Add what cuDNN computes; memory for it is added to the workspace."""
         places = [self._pack(pointer)[0] for pointer in graph.pointers]
-        choice = EngineChoice(self.allows_tf32, bool(self._ctx.options[TUNE]))
+        tunes = bool(self._ctx.options[TUNE]) and not self._ctx.deterministic
+        choice = EngineChoice(self.allows_tf32, tunes)
         self._actions.append([_OPERATIONS, *graph.record(places, choice)])
 
     def finish(self, estimate_ns: int | None = None) -> DeviceCall:

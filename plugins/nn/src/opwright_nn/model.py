@@ -23,6 +23,7 @@ from .model_layers import Input
 from .optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
 from .predictor import Predictor
 from .regularizer import Regularizer
+from .running import check_running
 from .startup import Startup
 from .trained import TrainedParameters
 
@@ -58,6 +59,8 @@ class Model(ModelFiles):
         Where steps and predictions run.
     fallback : str, optional
         ``"cpu"`` lets operators without a kernel for the device run on the host.
+    deterministic : bool, optional
+        Whether steps have the same bits with any number of threads, see ``Network.compile``.
 
     Attributes
     ----------
@@ -78,13 +81,11 @@ class Model(ModelFiles):
         scope: ow.Scope | None = None,
         device: str = "cpu",
         fallback: str | None = None,
+        deterministic: bool | None = None,
     ) -> None:
         super().__init__()
         checks.check_instance("Model", "scope", scope, ow.Scope)
-        self.device = checks.check_str("Model", "device", device)
-        if fallback is not None:
-            fallback = checks.check_choice("Model", "fallback", fallback, ("cpu",))
-        self.fallback = fallback
+        self._running = check_running("Model", device, fallback, deterministic)
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
         self._trained = TrainedParameters(self.program)
@@ -328,11 +329,7 @@ class Model(ModelFiles):
         if keep:
             return self._run_kept(inputs, fetches)
         self._step = self.network.compile(
-            feed=inputs,
-            fetch=fetches,
-            device=self.device,
-            scope=self.scope,
-            fallback=self.fallback,
+            feed=inputs, fetch=fetches, scope=self.scope, **self._running._asdict()
         )
         self._generation = self.program.generation
         return self._step(**self._feeds)  # type: ignore[no-any-return]
@@ -340,7 +337,7 @@ class Model(ModelFiles):
     def _run_kept(self, inputs: list[str], fetches: list[str]) -> list[Array]:
         for name in inputs:
             self.scope.var(name).set(self._feeds[name])
-        self.network.run(self.scope, device=self.device, fallback=self.fallback)
+        self.network.run(self.scope, **self._running._asdict())
         return [self.scope.var(name).numpy() for name in fetches]
 
     def _make_predictor(self, name: str, feeds: dict[str, Any]) -> Predictor:
@@ -358,7 +355,7 @@ class Model(ModelFiles):
         return found
 
     def _predictor(self, name: str) -> Predictor:
-        return Predictor(self.program, name, self.scope, self.device, self.fallback)
+        return Predictor(self.program, name, self.scope, self._running)
 
     def _check_inputs(self, who: str, feeds: dict[str, Any]) -> dict[str, Any]:
         found = {}

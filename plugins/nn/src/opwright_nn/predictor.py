@@ -14,6 +14,7 @@ from opwright.names import hint
 from opwright.vocabulary import STEP
 
 from .inference import inference_program, input_names, persistable_names
+from .running import Running
 
 
 class Predictor:
@@ -27,15 +28,11 @@ class Predictor:
         What to compute.
     scope : Scope
         Holds the parameters.
-    device : str
-        Where to run.
-    fallback : str or None
-        Where operators without a kernel for the device may run.
+    running : Running
+        Where it runs and how.
     """
 
-    def __init__(
-        self, program: ow.Program, name: str, scope: ow.Scope, device: str, fallback: str | None
-    ) -> None:
+    def __init__(self, program: ow.Program, name: str, scope: ow.Scope, running: Running) -> None:
         self.name = name
         self.generation = program.generation
         self.program = inference_program(program, name)
@@ -47,9 +44,8 @@ class Predictor:
         self._call = network.compile(
             feed=[*self.inputs, STEP] if self._draws else self.inputs,
             fetch=[name],
-            device=device,
             scope=scope,
-            fallback=fallback,
+            **running._asdict(),
         )
 
     def check_feeds(self, feeds: Mapping[str, Any]) -> None:

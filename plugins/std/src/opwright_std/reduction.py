@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from opwright.dtypes import INT_DTYPES
 from opwright.op import (
     InferContext,
     OpMaker,
@@ -71,25 +74,46 @@ def spread(reduced: Array, shape: Axes, axis: Axes) -> Array:
     return reduced.reshape([1 if a in axes else dim for a, dim in enumerate(shape)])
 
 
-def _accumulator(x: Array) -> type[np.floating] | None:
+def _accumulator(x: Array, out: Array) -> type[np.floating] | np.dtype[Any]:
     # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
-    return np.float32 if x.itemsize == 2 and x.dtype.kind == "f" else None
+    return np.float32 if x.itemsize == 2 and x.dtype.kind == "f" else out.dtype
 
 
 def sum_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
-    np.add.reduce(x, axis=axis or None, dtype=_accumulator(x), out=out, keepdims=keepdims)
+    np.add.reduce(x, axis=axis or None, dtype=_accumulator(x, out), out=out, keepdims=keepdims)
 
 
 def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> None:
     np.copyto(x_grad, spread(out_grad, x_grad.shape, axis))
 
 
-SUM = reduction(
-    "sum",
-    "Sum over axes, 0 where there is nothing to add. The result has the dtype of x: small whole "
-    "numbers wrap around, cast them first. 16-bit floats are added up in float32.",
-    NUMBERS,
-).build(infer_shape=_reduced_shape, gradient=grad_op("sum_grad"))
+def _sum_meta(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    x = ctx.input("x")
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape))
+    dtype = x.dtype
+    if dtype in INT_DTYPES:
+        dtype = "uint64" if dtype.startswith("u") else "int64"
+    ctx.set_output("out", reduced_shape(x.shape, axes, ctx.attr("keepdims")), dtype)
+
+
+SUM = (
+    OpMaker("sum")
+    .add_comment(
+        "Sum over axes, 0 where there is nothing to add. Whole numbers are added up in 64 bits: "
+        "the result is int64, or uint64 of unsigned ones, as NumPy's is. 16-bit floats are added "
+        "up in float32."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS)
+    .add_output("out", "shape of x without the reduced axes, or with 1 there; a float as x is")
+    .dtypes(*FLOATS, "int64", "uint64")
+    .add_attr("axis", list[int], "axes to reduce; none given: all")
+    .default([])
+    .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+    .default(False)
+    .build(infer_shape=_sum_meta, gradient=grad_op("sum_grad"))
+)
 
 
 def mean(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:

@@ -65,14 +65,12 @@ _ACCUMULATORS: Final[dict[str, type[Any]]] = {
     "bfloat16": np.float32,
     "float32": np.float32,
     "float64": np.float64,
-    "int64": np.uint64,
-    "uint64": np.uint64,
 }
 
 
 def total_of(dtype: str, count: int = 1) -> Reducer:
-    """Return the sum of elements of a dtype, divided by `count`; whole numbers wrap around."""
-    kind = _ACCUMULATORS.get(dtype, np.uint32)
+    """Return the sum of elements of a dtype, divided by `count`; of whole numbers in 64 bits."""
+    kind = _ACCUMULATORS.get(dtype, np.uint64)
     value = CTYPES[np.dtype(kind).name]
     return Reducer(f"Total<{value}>", value, np.dtype(kind).itemsize, kind(count))
 

@@ -21,15 +21,15 @@
  * Rules for every call
  * --------------------
  * - No exception and no longjmp crosses the border. A function returns OW_OK or another OW_ status;
- *   where it fails, it writes a NUL-terminated message of at most `message_bytes` into `message`
- *   (an empty message is allowed and says nothing).
+ *   where it fails, it writes a NUL-terminated message, or an empty one, of at most message_bytes.
  * - Strings are UTF-8 and end with NUL. What a table points to lives as long as the library.
  * - Nothing of a library runs before its entry function: no static constructor with effects.
  *
  * Threads
  * -------
  * - run uses at most ow_call.n_threads threads, those of ow_host.parallel: others would compete.
- *   opwright chooses one count for all kernels of a plan, from the sum of their estimates.
+ *   opwright chooses one count for all kernels of a plan, from the sum of their estimates. Where
+ *   bits must not depend on the machine it is a fixed one, and the host has more threads or fewer.
  * - A process made by fork() runs with one thread, since thread libraries do not survive it. What
  *   was prepared for more is left alone there: it is not run, unbound or released again.
  */
@@ -57,7 +57,6 @@ extern "C" {
   ((const type*)(const void*)((const char*)(p) + (uint64_t)(i) * (uint64_t)(stride)))
 
 /* ---- Statuses ------------------------------------------------------------------------------- */
-
 #define OW_OK 0            /* done */
 #define OW_ERROR 1         /* failed, the message says why */
 #define OW_REFUSED 2       /* prepare only: this kernel does not do that; the next one is tried */
@@ -65,7 +64,6 @@ extern "C" {
 #define OW_UNSUPPORTED 4   /* an optional function, or since 1.1 this machine, cannot serve */
 
 /* ---- Small frozen structs ------------------------------------------------------------------- */
-
 typedef struct ow_string {
   const char* data; /* ends with NUL, which `length` does not count */
   uint64_t length;
@@ -91,7 +89,6 @@ typedef struct ow_error {
 } ow_error;
 
 /* ---- Attributes ----------------------------------------------------------------------------- */
-
 /* The numbers of AttrType in opwright/framework.proto. */
 #define OW_ATTR_INT 1
 #define OW_ATTR_FLOAT 2
@@ -120,7 +117,6 @@ typedef struct ow_attr {
 } ow_attr;
 
 /* ---- Frames --------------------------------------------------------------------------------- */
-
 typedef struct ow_host ow_host;
 typedef struct ow_device ow_device;
 typedef struct ow_kernel ow_kernel;
@@ -142,8 +138,9 @@ typedef struct ow_kernel ow_kernel;
 #define OW_ARG_SHAPE_ONLY 2u /* only shape and dtype will be there */
 #define OW_ARG_DYNAMIC 4u    /* an output whose -1 dims the kernel sets by ow_host.resize */
 
-/* Bits of ow_prepare.out_flags. */
+/* Bits of ow_prepare.out_flags, and of ow_prepare.flags. */
 #define OW_PREPARED_NOT_CAPTURABLE 1u /* overrides OW_KERNEL_CAPTURABLE for this one */
+#define OW_PREPARE_DETERMINISTIC 1u   /* n_threads is the fixed count: no thread but the host's */
 
 /* What prepare is given and what it answers. The frame and its arrays live until it returns. */
 typedef struct ow_prepare {
@@ -172,6 +169,8 @@ typedef struct ow_prepare {
   uint32_t out_flags;
   char* message; /* the reason of a refusal; the error otherwise */
   uint64_t message_bytes;
+  uint32_t flags; /* OW_PREPARE_, since 1.1; given, not answered */
+  uint32_t reserved;
 } ow_prepare;
 
 /*
@@ -217,11 +216,11 @@ typedef struct ow_infer {
 } ow_infer;
 
 /* ---- Kernels -------------------------------------------------------------------------------- */
-
 #define OW_KERNEL_CAPTURABLE 1u       /* run only enqueues on call->stream: it may be captured */
 #define OW_KERNEL_NONDETERMINISTIC 2u /* two runs may differ in the last bits */
 #define OW_KERNEL_STRIDED 4u          /* takes any strides */
 #define OW_KERNEL_NEEDS_GIL 8u        /* runs Python; reserved for the runtime's own kernels */
+#define OW_KERNEL_BY_THREADS 16u      /* the last bits may depend on n_threads; since 1.1 */
 
 struct ow_kernel {
   uint64_t size;
@@ -252,7 +251,6 @@ struct ow_kernel {
 };
 
 /* ---- Operators ------------------------------------------------------------------------------ */
-
 #define OW_OP_HIDDEN 1u /* a helper, as gradient operators are: not listed */
 
 typedef struct ow_op {
@@ -269,7 +267,6 @@ typedef struct ow_op {
 } ow_op;
 
 /* ---- Devices -------------------------------------------------------------------------------- */
-
 #define OW_DEVICE_ADDRESSABLE 1u /* pointers may be offset, so one arena serves a plan */
 #define OW_DEVICE_HOST_MEMORY 2u /* the host reads and writes its memory directly */
 #define OW_DEVICE_NEEDS_GIL 4u   /* runs Python; reserved for the runtime's own devices */
@@ -337,7 +334,6 @@ struct ow_device {
 };
 
 /* ---- Services of the host ------------------------------------------------------------------- */
-
 #define OW_LOG_DEBUG 10
 #define OW_LOG_INFO 20
 #define OW_LOG_WARNING 30
@@ -367,7 +363,6 @@ struct ow_host {
 };
 
 /* ---- The plugin ----------------------------------------------------------------------------- */
-
 typedef struct ow_plugin {
   uint64_t size;
   uint32_t abi_major; /* OW_ABI_MAJOR and OW_ABI_MINOR of the header it was built with */

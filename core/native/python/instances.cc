@@ -1,0 +1,39 @@
+// Instances of the module's classes in a moment without memory: pybind11 writes into them unasked.
+#include <new>
+
+#include "python/handles.h"
+
+namespace opwright {
+
+namespace {
+
+PyObject* Allocate(PyTypeObject* type, Py_ssize_t n) {
+  PyObject* made = PyType_GenericAlloc(type, n);
+  if (made != nullptr) return made;
+  PyErr_Clear();
+  throw std::bad_alloc();  // pybind11 makes a MemoryError of it where C++ asked for the instance
+}
+
+PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) noexcept {
+  try {
+    return py::detail::pybind11_object_new(type, args, keywords);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
+}
+
+}  // namespace
+
+void GuardInstances(const py::module_& module) {
+  auto* base = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);
+  for (const auto& [name, value] : py::reinterpret_borrow<py::dict>(module.attr("__dict__"))) {
+    if (!PyType_Check(value.ptr())) continue;
+    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
+    if (!PyType_IsSubtype(type, base)) continue;
+    type->tp_alloc = Allocate;
+    type->tp_new = New;
+    PyType_Modified(type);
+  }
+}
+
+}  // namespace opwright

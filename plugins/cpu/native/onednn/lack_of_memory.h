@@ -1,0 +1,99 @@
+// What a moment without memory leaves behind: nothing.
+//
+// oneDNN writes into small objects without a look at whether there was memory for them. So it is
+// called only where there is room to spare. Where a larger piece is lacking it passes over an
+// implementation and takes a slower one, or says that it has none; both would be kept as long as
+// the process. So whether memory was lacking is asked of the C library, not of oneDNN.
+#ifndef OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
+#define OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+// Checks what a function of oneDNN returned. Its lack of memory becomes C++'s, which the border of
+// the library knows.
+inline void CheckOneDnn(dnnl_status_t status, const char* what) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+  dnnl::error::wrap_c_api(status, what);
+}
+
+// Throws std::bad_alloc where there is less room than oneDNN takes for a kernel. Asked of the
+// system, for the allocator would draw conclusions from so large a piece.
+inline void CheckRoom() {
+  constexpr size_t kRoomBytes = size_t{16} << 20;
+  const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
+  void* room = mmap(nullptr, kRoomBytes, PROT_READ | PROT_WRITE, kind, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  munmap(room, kRoomBytes);
+}
+
+// Calls a function in a thread of its own, which knows nothing of what failed in this one.
+template <typename Function>
+void CallInNewThread(const Function& function) {
+  std::exception_ptr failure;
+  try {
+    std::thread([&] {
+      try {
+        function();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }).join();
+  } catch (const std::system_error&) {
+    throw std::bad_alloc();  // no thread either
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+// Calls a function that makes objects of oneDNN, and tells whether there was memory for all.
+template <typename Function>
+bool HadMemory(const Function& function) {
+  CheckRoom();
+  errno = 0;
+  try {
+    function();
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_out_of_memory && errno != ENOMEM) throw;
+    return false;
+  }
+  return errno != ENOMEM;
+}
+
+// Calls it, and where it found no memory once more, so it must do no harm when it is called twice.
+// oneDNN's code generator keeps its first error as long as the thread: whatever is made in this one
+// from then on fails, too.
+template <typename Function>
+void CallOneDnn(const Function& function) {
+  if (HadMemory(function)) return;
+  CallInNewThread([&] {
+    if (!HadMemory(function)) throw std::bad_alloc();
+  });
+}
+
+// The same for prepare(&made), where `made` is a new kernel that takes the place of *kernel.
+template <typename Kernel, typename Function>
+opwright::Status PrepareWithMemory(Kernel* kernel, const Function& prepare) {
+  opwright::Status status;
+  CallOneDnn([&] {
+    Kernel made;
+    status = prepare(&made);
+    *kernel = std::move(made);
+  });
+  return status;
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_

@@ -1,0 +1,104 @@
+"""deterministic=True leaves out kernels that declare that two runs may differ, and says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.context import Context, context_guard
+from opwright.errors import KernelNotFoundError, ProgramError, SettingError
+from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.registry import Package
+from opwright.threads import DETERMINISTIC_THREADS, determinism_from_environment
+
+ACME = Package("acme", "opwright-acme", "1.0")
+COUNT = (
+    OpMaker("acme.count")
+    .add_comment("What the kernel was prepared with, in the shape of x.")
+    .add_input("x", "any shape")
+    .add_output("out", "like x")
+    .same_dtype_as("x")
+    .build(infer_shape=same_shape_as("x"), gradient=no_gradient("a test"))
+)
+
+
+class CountThreads:
+    @staticmethod
+    def prepare(ctx):
+        def run(x, out):
+            out[...] = ctx.n_threads if ctx.deterministic else -ctx.n_threads
+
+        return run
+
+
+def answer_quickly(x, out):
+    out[...] = 1000
+
+
+@pytest.fixture
+def context():
+    made = Context()
+    made.ops.add("acme.count", COUNT, ACME)
+    before = ow.get_num_threads()
+    with context_guard(made):
+        yield made
+    ow.set_num_threads(before)
+
+
+def add(context, library, kernel, **options):
+    context.kernels.add(
+        "acme.count", device="cpu", dtypes="*", kernel=kernel, library=library, package=ACME,
+        **options,
+    )  # fmt: skip
+
+
+def count(deterministic, size=300_000):
+    """Return what the kernel says, of an array so large that a plan is not short."""
+    network = ow.Network([ow.Operator("acme.count", x="x", out="out")])
+    call = network.compile(["x"], ["out"], deterministic=deterministic)
+    return call(x=np.zeros(size, "float32"))[0][0]
+
+
+def test_kernels_of_a_deterministic_plan_are_prepared_for_one_number_of_threads(context):
+    add(context, "slow", CountThreads)
+    for n_threads in (1, 2, 3):
+        ow.set_num_threads(n_threads)
+        assert count(True) == DETERMINISTIC_THREADS
+        assert count(False) == -n_threads
+
+
+def test_whether_a_deterministic_plan_is_short_does_not_depend_on_the_machine(context):
+    add(context, "slow", CountThreads)
+    for n_threads in (1, 2, 3):
+        ow.set_num_threads(n_threads)
+        assert count(True, 8) == 1
+
+
+def test_a_kernel_whose_runs_may_differ_is_passed_over(context):
+    add(context, "slow", CountThreads)
+    add(context, "quick", answer_quickly, priority=90, deterministic=False)
+    assert count(False) == 1000
+    assert count(True) == DETERMINISTIC_THREADS
+
+
+def test_with_no_other_kernel_the_error_names_the_way_out(context):
+    add(context, "quick", answer_quickly, deterministic=False)
+    with pytest.raises(KernelNotFoundError, match="give deterministic=False"):
+        count(True)
+    assert count(False) == 1000
+
+
+def test_the_environment_decides_where_nothing_else_does():
+    assert not determinism_from_environment({})
+    assert not determinism_from_environment({"OPWRIGHT_DETERMINISTIC": " 0 "})
+    assert determinism_from_environment({"OPWRIGHT_DETERMINISTIC": "1"})
+    with pytest.raises(SettingError, match="OPWRIGHT_DETERMINISTIC: must be 0 or 1, got 'yes'"):
+        determinism_from_environment({"OPWRIGHT_DETERMINISTIC": "yes"})
+
+
+@pytest.mark.parametrize("method", ["run", "compile"])
+def test_deterministic_is_a_bool(method):
+    network = ow.Network([ow.Operator("relu", x="x", out="out")])
+    with pytest.raises(ProgramError, match=f"Network.{method}: deterministic must be True, False"):
+        getattr(network, method)(deterministic=1)

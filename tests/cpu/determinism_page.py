@@ -1,0 +1,59 @@
+"""The lists of docs/determinism.md: which kernels need deterministic=True.
+
+``determinism_page.py`` writes it; test_determinism_page.py checks that it is current.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import opwright as ow
+from opwright.registry import KernelEntry
+
+PAGE = Path(__file__).parents[2] / "docs" / "determinism.md"
+OURS = ("std", "cpu")
+BEGIN = "<!-- what follows is written by tests/cpu/determinism_page.py -->\n"
+
+
+def entries() -> list[KernelEntry]:
+    """Return every kernel of opwright-std and opwright-cpu, loaded."""
+    kernels = ow.current_context().kernels
+    all_entries = [e for op_type in kernels.op_types() for e in kernels.entries(op_type)]
+    found = [e for e in all_entries if e.package.plugin in OURS]
+    for entry in found:
+        entry.load()
+    return found
+
+
+def listed(holds: Callable[[KernelEntry], bool]) -> str:
+    """Return a table of the kernels for which something holds; a word where there are none."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for entry in entries():
+        if holds(entry):
+            rows.setdefault((entry.op_type, entry.library), []).append(entry.dtype)
+    lines = [
+        f"| `{op_type}` | {library} | {', '.join(sorted(dtypes))} |\n"
+        for (op_type, library), dtypes in sorted(rows.items())
+    ]
+    return (
+        "".join(["| operator | library | dtypes |\n|---|---|---|\n", *lines])
+        if lines
+        else "None.\n"
+    )
+
+
+def render() -> str:
+    """Return the page with the lists as they are now."""
+    words, _, _ = PAGE.read_text().partition(BEGIN)
+    return (
+        f"{words}{BEGIN}\n"
+        "### Other bits with another number of threads\n\n"
+        f"{listed(lambda entry: entry.by_threads)}\n"
+        "### Other bits from run to run\n\n"
+        f"{listed(lambda entry: not entry.deterministic)}"
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())

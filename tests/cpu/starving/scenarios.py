@@ -1,0 +1,75 @@
+"""What is done in want of memory: each returns a function that does it anew, with its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import opwright as ow
+import opwright_nn as nn
+from opwright_nn import layers
+
+Work = Callable[[], list[np.ndarray]]
+
+_RNG = np.random.default_rng(7)
+_IMAGES = _RNG.standard_normal((4, 3, 10, 10)).astype("float32")
+_LABELS = _RNG.integers(0, 5, (4, 1))
+
+
+def _build() -> tuple[ow.Program, ow.Scope, Any]:
+    """Return a program that trains a convolution and products, its scope and its loss."""
+    with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
+        x = layers.data("x", shape=[None, 3, 10, 10])
+        label = layers.data("label", shape=[None, 1], dtype="int64")
+        h = layers.conv2d(x, filters=8, kernel=3, activation="relu")
+        loss = layers.softmax_with_cross_entropy(layers.fc(layers.flatten(h), size=5), label)
+        loss = layers.mean(loss)
+        nn.optimizer.SGD(0.0).minimize(loss)  # so that every call returns the same
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    return main, scope, loss
+
+
+def _forget_kernels() -> None:
+    ow.current_context().prepared.clear()
+
+
+def lower() -> Work:
+    """Choose and prepare every kernel of a training step, and run it once."""
+    main, scope, loss = _build()
+
+    def work() -> list[np.ndarray]:
+        _forget_kernels()
+        step = ow.Network(main.global_block()).compile(["x", "label"], [loss], scope=scope)
+        return list(step(x=_IMAGES, label=_LABELS))
+
+    return work
+
+
+def run() -> Work:
+    """Run a compiled training step again."""
+    main, scope, loss = _build()
+    step = ow.Network(main.global_block()).compile(["x", "label"], [loss], scope=scope)
+    return lambda: list(step(x=_IMAGES, label=_LABELS))
+
+
+def product() -> Work:
+    """Multiply matrices that oneDNN multiplies."""
+    x = _RNG.standard_normal((96, 200)).astype("float32")
+    y = _RNG.standard_normal((200, 120)).astype("float32")
+    operator = ow.Operator("matmul", x="x", y="y", out="out")
+
+    def work() -> list[np.ndarray]:
+        _forget_kernels()
+        return list(ow.Network([operator]).compile(["x", "y"], ["out"])(x=x, y=y))
+
+    return work
+
+
+SCENARIOS: dict[str, Callable[[], Work]] = {
+    "lower": lower,
+    "run": run,
+    "product": product,
+}

@@ -1,0 +1,14 @@
+"""docs/determinism.md lists what the kernels declare."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from determinism_page import PAGE, render
+
+
+def test_the_lists_of_the_page_are_current() -> None:
+    assert PAGE.read_text() == render(), "python tests/cpu/determinism_page.py writes them"

@@ -1,0 +1,72 @@
+"""A moment without memory is an error of that moment: the next call does what it always did.
+
+Each scenario runs in a process of its own, with a library before the C library that lets one
+allocation fail. The tests take a sample of all allocations, OPWRIGHT_EVERY_ALLOCATION=1 every one.
+What Python, pybind11 and oneDNN do not survive by themselves is left out: where NULL came from the
+allocator, CPython 3.11's compiler frees what it has not set, pybind11 frees an instance twice, and
+oneDNN writes into small objects. opwright calls oneDNN only where there is room to spare.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent / "starving"
+EVERY = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
+SAMPLE = 40
+"""Allocations that the tests let fail in each scenario."""
+
+KERNELS = {"opwright_cpu": 0}
+CODE = {"libdnnl": 65536}
+"""Where oneDNN writes what it compiles: the lack of that is what it kept for ever."""
+ALL = {"libdnnl": 0, "opwright_cpu": 0, "_runtime": 0}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("starving") / "starve.so"
+    command = ["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+    subprocess.run([*command, str(HERE / "starve.cc"), "-o", str(path)], check=True)
+    return path
+
+
+def starve(
+    library: Path, name: str, least: dict[str, int], step: int, folder: Path
+) -> dict[str, Any]:
+    """Run a scenario while each of these allocations fails; return what came of it."""
+    progress = folder / "progress"
+    child = subprocess.run(
+        [sys.executable, str(HERE / "child.py"), name, json.dumps(least), str(step), str(progress)],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    reached = progress.read_text().strip() if progress.exists() else "none"
+    assert child.returncode == 0, f"at allocation {reached} of {name}: {child.stderr[-3000:]}"
+    report: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
+    return report
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("lower", KERNELS), ("lower", CODE), ("product", KERNELS), ("run", ALL)],
+    ids=["lower-kernels", "lower-code", "product-kernels", "run-all"],
+)
+def test_what_one_allocation_fails_the_next_call_does(
+    name: str, least: dict[str, int], library: Path, tmp_path: Path
+) -> None:
+    total = starve(library, name, least, 10**9, tmp_path)["total"]
+    assert total > 0
+    step = 1 if EVERY else max(1, total // SAMPLE)
+    report = starve(library, name, least, step, tmp_path)
+    assert report["faults"] == []
+    assert report["tried"] >= min(SAMPLE, total)
+    assert report.get("named", 0) > 0
