@@ -76,7 +76,9 @@ class Kernels:
         attrs = dict(call.attrs)
         op = LoweredOp(definition, _values(inputs), attrs, 0)
         op.outputs = _values(definition.infer(inputs, attrs, call.counts))
-        request = LowerRequest((), self._context, options=call.options)
+        request = LowerRequest(
+            (), self._context, options=call.options, deterministic=call.deterministic
+        )
         prepared = prepare_kernel(entry, op, HOST_DEVICE, call.packable, request)
         if isinstance(prepared, Unsupported):
             return "lacks", prepared.lack
@@ -130,6 +132,7 @@ class Kernels:
                 scope=_runtime.Scope(),
                 passes=[],
                 options=dict(call.options),
+                deterministic=call.deterministic,
             )
         return KernelNetwork(names, variables, run)
 

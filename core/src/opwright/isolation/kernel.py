@@ -29,6 +29,8 @@ def prepare_isolated(
     attrs: Mapping[str, Any],
     packable: tuple[int, ...],
     options: tuple[tuple[str, Any], ...],
+    *,
+    deterministic: bool,
 ) -> _runtime.Prepared | Refuse:
     """Return what runs a kernel in the process of its plugin, or the kernel's refusal.
 
@@ -45,6 +47,8 @@ def prepare_isolated(
         Flat inputs that the plan never writes.
     options : tuple of (str, value)
         Those that differ from their defaults.
+    deterministic : bool
+        Whether the plan's bits must not depend on the number of threads.
 
     Raises
     ------
@@ -60,6 +64,7 @@ def prepare_isolated(
         tuple(map(len, outputs)),
         packable if entry.takes_prepare else (),
         options,
+        deterministic,
     )
     kernel = IsolatedKernel(entry, proto, call)
     if entry.takes_prepare:

@@ -53,6 +53,8 @@ class KernelCall(NamedTuple):
         Flat inputs that the plan never writes.
     options : tuple of (str, value)
         Those that differ from their defaults.
+    deterministic : bool
+        Whether its bits must not depend on the number of threads.
     """
 
     key: tuple[str, ...]
@@ -62,6 +64,7 @@ class KernelCall(NamedTuple):
     counts: tuple[int, ...]
     packable: tuple[int, ...]
     options: tuple[tuple[str, Any], ...]
+    deterministic: bool
 
 
 class KernelProcess:

@@ -193,7 +193,15 @@ def _prepare_isolated(
     signature = signature_of(op)
     metas = (signature.inputs, signature.outputs)
     options = request.options or ()
-    return prepare_isolated(entry, op.definition.proto, metas, op.attrs, packable, options)
+    return prepare_isolated(
+        entry,
+        op.definition.proto,
+        metas,
+        op.attrs,
+        packable,
+        options,
+        deterministic=request.deterministic,
+    )
 
 
 def _without_traceback(refusal: Refuse) -> Refuse:
