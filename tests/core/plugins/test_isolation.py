@@ -148,10 +148,11 @@ def test_strict_raises_for_a_clash_too(site):
     assert reason in done.stderr
 
 
-def test_a_wrong_value_of_strict_is_an_error(site):
-    done = site.command("plugins", OPWRIGHT_STRICT="maybe")
+@pytest.mark.parametrize("name", ["OPWRIGHT_STRICT", "OPWRIGHT_CHECKED"])
+def test_a_wrong_value_of_a_switch_is_an_error(site, name):
+    done = site.command("plugins", **{name: "maybe"})
     assert done.returncode == 2
-    assert done.stderr == "opwright: OPWRIGHT_STRICT: must be 0 or 1, got 'maybe'; set it to 1\n"
+    assert done.stderr == f"opwright: {name}: must be 0 or 1, got 'maybe'; set it to 1\n"
 
 
 def test_the_allow_list_leaves_out_the_others_without_importing_them(site):
