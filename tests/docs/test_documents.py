@@ -146,6 +146,18 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_promise_is_held_by_a_test_that_exists() -> None:
+    page = ROOT / "docs" / "what_opwright_promises.md"
+    rows = [row for row in page.read_text(encoding="utf-8").splitlines() if row.endswith(". |")]
+    promises = re.findall(r"^\| .+\. \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert promises
+    assert not rows, "a promise without a test"
+    for holders in promises:
+        for target, name in re.findall(r"\]\(([^)#]+)#?([^)]*)\)", holders):
+            text = (page.parent / target).read_text(encoding="utf-8")
+            assert not name or f"def {name}(" in text, f"{target} has no test {name}"
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=page_id)
 def test_make_commands_in_pages_are_targets_of_the_makefile(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
