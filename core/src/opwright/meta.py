@@ -7,7 +7,7 @@ dimensions must agree with what is inferred for unknown ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from opwright.dtypes import check_dtype
 from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
@@ -16,6 +16,9 @@ from opwright.names import hint
 
 Shape: TypeAlias = tuple[int, ...]
 """Dimensions, -1 where unknown."""
+
+MAX_DIM: Final = 2**63 - 1
+"""What a message, DLPack and the runtime hold; sizes in bytes have the same bound."""
 
 
 class Meta(NamedTuple):
@@ -232,7 +235,7 @@ class InferContext:
     def _make_meta(self, slot: str, index: int, shape: Sequence[int], dtype: str | None) -> Meta:
         for dim in shape:
             # type() and not isinstance: 20 ns a dimension, and bool is no dimension.
-            if type(dim) is not int or dim < -1:
+            if type(dim) is not int or not -1 <= dim <= MAX_DIM:
                 shape = self._convert_shape(slot, shape)
                 break
         if dtype is None:
@@ -248,8 +251,8 @@ class InferContext:
 
     def _convert_shape(self, slot: str, shape: Sequence[int]) -> Shape:
         dims = tuple(int(dim) for dim in shape)
-        if any(dim < -1 for dim in dims):
-            self.fail(f"output {slot!r} must have dimensions >= 0, got shape {list(dims)}")
+        if not all(-1 <= dim <= MAX_DIM for dim in dims):
+            self.fail(f"output {slot!r} must have dimensions in [0, 2**63), got {list(dims)}")
         return dims
 
     def _fail_input(self, slot: str) -> NoReturn:

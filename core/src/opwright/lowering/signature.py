@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from opwright.dtypes import item_size
-from opwright.meta import Meta, numel
+from opwright.errors import OutOfMemoryError
+from opwright.meta import MAX_DIM, Meta, numel
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     Refusals = tuple[tuple[KernelEntry, str], ...]
 
 SlotMetas = tuple[tuple[Meta, ...], ...]
+
+MAX_BYTES: Final = MAX_DIM
+"""Of a value, and of all values that share one memory: the runtime counts in signed 64 bits."""
 
 
 class Choice(NamedTuple):
@@ -81,6 +85,9 @@ class Signature:
         self.inputs = inputs
         self.outputs = outputs
         self.sizes = tuple(tuple(map(size_bytes, metas)) for metas in outputs)
+        for slot, sizes in enumerate(self.sizes):
+            if sizes and max(sizes) > MAX_BYTES:
+                _fail_size(definition, slot, outputs[slot], sizes)
         self.choices: dict[str | tuple[Any, ...], Choice] = {}
         self._moved_bytes = -1
         self.attrs_key = attrs_key(attrs)
@@ -128,6 +135,16 @@ def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         if floats and floats[0].__class__ is float and 0.0 in floats:
             items += ((name, struct.pack(f"{len(floats)}d", *floats)),)
     return items
+
+
+def _fail_size(
+    definition: OpDefinition, slot: int, metas: tuple[Meta, ...], sizes: tuple[int, ...]
+) -> NoReturn:
+    size = max(sizes)
+    raise OutOfMemoryError(
+        f"{definition.op_type}: {definition.proto.outputs[slot].name} must have less than 2**63 "
+        f"bytes, got {metas[sizes.index(size)]} of {size} bytes; make it smaller"
+    )
 
 
 def size_bytes(meta: Meta) -> int:
