@@ -275,3 +275,10 @@ def test_blocks_nest_only_so_deep():
         message.blocks.add(idx=index, parent_idx=index - 1)
     with pytest.raises(FormatError, match="blocks nest at most 64 deep, got 65"):
         Program.from_proto(message)
+
+
+def test_a_slot_without_variables_is_refused():
+    message = build().to_proto()
+    message.blocks[0].ops[1].outputs.add(slot="mask_2")
+    with pytest.raises(FormatError, match="dropout: a slot must hold a variable, got none in 'mas"):
+        Program.from_proto(message)
