@@ -14,7 +14,7 @@ from typing import NamedTuple
 from worker import PROGRESS, Job
 
 HANG_S = 10.0
-"""Of a case, in processor time of its process; a case that waits gets three times that."""
+"""Of a case, in processor time of its process; a case that only waits gets nine times that."""
 
 _POLL_S = 0.1
 _START_S = 120.0
@@ -97,7 +97,7 @@ def _wait(child: subprocess.Popen[bytes], progress: Path, hang_s: float) -> bool
             case, began_s, began_cpu_s = index, now, cpu
             continue
         limit = hang_s if index >= 0 else max(_START_S, 12 * hang_s)
-        if cpu - began_cpu_s > limit or now - began_s > 3 * limit:
+        if cpu - began_cpu_s > limit or now - began_s > 9 * limit:
             child.send_signal(signal.SIGABRT)  # faulthandler writes where every thread is
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(5)
