@@ -14,6 +14,7 @@ from opwright.errors import (
     FormatError,
     OperatorNotFoundError,
     OpwrightError,
+    ProgramError,
     SlotError,
     VariableNotFoundError,
 )
@@ -282,3 +283,18 @@ def test_a_slot_without_variables_is_refused():
     message.blocks[0].ops[1].outputs.add(slot="mask_2")
     with pytest.raises(FormatError, match="dropout: a slot must hold a variable, got none in 'mas"):
         Program.from_proto(message)
+
+
+def test_a_block_is_the_body_of_one_branch_alone():
+    message = build().to_proto()
+    cond = message.blocks[0].ops[2]
+    cond.attrs["false_block"].block = cond.attrs["true_block"].block
+    with pytest.raises(
+        FormatError, match="cond: .*_block must be a block that is no other body, g"
+    ):
+        Program.from_proto(message)
+    program = build()
+    block = program.global_block()
+    attrs = block.ops[2].attrs | {"true_block": 1, "false_block": program.add_block(0)}
+    with pytest.raises(ProgramError, match="cond: true_block must be a block that is no other bod"):
+        block.append_op("cond", {"condition": "c"}, {"out": ["w"]}, attrs)
