@@ -118,7 +118,7 @@ def test_an_array_is_kept_with_its_values_dtype_and_layout(modules):
     from recorded import decode, encode
 
     array = np.arange(6, dtype=np.int16).reshape(2, 3)
-    for kept in (array, array.T, array[:0], np.float32(np.nan).reshape(())):
+    for kept in (array, array.T, array[:0], np.array(np.nan, np.float32)):
         read = decode(json.loads(json.dumps(encode(kept))))
         np.testing.assert_array_equal(read, kept)
         assert (read.dtype, read.shape) == (kept.dtype, kept.shape)
