@@ -42,7 +42,7 @@ _STRIDES = (0, 1, 8, 64, 71, 72, 96, 104, 128, 132, 65536, 65544, 2**40, -8)
 _FLAGS = (0, 1, 2, 4, 8, 16, 2**31 - 1, -1)
 _TEXTS = (*range(14), 99, -1)
 
-# Field of hostile.c to the values that it may take.
+# Field of plugin_table.c to the values that it may take.
 _PLUGIN = {
     0: (0, 8, 103, 104, 105, 112, 65536, 65537, -1),
     1: (0, 1, 2, -1),
@@ -88,7 +88,7 @@ def _library() -> Path:
     includes = [f"-I{place}" for place in (ow.get_include(), folder, SOURCES)]
     flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O0", "-fPIC", "-shared"]
     target = folder / "hostile.so"
-    command = ["cc", *flags, *includes, "-o", str(target), str(HERE / "hostile.c")]
+    command = ["cc", *flags, *includes, "-o", str(target), str(HERE / "plugin_table.c")]
     subprocess.run(command, check=True, env={**os.environ, "LD_PRELOAD": ""})
     return target
 
