@@ -7,18 +7,15 @@ dimensions must agree with what is inferred for unknown ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from opwright.dtypes import check_dtype
+from opwright.dtypes import MAX_DIM, check_dtype
 from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
 from opwright.held_values import describe_held, is_held, wider_dtype
 from opwright.names import hint
 
 Shape: TypeAlias = tuple[int, ...]
 """Dimensions, -1 where unknown."""
-
-MAX_DIM: Final = 2**63 - 1
-"""What a message, DLPack and the runtime hold; sizes in bytes have the same bound."""
 
 
 class Meta(NamedTuple):

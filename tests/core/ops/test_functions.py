@@ -312,5 +312,5 @@ def test_an_attribute_that_asks_for_too_much_is_refused_before_anything_is_made(
 
 
 def test_an_operator_of_which_no_output_is_wanted_is_refused():
-    with pytest.raises(SlotError, match="relu_grad: at least one output .* got none; .*: x_grad"):
+    with pytest.raises(SlotError, match="relu_grad: an output must be given, got none"):
         ow.ops.relu_grad(A, A, A)

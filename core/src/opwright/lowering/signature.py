@@ -11,9 +11,9 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from opwright.dtypes import item_size
+from opwright.dtypes import MAX_DIM, item_size
 from opwright.errors import OutOfMemoryError, ShapeError
-from opwright.meta import MAX_DIM, Meta, numel
+from opwright.meta import Meta, numel
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
