@@ -23,14 +23,15 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-cuda bench-cuda gpu-wheels
+.PHONY: test-cuda bench-cuda gpu-wheels fuzz
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.13    the interpreter that makes $(VENV)"
 	@echo "  ARGS='-k softmax'    more arguments for pytest, or for bench: ARGS='call mlp-* --rounds 9',"
-	@echo "                       for test-cuda: ARGS='confirm models', for bench-cuda: ARGS='mlp-*'"
+	@echo "                       for test-cuda: ARGS='confirm models', for bench-cuda: ARGS='mlp-*',"
+	@echo "                       for fuzz: ARGS='calls programs --seed 7'; HOURS=8, SANITIZE=1"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -139,6 +140,13 @@ PROTO_TOOLS := build/protoc
 $(PROTO_TOOLS)/.made: | $(BIN)/python
 	@$(PIP) install --no-compile --upgrade --target $(PROTO_TOOLS) grpcio-tools==1.71.0
 	@touch $@
+
+# Two minutes, or HOURS of it; SANITIZE=1 builds native code anew, with AddressSanitizer and UBSan.
+HOURS ?=
+SANITIZE ?=
+FUZZ := $(if $(HOURS),--seconds $(shell awk 'BEGIN {print $(HOURS) * 3600}')) $(if $(SANITIZE),--sanitize)
+fuzz: $(STAMPS)/packages $(STAMPS)/tools  ## run drawn programs, calls and files against opwright
+	@$(BIN)/python tests/fuzz/run.py $(FUZZ) $(ARGS)
 
 proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
 	@mkdir -p $(PROTO_OUT)

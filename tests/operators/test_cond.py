@@ -120,6 +120,6 @@ def test_cond_refuses_a_condition_of_several_elements() -> None:
 def test_cond_refuses_a_condition_that_is_no_bool() -> None:
     program, _ = branching_program()
     block = program.global_block()
-    attrs = block.ops[-1].attrs
+    attrs = block.ops.pop().attrs
     with pytest.raises(DtypeError, match="cond: condition must be bool, got float64"):
         block.append_op("cond", {"condition": "w"}, {"out": ["z"]}, attrs)

@@ -1,6 +1,7 @@
 #include "runtime/plan_builder.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/run.h"
 #include "runtime/status.h"
@@ -80,8 +81,12 @@ uint32_t PlanBuilder::AddValue(DLDataType dtype, const Shape& shape, ValueKind k
         Fail("strides must be at least 0 and reach less than 2^63, got ", ShapeText(steps));
       }
     }
-    value.bytes =
-        numel == 0 ? 0 : (static_cast<uint64_t>(last) + 1) * static_cast<uint64_t>(ItemSize(dtype));
+    int64_t bytes = 0;
+    if (numel > 0 && (__builtin_add_overflow(last, 1, &bytes) ||
+                      __builtin_mul_overflow(bytes, ItemSize(dtype), &bytes))) {
+      Fail("strides must reach less than 2^63 bytes, got ", ShapeText(steps));
+    }
+    value.bytes = static_cast<uint64_t>(bytes);
     plan.dims.insert(plan.dims.end(), steps.begin(), steps.end());
   }
   if (kind == ValueKind::kExternal) {
@@ -103,8 +108,15 @@ uint32_t PlanBuilder::AddExternal(Role role, const std::string& name, bool creat
   return id;
 }
 
+void PlanBuilder::CheckMemory(uint64_t bytes) const {
+  if (bytes <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return;
+  Throw(ErrorKind::kOutOfMemory, "plan '", plan().name,
+        "': its memory must be less than 2^63 bytes, got ", bytes, "; make its values smaller");
+}
+
 void PlanBuilder::SetArena(uint64_t bytes, const std::shared_ptr<Device>& device) {
   DeviceMemory& memory = plan().devices[DeviceIndex(device)];
+  CheckMemory(bytes);
   if (!memory.device->has_arena() && bytes != 0) {
     Fail("device ", memory.device->name(), " has no arena; give it buffers");
   }
@@ -115,6 +127,12 @@ void PlanBuilder::SetBuffers(std::vector<uint64_t> sizes, const std::shared_ptr<
   DeviceMemory& memory = plan().devices[DeviceIndex(device)];
   if (memory.device->has_arena() && !sizes.empty()) {
     Fail("device ", memory.device->name(), " has one arena; give it no buffers");
+  }
+  uint64_t total = 0;
+  for (const uint64_t size : sizes) {
+    CheckMemory(size);
+    total += size;
+    CheckMemory(total);
   }
   memory.buffers = std::move(sizes);
 }

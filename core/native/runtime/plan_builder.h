@@ -79,6 +79,7 @@ class PlanBuilder {
   uint32_t DeviceIndex(const std::shared_ptr<Device>& device);
   const Value& CheckedValue(uint32_t value, const char* what) const;
   void CheckCondition(const Plan& owner, int64_t value) const;
+  void CheckMemory(uint64_t bytes) const;
   void CheckPlacement(const Value& value) const;
   void CheckBlock(uint32_t device, int64_t index, uint64_t bytes, const char* what) const;
   void CheckExternals() const;

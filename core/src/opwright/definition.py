@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from opwright.control import Branch, Control, Loop
 from opwright.dtypes import FLOAT_DTYPES
@@ -42,6 +42,9 @@ CountOutputs: TypeAlias = Callable[[InferContext], int]
 
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
 """The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
+
+MAX_OUTPUTS: Final = 1 << 16
+"""Variables that a slot gets where only an attribute counts them: so many are made in a second."""
 
 
 class NoGradient(NamedTuple):
@@ -250,7 +253,8 @@ class OpDefinition:
         Raises
         ------
         SlotError
-            Where the operator does not say how many variables a duplicable output has.
+            Where the operator does not say how many variables a duplicable output has, or says
+            more than `MAX_OUTPUTS`.
         """
         counts = []
         for slot in self.proto.outputs:
@@ -263,7 +267,13 @@ class OpDefinition:
                     "append the operator with a list of output variables"
                 )
             ctx = InferContext(self, inputs, attrs, (0,) * len(self.output_index), None)
-            counts.append(self.count_outputs(ctx))
+            count = self.count_outputs(ctx)
+            if not 0 <= count <= MAX_OUTPUTS:
+                raise SlotError(
+                    f"{self.op_type}: {slot.name} must have at most {MAX_OUTPUTS} variables, got "
+                    f"{count}; make fewer, in several steps"
+                )
+            counts.append(count)
         return tuple(counts)
 
     def infer_dtypes(
@@ -331,6 +341,8 @@ class OpDefinition:
         """
         self._check_side("input", self.proto.input_slots, inputs)
         self._check_side("output", self.proto.output_slots, outputs)
+        if self.proto.outputs and not any(outputs.values()):
+            raise SlotError(f"{self.op_type}: an output must be given, got none; name one")
         for slot in self.proto.outputs:
             if slot.aliases is not None and outputs.get(slot.name):
                 self._check_alias(slot.name, slot.aliases, inputs, outputs)

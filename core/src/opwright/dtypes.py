@@ -43,6 +43,9 @@ INT_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint
 INDEX_DTYPES: Final = ("int32", "int64")
 """The dtypes of positions and class ids."""
 
+MAX_DIM: Final = 2**63 - 1
+"""Of a shape: what a message, DLPack and the runtime hold. Sizes in bytes have the same bound."""
+
 _FLOATS: Final = frozenset(FLOAT_DTYPES)
 _CODES: Final = {
     name: code | bits << 8 | 1 << 16 for name, (code, bits) in _DLPACK.items()

@@ -205,7 +205,7 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
     derived = OpProto(
         type=rule.type,
         comment=f"The gradient of {proto.type}.",
-        inputs=(*_forward_slots(proto, rule), *map(_output_grad_slot, graded_outputs(proto, rule))),
+        inputs=(*_forward_slots(proto, rule), *_output_grad_slots(graded_outputs(proto, rule))),
         outputs=tuple(_input_grad_slot(slot) for slot in wanted),
         attrs=proto.attrs,
         version=proto.version,
@@ -325,16 +325,20 @@ def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
     return slots
 
 
-def _output_grad_slot(slot: VarProto) -> VarProto:
-    """``<out>_grad``: absent where it is zero; its dtype is that of the output."""
-    return VarProto(
-        name=grad_name(slot.name),
-        comment=f"gradient of {slot.name}; absent: zero",
-        duplicable=slot.duplicable,
-        optional=True,
-        dtypes=slot.dtypes,
-        same_as=slot.same_as,
-    )
+def _output_grad_slots(graded: Sequence[VarProto]) -> list[VarProto]:
+    """``<out>_grad``: one of several is absent where it is zero; of the dtype of the output."""
+    optional = len(graded) > 1  # without any gradient there is nothing to compute
+    return [
+        VarProto(
+            name=grad_name(slot.name),
+            comment=f"gradient of {slot.name}" + ("; absent: zero" if optional else ""),
+            duplicable=slot.duplicable,
+            optional=optional,
+            dtypes=slot.dtypes,
+            same_as=slot.same_as,
+        )
+        for slot in graded
+    ]
 
 
 def _input_grad_slot(slot: VarProto) -> VarProto:

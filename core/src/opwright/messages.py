@@ -294,6 +294,8 @@ def _read_slots(
     for slot in slots:
         if slot.slot in found:
             raise FormatError(f"{who}: a slot must be written once, got {slot.slot!r} twice")
+        if not slot.names:
+            raise FormatError(f"{who}: a slot must hold a variable, got none in {slot.slot!r}")
         found[slot.slot] = tuple(slot.names)
     return found
 

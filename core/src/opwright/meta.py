@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from opwright.dtypes import check_dtype
+from opwright.dtypes import MAX_DIM, check_dtype
 from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
 from opwright.held_values import describe_held, is_held, wider_dtype
 from opwright.names import hint
@@ -243,7 +243,7 @@ class InferContext:
     def _make_meta(self, slot: str, index: int, shape: Sequence[int], dtype: str | None) -> Meta:
         for dim in shape:
             # type() and not isinstance: 20 ns a dimension, and bool is no dimension.
-            if type(dim) is not int or dim < -1:
+            if type(dim) is not int or not -1 <= dim <= MAX_DIM:
                 shape = self._convert_shape(slot, shape)
                 break
         if dtype is None:
@@ -259,8 +259,8 @@ class InferContext:
 
     def _convert_shape(self, slot: str, shape: Sequence[int]) -> Shape:
         dims = tuple(int(dim) for dim in shape)
-        if any(dim < -1 for dim in dims):
-            self.fail(f"output {slot!r} must have dimensions >= 0, got shape {list(dims)}")
+        if not all(-1 <= dim <= MAX_DIM for dim in dims):
+            self.fail(f"output {slot!r} must have dimensions in [0, 2**63), got {list(dims)}")
         return dims
 
     def _fail_input(self, slot: str) -> NoReturn:

@@ -43,6 +43,15 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
     return min(starts, key=len) if starts else None
 
 
+def printable(name: str) -> str:
+    """Return a name as a line of text may hold it: what is no printable sign is escaped."""
+    if name.isprintable():
+        return name
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in name
+    )
+
+
 def hint(name: str, known: Iterable[str], what: str = "names") -> str:
     """Return the end of an error message: the nearest name, or else the list of all.
 

@@ -79,6 +79,7 @@ class _Registrar(Generic[_Registration]):
     def __init__(self, package: Package) -> None:
         self.package = package
         self.additions: list[_Registration] = []
+        self._taken: set[str] = set()
         self._is_open = True
 
     def close(self) -> None:
@@ -92,10 +93,15 @@ class _Registrar(Generic[_Registration]):
                 f"{self.package.label}; add everything before the hook returns"
             )
 
-    def _fail_twice(self, who: str) -> None:
-        raise RegistrationError(
-            f"{who}: registered twice by {self.package.label}; remove one of the two"
-        )
+    def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
+        """Note a registration under its names, none of which may have been noted before."""
+        for name in names:
+            if name in self._taken:
+                raise RegistrationError(
+                    f"{name}: registered twice by {self.package.label}; remove one of the two"
+                )
+        self._taken.update(names)
+        self.additions.append(registration)
 
 
 class OpRegistrar(_Registrar[OpRegistration]):
@@ -122,17 +128,11 @@ class OpRegistrar(_Registrar[OpRegistration]):
         self._check_open(type)
         registration = make.make_op(type, target, hidden)
         check_op_type(type, self.package)
-        if any(other.type == type for other in self.additions):
-            self._fail_twice(type)
-        self.additions.append(registration)
+        self._enter(registration, [type])
 
 
 class KernelRegistrar(_Registrar[KernelRegistration]):
     """What ``opwright_kernels`` is given."""
-
-    def __init__(self, package: Package) -> None:
-        super().__init__(package)
-        self._by_type: dict[str, list[KernelRegistration]] = {}
 
     def add(
         self,
@@ -206,13 +206,7 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             prefers=prefers,
             find_refusal=find_refusal,
         )
-        siblings = self._by_type.setdefault(op_type, [])
-        for other in siblings:
-            clash = registration.find_clash(other)
-            if clash is not None:
-                self._fail_twice(clash)
-        siblings.append(registration)
-        self.additions.append(registration)
+        self._enter(registration, [make.key_text(*key) for key in registration.taken_keys()])
 
 
 class DeviceRegistrar(_Registrar[DeviceRegistration]):
@@ -242,9 +236,7 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
         """
         self._check_open(name)
         registration = make.make_device(name, target, arrays)
-        if any(other.name == name for other in self.additions):
-            self._fail_twice(name)
-        self.additions.append(registration)
+        self._enter(registration, [name])
 
 
 class PassRegistrar(_Registrar[PassRegistration]):
@@ -271,9 +263,7 @@ class PassRegistrar(_Registrar[PassRegistration]):
         """
         self._check_open(name)
         registration = make.make_pass(name, phase, function, device)
-        if any(other.name == name for other in self.additions):
-            self._fail_twice(name)
-        self.additions.append(registration)
+        self._enter(registration, [name])
 
 
 class OptionRegistrar(_Registrar[OptionRegistration]):
@@ -298,9 +288,7 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         """
         self._check_open(name)
         registration = make.make_option(name, default, comment, self.package)
-        if any(other.name == registration.name for other in self.additions):
-            self._fail_twice(registration.name)
-        self.additions.append(registration)
+        self._enter(registration, [registration.name])
 
 
 @hookspec

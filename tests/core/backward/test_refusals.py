@@ -7,7 +7,7 @@ import time
 import pytest
 
 from opwright.backward import append_backward
-from opwright.errors import GradientError, VariableNotFoundError
+from opwright.errors import GradientError, ShapeError, VariableNotFoundError
 from opwright.op import OpMaker, same_shape_as
 from opwright.program import Program
 
@@ -268,3 +268,18 @@ def test_the_time_is_linear_in_the_number_of_operators():
 
     small, large = min(seconds(500) for _ in range(3)), seconds(8000)
     assert large < 16 * small * 3
+
+
+def test_an_operator_of_a_file_that_its_own_shape_rule_refuses_is_named(block, context, toy):
+    def infer_shape(ctx):
+        ctx.require(len(ctx.input("x").shape) == 2, "x must have two axes")
+        ctx.set_output("out", ctx.input("x").shape)
+
+    maker = OpMaker("table").add_comment("A table.").add_input("x", "[rows, columns]")
+    maker.add_output("out", "as x").same_dtype_as("x")
+    rule = {}.__getitem__
+    context.ops.add("table", maker.build(infer_shape, gradient=rule), toy.PACKAGE)
+    loss = append(block, "table", "h", "y")
+    block.var("h").shape = (4,)
+    with pytest.raises(ShapeError, match="table: x must have two axes"):
+        append_backward(loss)

@@ -55,7 +55,7 @@ def test_the_derived_operator_is_described_like_any_other(swish):
     assert proto.dispatch_slot == "x"
     assert proto.attrs == swish.proto.attrs
     out_grad, x_grad = proto.input("out_grad"), proto.output("x_grad")
-    assert (out_grad.optional, out_grad.same_as) == (True, "x")
+    assert (out_grad.optional, out_grad.same_as) == (False, "x")
     assert (x_grad.optional, x_grad.same_as) == (True, "x")
 
 
@@ -74,7 +74,7 @@ def test_every_slot_of_the_derived_operator_has_its_place():
     assert list(proto.output_slots) == ["weight_grad", "x_grad", "bias_grad"]
     shape_only = [slot.name for slot in proto.inputs if slot.shape_only]
     assert shape_only == ["x", "bias", "index", "state", "positions"]
-    assert [slot.name for slot in proto.inputs if slot.optional] == ["bias", "out_grad"]
+    assert [slot.name for slot in proto.inputs if slot.optional] == ["bias"]
     assert [slot.name for slot in proto.inputs if slot.duplicable] == ["x", "out_grad"]
     assert all(slot.optional for slot in proto.outputs)
     assert proto.output("x_grad").duplicable

@@ -8,6 +8,7 @@ import pytest
 import opwright as ow
 from opwright import _runtime
 from opwright.context import current_context
+from opwright.errors import OutOfMemoryError
 from opwright.lowering import LowerRequest
 from opwright.lowering.build_graph import GraphBuilder
 from opwright.lowering.memory import LEAST_SHARED_BYTES, plan_memory
@@ -101,3 +102,21 @@ def test_an_input_that_is_read_twice_is_not_overwritten():
     graph, _ = _planned(ops, {"x": Meta((8,), "float32")}, ["c"])
     a = graph.ops[1].inputs[0][0].buffer.root()
     assert graph.ops[1].outputs[0][0].buffer.root() is not a
+
+
+def test_an_arena_beyond_64_bits_names_its_largest_values():
+    ops = [
+        ow.Operator("fill", out="few", shape=[2**20]),
+        ow.Operator("fill", out="some", shape=[2**60]),
+        ow.Operator("fill", out="many", shape=[2**60 + 2**58]),
+        ow.Operator("sum", x=["few"], out="s"),
+        ow.Operator("sum", x=["some"], out="t"),
+        ow.Operator("sum", x=["many"], out="u"),
+        ow.Operator("add_n", x=["s", "t", "u"], out="v"),
+    ]
+    with pytest.raises(
+        OutOfMemoryError,
+        match=r"plan: its values must have less than 2..63 bytes together, got 1037\d{16} bytes, "
+        r"the largest in 'many' float32.* bytes, 'some' .* bytes, 'few' .*; make them smaller",
+    ):
+        ow.Network(ops).compile(feed=[], fetch=["v"])()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.errors import KernelError, ProgramError, ShapeError
+from opwright.errors import KernelError, ProgramError, ShapeError, SlotError
 
 
 def _branching(true_op="square", false_op="negative", false_attrs=None):
@@ -210,3 +210,22 @@ def test_a_loop_hands_its_values_on_until_the_condition_fails(toy):
         np.testing.assert_allclose(powers, x)
         with pytest.raises(KernelError, match="100"):
             call(go=np.array([True]), limit=np.array([1e6], np.float32), **feeds)
+
+
+@pytest.mark.parametrize("names", [["out", "more"], ["out"] * 3])
+def test_cond_with_too_many_outputs_in_a_file_is_refused_by_name(names):
+    message = _branching().to_proto()
+    block = message.blocks[0]
+    more = block.vars.add()
+    more.CopyFrom(next(var for var in block.vars if var.name == "out"))
+    more.name = "more"
+    (slot,) = (slot for slot in block.ops[0].outputs if slot.slot == "out")
+    slot.names[:] = names
+    read = ow.Program.from_proto(message)
+    with pytest.raises(
+        SlotError,
+        match=f"cond: out must have one variable for each of true_outputs, got {len(names)} for 1",
+    ):
+        ow.Network(read.global_block()).compile(feed=["p", "x"], fetch=["z"])(
+            p=np.array([True]), x=np.ones(3, np.float32)
+        )

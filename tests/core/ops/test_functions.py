@@ -18,6 +18,7 @@ from opwright.errors import (
     AttributeValueError,
     DtypeError,
     OperatorNotFoundError,
+    OutOfMemoryError,
     ShapeError,
     SlotError,
 )
@@ -246,3 +247,70 @@ def test_a_pin_takes_effect_on_operators_that_ran_before():
 def test_a_failing_kernel_is_named(reference_kernels):
     with pytest.raises(ow.errors.KernelError, match=r"one_hot\[cpu\].*got ValueError"):
         ow.ops.one_hot(np.array([9]), depth=3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: ow.ops.split(np.zeros(0, np.float32), num=2**61),
+            SlotError,
+            f"split: out must have at most 65536 variables, got {2**61}; make fewer",
+        ),
+        (
+            lambda: ow.ops.one_hot(np.zeros(4, np.int64), depth=2**61),
+            OutOfMemoryError,
+            f"one_hot: out must have less than 2..63 bytes, .* got float32.4, {2**61}. of {2**65}",
+        ),
+        (
+            lambda: ow.ops.fill(shape=[2**40, 2**40]),
+            OutOfMemoryError,
+            f"fill: out must have less than 2..63 bytes, .* of {2**82} bytes; make it smaller",
+        ),
+        (
+            lambda: ow.ops.fill(shape=[0, 2**40, 2**40]),
+            OutOfMemoryError,
+            f"fill: out must have less than 2..63 bytes, each dim counted as 1 .* of {2**82} bytes",
+        ),
+        (
+            lambda: ow.ops.fill(shape=[1] * 65),
+            ShapeError,
+            "fill: out must have at most 64 dims, got 65",
+        ),
+        (lambda: ow.ops.fill(shape=[2**40], dtype="bool"), OutOfMemoryError, f"{2**40} bytes"),
+        (lambda: ow.ops.normal(shape=[2**40], stream=0), OutOfMemoryError, f"{2**42} bytes"),
+        (
+            lambda: ow.ops.pad(np.zeros((0, 2)), paddings=[0, 0, 2**62, 2**62]),
+            ShapeError,
+            r"pad: output 'out' must have dimensions in \[0, 2..63\), got \[0, ",
+        ),
+        (
+            lambda: ow.ops.max_pool2d(
+                np.zeros((1, 1, 2, 2), np.float32), kernel=[2**61] * 2, paddings=[2**61 - 1] * 4
+            ),
+            ShapeError,
+            f"max_pool2d: the padded height must be at most {2**31 - 1}, got {2**61 - 1} . 2 .",
+        ),
+    ],
+    ids=[
+        "split",
+        "one_hot",
+        "fill",
+        "fill-empty",
+        "fill-dims",
+        "fill-honest",
+        "normal-honest",
+        "pad",
+        "max_pool2d",
+    ],
+)
+def test_an_attribute_that_asks_for_too_much_is_refused_before_anything_is_made(
+    call, error, message
+):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_an_operator_of_which_no_output_is_wanted_is_refused():
+    with pytest.raises(SlotError, match="relu_grad: an output must be given, got none"):
+        ow.ops.relu_grad(A, A, A)

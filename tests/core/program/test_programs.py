@@ -89,7 +89,7 @@ def test_what_bodies_read_is_captured():
 def test_a_capture_that_lacks_a_variable_is_refused():
     program = build_branch()
     block = program.global_block()
-    given = block.ops[-1].attrs
+    given = block.ops.pop().attrs
     with pytest.raises(SlotError, match=r"x must hold every outer variable .* got none for 'y'"):
         block.append_op("cond", {"condition": "c", "x": ["unused"]}, {"out": ["q"]}, given)
 

@@ -14,6 +14,7 @@ from opwright.errors import (
     FormatError,
     OperatorNotFoundError,
     OpwrightError,
+    ProgramError,
     SlotError,
     VariableNotFoundError,
 )
@@ -275,3 +276,25 @@ def test_blocks_nest_only_so_deep():
         message.blocks.add(idx=index, parent_idx=index - 1)
     with pytest.raises(FormatError, match="blocks nest at most 64 deep, got 65"):
         Program.from_proto(message)
+
+
+def test_a_slot_without_variables_is_refused():
+    message = build().to_proto()
+    message.blocks[0].ops[1].outputs.add(slot="mask_2")
+    with pytest.raises(FormatError, match="dropout: a slot must hold a variable, got none in 'mas"):
+        Program.from_proto(message)
+
+
+def test_a_block_is_the_body_of_one_branch_alone():
+    message = build().to_proto()
+    cond = message.blocks[0].ops[2]
+    cond.attrs["false_block"].block = cond.attrs["true_block"].block
+    with pytest.raises(
+        FormatError, match="cond: .*_block must be a block that is no other body, g"
+    ):
+        Program.from_proto(message)
+    program = build()
+    block = program.global_block()
+    attrs = block.ops[2].attrs | {"true_block": 1, "false_block": program.add_block(0)}
+    with pytest.raises(ProgramError, match="cond: true_block must be a block that is no other bod"):
+        block.append_op("cond", {"condition": "c"}, {"out": ["w"]}, attrs)

@@ -73,3 +73,14 @@ def test_an_unknown_rank_is_shown_as_such():
     block.create_var("img")
     block.append_op("relu", {"x": "img"}, {"out": "y"})
     assert str(block) == "block 0:\n  var img float32[...]\n\n  y = relu(img)  -> float32[...]"
+
+
+def test_a_name_cannot_move_the_cursor_or_break_a_line():
+    program = Program()
+    block = program.global_block()
+    block.create_var("a\x1b[2J\nb\u202ec", [2], is_data=True)
+    block.append_op("scale", {"x": "a\x1b[2J\nb\u202ec"}, {"out": "\x00"})
+    text = str(program)
+    assert "data a\\x1b[2J\\nb\\u202ec float32[2]" in text
+    assert "\\x00 = scale(a\\x1b[2J\\nb\\u202ec)" in text
+    assert all(line.isprintable() for line in text.splitlines())

@@ -138,6 +138,19 @@ def test_sizes_that_overflow_64_bits_are_an_error():
         builder.value(F32, (2**32, 2**32), rt.ARENA, 0)
 
 
+@pytest.mark.parametrize("size", [2**63, 2**64 - 1])
+def test_memory_of_a_plan_that_overflows_64_bits_is_an_error(size):
+    builder = rt.PlanBuilder(rt.host_device(), "p")
+    with pytest.raises(OutOfMemoryError, match=rf"plan 'p': its memory .* got {size}; make"):
+        builder.arena(size)
+
+
+def test_strides_that_reach_beyond_64_bits_are_an_error():
+    builder = rt.PlanBuilder(rt.host_device(), "p")
+    with pytest.raises(ProgramError, match="strides must reach less than 2.63 bytes"):
+        builder.value(F32, (2,), rt.ARENA, 0, strides=(2**62,))
+
+
 def test_out_of_memory_in_the_arena_says_how_much_and_the_process_lives():
     make = PlanMaker("huge")
     size = 2**46

@@ -13,6 +13,7 @@ from opwright.backward.routing import find_route
 from opwright.backward.versions import ForwardName, ForwardOp
 from opwright.backward.walking import OutputGrads, Walk, Wanted
 from opwright.control import Branch
+from opwright.errors import GradientError
 from opwright.program import Block
 from opwright.program.rewriting import copy_operator, drop_unused_vars, prune_block
 from opwright.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
@@ -31,6 +32,11 @@ def differentiate_branch(
     for block_attr, outputs_attr in control.blocks:
         body = _clone_body(walk.block, _block_index(forward, block_attr))
         results = _names(forward, outputs_attr)
+        if len(results) != len(given):
+            raise GradientError(
+                f"{forward}: {control.outputs} must have one variable for each of {outputs_attr}, "
+                f"got {len(given)} for {len(results)}"
+            )
         out_grads = [pair for pair in zip(results, given, strict=True) if pair[1] is not None]
         inner = _differentiate_body(walk, body, out_grads, list(chosen), prefix)
         bodies.append((body, _collect(walk, forward, inner)))

@@ -11,6 +11,7 @@ from opwright.control import Branch
 from opwright.errors import GradientError, OpwrightError
 from opwright.gradient_context import GradientContext
 from opwright.meta import shapes_match
+from opwright.program.building import infer_outputs
 from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 OutputGrads = dict[str, list[str | None]]
@@ -108,10 +109,17 @@ class Walk:
             error.add_note(f"in the gradient rule of {forward}")
             raise
         except Exception as error:
+            self._check_forward(forward)
             raise GradientError(
                 f"{forward}: its gradient rule must not raise, got {type(error).__name__}: {error}"
             ) from error
         return context.input_grads
+
+    def _check_forward(self, forward: ForwardOp) -> None:
+        """Raise what an operator's shape rule says of its inputs, which a file leaves unchecked."""
+        op, var = forward.op, self.block.var
+        inputs = {slot: list(map(var, names)) for slot, names in op.inputs.items()}
+        infer_outputs(self.block, op.definition, inputs, op.attrs, op.outputs)
 
     def _take(self, forward: ForwardOp, slot: str, index: int, name: str) -> None:
         """Add what a rule gave, after checking that it fits the input."""

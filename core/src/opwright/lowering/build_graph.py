@@ -103,7 +103,7 @@ class GraphBuilder:
         if definition.control is None:
             op.signature = infer_op(self.graph, op, tuple(counts))
         else:
-            outs = lower_control(op, definition.control, self.request)
+            outs = lower_control(op, definition.control, counts, self.request)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
         body = definition.body
         before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opwright.control import Branch, Control, Loop
-from opwright.errors import ProgramError, ShapeError
+from opwright.errors import ProgramError, ShapeError, SlotError
 from opwright.lowering.values import Child, LoweredOp, Role, Value
 from opwright.meta import Meta, numel
 
@@ -17,11 +17,41 @@ if TYPE_CHECKING:
 SlotMetas = tuple[tuple[Meta, ...], ...]
 
 
-def lower_control(op: LoweredOp, control: Control, request: LowerRequest) -> SlotMetas:
-    """Lower the bodies of ``op`` into ``op.children`` and return the metas of its outputs."""
+def lower_control(
+    op: LoweredOp, control: Control, counts: Sequence[int], request: LowerRequest
+) -> SlotMetas:
+    """Lower the bodies of ``op`` into ``op.children`` and return the metas of its outputs.
+
+    ``counts`` holds how many variables each output slot has.
+    """
+    n_outputs = counts[op.definition.output_index[control.outputs]]
     if isinstance(control, Loop):
+        _check_counts(op, control, n_outputs)
         return _lower_loop(op, control, request)
+    for _, names_attr in control.blocks:
+        _check_count(op, names_attr, n_outputs, control.outputs)
     return _lower_branch(op, control, request)
+
+
+def _check_counts(op: LoweredOp, control: Loop, n_outputs: int) -> None:
+    """A loop carries as many variables in as out, through the body."""
+    for attr in (control.block_inputs, control.block_outputs):
+        _check_count(op, attr, n_outputs, control.outputs)
+    n_carried = len(_slot(op, control.carried))
+    if n_carried != n_outputs:
+        raise SlotError(
+            f"{op.type}: {control.outputs} must have one variable for each of {control.carried}, "
+            f"got {n_outputs} for {n_carried}"
+        )
+
+
+def _check_count(op: LoweredOp, attr: str, n_outputs: int, slot: str) -> None:
+    count = len(op.attrs[attr])
+    if count != n_outputs:
+        raise SlotError(
+            f"{op.type}: {slot} must have one variable for each of {attr}, got {n_outputs} for "
+            f"{count}"
+        )
 
 
 def _lower_branch(op: LoweredOp, control: Branch, request: LowerRequest) -> SlotMetas:

@@ -12,13 +12,16 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 
 from opwright import _runtime
+from opwright.errors import OutOfMemoryError
 from opwright.lowering.graph import Graph
-from opwright.lowering.signature import size_bytes
+from opwright.lowering.signature import MAX_BYTES, size_bytes
 from opwright.lowering.values import Buffer, LoweredOp, Value, copy_op, new_value
 from opwright.registry import HOST_DEVICE
 
 LEAST_SHARED_BYTES = 4096
 """A Python kernel works in place from this size on."""
+
+_N_LISTED = 3
 
 
 class MemoryLayout:
@@ -53,7 +56,29 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
     for position, op in enumerate(graph.ops):
         if op.reuse:
             _reuse_inputs(op, position)
-    return _assign_slots(graph, {None: device, HOST_DEVICE: _runtime.host_device()})
+    layout = _assign_slots(graph, {None: device, HOST_DEVICE: _runtime.host_device()})
+    for name in layout.slots:
+        _check_size(graph, layout, name)
+    return layout
+
+
+def _check_size(graph: Graph, layout: MemoryLayout, device: str | None) -> None:
+    """Raise OutOfMemoryError, with the largest values, where no arena could hold all of them."""
+    total = layout.offsets(device)[-1]
+    if total <= MAX_BYTES:
+        return
+    owned = {
+        value.buffer.root(): value
+        for op in graph.ops
+        for value in op.writes()
+        if value.buffer.root().is_owned and value.buffer.root().device == device
+    }
+    largest = sorted(owned.values(), key=lambda value: -value.buffer.size)[:_N_LISTED]
+    listed = ", ".join(f"{v.name!r} {v.meta} of {v.buffer.size} bytes" for v in largest)
+    raise OutOfMemoryError(
+        f"plan: its values must have less than 2**63 bytes together, got {total} bytes, the "
+        f"largest in {listed}; make them smaller"
+    )
 
 
 def _forbid_reuse(graph: Graph) -> None:

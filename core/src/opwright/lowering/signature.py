@@ -6,11 +6,13 @@ kernel are done once for each signature; the operators themselves only point to 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from opwright.dtypes import item_size
+from opwright.dtypes import MAX_DIM, item_size
+from opwright.errors import OutOfMemoryError, ShapeError
 from opwright.meta import Meta, numel
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     Refusals = tuple[tuple[KernelEntry, str], ...]
 
 SlotMetas = tuple[tuple[Meta, ...], ...]
+
+MAX_BYTES: Final = MAX_DIM
+"""Of a value, and of all values that share one memory: the runtime counts in signed 64 bits."""
+
+MAX_RANK: Final = 64
+"""Of NumPy's arrays."""
 
 
 class Choice(NamedTuple):
@@ -81,6 +89,11 @@ class Signature:
         self.inputs = inputs
         self.outputs = outputs
         self.sizes = tuple(tuple(map(size_bytes, metas)) for metas in outputs)
+        for slot, metas in enumerate(outputs):
+            for meta, size in zip(metas, self.sizes[slot], strict=True):
+                if size > MAX_BYTES or size == 0 or len(meta.shape) > MAX_RANK:
+                    who = f"{definition.op_type}: {definition.proto.outputs[slot].name}"
+                    _check_size(who, meta)
         self.choices: dict[str | tuple[Any, ...], Choice] = {}
         self._moved_bytes = -1
         self.attrs_key = attrs_key(attrs)
@@ -128,6 +141,18 @@ def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         if floats and floats[0].__class__ is float and 0.0 in floats:
             items += ((name, struct.pack(f"{len(floats)}d", *floats)),)
     return items
+
+
+def _check_size(who: str, meta: Meta) -> None:
+    """Raise an error for what can be no array, NumPy's least of all; it counts a dim of 0 as 1."""
+    if len(meta.shape) > MAX_RANK:
+        raise ShapeError(f"{who} must have at most {MAX_RANK} dims, got {len(meta.shape)}")
+    size = math.prod(max(dim, 1) for dim in meta.shape) * item_size(meta.dtype)
+    if size > MAX_BYTES:
+        raise OutOfMemoryError(
+            f"{who} must have less than 2**63 bytes, each dim counted as 1 at least, got {meta} of "
+            f"{size} bytes; make it smaller"
+        )
 
 
 def size_bytes(meta: Meta) -> int:

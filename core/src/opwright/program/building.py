@@ -223,6 +223,12 @@ def _name_outputs(block: Block, proto: OpProto, inputs: Slots, outputs: Slots) -
 def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes with indices in place of Block objects."""
     indices = dict(attrs)
+    taken = {
+        index
+        for op in block.ops
+        if op.definition.control is not None
+        for index in op.block_attrs().values()
+    }
     for attr in proto.attrs:
         value = indices.get(attr.name)
         if attr.type is not AttrType.BLOCK or value is None:
@@ -238,6 +244,12 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
                 f"{proto.type}: {attr.name} must be a block made within block {block.idx}, got "
                 f"block {indices[attr.name]}"
             )
+        if indices[attr.name] in taken:  # shared at each depth, it would be lowered 2**depth times
+            raise ProgramError(
+                f"{proto.type}: {attr.name} must be a block that is no other body, got block "
+                f"{indices[attr.name]} again; make one for each"
+            )
+        taken.add(indices[attr.name])
     return indices
 
 

@@ -194,6 +194,7 @@ class _OperatorReader:
     def __init__(self, requires: Iterable[pb.Requirement]) -> None:
         self._required = {item.plugin: item for item in requires}
         self._definitions: dict[str, OpDefinition] = {}
+        self._bodies: set[int] = set()
 
     def read(self, block: Block, message: pb.OpDesc) -> Operator:
         """Return the operator of a message, checked like one that is appended."""
@@ -222,8 +223,21 @@ class _OperatorReader:
             {slot.name: outputs[slot.name] for slot in proto.outputs if slot.name in outputs},
             filled,
         )
-        _check_bodies(block, op)
+        self._check_bodies(block, op)
         return op
+
+    def _check_bodies(self, block: Block, op: Operator) -> None:
+        for attr, index in op.block_attrs().items():
+            blocks = block.program.blocks
+            if not 0 < index < len(blocks) or blocks[index].parent_idx != block.idx:
+                raise FormatError(
+                    f"{op.type}: {attr} must be a block within block {block.idx}, got {index}"
+                )
+            if index in self._bodies:
+                raise FormatError(
+                    f"{op.type}: {attr} must be a block that is no other body, got {index} again"
+                )
+            self._bodies.add(index)
 
     def _get_definition(self, op_type: str) -> OpDefinition:
         try:
@@ -259,12 +273,3 @@ class _OperatorReader:
         given = {"inputs": desc.inputs, "outputs": desc.outputs, "attrs": desc.attrs}
         upgraded = definition.upgrade(given, desc.version)
         return upgraded["inputs"], upgraded["outputs"], upgraded["attrs"]
-
-
-def _check_bodies(block: Block, op: Operator) -> None:
-    for attr, index in op.block_attrs().items():
-        blocks = block.program.blocks
-        if not 0 < index < len(blocks) or blocks[index].parent_idx != block.idx:
-            raise FormatError(
-                f"{op.type}: {attr} must be a block within block {block.idx}, got {index}"
-            )

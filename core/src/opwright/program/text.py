@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from opwright.names import printable
 from opwright.program.variable import Variable, describe_type
 from opwright.proto import AttrType
 from opwright.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
@@ -62,7 +63,8 @@ def _format_given(block: Block) -> list[str]:
     rows = []
     for variable in block.vars.values():
         if variable.persistable or variable.is_data or variable.name not in written:
-            rows.append((_kind(variable), variable.name, describe_type(variable), _notes(variable)))
+            name, type_ = printable(variable.name), describe_type(variable)
+            rows.append((_kind(variable), name, type_, _notes(variable)))
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     return [
         f"{kind:<{widths[0]}} {name:<{widths[1]}} {type_:<{widths[2]}} {notes}".rstrip()
@@ -140,7 +142,8 @@ def format_operator(op: Operator) -> str:
 def _format_names(slot: VarProto, names: tuple[str, ...]) -> str:
     if not names:
         return "_"
-    return f"[{', '.join(names)}]" if slot.duplicable else names[0]
+    shown = list(map(printable, names))
+    return f"[{', '.join(shown)}]" if slot.duplicable else shown[0]
 
 
 def _format_value(type: AttrType, value: Any) -> str:
@@ -149,7 +152,7 @@ def _format_value(type: AttrType, value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_format_value(type.element, item) for item in value)}]"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return '"' + printable(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
     if isinstance(value, float) and math.isfinite(value) and abs(value) >= 1e16:
         return f"{value:g}"
     return repr(value)

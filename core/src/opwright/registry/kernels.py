@@ -12,7 +12,7 @@ from opwright.registry.devices import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginReport
-from opwright.registry.registrations import KernelRegistration, key_text, make_kernel
+from opwright.registry.registrations import KernelRegistration, TakenKey, key_text, make_kernel
 from opwright.registry.rules import ANY
 
 REFUSED: Final = "refused: "
@@ -42,6 +42,7 @@ class KernelRegistry:
         self._ops = ops
         self._report = report or PluginReport()
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
+        self._takers: dict[TakenKey, Package] = {}
         # Made of the registrations on first need, then kept: entries hold what was imported.
         self._entries: dict[str, list[KernelEntry]] = {}
         self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
@@ -123,6 +124,7 @@ class KernelRegistry:
         for registration in registrations:
             op_type = registration.op_type
             self._registered.setdefault(op_type, []).append((registration, package))
+            self._takers.update(dict.fromkeys(registration.taken_keys(), package))
             if op_type in self._entries:
                 self._entries[op_type] += self._make_entries(registration, package)
         self._candidates.clear()
@@ -130,10 +132,10 @@ class KernelRegistry:
 
     def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
         """Return the first key that is taken already, as text, and by whom; or None."""
-        for other, package in self._registered.get(registration.op_type, ()):
-            key = registration.find_clash(other)
-            if key is not None:
-                return key, package
+        for key in registration.taken_keys():
+            package = self._takers.get(key)
+            if package is not None:
+                return key_text(*key), package
         return None
 
     def _make_entries(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from opwright.names import check_op_type
 from opwright.registry import rules
@@ -15,6 +15,10 @@ class OpRegistration(NamedTuple):
     type: str
     target: str
     hidden: bool
+
+
+TakenKey: TypeAlias = tuple[str, str, str, str]
+"""Operator type, device, dtype and library: what no two kernels may have in common."""
 
 
 class KernelRegistration(NamedTuple):
@@ -33,18 +37,10 @@ class KernelRegistration(NamedTuple):
     prefers: tuple[tuple[str, Any], ...]
     find_refusal: str = ""
 
-    def find_clash(self, other: KernelRegistration) -> str | None:
-        """Return a key that both claim, ``softmax[cpu, float32, native]``, or None."""
-        if (self.op_type, self.device, self.library) != (
-            other.op_type,
-            other.device,
-            other.library,
-        ):
-            return None
-        for dtype in self.dtypes:
-            if dtype in other.dtypes:
-                return key_text(self.op_type, self.device, dtype, self.library)
-        return None
+    def taken_keys(self) -> list[TakenKey]:
+        """Return the keys that are taken, one for each dtype, as `key_text` takes them."""
+        op_type, device, library = self.op_type, self.device, self.library
+        return [(op_type, device, dtype, library) for dtype in self.dtypes]
 
 
 class DeviceRegistration(NamedTuple):

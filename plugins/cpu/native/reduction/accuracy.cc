@@ -1,5 +1,6 @@
 // accuracy: whether the label of a row is among its k best classes.
 #include <algorithm>
+#include <limits>
 
 #include "common/clones.h"
 #include "common/parallel.h"
@@ -11,15 +12,12 @@
 namespace opwright_cpu {
 namespace {
 
-// Counts the classes that rank before the label: better ones, and equal ones that come earlier.
+// Counts the classes that rank before the label: better ones, and equal ones that come earlier. A
+// label whose score is NaN ranks behind any k.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t CountBefore(const T* row, int64_t n, int64_t label) {
   const T score = row[label];
-  if (score != score) {
-    int64_t earlier = 0;
-    for (int64_t i = 0; i < label; ++i) earlier += row[i] != row[i];
-    return earlier;
-  }
+  if (score != score) return std::numeric_limits<int64_t>::max();
   int64_t before = 0;
   for (int64_t i = 0; i < label; ++i) before += !(row[i] < score);  // NaN is never less
   for (int64_t i = label + 1; i < n; ++i) before += !(row[i] <= score);

@@ -19,7 +19,8 @@ def accuracy(
         best = np.argmax(x, axis=1)[:, None] if x.size else np.empty((0, 1), np.int64)
     else:
         best = ranked(x, 1, True)[:, :k]
-    correct[0] = np.count_nonzero(best == ids[:, None])
+    score = np.take_along_axis(x, ids[:, None], axis=1)
+    correct[0] = np.count_nonzero((best == ids[:, None]) & (score == score))
     total[0] = len(ids)
     accuracy[0] = correct[0] / total[0] if len(ids) else 0.0
 
@@ -40,7 +41,8 @@ ACCURACY = (
     OpMaker("accuracy")
     .add_comment(
         "Share of the rows whose label is among the k greatest scores, accuracy = correct / total; "
-        "0 for an empty batch. Equal scores and NaN are ordered as by top_k."
+        "0 for an empty batch. Equal scores and NaN are ordered as by top_k; a label whose own "
+        "score is NaN is never right."
     )
     .add_input("x", "float [n, classes], scores or probabilities")
     .dtypes(*FLOATS)

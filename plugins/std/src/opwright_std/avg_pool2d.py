@@ -33,10 +33,10 @@ def avg_pool2d(
     height, width = axes_of(images, result, kernel, strides or kernel, paddings)
     # First down, then across: kernel height + kernel width additions instead of their product.
     rows = np.zeros((*result.shape[:3], images.shape[3]), x.dtype)
-    for windows, elements in height.taps():
+    for windows, elements in height.covering_taps():
         rows[:, :, windows] += images[:, :, elements]
     result[...] = 0
-    for windows, elements in width.taps():
+    for windows, elements in width.covering_taps():
         result[..., windows] += rows[..., elements]
     result /= _counts(height, width, count_include_pad, x.dtype)
 
@@ -61,10 +61,10 @@ def avg_pool2d_grad(
     height, width = axes_of(result, slopes, kernel, strides or kernel, paddings)
     slopes = slopes / _counts(height, width, count_include_pad, out_grad.dtype)
     rows = np.zeros((*slopes.shape[:3], result.shape[3]), out_grad.dtype)
-    for windows, elements in width.taps():
+    for windows, elements in width.covering_taps():
         rows[..., elements] += slopes[..., windows]
     result[...] = 0
-    for windows, elements in height.taps():
+    for windows, elements in height.covering_taps():
         result[:, :, elements] += rows[:, :, windows]
 
 

@@ -54,8 +54,9 @@ class _Columns:
         groups: int,
     ) -> None:
         kernel = weight.shape[2:]
-        axes = axes_of(images, out, kernel, strides, paddings, dilations)
-        self._taps = list(zip(np.ndindex(*kernel), over_taps(*axes), strict=True))
+        height, width = axes_of(images, out, kernel, strides, paddings, dilations)
+        taps = over_taps(height.taps(), width.taps())
+        self._taps = list(zip(np.ndindex(*kernel), taps, strict=True))
         self._shape = (images.shape[1], *kernel, *out.shape[2:])
         rows, n_windows = int(np.prod(weight.shape[1:])), int(np.prod(out.shape[2:]))
         self._matrix = (groups, rows, n_windows)

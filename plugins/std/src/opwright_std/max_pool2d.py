@@ -37,7 +37,8 @@ def max_pool2d(
     places = channels_first(index, data_format)
     positions = np.arange(images.shape[2] * images.shape[3], dtype=index.dtype)
     positions = positions.reshape(1, 1, *images.shape[2:])
-    taps = list(over_taps(*axes_of(images, best, kernel, strides or kernel, paddings)))
+    height, width = axes_of(images, best, kernel, strides or kernel, paddings)
+    taps = list(over_taps(height.covering_taps(), width.covering_taps()))
     best[...] = -np.inf
     for windows, elements in taps:
         np.maximum(best[windows], images[elements], out=best[windows])  # passes NaN on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,9 @@ from opwright.op import InferContext, OpMaker, format_shape
 from .dtypes import Array
 
 Ints = tuple[int, ...]
+Taps = list[tuple[slice, slice]]
+
+_MAX_PADDED = 2**31 - 1
 
 FORMATS = ("NCHW", "NHWC")
 _SIDES = ("top", "bottom", "left", "right")
@@ -38,9 +41,21 @@ class Axis(NamedTuple):
     after: int
     dilation: int = 1
 
-    def taps(self) -> list[tuple[slice, slice]]:
+    def taps(self) -> Taps:
         """Return for each tap the windows in which it covers an element, and these elements."""
         return [self._tap(tap * self.dilation - self.before) for tap in range(self.kernel)]
+
+    def covering_taps(self) -> Taps:
+        """Return `taps` without those that cover nothing: windows may reach far beyond an image."""
+        return [self._tap(tap * self.dilation - self.before) for tap in self._find_covering()]
+
+    def _find_covering(self) -> Iterable[int]:
+        if self.kernel <= self.out * self.size:
+            return range(self.kernel)
+        begins = (window * self.stride - self.before for window in range(self.out))
+        places = {at - begin for begin in begins for at in range(self.size)}
+        taps = {place // self.dilation for place in places if place % self.dilation == 0}
+        return sorted(tap for tap in taps if 0 <= tap < self.kernel)
 
     def _tap(self, shift: int) -> tuple[slice, slice]:
         first = max(-(shift // self.stride), 0)
@@ -80,11 +95,11 @@ def axes_of(
     return height, width
 
 
-def over_taps(height: Axis, width: Axis) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+def over_taps(height: Taps, width: Taps) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
     """Give for each tap, row by row, where it is in the outputs and where in the inputs."""
     every = slice(None)
-    for rows_out, rows in height.taps():
-        for columns_out, columns in width.taps():
+    for rows_out, rows in height:
+        for columns_out, columns in width:
             yield (every, every, rows_out, columns_out), (every, every, rows, columns)
 
 
@@ -149,6 +164,10 @@ def infer_windows(
         if size < 0 or kernel[i] < 0:
             counts.append(-1)
             continue
+        if before + size + after > _MAX_PADDED:
+            ctx.fail(
+                f"the padded {name} must be at most {_MAX_PADDED}, got {before} + {size} + {after}"
+            )
         reach = (kernel[i] - 1) * dilations[i] + 1
         room = size + before + after - reach
         if room < 0:

@@ -172,7 +172,7 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
 // ---- accuracy -----------------------------------------------------------------------------------
 
 // Whether fewer than k classes rank before the label: better ones, and equal ones that come
-// earlier. NaN ranks before every number.
+// earlier. NaN ranks before every number, and a label whose own score is NaN is never right.
 template <typename Line, typename T>
 __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
                                int32_t width) {
@@ -182,15 +182,11 @@ __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_
   const C score = id < 0 ? C(0) : Load(x[line.At(id)]);
   int64_t before = 0;
   const auto count = [&](int64_t i, C&, C other) {
-    if (score != score) {
-      before += i < id && other != other;
-    } else {
-      before += i < id ? !(other < score) : i > id && !(other <= score);
-    }
+    before += i < id ? !(other < score) : i > id && !(other <= score);
   };
   ForEach(line, count, x);
   before = line.Reduce(before, SumOf<int64_t>());
-  if (line.IsFirst()) is_right[line.line] = id >= 0 && before < k;
+  if (line.IsFirst()) is_right[line.line] = id >= 0 && score == score && before < k;
 }
 
 // One block.

@@ -1,0 +1,64 @@
+"""Many kernels of one operator: what registering them costs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from opwright.plugin import KernelRegistrar
+
+from .swish import ACME, make_kernels, swish
+
+
+def count_calls(function):
+    """Return how many functions of Python and C were called while `function` ran."""
+    calls = 0
+
+    def note(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def register(count):
+    def fill():
+        kernels = make_kernels()
+        for i in range(count):
+            kernels.add(
+                "acme.swish",
+                device="cpu",
+                dtypes=["float32"],
+                kernel=swish,
+                library=f"library_{i}",
+                package=ACME,
+            )
+
+    return fill
+
+
+def collect(count):
+    def fill():
+        registry = KernelRegistrar(ACME)
+        for i in range(count):
+            registry.add(
+                "acme.swish",
+                device="cpu",
+                dtypes=["float32"],
+                kernel="acme.kernels:swish",
+                library=f"library_{i}",
+            )
+
+    return fill
+
+
+@pytest.mark.parametrize("fill", [register, collect])
+def test_the_work_of_registering_kernels_of_one_operator_grows_with_their_number(fill):
+    few, many = count_calls(fill(100)), count_calls(fill(400))
+    assert many < 4.5 * few

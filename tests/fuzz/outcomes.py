@@ -1,0 +1,66 @@
+"""What a case may end in: a result, or an error that was raised on purpose."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+
+import numpy as np
+
+from opwright.errors import OpwrightError
+
+# What opwright's own code raises where something was not foreseen.
+_INTERNAL = (
+    AssertionError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SystemError,
+    ZeroDivisionError,
+)
+_BORDER = ("incompatible function arguments", "incompatible constructor arguments")
+
+
+def find_fault(error: BaseException) -> str | None:
+    """Return why an error is a fault of opwright, or None where it was raised on purpose.
+
+    On purpose is every class of `opwright.errors` whose causes are no mistakes of the program, the
+    documented TypeError of a call with other arguments, and NumPy's lack of memory within a kernel.
+    """
+    for cause in _chain(error):
+        if isinstance(cause, OpwrightError):
+            continue
+        text = str(cause)
+        if isinstance(cause, _INTERNAL) or any(border in text for border in _BORDER):
+            return f"{type(cause).__name__}: {text[:200]}"
+    if isinstance(error, OpwrightError):
+        return None
+    if isinstance(error, TypeError) and _is_of_a_call(str(error)):
+        return None
+    if isinstance(error, np.exceptions.AxisError) or type(error).__name__ == "_ArrayMemoryError":
+        return f"{type(error).__name__} of NumPy: {error}"
+    return f"{type(error).__name__}: {str(error)[:200]}"
+
+
+def _is_of_a_call(text: str) -> bool:
+    """Whether a TypeError says of a function that its arguments do not fit its signature."""
+    return "() " in text and ("argument" in text or "positional" in text)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__
+
+
+def signature_of(error: BaseException, fault: str) -> str:
+    """Return what equal faults have in common: the error, and where it was raised."""
+    last = list(_chain(error))[-1]
+    frames = traceback.extract_tb(last.__traceback__)
+    place = frames[-1] if frames else None
+    where = "nowhere" if place is None else f"{place.filename.rpartition('/')[2]}:{place.name}"
+    return f"{fault.partition(':')[0]} in {where}"

@@ -1,0 +1,193 @@
+"""Runs seeded cases of every target in child processes, and keeps each that ends wrongly as a file.
+
+    make fuzz                          two minutes over all targets
+    make fuzz HOURS=8                  a night
+    make fuzz ARGS='calls programs'    some targets; --seed 7, --seconds 60, --jobs 2
+    make fuzz SANITIZE=1               native code built with AddressSanitizer and UBSan
+
+A case follows from target, seed and index alone. A child runs thousands of them and is watched: it
+must not end by a signal, take more than ten seconds for a case, or grow by more than 1 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+CORPUS = HERE / "corpus"
+sys.path.insert(0, str(HERE))
+
+import sanitized  # noqa: E402 - beside this file
+from watch import HANG_S, Ending, watch_worker  # noqa: E402
+from worker import Job  # noqa: E402
+
+# Share of the time: what is quick to run and reaches most code gets most.
+TARGETS = {
+    "calls": 6,
+    "appended": 3,
+    "gradients": 4,
+    "programs": 3,
+    "training": 3,
+    "files": 1,
+    "writers": 1,
+    "plugin_table": 1,
+}
+CASES_A_CHILD = {"plugin_table": 2000}  # every library that was opened stays mapped
+MOST_CASES = 200_000
+MOST_SECONDS = 120.0
+
+
+@dataclass
+class Tally:
+    """What came of one target."""
+
+    cases: int = 0
+    seconds: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    files: list[Path] = field(default_factory=list)
+
+
+class Fuzzer:
+    """Runs batches and collects what they find."""
+
+    def __init__(self, args: argparse.Namespace, folder: Path) -> None:
+        self._args = args
+        self._folder = folder
+        self._python, self._extra, self._slowness = sys.executable, {}, 1.0
+        if args.sanitize:
+            self._python, self._extra = sanitized.prepare()
+            self._slowness = sanitized.SLOWNESS
+        self.tallies = {target: Tally() for target in args.targets}
+
+    def run(self) -> None:
+        """Give each target its share of the time, round by round."""
+        rounds = max(1, round(self._args.seconds / MOST_SECONDS / len(self._args.targets)))
+        total = sum(TARGETS[target] for target in self._args.targets)
+        with ThreadPoolExecutor(self._args.jobs) as pool:
+            for number in range(rounds):
+                seed = self._args.seed + number * self._args.jobs
+                for target in self._args.targets:
+                    share = self._args.seconds * TARGETS[target] / total / rounds
+                    seeds = range(seed, seed + self._args.jobs)
+                    list(pool.map(lambda s, t=target, d=share: self._fill(t, s, d), seeds))
+                    self._report(target)
+
+    def _fill(self, target: str, seed: int, seconds: float) -> None:
+        """Run cases of one seed until the time is over; behind a crash the next child goes on."""
+        begin, stop = 0, time.monotonic() + seconds
+        while (left := stop - time.monotonic()) > 0:
+            count = CASES_A_CHILD.get(target, MOST_CASES)
+            ending = self._run_batch(target, seed, begin, begin + count, left)
+            tally = self.tallies[target]
+            tally.cases += ending.done
+            if ending.index < 0:
+                begin += ending.done
+            else:
+                begin = ending.index + 1
+            if ending.reason:
+                self._keep(target, seed, ending.index, ending.reason, ending.text)
+        self.tallies[target].seconds += seconds
+
+    def _run_batch(self, target: str, seed: int, begin: int, end: int, left: float) -> Ending:
+        name = f"{target}_{seed}_{begin}"
+        job = Job(
+            target,
+            seed,
+            begin,
+            end,
+            left,
+            str(self._folder / f"{name}.progress"),
+            str(self._folder / f"{name}.found"),
+        )
+        hang_s = HANG_S * self._slowness
+        ending = watch_worker(job, self._python, self._environ(), hang_s)
+        for fault in _read_lines(Path(job.found)):
+            text = fault.get("traceback", "")
+            self._keep(target, seed, fault["index"], fault["fault"], text, fault["signature"])
+        return ending
+
+    def _environ(self) -> dict[str, str]:
+        return {**os.environ, "TMPDIR": str(self._folder), **self._extra}
+
+    def _keep(
+        self, target: str, seed: int, index: int, reason: str, text: str, signature: str = ""
+    ) -> None:
+        """Write the first case of each kind of fault into the corpus."""
+        signature = signature or reason
+        tally = self.tallies[target]
+        tally.faults[signature] += 1
+        if tally.faults[signature] > 1:
+            return
+        print(f"\n{target}, seed {seed}, index {index}: {reason}\n{text}", flush=True)
+        if index < 0:
+            return
+        path = self._args.corpus / target / f"{seed}_{index}.json"
+        job = Job(target, seed, index, index + 1, 0, "", str(path))
+        command = [self._python, str(HERE / "worker.py"), "record", job.to_json()]
+        subprocess.run(command, check=True, env=self._environ())
+        tally.files.append(path)
+        print(f"kept as {path}", flush=True)
+
+    def _report(self, target: str) -> None:
+        tally = self.tallies[target]
+        rate = tally.cases / tally.seconds if tally.seconds else 0
+        print(
+            f"{target}: {tally.cases} cases, {rate:.0f} a second, "
+            f"{sum(tally.faults.values())} faults of {len(tally.faults)} kinds",
+            flush=True,
+        )
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def parse_args(argv: list[str]) -> argparse.Namespace:
+    """Return the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("targets", nargs="*", help=", ".join(TARGETS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--corpus", type=Path, default=CORPUS)
+    parser.add_argument("--sanitize", action="store_true", help="with ASan and UBSan")
+    args = parser.parse_args(argv)
+    args.targets = args.targets or list(TARGETS)
+    unknown = sorted(set(args.targets) - set(TARGETS))
+    if unknown:
+        parser.error(f"unknown target {unknown[0]!r}; there are: {', '.join(TARGETS)}")
+    return args
+
+
+def main(argv: list[str]) -> int:
+    """Fuzz; 1 where something was found."""
+    args = parse_args(argv)
+    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    folder = Path(tempfile.mkdtemp(prefix="opwright-fuzz-", dir=place))
+    try:
+        fuzzer = Fuzzer(args, folder)
+        fuzzer.run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    cases = sum(tally.cases for tally in fuzzer.tallies.values())
+    kinds = sum(len(tally.faults) for tally in fuzzer.tallies.values())
+    print(f"{cases} cases, {kinds} kinds of faults")
+    return 1 if kinds else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

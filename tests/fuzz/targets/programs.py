@@ -1,0 +1,74 @@
+"""Programs from outside, with their structure or their bytes changed: read, written, run."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Any
+
+import numpy as np
+from descriptions import change_bytes, change_program
+from models import forward_programs
+from mutations import SMALL, draw_array
+
+import opwright as ow
+from opwright import messages
+from opwright.errors import OpwrightError
+
+MAX_BYTES = 1 << 20
+
+
+def draw(rng: random.Random) -> dict[str, Any]:
+    """Return the bytes of a program, and lengths for the dimensions that it leaves open."""
+    return draw_from(rng, forward_programs())
+
+
+def draw_from(rng: random.Random, programs: tuple[bytes, ...]) -> dict[str, Any]:
+    """Return one of the programs, changed."""
+    data = rng.choice(programs)
+    if rng.random() < 0.1:
+        data = change_bytes(rng, data)
+    else:
+        data = change_program(rng, data, rng.choice((1, 1, 1, 2, 2, 3, 5)))
+    return {"program": data, "lengths": [rng.choice(SMALL) for _ in range(4)]}
+
+
+def run(case: dict[str, Any]) -> None:
+    """Read the program, write it as text, and run it twice as far as it goes."""
+    read_and_run(case, times=1)
+
+
+def read_and_run(case: dict[str, Any], times: int) -> None:
+    """Read the program of a case, look at it in every way, and run it some times."""
+    message = messages.program_from_bytes(case["program"])
+    program = ow.Program.from_proto(message)
+    str(program)
+    with contextlib.suppress(OpwrightError):  # what is refused here may be run all the same
+        program.clone().infer_shapes()
+        program.prune(list(message.fetches))
+    block = program.global_block()
+    scope, feeds = ow.Scope(), {}
+    for name, variable in block.vars.items():
+        array = _array_of(variable, case["lengths"])
+        if array is None:
+            continue
+        if variable.persistable:
+            scope.var(name).set(array)
+        elif variable.is_data or name in message.feeds:
+            feeds[name] = array
+    compiled = ow.Network(block).compile(list(feeds), list(message.fetches), scope=scope)
+    for _ in range(times):
+        compiled(**feeds)
+
+
+def _array_of(variable: Any, lengths: list[int]) -> np.ndarray | None:
+    """Return an array for a variable, None where it has none of a reasonable size."""
+    if variable.shape is None:
+        return None
+    shape = [lengths[i % 4] if dim == -1 else dim for i, dim in enumerate(variable.shape)]
+    count = 1
+    for dim in shape:
+        count *= max(dim, 1)
+    if count > MAX_BYTES // 8 or variable.dtype == "bfloat16" or len(shape) > 60:
+        return None
+    return draw_array(random.Random(count), variable.dtype, tuple(shape))

@@ -1,0 +1,45 @@
+"""Programs with gradients and optimizers: changed as read, or differentiated after a change."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from models import forward_programs, training_programs
+
+import opwright as ow
+from opwright import messages
+from opwright.program.serialize import program_to_bytes
+
+from . import programs
+
+
+def draw(rng: random.Random) -> dict[str, Any]:
+    """Return a training program, or a forward one of which gradients are to be taken."""
+    differentiate = rng.random() < 0.3
+    case = programs.draw_from(rng, forward_programs() if differentiate else training_programs())
+    return {**case, "differentiate": differentiate}
+
+
+def run(case: dict[str, Any]) -> None:
+    """Train two steps."""
+    if case["differentiate"]:
+        case = {**case, "program": _with_gradients(case["program"])}
+    programs.read_and_run(case, times=2)
+
+
+def _with_gradients(data: bytes) -> bytes:
+    """Return a program with the gradients of its results, and a step of SGD on its parameters."""
+    message = messages.program_from_bytes(data)
+    program = ow.Program.from_proto(message)
+    block = program.global_block()
+    targets = [block.var(name) for name in message.fetches if name in block.vars]
+    pairs = ow.append_backward(targets)
+    rate = block.create_var("@rate", [1], persistable=True)
+    for parameter, gradient in pairs:
+        block.append_op(
+            "sgd",
+            {"param": parameter, "grad": gradient, "learning_rate": rate},
+            {"param_out": parameter},
+        )
+    return program_to_bytes(program, message.feeds, message.fetches)

@@ -1,0 +1,139 @@
+"""The fuzzer itself: kept cases stay harmless, and what it must notice it notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+CORPUS = sorted((HERE / "corpus").rglob("*.json"))
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """The modules beside this file."""
+    monkeypatch.syspath_prepend(str(HERE.parent / "operators"))
+    monkeypatch.syspath_prepend(str(HERE))
+
+
+def worker(tmp_path, *args, **environ):
+    """Run the script of a child."""
+    return subprocess.run(
+        [sys.executable, str(HERE / "worker.py"), *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path), **environ},
+        timeout=250,
+    )
+
+
+@pytest.mark.parametrize("target", sorted({path.parent.name for path in CORPUS}))
+def test_a_kept_case_ends_in_a_result_or_an_error_that_was_raised_on_purpose(target, tmp_path):
+    paths = [str(path) for path in CORPUS if path.parent.name == target]
+    done = worker(tmp_path, "replay", *paths)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.split() == [Path(path).name for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("planted", "reason"),
+    [
+        ("crash", "ended by SIGSEGV"),
+        ("hang", "a case took more than 1 seconds"),
+    ],
+)
+def test_a_case_that_ends_its_process_is_found_by_its_index(modules, tmp_path, planted, reason):
+    from watch import watch_worker
+    from worker import Job
+
+    job = Job("planted", 3, 0, 1000, 60.0, str(tmp_path / "progress"), str(tmp_path / "found"))
+    ending = watch_worker(job, sys.executable, {**os.environ, "PLANTED": planted}, hang_s=1.0)
+    assert ending.reason == reason
+    assert ending.index == ending.done
+    assert "planted.py" in ending.text
+    again = watch_worker(job, sys.executable, {**os.environ, "PLANTED": planted}, hang_s=1.0)
+    assert again.index == ending.index
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        ("memory", "MemoryError: "),
+        ("error", "KeyError: 'a name'"),
+        ("cause", "IndexError: tuple index out of range"),
+    ],
+)
+def test_an_error_that_was_not_raised_on_purpose_is_a_fault(tmp_path, planted, fault):
+    lines = run_planted(tmp_path, planted)
+    assert lines
+    assert {line["fault"] for line in lines} == {fault}
+
+
+def test_growth_is_a_fault_of_the_case_that_grew(tmp_path):
+    (line,) = run_planted(tmp_path, "growth")
+    assert line["fault"] == "more than 1 GB of growth"
+
+
+def test_a_refusal_is_no_fault(tmp_path):
+    assert run_planted(tmp_path, "refusal") == []
+
+
+def run_planted(tmp_path, planted):
+    """Run a job of planted cases; return the faults that were noted."""
+    progress, found = tmp_path / "progress", tmp_path / "found"
+    progress.write_bytes(bytes(24))
+    job = {"target": "planted", "seed": 3, "begin": 0, "end": 40, "seconds": 60.0}
+    job |= {"progress": str(progress), "found": str(found)}
+    worker(tmp_path, "run", json.dumps(job), PLANTED=planted)
+    return [json.loads(line) for line in found.read_text().splitlines()] if found.exists() else []
+
+
+@pytest.mark.parametrize(
+    "target", ["appended", "calls", "files", "gradients", "programs", "training", "writers"]
+)
+def test_a_case_follows_from_seed_and_index_and_can_be_kept(modules, tmp_path, monkeypatch, target):
+    import importlib
+
+    from recorded import decode, encode
+    from worker import draw
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    module = importlib.import_module(f"targets.{target}")
+    for index in range(30):
+        case = draw(module, 5, index, random.Random(1))
+        same = draw(module, 5, index, random.Random(2))
+        assert encode(case) == encode(same)
+        assert encode(decode(json.loads(json.dumps(encode(case))))) == encode(case)
+
+
+def test_an_array_is_kept_with_its_values_dtype_and_layout(modules):
+    from recorded import decode, encode
+
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    for kept in (array, array.T, array[:0], np.array(np.nan, np.float32)):
+        read = decode(json.loads(json.dumps(encode(kept))))
+        np.testing.assert_array_equal(read, kept)
+        assert (read.dtype, read.shape) == (kept.dtype, kept.shape)
+        assert read.flags.c_contiguous == kept.flags.c_contiguous
+
+
+def test_the_command_runs_each_target_and_says_how_many_cases(tmp_path):
+    command = [sys.executable, str(HERE / "run.py"), "--seconds", "8", "--jobs", "1"]
+    done = subprocess.run(
+        [*command, "--corpus", str(tmp_path), "files", "writers"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "files: " in done.stdout
+    assert done.stdout.endswith(" cases, 0 kinds of faults\n")
