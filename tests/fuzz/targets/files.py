@@ -16,6 +16,7 @@ from mutations import DTYPES, FAR, SMALL, draw_array
 
 import opwright as ow
 from opwright import messages
+from opwright.saving.manifest import PARAMS, PROGRAM
 
 
 @cache
@@ -50,6 +51,8 @@ def _read(path: Path) -> dict[str, bytes]:
 def draw(rng: random.Random) -> dict[str, Any]:
     """Return the files of a folder, one of them changed."""
     files = dict(rng.choice(_saved()))
+    if rng.random() < 0.7:  # by themselves: what a generation holds is compared with its manifest
+        files = {name: files[name] for name in (PROGRAM, PARAMS)}
     name = rng.choice(sorted(files))
     kind = rng.random()
     if name.endswith(".safetensors") and kind < 0.7:
