@@ -11,6 +11,8 @@ from opwright.registry.native_kernel import NativeKernel
 from opwright.registry.native_library import find_library_file
 from opwright.registry.rules import ANY
 
+WIDENED = {"sum": {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"}}
+"""What NumPy's kernels compute: docs/decisions/0059-sums-of-whole-numbers-are-64-bits-wide.md."""
 NUMBERS = [dtype for dtype in DTYPES if not dtype.endswith("float16") and dtype != "bool"]
 
 
@@ -50,7 +52,8 @@ def test_every_standard_operator_with_a_reference_kernel_has_one_in_cpp():
             reference = {*NUMBERS, "bool"}
         ours = {e.dtype for e in entries if e.package.distribution == "opwright-cpu"}
         if ANY not in ours:
-            lacking += [f"{op_type}[{dtype}]" for dtype in sorted(reference - ours)]
+            missing = reference - ours - WIDENED.get(op_type, set())
+            lacking += [f"{op_type}[{dtype}]" for dtype in sorted(missing)]
     assert lacking == []
 
 

@@ -135,9 +135,3 @@ def test_padding_is_zero_and_gets_no_gradient(count: int) -> None:
     expected = add_up(index, grads, (count, 4))
     expected[3] = 0
     np.testing.assert_array_equal(grad, expected)
-
-
-def test_a_gradient_that_is_absent_gives_zero() -> None:
-    given = {"x": whole((4, 3)), "index": np.array([1, 2])}
-    (grad,) = call("gather_grad", given, "x_grad")
-    np.testing.assert_array_equal(grad, np.zeros((4, 3), np.float32))

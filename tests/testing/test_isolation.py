@@ -65,6 +65,23 @@ def test_what_does_not_return_is_found_with_kernel_and_sample(
     assert results["reference"]["reason"] == "the rule 'returns' ended its process"
 
 
+def test_a_device_whose_arrays_wait_for_its_lock_is_found_with_the_function(
+    environ: dict[str, str],
+) -> None:
+    name = "broken_garbage_collection"
+    package = "opwright-broken-garbage-collection"
+    command = [sys.executable, "-m", "opwright", "check", package, "--json"]
+    command += ["--rule", "garbage-collection"]
+    environ["OPWRIGHT_PLUGINS"] = f"std,{name}"
+    done = subprocess.run(
+        command, env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
+    found = [each for result in json.loads(done.stdout)["results"] for each in result["findings"]]
+    (finding,) = found
+    assert finding["message"].startswith(f"{package}: device {name} must work while")
+    assert "got a wait for ever in allocate; " in finding["message"]
+
+
 def test_a_position_that_is_used_unseen_is_found_with_its_value(environ: dict[str, str]) -> None:
     subject = "broken_returns.picks[cpu, broken_returns]"
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--json"]

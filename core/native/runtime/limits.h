@@ -9,7 +9,7 @@ namespace opwright {
 constexpr int32_t kMaxRank = 64;                        // NumPy's
 constexpr uint64_t kMaxBytes = uint64_t{1} << 47;       // what a process can address
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;   // the largest pages
-constexpr uint64_t kMaxEstimateNs = uint64_t{1} << 50;  // two weeks
+constexpr uint64_t kMaxEstimateNs = uint64_t{1} << 50;  // two weeks: long is all that matters
 
 inline bool IsAlignment(uint64_t n) { return n != 0 && n <= kMaxAlignment && (n & (n - 1)) == 0; }
 

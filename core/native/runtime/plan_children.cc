@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "runtime/limits.h"
 #include "runtime/plan_builder.h"
 #include "runtime/run.h"
 #include "runtime/status.h"
@@ -69,7 +70,7 @@ void PlanBuilder::AddChildStep(ow_run_fn run, int32_t op_index, std::shared_ptr<
   PlanStep& step = AddStep(StepKind::kChild, run, op_index, std::move(detail));
   step.needs_gil = needs_gil;
   if (__builtin_mul_overflow(estimate_ns, repeats, &step.estimate_ns)) {
-    step.estimate_ns = uint64_t{1} << 50;  // two weeks: long is all that matters
+    step.estimate_ns = kMaxEstimateNs;
   }
 }
 

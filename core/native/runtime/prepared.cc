@@ -1,5 +1,6 @@
 #include "runtime/prepared.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/border.h"
@@ -25,10 +26,6 @@ void CheckNumbers(const ow_prepare& frame, const ow_kernel& kernel) {
   if (frame.workspace_bytes > kMaxBytes) {
     Throw(ErrorKind::kKernel, kernel.op_type, ": prepare may ask for at most ", kMaxBytes,
           " bytes of workspace, got ", frame.workspace_bytes);
-  }
-  if (frame.estimate_ns > kMaxEstimateNs) {
-    Throw(ErrorKind::kKernel, kernel.op_type, ": the estimate of a run may be at most ",
-          kMaxEstimateNs, " ns, got ", frame.estimate_ns);
   }
 }
 
@@ -130,7 +127,7 @@ std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRe
   auto prepared =
       MakeRetirable<Prepared>(kernel, frame.prepared, request.device, std::move(keep_alive));
   prepared->workspace_bytes = frame.workspace_bytes;
-  prepared->estimate_ns = frame.estimate_ns;
+  prepared->estimate_ns = std::min(frame.estimate_ns, kMaxEstimateNs);
   prepared->n_threads = request.n_threads;
   prepared->capturable = (kernel->flags & OW_KERNEL_CAPTURABLE) != 0 &&
                          (frame.out_flags & OW_PREPARED_NOT_CAPTURABLE) == 0;

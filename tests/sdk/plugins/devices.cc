@@ -37,6 +37,12 @@ Status Try(const std::string& function, bool* forgets = nullptr) {
   return Status::Ok();
 }
 
+// Memory as the host expects it of an addressable device; std::free frees it.
+void* Aligned(uint64_t bytes) {
+  constexpr uint64_t kAlignment = 128;
+  return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+}
+
 // Sets the result of a function unless it forgets it.
 template <typename T, typename Make>
 Status Set(const char* function, T* result, const Make& make) {
@@ -66,7 +72,7 @@ class Hold : public Base {
 
   Status Allocate(uint64_t bytes, void** handle) override {
     return Set("Allocate", handle, [bytes] {
-      return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(std::malloc(bytes)) + kOffset);
+      return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(Aligned(bytes)) + kOffset);
     });
   }
   void Free(void* handle) override {
@@ -233,7 +239,7 @@ class Shared : public opwright::Device {
     options.dlpack_code = kDLCPU;
   }
   Status Allocate(uint64_t bytes, void** handle) override {
-    *handle = std::malloc(bytes);
+    *handle = Aligned(bytes);
     return Status::Ok();
   }
   void Free(void* handle) override { std::free(handle); }

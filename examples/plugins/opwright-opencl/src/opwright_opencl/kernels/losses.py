@@ -20,6 +20,8 @@ def _check_labels(ctx: PrepareContext, work: Work, lines: Lines) -> str:
         ctx.refuse("distributions as labels; class ids are served")
     if lines.n_lines >= NO_FAULT:
         ctx.refuse(f"{lines.n_lines} class ids; fewer than {NO_FAULT} are served")
+    if lines.length == 0:  # no work item would look at the ids
+        ctx.refuse("0 classes")
     dtype = ctx.inputs["label"][0].dtype
     who = ctx.op_type.removesuffix("_grad")
     work.labels = Labels(work.slot("label"), dtype, lines.length, who)
