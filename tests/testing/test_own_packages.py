@@ -38,7 +38,8 @@ def test_no_gradient_of_the_cpu_takes_what_does_not_fit() -> None:
         results = [check.apply(*each) for each in planned]
     assert len(results) >= 39
     assert [finding.message for result in results for finding in result.findings] == []
-    assert {result.state for result in results} == {"passed"}
+    skipped = {result.reason for result in results if result.state != "passed"}
+    assert skipped <= {"no sample holds a position"}
 
 
 @pytest.mark.cuda_kernels

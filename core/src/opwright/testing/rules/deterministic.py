@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from opwright.registry import HOST_DEVICE
 from opwright.testing.context import CheckContext
 from opwright.testing.observing import Observed, choose_largest, find_difference, observe
 from opwright.testing.scorecard import Finding, Skipped
@@ -54,8 +55,9 @@ def _compare_counts(
     observed: Observed, subject: KernelSubject, context: CheckContext
 ) -> Iterator[Finding]:
     """Yield the sample if another number of threads gives other bits, and none was declared to."""
-    if observed.entry.by_threads or not observed.repeats():
-        return
+    entry = observed.entry
+    if entry.device != HOST_DEVICE or entry.by_threads or not observed.repeats():
+        return  # the threads are the host's
     launches = (observed.find_like(context, n_threads=count) for count in _COUNTS)
     first, *others = (None if launch is None else launch.run().outputs for launch in launches)
     if first is None:
