@@ -16,11 +16,21 @@ HERE = Path(__file__).parent
 CORPUS = sorted((HERE / "corpus").rglob("*.json"))
 
 
+def forget_modules():
+    """Take the modules beside this file out of `sys.modules`: other tests have namesakes."""
+    names = {path.stem for path in HERE.iterdir()} - {Path(__file__).stem}
+    return {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] in names}
+
+
 @pytest.fixture
 def modules(monkeypatch):
-    """The modules beside this file."""
+    """The modules beside this file can be imported, and are forgotten behind the test."""
     monkeypatch.syspath_prepend(str(HERE.parent / "operators"))
     monkeypatch.syspath_prepend(str(HERE))
+    others = forget_modules()
+    yield
+    forget_modules()
+    sys.modules.update(others)
 
 
 def worker(tmp_path, *args, **environ):

@@ -20,8 +20,6 @@ def _check_labels(ctx: PrepareContext, work: Work, lines: Lines) -> str:
         ctx.refuse("distributions as labels; class ids are served")
     if lines.n_lines >= NO_FAULT:
         ctx.refuse(f"{lines.n_lines} class ids; fewer than {NO_FAULT} are served")
-    if lines.length == 0:  # no work item would look at the ids
-        ctx.refuse("0 classes")
     dtype = ctx.inputs["label"][0].dtype
     who = ctx.op_type.removesuffix("_grad")
     work.labels = Labels(work.slot("label"), dtype, lines.length, who)
@@ -44,6 +42,8 @@ def _cross_entropy_grad(ctx: PrepareContext, work: Work) -> None:
         ctx.refuse("the gradient of labels")
     x = ctx.inputs["x"][0]
     lines = lines_along(x.shape, -1)
+    if lines.length == 0:
+        ctx.refuse("class ids of 0 classes, which no work item would look at")
     name = f"cross_entropy_grad_{_check_labels(ctx, work, lines)}"
     slots = _slots(work, "x", "label", "out_grad", "x_grad")
     epsilon = work.number(ctx.attrs["epsilon"])
