@@ -101,25 +101,14 @@ int32_t Poll(RunState* state) {
   return status == 0 ? OW_OK : OW_ERROR;
 }
 
-// The fetch external that value `i` of the fetches lies on, or -1.
-int64_t FetchExternal(const Plan& plan, size_t i) {
-  const Value& value = plan.values[plan.fetches[i]];
-  const bool direct = value.kind == ValueKind::kExternal &&
-                      plan.externals[static_cast<size_t>(value.index)].role == Role::kFetch;
-  return direct ? value.index : -1;
-}
-
 // Makes the arrays that kernels write their results straight into.
 int32_t Start(RunState* state, Instance* instance) {
   Results& results = FrameOf(state).results;
   const Plan& plan = instance->plan();
   if (results.size() != plan.fetches.size()) results.Resize(plan.fetches.size());
   for (size_t i = 0; i < plan.fetches.size(); ++i) {
-    const int64_t external = FetchExternal(plan, i);
+    const int64_t external = plan.fetch_externals[i];
     if (external < 0) continue;
-    bool given = false;  // a value that is fetched twice is copied the second time
-    for (size_t j = 0; j < i; ++j) given = given || FetchExternal(plan, j) == external;
-    if (given) continue;
     const Value& info = plan.values[plan.fetches[i]];
     PyObject* array = NewArray(info.dtype, info.ndim, instance->dims(plan.fetches[i]));
     if (array == nullptr) return OW_OUT_OF_MEMORY;

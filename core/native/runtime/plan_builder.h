@@ -84,6 +84,7 @@ class PlanBuilder {
   void CheckBlock(uint32_t device, int64_t index, uint64_t bytes, const char* what) const;
   void CheckExternals() const;
   bool HoldsBound() const;
+  void ListFetchExternals();
   void CheckPacks(const KernelRequest& request) const;
   Child MakeChild(const std::shared_ptr<const Plan>& child, Bindings bindings,
                   const std::vector<Carried>& carried);

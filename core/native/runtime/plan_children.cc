@@ -222,6 +222,25 @@ bool PlanBuilder::HoldsBound() const {
          std::any_of(plan().children.begin(), plan().children.end(), child_holds);
 }
 
+// A value that is fetched twice has one buffer, and is copied the second time.
+void PlanBuilder::ListFetchExternals() {
+  std::vector<bool> is_fetched(plan().externals.size(), false);
+  plan().fetch_externals.assign(plan().fetches.size(), -1);
+  for (size_t i = 0; i < plan().fetches.size(); ++i) {
+    const Value& value = plan().values[plan().fetches[i]];
+    if (value.kind != ValueKind::kExternal) continue;
+    const auto external = static_cast<size_t>(value.index);
+    if (plan().externals[external].role != Role::kFetch || is_fetched[external]) continue;
+    is_fetched[external] = true;
+    plan().fetch_externals[i] = value.index;
+  }
+  for (size_t i = 0; i < is_fetched.size(); ++i) {
+    if (plan().externals[i].role == Role::kFetch && !is_fetched[i]) {
+      Fail("a fetch buffer is fetched, got '", plan().externals[i].name, "', which is not");
+    }
+  }
+}
+
 std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
   Plan& plan = this->plan();
   for (const Value& value : plan.values) CheckPlacement(value);
@@ -247,15 +266,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
     plan.needs_gil = plan.needs_gil || step.needs_gil;
     plan.estimate_ns += step.estimate_ns;
   }
-  for (size_t i = 0; i < plan.externals.size(); ++i) {
-    const bool fetched = std::any_of(plan.fetches.begin(), plan.fetches.end(), [&](uint32_t value) {
-      return plan.values[value].kind == ValueKind::kExternal &&
-             plan.values[value].index == static_cast<int64_t>(i);
-    });
-    if (plan.externals[i].role == Role::kFetch && !fetched) {
-      Fail("a fetch buffer is fetched, got '", plan.externals[i].name, "', which is not");
-    }
-  }
+  ListFetchExternals();
   if (plan.has_continuation && !plan.fetches.empty()) {
     Fail("fetches belong to the last plan of a chain, got some before a continuation");
   }
