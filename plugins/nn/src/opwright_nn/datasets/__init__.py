@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import digits, idx
-from .dataset import Dataset
+from opwright_nn.datasets import digits, idx
+from opwright_nn.datasets.dataset import Dataset
 
 __all__ = ["Dataset", "digits", "idx"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -29,4 +29,4 @@ def accuracy(
     attrs = {"k": checks.check_int("accuracy", "k", k, at_least=1)}
     layer = begin("accuracy", name)
     inputs = {"x": x, "label": label}
-    return building.append(layer.block, "accuracy", inputs, attrs, slot="accuracy", name=layer.out)
+    return operators.append(layer.block, "accuracy", inputs, attrs, slot="accuracy", name=layer.out)

@@ -7,13 +7,13 @@ from functools import partial
 
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
-from opwright_nn import building, checks
-from opwright_nn.deferred import Shape
-from opwright_nn.initializer import Constant
+from opwright_nn import checks, operators
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
 
 
 @ow.transaction()
@@ -119,9 +119,9 @@ def _append(
     layer: Layer, inputs: dict[str, ow.Variable], attrs: dict[str, object], activation: str
 ) -> ow.Variable:
     if not activation:
-        return building.append(layer.block, "conv2d", inputs, attrs, name=layer.out)
-    linear = building.append(layer.block, "conv2d", inputs, attrs, prefix=f"{layer.out}/linear")
-    return building.append(layer.block, activation, {"x": linear}, name=layer.out)
+        return operators.append(layer.block, "conv2d", inputs, attrs, name=layer.out)
+    linear = operators.append(layer.block, "conv2d", inputs, attrs, prefix=f"{layer.out}/linear")
+    return operators.append(layer.block, activation, {"x": linear}, name=layer.out)
 
 
 def _make_bias(layer: str, attr: ParamAttr, filters: int, dtype: str) -> ow.Variable:

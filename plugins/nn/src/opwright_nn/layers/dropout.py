@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -41,4 +41,4 @@ def dropout(
         "training": checks.check_bool("dropout", "training", training),
     }
     layer = begin("dropout", name)
-    return building.append(layer.block, "dropout", {"x": x}, attrs, name=layer.out)
+    return operators.append(layer.block, "dropout", {"x": x}, attrs, name=layer.out)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import opwright as ow
 from opwright.errors import AttributeValueError
-from opwright_nn import building, checks
-from opwright_nn.initializer import Normal
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter
+from opwright_nn.parameters.initializer import Normal
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
 
 
 @ow.transaction()
@@ -70,4 +70,4 @@ def embedding(
     )
     inputs = {"weight": weight, "index": index}
     attrs = {"padding_index": padding}
-    return building.append(layer.block, who, inputs, attrs, name=layer.out)
+    return operators.append(layer.block, who, inputs, attrs, name=layer.out)

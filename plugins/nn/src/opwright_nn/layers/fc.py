@@ -6,12 +6,12 @@ from functools import partial
 
 import opwright as ow
 from opwright.errors import ShapeError
-from opwright_nn import building, checks
-from opwright_nn.deferred import Shape
-from opwright_nn.initializer import Constant
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin, check_activation, weight_initializer, width
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
 
 
 @ow.transaction()
@@ -97,9 +97,9 @@ def _append(
     # What the operator takes is computed with it, in one kernel; the rest follows as its own.
     if not activation or activation in ow.op_proto("fc").attr("activation").allowed:
         attrs["activation"] = activation
-        return building.append(block, "fc", inputs, attrs, name=out)
-    linear = building.append(block, "fc", inputs, attrs, prefix=f"{out}/linear")
-    return building.append(block, activation, {"x": linear}, name=out)
+        return operators.append(block, "fc", inputs, attrs, name=out)
+    linear = operators.append(block, "fc", inputs, attrs, prefix=f"{out}/linear")
+    return operators.append(block, activation, {"x": linear}, name=out)
 
 
 def _weight_shape(x: ow.Variable, flat: int, size: int) -> Shape:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import opwright as ow
 from opwright.errors import AttributeValueError, OperatorNotFoundError
 from opwright_nn import checks
-from opwright_nn.initializer import Initializer, Kaiming, Xavier
+from opwright_nn.parameters.initializer import Initializer, Kaiming, Xavier
 
 # Activations that are about the identity above zero and about nothing below.
 _RECTIFIERS = {"relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "swish", "mish"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -104,4 +104,4 @@ def _append(
     for slot, variable in inputs.items():
         checks.check_variable(op_type, slot, variable)
     layer = begin(op_type, name)
-    return building.append(layer.block, op_type, inputs, attrs, name=layer.out)
+    return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)

@@ -6,12 +6,12 @@ from functools import partial
 
 import opwright as ow
 from opwright.errors import ShapeError
-from opwright_nn import building, checks
-from opwright_nn.deferred import Shape, ShapeRule
-from opwright_nn.initializer import Constant
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin, check_activation
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter, make_state
+from opwright_nn.parameters.deferred import Shape, ShapeRule
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter, make_state
 
 
 @ow.transaction()
@@ -70,7 +70,7 @@ def layer_norm(
         inputs["scale"] = _make_scale(who, layer.name, scales, rule, x.dtype)
     if with_bias:
         inputs["bias"] = _make_bias(who, layer.name, biases, rule, x.dtype)
-    return building.append(layer.block, who, inputs, attrs, name=layer.out)
+    return operators.append(layer.block, who, inputs, attrs, name=layer.out)
 
 
 @ow.transaction()
@@ -132,9 +132,9 @@ def batch_norm(
         "variance": make_state(who, f"{layer.name}_variance", rule, Constant(1.0), dtype),
     }
     if not kind:
-        return building.append(layer.block, who, inputs, attrs, name=layer.out)
-    normal = building.append(layer.block, who, inputs, attrs, prefix=f"{layer.out}/normal")
-    return building.append(layer.block, kind, {"x": normal}, name=layer.out)
+        return operators.append(layer.block, who, inputs, attrs, name=layer.out)
+    normal = operators.append(layer.block, who, inputs, attrs, prefix=f"{layer.out}/normal")
+    return operators.append(layer.block, kind, {"x": normal}, name=layer.out)
 
 
 def _make_scale(who: str, layer: str, attr: ParamAttr, rule: ShapeRule, dtype: str) -> ow.Variable:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import begin
 
@@ -108,7 +108,7 @@ def adaptive_avg_pool2d(
     }
     images.shape()
     layer = begin(who, name)
-    return building.append(layer.block, who, {"x": x}, attrs, name=layer.out)
+    return operators.append(layer.block, who, {"x": x}, attrs, name=layer.out)
 
 
 def _append_pool(
@@ -136,4 +136,4 @@ def _append_pool(
         attrs["strides"] = moves
     images.shape()
     layer = begin(who, name)
-    return building.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)
+    return operators.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -30,7 +30,7 @@ def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> 
     parts = [checks.check_variable("concat", f"x[{i}]", part) for i, part in enumerate(x)]
     attrs = {"axis": checks.check_int("concat", "axis", axis)}
     layer = begin("concat", name)
-    return building.append(layer.block, "concat", {"x": parts}, attrs, name=layer.out)
+    return operators.append(layer.block, "concat", {"x": parts}, attrs, name=layer.out)
 
 
 @ow.transaction()
@@ -53,7 +53,7 @@ def reshape(x: ow.Variable, shape: Iterable[int | None], name: str | None = None
             f"reshape: shape may hold one -1, got {dims}; write 0 for a dim that x has there"
         )
     layer = begin("reshape", name)
-    return building.append(layer.block, "reshape", {"x": x}, {"shape": dims}, name=layer.out)
+    return operators.append(layer.block, "reshape", {"x": x}, {"shape": dims}, name=layer.out)
 
 
 @ow.transaction()
@@ -77,4 +77,4 @@ def flatten(x: ow.Variable, axis: int = 1, name: str | None = None) -> ow.Variab
         )
     layer = begin("flatten", name)
     attrs = {"start_axis": kept}
-    return building.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)
+    return operators.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)

@@ -16,12 +16,12 @@ from opwright.errors import (
     VariableNotFoundError,
 )
 from opwright.journal import record
-from opwright_nn import building, checks
-from opwright_nn.clip import GradientClip
-from opwright_nn.deferred import Shape
-from opwright_nn.initializer import Constant
-from opwright_nn.parameters import make_state
-from opwright_nn.regularizer import Regularizer
+from opwright_nn import checks, operators
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.parameter import make_state
+from opwright_nn.parameters.regularizer import Regularizer
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -208,7 +208,7 @@ class Optimizer:
         factor = self._rate_factor(parameter)
         if factor != 1.0:
             prefix = f"{parameter.name}_learning_rate"
-            rate = building.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
+            rate = operators.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
         inputs = {"param": parameter, "grad": gradient, "learning_rate": rate}
         for state in self.states():
             inputs[state.slot] = self._make_state(parameter, state)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from opwright_nn import checks
-from opwright_nn.clip import GradientClip
 from opwright_nn.optimizer.base import Optimizer, State
-from opwright_nn.regularizer import Regularizer
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.parameters.regularizer import Regularizer
 
 
 class SGD(Optimizer):

@@ -8,8 +8,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, ProgramError
 from opwright.journal import record
 from opwright.names import hint
-
-from .optimizer.base import Pair
+from opwright_nn.optimizer.base import Pair
 
 
 class TrainedParameters:

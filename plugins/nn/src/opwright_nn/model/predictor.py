@@ -12,9 +12,8 @@ import opwright as ow
 from opwright.errors import FeedError
 from opwright.names import hint
 from opwright.vocabulary import STEP
-
-from .inference import inference_program, input_names, persistable_names
-from .running import Running
+from opwright_nn.model.inference import inference_program, input_names, persistable_names
+from opwright_nn.model.run_options import Running
 
 
 class Predictor:

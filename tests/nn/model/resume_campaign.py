@@ -1,6 +1,6 @@
 """Trainings that are killed at any moment and resumed: their bits are those of one that was not.
 
-``python tests/nn/resume_campaign.py --kills 300``: a line of counts, exit status 1 after a finding.
+``python tests/nn/model/resume_campaign.py --kills 300``: a line of counts, exit status 1 after a finding.
 The tests run a few kills of it; ``OPWRIGHT_RESUME_KILLS`` sets how many.
 """
 

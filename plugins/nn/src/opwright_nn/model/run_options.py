@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import checks
+from opwright_nn import checks
 
 
 class Running(NamedTuple):

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
-
-from . import checks
+from opwright_nn import checks
 
 Arrays = tuple[npt.NDArray[Any], ...]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opwright.errors import AttributeTypeError, AttributeValueError
-
-from . import checks
-from .initializer import Initializer
-from .regularizer import Regularizer
+from opwright_nn import checks
+from opwright_nn.parameters.initializer import Initializer
+from opwright_nn.parameters.regularizer import Regularizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,12 @@ import opwright as ow
 from opwright.errors import FileMissingError, ProgramError
 from opwright.op import format_shape, shapes_match
 from opwright.saving import load_program
-
-from . import checks
-from .batches import Batches
-from .deferred import Shape
-from .model_layers import ModelLayers
-from .optimizer import Optimizer
-from .startup import Startup
+from opwright_nn import checks
+from opwright_nn.datasets.batches import Batches
+from opwright_nn.model.layer_methods import ModelLayers
+from opwright_nn.model.startup import Startup
+from opwright_nn.optimizer import Optimizer
+from opwright_nn.parameters.deferred import Shape
 
 Array = npt.NDArray[Any]
 

@@ -13,8 +13,7 @@ from opwright.dtypes import canonical_dtype
 from opwright.errors import DtypeError, FeedError
 from opwright.held_values import hold
 from opwright.names import hint
-
-from .inference import input_names
+from opwright_nn.model.inference import input_names
 
 
 def find_fillable(

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import opwright as ow
 from opwright.errors import AttributeTypeError
 from opwright.journal import record
-
-from . import checks, layers
-from .deferred import Deferred, deferred_guard
-from .param_attr import ParamAttr
+from opwright_nn import checks, layers
+from opwright_nn.parameters.deferred import Deferred, deferred_guard
+from opwright_nn.parameters.param_attr import ParamAttr
 
 Input = ow.Variable | str
 """A variable, or the name of one; a new name becomes an input that is fed."""

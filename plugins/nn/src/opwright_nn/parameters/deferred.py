@@ -15,8 +15,7 @@ import opwright as ow
 from opwright.errors import ShapeError
 from opwright.journal import record
 from opwright.op import format_shape
-
-from .initializer import Initializer
+from opwright_nn.parameters.initializer import Initializer
 
 Shape = tuple[int, ...]
 ShapeRule = Callable[[], Shape]

@@ -11,6 +11,7 @@ import opwright as ow
 import opwright_nn as nn
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import initializer, layers
+from opwright_nn.parameters.initializer import fans
 
 
 def fill(attr, shape=(200, 300), seed=0, dtype="float32"):
@@ -34,7 +35,7 @@ def fill(attr, shape=(200, 300), seed=0, dtype="float32"):
     ],
 )
 def test_fans_of_a_shape(shape, fan_in, fan_out):
-    assert initializer.fans(shape) == (fan_in, fan_out)
+    assert fans(shape) == (fan_in, fan_out)
 
 
 @pytest.mark.parametrize(

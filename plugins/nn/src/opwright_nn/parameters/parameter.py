@@ -8,10 +8,9 @@ import opwright as ow
 from opwright.dtypes import is_float
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
 from opwright.op import format_shape, shapes_match
-
-from .deferred import Shape, ShapeRule, Waiting, find_deferred
-from .initializer import Initializer
-from .param_attr import ParamAttr
+from opwright_nn.parameters.deferred import Shape, ShapeRule, Waiting, find_deferred
+from opwright_nn.parameters.initializer import Initializer
+from opwright_nn.parameters.param_attr import ParamAttr
 
 
 def make_parameter(

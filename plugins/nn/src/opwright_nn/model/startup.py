@@ -11,11 +11,10 @@ import opwright as ow
 from opwright.errors import FeedError, ProgramError, ShapeError
 from opwright.op import format_shape, shapes_match
 from opwright.vocabulary import STEP
-
-from . import checks
-from .deferred import Deferred, Shape, append_filler
-from .inference import persistable_names
-from .initializer import Initializer
+from opwright_nn import checks
+from opwright_nn.model.inference import persistable_names
+from opwright_nn.parameters.deferred import Deferred, Shape, append_filler
+from opwright_nn.parameters.initializer import Initializer
 
 
 class Startup:

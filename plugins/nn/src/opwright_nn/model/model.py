@@ -12,20 +12,19 @@ import opwright as ow
 from opwright.dtypes import dtype_to_numpy
 from opwright.errors import AttributeValueError, FeedError, ProgramError
 from opwright.journal import record
-
-from . import checks
-from .clip import GradientClip
-from .feeding import check_feed, find_fillable
-from .inference import input_names
-from .model_copies import model_state, restore_model
-from .model_files import ModelFiles
-from .model_layers import Input
-from .optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
-from .predictor import Predictor
-from .regularizer import Regularizer
-from .running import check_running
-from .startup import Startup
-from .trained import TrainedParameters
+from opwright_nn import checks
+from opwright_nn.model.copies import model_state, restore_model
+from opwright_nn.model.feeds import check_feed, find_fillable
+from opwright_nn.model.files import ModelFiles
+from opwright_nn.model.inference import input_names
+from opwright_nn.model.layer_methods import Input
+from opwright_nn.model.predictor import Predictor
+from opwright_nn.model.run_options import check_running
+from opwright_nn.model.startup import Startup
+from opwright_nn.model.trained_parameters import TrainedParameters
+from opwright_nn.optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.parameters.regularizer import Regularizer
 
 Array = npt.NDArray[Any]
 
