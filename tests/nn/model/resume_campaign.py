@@ -1,7 +1,7 @@
 """Trainings that are killed at any moment and resumed: their bits are those of one that was not.
 
-``python tests/nn/model/resume_campaign.py --kills 300``: a line of counts, exit status 1 after a finding.
-The tests run a few kills of it; ``OPWRIGHT_RESUME_KILLS`` sets how many.
+``python tests/nn/model/resume_campaign.py --kills 300`` prints a line of counts; its exit status is
+1 after a finding. The tests run a few kills of it; ``OPWRIGHT_RESUME_KILLS`` sets how many.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def softmax_with_cross_entropy(
 def sigmoid_cross_entropy_with_logits(
     x: ow.Variable, label: ow.Variable, name: str | None = None
 ) -> ow.Variable:
-    """Append ``-label * log(s) - (1 - label) * log(1 - s)``, s = sigmoid(x), element by element."""
+    """Append ``-label * log(s) - (1 - label) * log(1 - s)``, where s is sigmoid(x)."""
     return _append("sigmoid_cross_entropy_with_logits", {"x": x, "label": label}, {}, name)
 
 

@@ -85,7 +85,9 @@ def batch_norm(
     param_attr: ParamAttr | None = None,
     bias_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, over batch and space per channel.
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
+
+    Mean and variance are those of the batch, over all positions of an image.
 
     Ioffe and Szegedy, Batch Normalization, 2015. The running mean and variance, which inference
     uses, are states of the program: ``<name>_mean`` and ``<name>_variance``.

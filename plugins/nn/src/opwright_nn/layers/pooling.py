@@ -87,7 +87,7 @@ def adaptive_avg_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the means of bins, as many as the output shall have pixels, whatever the size of x.
+    """Append the mean of each of `output_size` bins, whatever the size of x.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from opwright.op import format_shape, shapes_match
 from opwright.saving import load_program
 from opwright_nn import checks
 from opwright_nn.datasets.batches import Batches
-from opwright_nn.model.layer_methods import ModelLayers
+from opwright_nn.model.layer_methods import LayerMethods
 from opwright_nn.model.startup import Startup
 from opwright_nn.optimizer import Optimizer
 from opwright_nn.parameters.deferred import Shape
@@ -27,7 +27,7 @@ _MAX_LISTED: Final = 8
 _POSITION: Final = "opwright_nn.position"
 
 
-class ModelFiles(ModelLayers):
+class ModelFiles(LayerMethods):
     """What a `Model` has to do with files; see there."""
 
     scope: ow.Scope

@@ -17,8 +17,8 @@ from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import check_feed, find_fillable
 from opwright_nn.model.files import ModelFiles
 from opwright_nn.model.inference import input_names
-from opwright_nn.model.layer_methods import Input
 from opwright_nn.model.predictor import Predictor
+from opwright_nn.model.programs import Input
 from opwright_nn.model.run_options import check_running
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
