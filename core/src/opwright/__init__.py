@@ -23,6 +23,7 @@ _HOMES = {
     "Scope": "opwright._runtime",
     "Variable": "opwright.program",
     "append_backward": "opwright.backward",
+    "check_feed": "opwright.device_feeds",
     "context_guard": "opwright.context",
     "current_context": "opwright.context",
     "default_main_program": "opwright.program",
@@ -34,6 +35,7 @@ _HOMES = {
     "list_ops": "opwright.catalog",
     "load": "opwright.saving",
     "name_guard": "opwright.program",
+    "names_read_first": "opwright.bindings",
     "op_proto": "opwright.catalog",
     "program_guard": "opwright.program",
     "save": "opwright.saving",
@@ -54,6 +56,7 @@ __all__ = [
     "Scope",
     "Variable",
     "append_backward",
+    "check_feed",
     "context_guard",
     "current_context",
     "default_main_program",
@@ -65,6 +68,7 @@ __all__ = [
     "list_ops",
     "load",
     "name_guard",
+    "names_read_first",
     "op_proto",
     "program_guard",
     "save",
@@ -83,8 +87,10 @@ if TYPE_CHECKING:
     from opwright import errors, kernel, op, ops, plugin
     from opwright._runtime import Scope
     from opwright.backward import append_backward
+    from opwright.bindings import names_read_first
     from opwright.catalog import list_ops, op_proto
     from opwright.context import Context, context_guard, current_context
+    from opwright.device_feeds import check_feed
     from opwright.include import get_include
     from opwright.journal import transaction
     from opwright.kernel import explain

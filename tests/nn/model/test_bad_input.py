@@ -44,9 +44,9 @@ LABELS = np.ones((6, 1), np.int64)
         (
             lambda m: m.fill("img", IMAGES.astype("f8")),
             FeedError,
-            r"float64; give img\.astype\('f",
+            r"float64; pass img\.astype\('f",
         ),
-        (lambda m: m.fill("label", LABELS * 1.0), FeedError, "'label' must have dtype int64"),
+        (lambda m: m.fill("label", LABELS * 1.0), FeedError, "'label': dtype must be int64"),
         (
             lambda m: m.fill("label", [[0.5]]),
             FeedError,

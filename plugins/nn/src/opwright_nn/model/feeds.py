@@ -1,17 +1,9 @@
-"""What users fill into the inputs of a Model: names and dtypes, checked where they are given."""
+"""Finds the variables of a Model that users may fill, by name."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 import opwright as ow
-from opwright.array_kinds import plain_array
-from opwright.device_feeds import find_place
-from opwright.dtypes import canonical_dtype
-from opwright.errors import DtypeError, FeedError
-from opwright.held_values import hold
+from opwright.errors import FeedError
 from opwright.names import hint
 from opwright_nn.model.inference import input_names
 
@@ -39,29 +31,3 @@ def find_fillable(
         f"{who}: the name must be one of an input that a layer reads, "
         f"got {name!r}{hint(str(name), inputs, 'inputs')}"
     )
-
-
-def check_feed(who: str, variable: ow.Variable, data: Any) -> Any:
-    """Return `data` as it can be fed: arrays as they are, lists with the variable's dtype.
-
-    Raises
-    ------
-    FeedError
-        The dtype of an array is another one, or it does not hold a number of a list.
-    """
-    name, wanted = variable.name, variable.dtype
-    label = f"{who}: {name!r}"
-    is_array = isinstance(data, np.ndarray)
-    is_lent = hasattr(data, "__dlpack__") or find_place(data, ow.current_context()) is not None
-    if is_lent and not is_array:
-        return data  # the network reads and checks it at the call
-    try:
-        array = plain_array(data, label) if is_array else hold(data, wanted, label, "the variable")
-    except DtypeError as error:
-        raise FeedError(str(error)) from error
-    found = array.dtype
-    if found.kind in "OSUmMVc" or canonical_dtype(found) != wanted:
-        raise FeedError(
-            f"{who}: {name!r} must have dtype {wanted}, got {found}; give {name}.astype('{wanted}')"
-        )
-    return array

@@ -44,22 +44,13 @@ def inference_program(
 def input_names(program: ow.Program) -> list[str]:
     """Return what must be fed: read by an operator before it is written, and not persistable."""
     block = program.global_block()
-    return [name for name in _names_read_first(block) if not block.var(name).persistable]
+    return [name for name in ow.names_read_first(block.ops) if not block.var(name).persistable]
 
 
 def persistable_names(program: ow.Program) -> list[str]:
     """Return what a scope must hold: read before it is written, and persistable."""
     block = program.global_block()
-    return [name for name in _names_read_first(block) if block.var(name).persistable]
-
-
-def _names_read_first(block: ow.Block) -> list[str]:
-    written: set[str] = set()
-    found: dict[str, None] = {}
-    for op in block.ops:
-        found.update((name, None) for name in op.input_names() if name not in written)
-        written.update(op.output_names())
-    return list(found)
+    return [name for name in ow.names_read_first(block.ops) if block.var(name).persistable]
 
 
 def _set_updates_aside(program: ow.Program) -> dict[str, str]:

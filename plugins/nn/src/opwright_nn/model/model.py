@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
-from opwright.dtypes import dtype_to_numpy
 from opwright.errors import AttributeValueError, FeedError, ProgramError
 from opwright.journal import record
 from opwright_nn import checks
 from opwright_nn.model.copies import model_state, restore_model
-from opwright_nn.model.feeds import check_feed, find_fillable
+from opwright_nn.model.feeds import find_fillable
 from opwright_nn.model.files import ModelFiles
 from opwright_nn.model.inference import input_names
 from opwright_nn.model.predictor import Predictor
@@ -262,12 +261,13 @@ class Model(ModelFiles):
             self._feeds[name] = data
             return
         variable = find_fillable("Model.fill", self.program, name)
-        array = check_feed("Model.fill", variable, data)
+        array = ow.check_feed(data, variable, "Model.fill")
         if variable.persistable:
             self._startup.write("Model.fill", name, array)
             return
         self._feeds[name] = array
-        self._dtypes[name] = dtype_to_numpy(variable.dtype)
+        if isinstance(array, np.ndarray):
+            self._dtypes[name] = array.dtype
 
     def run(self, keep: bool = False) -> list[Array]:
         """Run one step: forward, backward, update and whatever was added.
@@ -360,7 +360,7 @@ class Model(ModelFiles):
         found = {}
         for name, data in feeds.items():
             variable = find_fillable(who, self.program, name, persistables=False)
-            found[name] = check_feed(who, variable, data)
+            found[name] = ow.check_feed(data, variable, who)
         return found
 
     def _fetches(self) -> list[str]:
