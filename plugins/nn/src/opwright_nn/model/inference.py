@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import opwright as ow
-from opwright.vocabulary import ASSIGN, OUT, STEP_SLOT, X
 
 
 def inference_program(
@@ -33,7 +32,7 @@ def inference_program(
             if op.attrs.get("training") is True:
                 op.attrs["training"] = False
                 # It draws nothing now, and a prediction must not move the training's numbers on.
-                op.inputs.pop(STEP_SLOT, None)
+                op.inputs.pop("step", None)
     new_names = _set_updates_aside(twin)
     pruned = twin.prune(targets)
     _keep_states(pruned.global_block(), new_names, program.global_block())
@@ -90,6 +89,6 @@ def _rename(slots: dict[str, tuple[str, ...]], slot: str, old: str, new: str) ->
 
 
 def _copy(block: ow.Block, source: str, target: str) -> ow.Operator:
-    copy = ow.Operator(ASSIGN, **{X: source, OUT: target})
+    copy = ow.Operator("assign", x=source, out=target)
     copy.block = block
     return copy

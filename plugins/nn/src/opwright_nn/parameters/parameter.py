@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import opwright as ow
-from opwright.dtypes import is_float
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
-from opwright.op import format_shape, shapes_match
+from opwright.op import FLOAT_DTYPES, format_shape, shapes_match
 from opwright_nn.parameters.deferred import Shape, ShapeRule, Waiting, find_deferred
 from opwright_nn.parameters.initializer import Initializer
 from opwright_nn.parameters.param_attr import ParamAttr
@@ -40,7 +39,7 @@ def make_parameter(
     dtype : str
         A float dtype.
     """
-    if not is_float(dtype):
+    if dtype not in FLOAT_DTYPES:
         raise DtypeError(
             f"{who}: its input, and so its parameters, must have a float dtype, got {dtype}; "
             "declare the input as float32, or cast it"
