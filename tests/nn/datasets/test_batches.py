@@ -97,7 +97,7 @@ def test_batches_that_are_made_otherwise_refuse_a_position(made, rule):
     next(first)
     position = first.position
     other = nn.batches(**{"data": DATA, "size": 4, "seed": 5, **made})
-    with pytest.raises(AttributeValueError, match=f"made as these are, got .*{rule}"):
+    with pytest.raises(AttributeValueError, match=f"with the same arguments, got .*{rule}"):
         other.restore(position)
     assert other.position["batch"] == 0
 

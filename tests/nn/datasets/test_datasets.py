@@ -105,7 +105,7 @@ GOOD = idx_bytes(np.arange(6, dtype="u1").reshape(2, 3), 8)
         (GOOD[:9], "the shape must have 8 bytes, got 5"),
         (GOOD[:-1], "elements must have 6 bytes, got 5"),
         (GOOD + b"\0", "must end after its elements"),
-        (b"\0\0\x08\x02" + b"\xff" * 8, "promises 18446744065119617025"),
+        (b"\0\0\x08\x02" + b"\xff" * 8, "announces 18446744065119617025"),
         (b"\0\0\x08\xff" + b"\0\0\0\x01" * 3, "the shape must have 1020 bytes, got 12"),
         (gzip.compress(GOOD)[:-9], "gzip stream must be whole"),
         (gzip.compress(GOOD)[:-8] + b"\0" * 8, "gzip stream must be whole"),

@@ -124,7 +124,7 @@ def test_layer_that_its_operator_refuses_leaves_nothing_behind(programs, snapsho
 
 
 def test_unknown_width_is_refused_outside_of_a_model(programs):
-    with pytest.raises(ShapeError, match=r"fc: the shape of fc_0_w_param .* got \[\?, 5\]; give"):
+    with pytest.raises(ShapeError, match=r"fc: the shape of fc_0_w_param .* got \[\?, 5\]; pass"):
         layers.fc(layers.data("x", shape=[None, None]), 5)
     assert not programs[0].parameters()
 

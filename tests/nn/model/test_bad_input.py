@@ -175,7 +175,9 @@ def test_width_that_no_batch_can_tell_is_refused(tiny):
         halves = layers.reshape(model.input("img"), [2, -1])
     model.backward(model.mean(model.fc_layer(halves, 3)))
     model.fill("img", tiny.images)
-    with pytest.raises(ShapeError, match=r"fc_0_w_param: its shape follows .* got \[\?, 3\]; tell"):
+    with pytest.raises(
+        ShapeError, match=r"fc_0_w_param: its shape follows .* got \[\?, 3\]; provide"
+    ):
         model.run()
 
 

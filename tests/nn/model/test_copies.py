@@ -159,7 +159,7 @@ def test_a_value_that_is_there_is_kept(tiny):
         ),
         (
             {"initializer": initializer.Normal(), "shape": (8, None)},
-            "parameter 'w': its shape must be known to fill it",
+            "parameter 'w': its shape must be known to initialize it",
         ),
     ],
 )

@@ -100,7 +100,7 @@ def test_what_is_frozen_behind_backward_is_not_trained(tiny, built):
 
 def test_what_is_frozen_and_named_is_refused(built):
     built.parameters[0].trainable = False
-    with pytest.raises(ProgramError, match="SGD: what is trained must be trainable, got 'fc_0_w_"):
+    with pytest.raises(ProgramError, match="SGD: parameters must be trainable, got 'fc_0_w_"):
         built.optimize("sgd", parameters=["fc_0_w_param"])
 
 
@@ -126,7 +126,7 @@ def test_what_becomes_trainable_too_late_is_reported(tiny):
     tiny.fill(model)
     model.run()
     model.parameters[0].trainable = True
-    with pytest.raises(ProgramError, match=r"got trainable=True of 'fc_0_w_param' since"):
+    with pytest.raises(ProgramError, match=r"got trainable=True of 'fc_0_w_param' after it"):
         model.run()
 
 
@@ -217,9 +217,9 @@ def test_a_shape_that_is_declared_behind_the_use_is_refused():
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        ({"optimize": {"lr": 0.1}}, "'w' says of its optimizer must be .*, got {'lr': 0.1}"),
-        ({"optimize": "adam"}, "'w' says of its optimizer must be .*, got 'adam'"),
-        ({"optimize": {"learning_rate": -1}}, "the factor of 'w' must be a finite number"),
+        ({"optimize": {"lr": 0.1}}, "optimize of 'w' must be .*, got {'lr': 0.1}"),
+        ({"optimize": "adam"}, "optimize of 'w' must be .*, got 'adam'"),
+        ({"optimize": {"learning_rate": -1}}, "factor of 'w' must be a finite number"),
         ({"regularizer": 0.1}, "regularizer of 'w' must be a Regularizer or None, got 0.1"),
     ],
 )

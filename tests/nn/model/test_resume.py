@@ -147,7 +147,7 @@ def test_the_position_in_the_data_comes_back(make, tiny, tmp_path):
     assert run(again, data) == whole[3:]
     check_equal_bits(again, model)
     other = make()
-    with pytest.raises(ProgramError, match="batches must be given .* one was saved"):
+    with pytest.raises(ProgramError, match="batches must be passed .* has a position in the data"):
         other.resume(tmp_path / "model")
     with pytest.raises(AttributeValueError, match="seed=2 instead of 3"):
         other.resume(tmp_path / "model", batches(seed=3))
@@ -155,7 +155,7 @@ def test_the_position_in_the_data_comes_back(make, tiny, tmp_path):
 
 
 def test_batches_are_refused_where_no_position_was_saved(make, tiny, trained, tmp_path):
-    with pytest.raises(ProgramError, match="batches must be given .* none was saved"):
+    with pytest.raises(ProgramError, match="batches must be passed .* has no position in the data"):
         make().resume(tmp_path / "model", nn.batches((tiny.images,), 4))
 
 

@@ -1,4 +1,4 @@
-"""How layers, regularizers and optimizers append one operator and get its output."""
+"""Appends one operator and returns its output, for layers, regularizers and optimizers."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def append(
     Parameters
     ----------
     block : Block
-        Where the operator goes; shapes are inferred and everything is checked by it.
+        The target, which infers shapes and checks the operator.
     op_type : str
         The operator type.
     inputs : mapping of slot to Variable, name, list of these, or None
-        None leaves an optional slot out.
+        None for an optional slot without a variable.
     attrs : mapping, optional
         Attributes.
     slot : str
-        The output that is returned; the others get names of their own.
+        The output to return; the others get new names.
     name : str, optional
         The name of that output; it must be new.
     prefix : str, optional
-        Its name where `name` is not given and nobody has it, otherwise with a number behind; the
-        operator type by default.
+        Without `name`, the name of that output, with a number appended if a variable has it; by
+        default the operator type.
     """
     if name is not None and block.find_var(name) is not None:
         raise ProgramError(
-            f"{op_type}: the name of an output must be new, got {name!r}, which exists; give the "
-            "layer another name"
+            f"{op_type}: the name of an output must be new, got {name!r}, which exists; choose "
+            "another name for the layer"
         )
     out = name or block.program.free_name(prefix or op_type)
-    given = {key: value for key, value in inputs.items() if value is not None}
-    op = block.append_op(op_type, inputs=given, outputs={slot: out}, attrs=dict(attrs or {}))
+    slots = {key: value for key, value in inputs.items() if value is not None}
+    op = block.append_op(op_type, inputs=slots, outputs={slot: out}, attrs=dict(attrs or {}))
     return block.var(op.output(slot)[0])

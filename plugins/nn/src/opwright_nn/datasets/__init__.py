@@ -1,4 +1,4 @@
-"""Data to learn from: what ships with the package, and readers of files."""
+"""Data sets: the handwritten digits that ship with the package, and a reader of IDX files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches out of arrays: shuffled by a seed, with a progress bar where a person is looking."""
+"""batches: iterates over arrays in shuffled batches, like PyTorch's `DataLoader`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYS: Final = frozenset(
 
 
 class Batches(Iterator[Arrays]):
-    """What `batches` returns: an iterator that knows where it is, and goes on from anywhere."""
+    """The iterator that `batches` returns; it can continue from any position."""
 
     def __init__(
         self,
@@ -39,88 +39,89 @@ class Batches(Iterator[Arrays]):
         self._seed = seed
         self._drop_last = drop_last
         self._progress = progress
-        self._described: tuple[int, int | None] | None = None
+        self._description: tuple[int, int | None] | None = None
         self._begin(0)
 
-    def _begin(self, given: int) -> None:
-        self._given = given
-        found = self._iterate(given)
+    def _begin(self, first: int) -> None:
+        self._next = first
+        iterator = self._iterate(first)
         total = self._epochs * len(self._starts)
-        self._batches = _show_progress(found, given, total) if self._progress else found
+        self._batches = _show_progress(iterator, first, total) if self._progress else iterator
 
     def __next__(self) -> Arrays:
         batch = next(self._batches)
-        self._given += 1
+        self._next += 1
         return batch
 
     @property
     def position(self) -> dict[str, Any]:
-        """Where the next batch is, and what it depends on; `restore` takes it.
+        """The position of the next batch, and what it depends on; `restore` takes it.
 
-        A dict of numbers and text: ``epoch`` and ``batch`` count from 0; the other entries say how
-        the batches were made, so that others are not taken for them.
+        A dict of numbers and text: ``epoch`` and ``batch`` count from 0; the other entries describe
+        the batches, so that `restore` can tell them from others.
         """
-        epoch, batch = divmod(self._given, max(len(self._starts), 1))
+        epoch, batch = divmod(self._next, max(len(self._starts), 1))
         return {"epoch": epoch, "batch": batch, **self._describe(epoch)}
 
     def _describe(self, epoch: int) -> dict[str, Any]:
-        """What the batches of an epoch depend on."""
-        if self._described is None or self._described[0] != epoch:
+        """Return what the batches of an epoch depend on."""
+        if self._description is None or self._description[0] != epoch:
             order = self._order(epoch)
             checksum = None if order is None else zlib.crc32(order.astype("<i8").tobytes())
-            self._described = epoch, checksum
+            self._description = epoch, checksum
         return {
             "size": self._starts.step,
             "seed": self._seed,
             "shuffle": self._seed is not None,
             "drop_last": self._drop_last,
             "arrays": [f"{array.dtype.name}{list(array.shape)}" for array in self._arrays],
-            "order_crc32": self._described[1],
+            "order_crc32": self._description[1],
         }
 
     def restore(self, position: object) -> None:
-        """Go on from a `position`, of this run or an earlier one; ``epochs`` may have changed.
+        """Continue from a `position` of this run or an earlier one; ``epochs`` may differ.
 
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            Where it is no position, or one of other batches: made with another size, seed or
-            shape of the data, or shuffled otherwise by another release of NumPy.
+            It is no position, or one of other batches: with another size, seed or shape of the
+            data, or in another order by another release of NumPy.
         """
         who = "batches.restore"
         if not isinstance(position, Mapping) or position.keys() != _KEYS:
             raise AttributeTypeError(
-                f"{who}: position must be what `position` gave, got {position!r}"
+                f"{who}: position must be a value of `position`, got {position!r}; pass "
+                "batches.position"
             )
         epoch = checks.check_int(who, "epoch", position["epoch"], at_least=0)
         batch = checks.check_int(who, "batch", position["batch"], at_least=0)
-        other = [
+        differences = [
             f"{name}={position[name]!r} instead of {own!r}"
             for name, own in self._describe(epoch).items()
             if position[name] != own
         ]
-        if other:
+        if differences:
             raise AttributeValueError(
-                f"{who}: position must be of batches that are made as these are, got "
-                f"{', '.join(other)}; make them as they were"
+                f"{who}: position must be of batches with the same arguments, got "
+                f"{', '.join(differences)}; create them as before"
             )
-        given = epoch * len(self._starts) + batch
-        if batch >= max(len(self._starts), 1) or given > self._epochs * len(self._starts):
+        first = epoch * len(self._starts) + batch
+        if batch >= max(len(self._starts), 1) or first > self._epochs * len(self._starts):
             raise AttributeValueError(
                 f"{who}: position must be within {self._epochs} epochs of {len(self._starts)} "
-                f"batches, got batch {batch} of epoch {epoch}; make them with more epochs"
+                f"batches, got batch {batch} of epoch {epoch}; create them with more epochs"
             )
-        self._begin(given)
+        self._begin(first)
 
     def _order(self, epoch: int) -> npt.NDArray[np.int64] | None:
-        """The rows of an epoch, None where they come as they lie."""
+        """Return the order of the rows in an epoch, None without shuffling."""
         if self._seed is None:
             return None
-        # A generator per epoch: epoch 7 of a long run is epoch 7 of a short one.
+        # One generator per epoch, so that epoch 7 is the same in a long and in a short run.
         return np.random.default_rng((self._seed, epoch)).permutation(len(self._arrays[0]))
 
-    def _iterate(self, given: int) -> Iterator[Arrays]:
-        first_epoch, skipped = divmod(given, max(len(self._starts), 1))
+    def _iterate(self, first: int) -> Iterator[Arrays]:
+        first_epoch, skipped = divmod(first, max(len(self._starts), 1))
         for epoch in range(first_epoch, self._epochs):
             rows = self._order(epoch)
             for start in self._starts[skipped:]:
@@ -147,28 +148,28 @@ def batches(
     data : sequence of arrays
         Each [n, …] with the same n, such as a `Dataset`.
     size : int, at least 1
-        Rows in a batch. The last one of an epoch has fewer where n is no multiple.
+        Rows in a batch. The last batch of an epoch has fewer if n is not a multiple.
     epochs : int, at least 0
-        How many times each row is given.
+        How many times to iterate over the data.
     seed : int, at least 0
-        The order of the rows; each epoch has its own. The same seed gives the same order.
+        Of the order of the rows, which differs from epoch to epoch.
     shuffle : bool
-        False gives the rows as they lie, without a copy.
+        False returns the rows in their order, without a copy.
     drop_last : bool
-        True leaves out a last batch with fewer than `size` rows.
+        True skips a last batch with fewer than `size` rows.
     progress : bool
-        True shows a bar on standard error if that is a terminal.
+        True shows a progress bar on standard error if that is a terminal.
 
     Returns
     -------
     Batches
         An iterator of tuples with one array [size, …] for each in `data`. `Model.save` and
-        `Model.resume` take it, to go on where a run was ended.
+        `Model.resume` take it, to continue an interrupted training.
 
     Raises
     ------
     AttributeTypeError, AttributeValueError, ShapeError
-        At the call, before the first batch is asked for.
+        At the call, before the first batch.
     """
     arrays = _check_data(data)
     size = checks.check_int("batches", "size", size, at_least=1)
@@ -180,29 +181,29 @@ def batches(
     return Batches(arrays, size, epochs, seed if shuffle else None, drop_last, progress)
 
 
-def _show_progress(found: Iterator[Arrays], given: int, total: int) -> Iterator[Arrays]:
-    # 30 ms to import, and only those who ask for a bar need it.
+def _show_progress(iterator: Iterator[Arrays], first: int, total: int) -> Iterator[Arrays]:
+    # 30 ms to import, and needed only for a progress bar.
     from tqdm import tqdm  # type: ignore[import-untyped]
 
-    # disable=None: no bar where standard error is no terminal, such as in a log file.
-    yield from tqdm(found, initial=given, total=total, unit=" batches", disable=None)
+    # disable=None: no bar if standard error is no terminal, such as a log file.
+    yield from tqdm(iterator, initial=first, total=total, unit=" batches", disable=None)
 
 
 def _check_data(data: Sequence[npt.ArrayLike]) -> Arrays:
     if isinstance(data, np.ndarray | str | bytes) or not isinstance(data, Sequence):
         raise AttributeTypeError(
             "batches: data must be a tuple or list of arrays, got "
-            f"{type(data).__name__}; a single array goes into a tuple: (array,)"
+            f"{type(data).__name__}; pass a single array as (array,)"
         )
     arrays = tuple(np.asarray(array) for array in data)
     if not arrays or any(array.ndim == 0 for array in arrays):
         raise ShapeError(
             "batches: data must hold at least one array, each with an axis of rows, got shapes "
-            f"{[list(array.shape) for array in arrays]}; give arrays of shape [n, ...]"
+            f"{[list(array.shape) for array in arrays]}; pass arrays of shape [n, ...]"
         )
     if len({len(array) for array in arrays}) > 1:
         raise ShapeError(
             "batches: all arrays of data must have the same number of rows, got shapes "
-            f"{[list(array.shape) for array in arrays]}; give one row of each per sample"
+            f"{[list(array.shape) for array in arrays]}; pass one row of each per sample"
         )
     return arrays

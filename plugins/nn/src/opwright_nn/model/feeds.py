@@ -11,12 +11,12 @@ from opwright_nn.model.inference import input_names
 def find_fillable(
     who: str, program: ow.Program, name: object, *, persistables: bool = True
 ) -> ow.Variable:
-    """Return the input of that name, or the persistable variable where these are meant too.
+    """Return the input of that name, or the persistable variable if `persistables` is true.
 
     Raises
     ------
     FeedError
-        With the nearest name, or that the network itself computes the variable.
+        There is none; the message has the nearest name.
     """
     inputs = input_names(program)
     variable = program.global_block().vars.get(name) if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""Saving a Model, taking parameters from a folder, and going on with a training that was ended."""
+"""Saving a Model to a folder, loading its parameters, and resuming its training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POSITION: Final = "opwright_nn.position"
 
 
 class ModelFiles(LayerMethods):
-    """What a `Model` has to do with files; see there."""
+    """The methods of a `Model` that read and write files; see there."""
 
     scope: ow.Scope
     optimizer: Optimizer | None
@@ -45,12 +45,12 @@ class ModelFiles(LayerMethods):
         Parameters
         ----------
         path : str or PathLike
-            The folder; see `opwright.save` for what it holds, and for what a crash leaves in it.
+            The folder; see `opwright.save` for its files, and for what a crash leaves in it.
         batches : Batches, optional
-            What the training iterates over. `resume` goes on behind the batch that it gave last:
-            call `save` when the step with that one is done.
+            The iterator of the training. `resume` continues after its last batch: call `save` when
+            the step with that batch is done.
         keep : int, at least 1
-            How many saves are left in the folder, this one among them.
+            How many saves the folder keeps, including this one.
         """
         who = "Model.save"
         checks.check_instance(who, "batches", batches, Batches)
@@ -65,35 +65,36 @@ class ModelFiles(LayerMethods):
         *,
         missing_ok: bool = False,
     ) -> bool:
-        """Go on with the training that `save` wrote, as if it had never been ended.
+        """Continue the training that `save` wrote as if it had not been interrupted.
 
-        Everything that later steps depend on comes back: parameters, states of the optimizer,
+        It restores everything that later steps depend on: parameters, states of the optimizer,
         learning rate, the seed and the step of random numbers, and the position in the data. On
-        the same machine and releases, with as many threads, what follows is the same bit for bit.
+        the same machine, with the same releases and number of threads, later steps have the same
+        bits.
 
         Parameters
         ----------
         path : str or PathLike
             The folder.
         batches : Batches, optional
-            Made as those that were given to `save`; they go on behind the last one. Required where
-            `save` was given some, and refused where it was not.
+            Created with the same arguments as those that were passed to `save`; they continue
+            after the last one. Required if `save` got batches, and refused if it did not.
         missing_ok : bool
-            True returns False where nothing has been saved yet, instead of raising.
+            True returns False if nothing has been saved yet, instead of raising.
 
         Returns
         -------
         bool
-            Whether there was something to go on with.
+            Whether the folder held a saved model.
 
         Raises
         ------
         FileMissingError
-            Where the folder holds no saved model.
+            The folder holds no saved model.
         ProgramError
-            Where the model is another one than was saved, in any operator; nothing is changed.
+            This model and the saved one differ in an operator; nothing is changed.
         AttributeTypeError, AttributeValueError
-            Where the batches are made otherwise; nothing is changed.
+            The batches were created with other arguments; nothing is changed.
         """
         who = "Model.resume"
         checks.check_instance(who, "batches", batches, Batches)
@@ -103,68 +104,68 @@ class ModelFiles(LayerMethods):
             if checks.check_bool(who, "missing_ok", missing_ok) and not _has_program(path):
                 return False
             raise
-        found = _fitting_values(who, path, self.program, saved)
+        values = _fitting_values(who, path, self.program, saved)
         position = saved.notes.get(_POSITION)
-        _check_same(who, path, self.program, saved, found)
+        _check_same(who, path, self.program, saved, values)
         if (position is None) is not (batches is None):
-            got = "none was saved" if position is None else "one was saved"
+            state = "no position" if position is None else "a position"
             raise ProgramError(
-                f"{who}: batches must be given if they were given to Model.save, and only then: "
-                f"{got} in {os.fspath(path)}; call both with the same argument"
+                f"{who}: batches must be passed if they were passed to Model.save, and only then: "
+                f"{os.fspath(path)} has {state} in the data; call both with the same argument"
             )
         if batches is not None and position is not None:
             batches.restore(position)
-        self._take(saved, found)
+        self._load_values(saved, values)
         return True
 
     def load_parameter(self, path: str | os.PathLike[str]) -> None:
-        """Take parameters and optimizer states from a folder that `save` wrote.
+        """Load parameters and optimizer states from a folder that `save` wrote.
 
-        Every parameter of this model must be in it, with its shape, and no other. States of the
-        optimizer that are not in it are initialized by the next `run`. The seed and the step of
-        random numbers are those of the folder, too; the learning rate stays that of this model.
-        `resume` takes everything.
+        The folder must hold exactly the parameters of this model, with their shapes. The next `run`
+        initializes states of the optimizer that are not in it. The seed and the step of random
+        numbers are loaded, too; the learning rate remains that of this model. `resume` loads
+        everything.
 
         Warns
         -----
         RuntimeWarning
-            Where this is the model that was saved, but its training will go on otherwise: with
-            another learning rate, or with other attributes of operators.
+            The saved model has the same operators, but its training used another learning rate or
+            other attributes.
         """
         who = "Model.load_parameter"
         saved = _load(path)
-        # The learning rate is what the script says, not what another one said.
-        leave = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
-        found = _fitting_values(who, path, self.program, saved, leave)
+        # The learning rate is that of this script, not that of the saved model.
+        ignored = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
+        values = _fitting_values(who, path, self.program, saved, ignored)
         differences = self._list_differences(saved)
-        self._take(saved, found)
+        self._load_values(saved, values)
         if differences:
             warnings.warn(
-                f"{who}: training does not go on as in {os.fspath(path)}: "
-                f"{'; '.join(differences)}; model.resume takes everything from there",
+                f"{who}: training does not continue as in {os.fspath(path)}: "
+                f"{'; '.join(differences)}; model.resume loads everything from there",
                 RuntimeWarning,
                 stacklevel=2,
             )
 
-    def _take(self, saved: _Saved, found: Mapping[str, Array]) -> None:
-        for name, array in found.items():
+    def _load_values(self, saved: _Saved, values: Mapping[str, Array]) -> None:
+        for name, array in values.items():
             self.scope.var(name).set(array)
         self.program.seed = saved.program.seed
-        self._startup.note_loaded({name: array.shape for name, array in found.items()})
+        self._startup.note_loaded({name: array.shape for name, array in values.items()})
 
     def _list_differences(self, saved: _Saved) -> list[str]:
-        """What makes the training of the model that was saved go on otherwise."""
+        """Return the differences that make training continue otherwise than in the saved model."""
         optimizer = self.optimizer
         if optimizer is None or _op_types(self.program) != _op_types(saved.program):
-            return []  # another model, or none that is trained
+            return []  # another model, or one without an optimizer
         name = optimizer.learning_rate.name
-        held, kept = self.scope.find_var(name), saved.scope.find_var(name)
-        own = float(np.float32(optimizer.initial_learning_rate))
-        if held is not None and held.is_set:
-            own = held.numpy().item()
+        own, other = self.scope.find_var(name), saved.scope.find_var(name)
+        rate = float(np.float32(optimizer.initial_learning_rate))
+        if own is not None and own.is_set:
+            rate = own.numpy().item()
         problems = []
-        if kept is not None and kept.numpy().item() != own:
-            problems.append(f"learning rate {own:g} instead of {kept.numpy().item():g}")
+        if other is not None and other.numpy().item() != rate:
+            problems.append(f"learning rate {rate:g} instead of {other.numpy().item():g}")
         return problems + _compare_operators(self.program, saved.program)
 
 
@@ -175,9 +176,9 @@ class _Saved(NamedTuple):
 
 
 def _load(path: str | os.PathLike[str]) -> _Saved:
-    held = ow.Scope()
-    loaded = ow.load(path, held)
-    return _Saved(loaded.program, held, loaded.notes)
+    scope = ow.Scope()
+    model = ow.load(path, scope)
+    return _Saved(model.program, scope, model.notes)
 
 
 def _has_program(path: str | os.PathLike[str]) -> bool:
@@ -197,37 +198,37 @@ def _fitting_values(
     path: str | os.PathLike[str],
     program: ow.Program,
     saved: _Saved,
-    leave: Collection[str] = (),
+    ignored: Collection[str] = (),
 ) -> dict[str, Array]:
-    """Return the saved values of the persistable variables that a program has, too.
+    """Return the saved values of the persistable variables of a program.
 
     Parameters
     ----------
     who, path : str
         For messages.
     program : Program
-        Its parameters must be those that were saved, in name, shape and dtype.
+        Its parameters must be the saved ones, in name, shape and dtype.
     saved : _Saved
-        What was loaded.
-    leave : collection of str
-        Names of variables that are left out.
+        The model in the folder.
+    ignored : collection of str
+        Names of variables that are not returned.
 
     Raises
     ------
     ProgramError
-        Naming the parameters that are missing, extra or misshapen.
+        Parameters are missing, superfluous, or of another shape or dtype.
     """
-    wanted = [var for var in _persistables(program) if var.name not in leave]
-    values = {var.name: saved.scope.find_var(var.name) for var in wanted}
+    variables = [var for var in _persistables(program) if var.name not in ignored]
+    values = {var.name: saved.scope.find_var(var.name) for var in variables}
     problems = _compare_names(program, saved.program)
-    for variable in wanted:
+    for variable in variables:
         value = values[variable.name]
         if value is not None:
             problems += _compare_metas(variable, value.shape or (), value.dtype or "")
     if problems:
         raise ProgramError(
             f"{who}: {os.fspath(path)} must hold the parameters of this model, got "
-            f"{_list_some(problems)}; build the same model as was saved"
+            f"{_list_some(problems)}; build the same model"
         )
     return {name: value.numpy() for name, value in values.items() if value is not None}
 
@@ -237,17 +238,17 @@ def _check_same(
     path: str | os.PathLike[str],
     program: ow.Program,
     saved: _Saved,
-    found: Collection[str],
+    values: Collection[str],
 ) -> None:
-    """Raise ProgramError unless a program is the one that was saved, with all that it keeps."""
+    """Raise ProgramError unless a program is the saved one, with all persistable variables."""
     problems = _compare_operators(program, saved.program)
     problems += [
-        f"none for {var.name!r}" for var in _persistables(program) if var.name not in found
+        f"none for {var.name!r}" for var in _persistables(program) if var.name not in values
     ]
     if problems:
         raise ProgramError(
             f"{who}: {os.fspath(path)} must hold this model, got {_list_some(problems)}; build the "
-            "same model as was saved, or take its parameters alone: model.load_parameter(folder)"
+            "same model, or load its parameters alone: model.load_parameter(folder)"
         )
 
 
@@ -261,21 +262,21 @@ def _op_types(program: ow.Program) -> list[list[str]]:
 
 
 def _compare_operators(program: ow.Program, saved: ow.Program) -> list[str]:
-    """Name the first operator that is another one; its streams and attributes are part of it."""
-    own = [_describe(op) for block in program.blocks for op in block.ops]
-    theirs = [_describe(op) for block in saved.blocks for op in block.ops]
-    for index, (mine, other) in enumerate(zip(own, theirs, strict=False)):
-        for name in dict.fromkeys([*mine, *other]):
-            if mine.get(name) != other.get(name):
-                got = f"{name} {other.get(name)} instead of {mine.get(name)}"
-                return [f"operator {index}, {mine['type']}, with {got}"]
-    if len(own) != len(theirs):
-        return [f"{len(theirs)} operators instead of {len(own)}"]
+    """Return the first operator that differs, in attributes and streams, too."""
+    own_ops = [_describe(op) for block in program.blocks for op in block.ops]
+    other_ops = [_describe(op) for block in saved.blocks for op in block.ops]
+    for index, (own, other) in enumerate(zip(own_ops, other_ops, strict=False)):
+        for name in dict.fromkeys([*own, *other]):
+            if own.get(name) != other.get(name):
+                difference = f"{name} {other.get(name)} instead of {own.get(name)}"
+                return [f"operator {index}, {own['type']}, with {difference}"]
+    if len(own_ops) != len(other_ops):
+        return [f"{len(other_ops)} operators instead of {len(own_ops)}"]
     return []
 
 
 def _describe(op: ow.Operator) -> dict[str, str]:
-    """All that an operator is, as text: equal where the operators are."""
+    """Return an operator as texts by name: those of equal operators are equal."""
     return {
         "type": op.type,
         **{f"input {slot}": str(list(names)) for slot, names in op.inputs.items() if names},
@@ -286,16 +287,16 @@ def _describe(op: ow.Operator) -> dict[str, str]:
 
 def _compare_names(program: ow.Program, saved: ow.Program) -> list[str]:
     own = {parameter.name: None for parameter in program.parameters()}
-    theirs = {parameter.name: None for parameter in saved.parameters()}
+    others = {parameter.name: None for parameter in saved.parameters()}
     return [
-        *[f"none for {name!r}" for name in own if name not in theirs],
-        *[f"{name!r}, which the model lacks" for name in theirs if name not in own],
+        *[f"none for {name!r}" for name in own if name not in others],
+        *[f"{name!r}, which the model lacks" for name in others if name not in own],
     ]
 
 
 def _compare_metas(variable: ow.Variable, shape: Shape, dtype: str) -> list[str]:
-    wanted = shape if variable.shape is None else variable.shape
-    if shapes_match(wanted, shape) and dtype == variable.dtype:
+    own = shape if variable.shape is None else variable.shape
+    if shapes_match(own, shape) and dtype == variable.dtype:
         return []
-    found, asked = f"{dtype}{format_shape(shape)}", f"{variable.dtype}{format_shape(wanted)}"
-    return [f"{variable.name!r} as {found} instead of {asked}"]
+    meta, own_meta = f"{dtype}{format_shape(shape)}", f"{variable.dtype}{format_shape(own)}"
+    return [f"{variable.name!r} as {meta} instead of {own_meta}"]

@@ -1,4 +1,4 @@
-"""What is left of a training program for prediction."""
+"""Turns a training program into one for inference, like `torch.nn.Module.eval`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ def inference_program(
 ) -> ow.Program:
     """Return a new program that computes `targets` as prediction does.
 
-    Losses, gradients, updates and everything else that the targets do not need is left out, and
+    It lacks losses, gradients, updates and everything else that the targets do not need, and
     operators with an attribute ``training``, such as dropout and batch_norm, have it false.
 
-    It writes nothing that the scope keeps, but for the count of runs where an operator still draws
-    random numbers. Parameters and states, which the program reads before it writes them, have the
-    value from before an update everywhere, also as a target.
+    It writes no persistable variable but the count of runs, and that only where an operator still
+    draws random numbers. Parameters and states have their values from before an update
+    everywhere, also as targets.
 
     Parameters
     ----------
     program : Program
-        Is not changed.
+        The training program; it is not changed.
     targets : Variable, name, or list of these
         Variables of the global block.
     """
@@ -31,9 +31,9 @@ def inference_program(
         for op in block.ops:
             if op.attrs.get("training") is True:
                 op.attrs["training"] = False
-                # It draws nothing now, and a prediction must not move the training's numbers on.
+                # It draws no numbers now, and a prediction must not change those of the training.
                 op.inputs.pop("step", None)
-    new_names = _set_updates_aside(twin)
+    new_names = _rename_updates(twin)
     pruned = twin.prune(targets)
     _keep_states(pruned.global_block(), new_names, program.global_block())
     pruned.touch()
@@ -41,41 +41,41 @@ def inference_program(
 
 
 def input_names(program: ow.Program) -> list[str]:
-    """Return what must be fed: read by an operator before it is written, and not persistable."""
+    """Return the names that must be fed: read before they are written, and not persistable."""
     block = program.global_block()
     return [name for name in ow.names_read_first(block.ops) if not block.var(name).persistable]
 
 
 def persistable_names(program: ow.Program) -> list[str]:
-    """Return what a scope must hold: read before it is written, and persistable."""
+    """Return the names that a scope must hold: read before they are written, and persistable."""
     block = program.global_block()
     return [name for name in ow.names_read_first(block.ops) if block.var(name).persistable]
 
 
-def _set_updates_aside(program: ow.Program) -> dict[str, str]:
-    """Give each new value of a state a name that no target needs; return these by state."""
+def _rename_updates(program: ow.Program) -> dict[str, str]:
+    """Rename the new value of each state to a name that no target needs; return it by state."""
     names = {state: program.free_name(f"{state}/after") for state in persistable_names(program)}
     for op in program.global_block().ops:
-        for slot, written in op.outputs.items():
-            op.outputs[slot] = tuple([names.get(name, name) for name in written])
+        for slot, outputs in op.outputs.items():
+            op.outputs[slot] = tuple([names.get(name, name) for name in outputs])
     return names
 
 
 def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block) -> None:
-    """Have the operators that are left write no state, and nothing else that a scope keeps."""
+    """Change the operators so that they write neither states nor other persistable variables."""
     states = {new: state for state, new in new_names.items()}
     ops: list[ow.Operator] = []
     for op in block.ops:
         for slot in op.definition.proto.outputs:
             for name in op.outputs.get(slot.name, ()):
                 if name not in states:
-                    # What is written before it is read is no state, but is computed.
+                    # It is written before it is read: no state, but a result.
                     block.var(name).persistable = False
                 elif "training" in op.attrs and slot.aliases is not None:
-                    # Out of training it writes the value that is there.
+                    # Without training it writes the value that the state has.
                     _rename(op.outputs, slot.name, name, states[name])
                 else:
-                    state = whole.var(states[name])  # which nothing that is left may read
+                    state = whole.var(states[name])  # which no operator here may read
                     block.create_var(name, state.shape, state.dtype)
                     if slot.aliases is not None:
                         ops.append(_copy(block, state.name, name))

@@ -1,4 +1,4 @@
-"""Model: a network, its parameters and one training step, in the style of the seeds."""
+"""Model: layers, a loss and an optimizer, trained by one compiled call per step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwright_nn.model.files import ModelFiles
 from opwright_nn.model.inference import input_names
 from opwright_nn.model.predictor import Predictor
 from opwright_nn.model.programs import Input
-from opwright_nn.model.run_options import check_running
+from opwright_nn.model.run_options import check_options
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
 from opwright_nn.optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 
 class Model(ModelFiles):
-    """Layers, a loss and an optimizer, run as one compiled step.
+    """A network that is built layer by layer and trained one batch at a time.
 
     ::
 
@@ -43,16 +43,18 @@ class Model(ModelFiles):
         model.fill("label", labels)
         (value,) = model.run()
 
-    An input is made by naming it. Its shape, and with it the shape of what hangs on it, is told by
-    the first batch, or by `initialize_parameters`; the first axis is the batch and may change.
+    A new name declares an input. Its shape, and with it the shapes of parameters that depend on
+    it, comes from the first batch or from `initialize_parameters`; the first axis is the batch
+    and may change. Each function in `layers` has a method here: ``model.relu(hidden)``.
 
     A model may be pickled and copied: the copy has the same programs, a scope of its own with the
-    same parameters and states, and nothing filled into its inputs.
+    same parameters and states, and no data in its inputs.
 
     Parameters
     ----------
     scope : Scope, optional
-        Holds the parameters; a new one by default, so that two models never share by accident.
+        Holds the parameters; a new one by default, so that two models never share parameters by
+        accident.
     device : str
         Where steps and predictions run.
     fallback : str, optional
@@ -63,15 +65,15 @@ class Model(ModelFiles):
     Attributes
     ----------
     program, startup_program : Program
-        What a step computes, and what fills the parameters before the first one.
+        What a step computes, and what initializes the parameters before the first one.
     network : Network
-        The operators of `program`. Those that ``network.add_op`` adds run with each step.
+        The operators of `program`; each step also runs those that ``network.add_op`` adds.
     scope : Scope
-        The parameters and what else lasts; after ``run(keep=True)`` every variable.
+        The parameters and states; after ``run(keep=True)`` every variable.
     param_grads : list of (Variable, Variable)
-        Each parameter with its gradient, once `backward` was called.
+        Each parameter with its gradient, after `backward`.
     optimizer : Optimizer or None
-        What `sgd` and its kin set.
+        The one that `sgd`, `adam`, `optimize` and so on appended.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class Model(ModelFiles):
     ) -> None:
         super().__init__()
         checks.check_instance("Model", "scope", scope, ow.Scope)
-        self._running = check_running("Model", device, fallback, deterministic)
+        self._options = check_options("Model", device, fallback, deterministic)
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
         self._trained = TrainedParameters(self.program)
@@ -91,7 +93,7 @@ class Model(ModelFiles):
         self._begin(ow.Scope() if scope is None else scope)
 
     def _begin(self, scope: ow.Scope) -> None:
-        # What belongs to this process, and is no part of a copy.
+        # The state that belongs to this process and that copies do not have.
         self.scope = scope
         self.network = ow.Network(self.program.global_block())
         self._startup = Startup(self.program, self.startup_program, scope, self._deferred)
@@ -106,18 +108,18 @@ class Model(ModelFiles):
 
     @property
     def parameters(self) -> list[ow.Variable]:
-        """All parameters, in the order in which they were made."""
+        """All parameters, in the order in which layers created them."""
         return list(self.program.parameters())
 
     # -- Training ------------------------------------------------------------------------------
 
     def backward(self, loss: Input) -> list[tuple[ow.Variable, ow.Variable]]:
-        """Append the gradients of `loss`; from now on `run` returns it first.
+        """Append the gradients of `loss`, which `run` returns first from then on.
 
         Parameters
         ----------
         loss : Variable or str
-            A single number for the batch, as `mean` gives it.
+            A single number for the batch, such as the output of `mean`.
 
         Returns
         -------
@@ -127,7 +129,7 @@ class Model(ModelFiles):
         if self._loss is not None:
             raise ProgramError(
                 f"Model.backward: a model has one loss, got a second one beside {self._loss!r}; "
-                "add the losses up first"
+                "add the losses first"
             )
         variable = self._get_variable("Model.backward", loss)
         with self._building():
@@ -143,21 +145,21 @@ class Model(ModelFiles):
         parameters: Iterable[ow.Variable | str] | None = None,
         **attrs: Any,
     ) -> Optimizer:
-        """Append the updates of the parameters, behind `backward`.
+        """Append the updates of the parameters, after `backward`.
 
         Parameters
         ----------
         optimizer : Optimizer or str
             One of `nn.optimizer`, or the type of one: "sgd", "momentum", "adam", "adamw".
         parameters : iterable of Variable or str, optional
-            What is trained; by default every parameter that has a gradient and is trainable.
+            Those to train; by default every trainable parameter with a gradient.
         **attrs
-            With a type, the arguments of its class.
+            The arguments of its class, if `optimizer` is a type.
 
         Raises
         ------
         ProgramError
-            There is no gradient yet; there is an optimizer already, which would update twice.
+            `backward` has not been called, or the model has an optimizer already.
         """
         who = "Model.optimize"
         if isinstance(optimizer, str):
@@ -209,7 +211,7 @@ class Model(ModelFiles):
         return self.optimize(AdamW(learning_rate, **options))
 
     def set_learning_rate(self, value: float) -> None:
-        """Change the learning rate of the steps to come; the parameters must be initialized."""
+        """Change the learning rate of later steps; the parameters must be initialized."""
         if self.optimizer is None:
             raise ProgramError(
                 "Model.set_learning_rate: there must be an optimizer, got none yet; call "
@@ -220,19 +222,19 @@ class Model(ModelFiles):
     # -- Parameters ----------------------------------------------------------------------------
 
     def initialize_parameters(self, seed: int | None = None, **example_feeds: Any) -> None:
-        """Fill all parameters and optimizer states anew.
+        """Initialize all parameters and optimizer states, also those that have values.
 
-        Where the shape of an input is not known and no example tells it, this is done by the next
-        `run` or `predict`. Without any call `run` fills what has no value yet, with the same
-        numbers as ``initialize_parameters()``.
+        Where an input has no shape yet and no example provides it, the next `run` or `predict`
+        does it. Without this call, `run` initializes the parameters that have no value, with the
+        same numbers as ``initialize_parameters()``.
 
         Parameters
         ----------
         seed : int, at least 0
-            Of these random numbers and of those in later steps. None leaves the programs' seeds as
-            they are, 0 at first: every run of a script starts from the same numbers.
+            Of the initial values and of random numbers in later steps. None keeps the seeds of the
+            programs, 0 at first: every run of a script starts from the same numbers.
         **example_feeds
-            Arrays of which the shapes are taken: ``initialize_parameters(img=train.images)``.
+            Arrays that provide shapes: ``initialize_parameters(img=train.images)``.
         """
         who = "Model.initialize_parameters"
         examples = self._check_inputs(who, example_feeds)
@@ -246,15 +248,15 @@ class Model(ModelFiles):
     # -- Running -------------------------------------------------------------------------------
 
     def fill(self, name: str, data: Any) -> None:
-        """Set what an input holds in the steps to come; a parameter is written at once.
+        """Set the data of an input for later steps, or the value of a parameter.
 
         Parameters
         ----------
         name : str
             An input, or a parameter.
         data : array
-            With the input's dtype; lists take it on. Borrowed, not copied: it must not change until
-            the last step that reads it.
+            With the dtype of the input; lists are converted to it. It is borrowed, not copied, and
+            must not change until the last step that reads it.
         """
         dtype = self._dtypes.get(name)
         if dtype is not None and type(data) is np.ndarray and data.dtype == dtype:
@@ -270,44 +272,45 @@ class Model(ModelFiles):
             self._dtypes[name] = array.dtype
 
     def run(self, keep: bool = False) -> list[Array]:
-        """Run one step: forward, backward, update and whatever was added.
+        """Run one step: forward, backward and update.
 
         Parameters
         ----------
         keep : bool
-            True leaves every variable in `scope`, to be looked at; slower.
+            True stores every variable in `scope`, for inspection; slower.
 
         Returns
         -------
         list of ndarray
-            The loss, if there is one, then each `accuracy` in the order of calls.
+            The loss, if there is one, then the output of each `accuracy`, in the order of calls.
         """
         if self._step is not None and keep is False and self._generation == self.program.generation:
             return self._step(**self._feeds)  # type: ignore[no-any-return]
-        return self._run_anew(checks.check_bool("Model.run", "keep", keep))
+        return self._compile_and_run(checks.check_bool("Model.run", "keep", keep))
 
     def predict(self, variable: Input, /, **feeds: Any) -> Array:
         """Compute one variable for inference: no loss, no update, no dropout.
 
-        Nothing in `scope` changes. A parameter or state is as it is there. Gradients are computed
-        only where one is asked for, and random numbers are those that the next step would draw.
+        `scope` does not change, and parameters and states have the values that it holds. Gradients
+        are computed only if `variable` is one or depends on one; random numbers are those that the
+        next step would draw.
 
         Parameters
         ----------
         variable : Variable or str
-            What to compute, such as the last layer's output.
+            The variable to compute, such as the output of the last layer.
         **feeds
-            The inputs that it depends on; labels are not needed.
+            Arrays for the inputs that it depends on; labels are not needed.
         """
         name = self._get_variable("Model.predict", variable).name
-        found = self._predictors.get(name)
-        if found is None or found.generation != self.program.generation:
-            found = self._make_predictor(name, feeds)
-        found.check_feeds(feeds)
-        return found(feeds)
+        predictor = self._predictors.get(name)
+        if predictor is None or predictor.generation != self.program.generation:
+            predictor = self._make_predictor(name, feeds)
+        predictor.check_feeds(feeds)
+        return predictor(feeds)
 
-    def _run_anew(self, keep: bool) -> list[Array]:
-        # Whatever the program was changed to since the last compiled step, this makes it run.
+    def _compile_and_run(self, keep: bool) -> list[Array]:
+        # The first step, and the first one after each change of the program.
         fetches = self._fetches()
         if not fetches:
             raise ProgramError(
@@ -328,7 +331,7 @@ class Model(ModelFiles):
         if keep:
             return self._run_kept(inputs, fetches)
         self._step = self.network.compile(
-            feed=inputs, fetch=fetches, scope=self.scope, **self._running._asdict()
+            feed=inputs, fetch=fetches, scope=self.scope, **self._options._asdict()
         )
         self._generation = self.program.generation
         return self._step(**self._feeds)  # type: ignore[no-any-return]
@@ -336,42 +339,42 @@ class Model(ModelFiles):
     def _run_kept(self, inputs: list[str], fetches: list[str]) -> list[Array]:
         for name in inputs:
             self.scope.var(name).set(self._feeds[name])
-        self.network.run(self.scope, **self._running._asdict())
+        self.network.run(self.scope, **self._options._asdict())
         return [self.scope.var(name).numpy() for name in fetches]
 
     def _make_predictor(self, name: str, feeds: dict[str, Any]) -> Predictor:
-        examples = self._predictor(name)
-        examples.check_feeds(feeds)
+        draft = self._predictor(name)
+        draft.check_feeds(feeds)
         if not self._startup.requested:
-            self._startup.check_initialized("Model.predict", examples.program)
+            self._startup.check_initialized("Model.predict", draft.program)
         self._startup.settle(self._check_inputs("Model.predict", feeds), partly=True)
         if self._startup.requested:
             self._startup.initialize()
-        # Made anew: the shapes of the program may have been settled since.
-        found = self._predictor(name)
-        self._startup.check_initialized("Model.predict", found.program)
-        self._predictors[name] = found
-        return found
+        # A second one, since the program may have got its shapes in between.
+        predictor = self._predictor(name)
+        self._startup.check_initialized("Model.predict", predictor.program)
+        self._predictors[name] = predictor
+        return predictor
 
     def _predictor(self, name: str) -> Predictor:
-        return Predictor(self.program, name, self.scope, self._running)
+        return Predictor(self.program, name, self.scope, self._options)
 
     def _check_inputs(self, who: str, feeds: dict[str, Any]) -> dict[str, Any]:
-        found = {}
+        arrays = {}
         for name, data in feeds.items():
             variable = find_fillable(who, self.program, name, persistables=False)
-            found[name] = ow.check_feed(data, variable, who)
-        return found
+            arrays[name] = ow.check_feed(data, variable, who)
+        return arrays
 
     def _fetches(self) -> list[str]:
         return [*([] if self._loss is None else [self._loss]), *self._metrics]
 
     def _set(self, attribute: str, value: object) -> None:
-        # A transaction around the call may still take it back.
+        # Recorded, so that a transaction around the call can undo it.
         record(setattr, self, attribute, getattr(self, attribute))
         setattr(self, attribute, value)
 
-    def _get_variable(self, who: str, given: Input) -> ow.Variable:
-        if isinstance(given, str):
-            return self.program.global_block().get_var(given, who)
-        return checks.check_variable(who, "variable", given)
+    def _get_variable(self, who: str, variable: Input) -> ow.Variable:
+        if isinstance(variable, str):
+            return self.program.global_block().get_var(variable, who)
+        return checks.check_variable(who, "variable", variable)

@@ -1,4 +1,4 @@
-"""Predictor: one variable of a model, computed for inference by a compiled network."""
+"""Predictor: computes one variable of a Model, without loss, update or dropout."""
 
 from __future__ import annotations
 
@@ -13,42 +13,44 @@ from opwright.errors import FeedError
 from opwright.names import hint
 from opwright.vocabulary import STEP
 from opwright_nn.model.inference import inference_program, input_names, persistable_names
-from opwright_nn.model.run_options import Running
+from opwright_nn.model.run_options import RunOptions
 
 
 class Predictor:
-    """Computes a variable of `program` as it was when this was made.
+    """A compiled network that computes one variable of a training program.
 
     Parameters
     ----------
     program : Program
-        The training program.
+        The training program, as it is now.
     name : str
-        What to compute.
+        The variable to compute.
     scope : Scope
         Holds the parameters.
-    running : Running
-        Where it runs and how.
+    options : RunOptions
+        How it is compiled.
     """
 
-    def __init__(self, program: ow.Program, name: str, scope: ow.Scope, running: Running) -> None:
+    def __init__(
+        self, program: ow.Program, name: str, scope: ow.Scope, options: RunOptions
+    ) -> None:
         self.name = name
         self.generation = program.generation
         self.program = inference_program(program, name)
         self.inputs = input_names(self.program)
         self._scope = scope
-        # A plan counts a run in the scope where it reads the count there, but not one that is fed.
+        # A plan increments the count of runs in the scope, but not a count that is fed.
         self._draws = STEP in persistable_names(self.program)
         network = ow.Network(self.program.global_block())
         self._call = network.compile(
             feed=[*self.inputs, STEP] if self._draws else self.inputs,
             fetch=[name],
             scope=scope,
-            **running._asdict(),
+            **options._asdict(),
         )
 
     def check_feeds(self, feeds: Mapping[str, Any]) -> None:
-        """Raise FeedError unless there is one feed for each input that the variable hangs on."""
+        """Raise FeedError unless there is one feed for each input that the variable depends on."""
         for name in feeds:
             if name not in self.inputs:
                 raise FeedError(
@@ -63,7 +65,7 @@ class Predictor:
                 )
 
     def __call__(self, feeds: Mapping[str, Any]) -> npt.NDArray[np.generic]:
-        """Return the value of the variable; the scope stays as it is."""
+        """Return the value of the variable; the scope does not change."""
         if self._draws:
             feeds = {**feeds, STEP: self._step()}
         (value,) = self._call(**feeds)
@@ -71,5 +73,5 @@ class Predictor:
 
     def _step(self) -> npt.NDArray[np.generic]:
         """The count of runs: random numbers are those that the next step would draw."""
-        held = self._scope.find_var(STEP)
-        return held.numpy() if held is not None and held.is_set else np.zeros(1, np.int64)
+        step = self._scope.find_var(STEP)
+        return step.numpy() if step is not None and step.is_set else np.zeros(1, np.int64)

@@ -1,4 +1,4 @@
-"""Where a model runs and how: what its networks are compiled and run with."""
+"""The options that a Model passes to its networks: device, fallback, determinism."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from opwright_nn import checks
 
 
-class Running(NamedTuple):
-    """Arguments of ``Network.compile`` and ``Network.run`` of these names.
+class RunOptions(NamedTuple):
+    """Arguments of ``Network.compile`` and ``Network.run``, by these names.
 
     Attributes
     ----------
@@ -22,9 +22,9 @@ class Running(NamedTuple):
     deterministic: bool | None
 
 
-def check_running(who: str, device: object, fallback: object, deterministic: object) -> Running:
-    """Return the arguments, each of the type and among the values that it must be."""
-    return Running(
+def check_options(who: str, device: object, fallback: object, deterministic: object) -> RunOptions:
+    """Return the options; raise where one has another type or value than it may have."""
+    return RunOptions(
         checks.check_str(who, "device", device),
         None if fallback is None else checks.check_choice(who, "fallback", fallback, ("cpu",)),
         None if deterministic is None else checks.check_bool(who, "deterministic", deterministic),

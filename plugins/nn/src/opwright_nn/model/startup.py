@@ -1,4 +1,4 @@
-"""Startup: which variables of a scope still need a first value, and how they get it."""
+"""Startup: initializes the parameters and states of a Model, all or those without a value."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from opwright_nn.parameters.initializer import Initializer
 
 
 class Startup:
-    """Settles shapes and runs a startup program, all of it or what is missing.
+    """Infers shapes from the first batch and runs a startup program, all of it or a part.
 
     Parameters
     ----------
     program, startup : Program
-        Main program and the one that fills its persistable variables.
+        The main program and the one that initializes its persistable variables.
     scope : Scope
-        Where they are filled.
+        Holds their values.
     deferred : Deferred
-        The variables that wait for shapes.
+        The variables without a shape yet.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Startup:
         self._network = ow.Network(self._block)
 
     def request_all(self) -> None:
-        """Have the next `initialize` that finds all shapes settled fill everything anew."""
+        """Make the next `initialize` with all shapes known initialize everything."""
         self._all_requested = True
 
     def note_loaded(self, shapes: Mapping[str, Shape]) -> None:
-        """Note what was written into the scope: the next `initialize` fills only the rest."""
+        """Note which variables were loaded: the next `initialize` does only the others."""
         self._all_requested = False
         for name, shape in shapes.items():
             variable = self._program.global_block().var(name)
@@ -54,27 +54,27 @@ class Startup:
 
     @property
     def requested(self) -> bool:
-        """Whether everything is to be filled anew."""
+        """Whether the next `initialize` does everything."""
         return self._all_requested
 
     def settle(self, feeds: Mapping[str, Any], partly: bool = False) -> None:
-        """Take the shapes of inputs from `feeds` where they are not known; see `Deferred`."""
+        """Give inputs without a shape that of `feeds`; see `Deferred`."""
         variables = self._program.global_block().vars
         shapes = {name: _batch_shape(data) for name, data in feeds.items()}
         for name, shape in shapes.items():
             _check_fits(name, variables[name].shape, shape)
-        told = {name: shape for name, shape in shapes.items() if variables[name].shape is None}
-        if told or len(self._deferred):
-            self._settle(told)
+        new = {name: shape for name, shape in shapes.items() if variables[name].shape is None}
+        if new or len(self._deferred):
+            self._settle(new)
         if len(self._deferred) and not partly:
             self._refine(shapes)
             self._settle({}, partly=False)
 
-    def _settle(self, told: Mapping[str, Shape], partly: bool = True) -> None:
-        self._deferred.settle(self._program, self._block.program, told, partly)
+    def _settle(self, shapes: Mapping[str, Shape], partly: bool = True) -> None:
+        self._deferred.settle(self._program, self._block.program, shapes, partly)
 
     def _refine(self, shapes: Mapping[str, Shape]) -> None:
-        # A declared None beyond the batch may go on changing, unless a parameter hangs on it.
+        # A dimension declared as None may keep changing unless a parameter depends on it.
         variables = self._program.global_block().vars
         for name, shape in shapes.items():
             n_waiting, old = len(self._deferred), variables[name].shape
@@ -84,7 +84,7 @@ class Startup:
                     self._settle({name: old or ()})
 
     def initialize(self) -> None:
-        """Fill what was requested, or what is missing; nothing while a request waits for shapes."""
+        """Initialize everything if requested and all shapes are known, else what has no value."""
         self._adopt_parameters()
         if self._all_requested:
             if len(self._deferred):
@@ -98,7 +98,7 @@ class Startup:
 
     @ow.transaction()
     def _adopt_parameters(self) -> None:
-        """Append what fills the parameters that no layer made, but that name an initializer."""
+        """Append the initializers of parameters that users created without a layer."""
         startup = self._block.program
         known = {*self._block.vars, *self._deferred.names()}
         for parameter in self._program.parameters():
@@ -110,13 +110,13 @@ class Startup:
                 if self._is_set(parameter.name):
                     continue
                 raise ShapeError(
-                    f"{who}: its shape must be known to fill it, got {parameter!r}; give "
+                    f"{who}: its shape must be known to initialize it, got {parameter!r}; give "
                     "create_parameter the whole shape"
                 )
             append_filler(startup, parameter, parameter.initializer, startup.next_stream())
 
     def check_initialized(self, who: str, program: ow.Program) -> None:
-        """Raise ProgramError unless the scope holds all that `program` reads and keeps."""
+        """Raise ProgramError unless the scope holds the parameters and states of `program`."""
         for name in persistable_names(program):
             if name != STEP and not self._is_set(name):
                 raise ProgramError(
@@ -126,20 +126,20 @@ class Startup:
 
     def write(self, who: str, name: str, array: Any) -> None:
         """Set a persistable variable of the scope."""
-        wanted = self._program.global_block().var(name).shape or ()
-        if not shapes_match(wanted, np.shape(array)):
+        shape = self._program.global_block().var(name).shape or ()
+        if not shapes_match(shape, np.shape(array)):
             raise ShapeError(
-                f"{who}: {name!r} must have shape {format_shape(wanted)}, "
+                f"{who}: {name!r} must have shape {format_shape(shape)}, "
                 f"got {format_shape(np.shape(array))}; give an array of its shape"
             )
         self._scope.var(name).set(array)
 
     def _is_set(self, name: str) -> bool:
-        found = self._scope.find_var(name)
-        return found is not None and found.is_set
+        variable = self._scope.find_var(name)
+        return variable is not None and variable.is_set
 
     def _missing_ranges(self) -> Iterable[tuple[int, int]]:
-        # Neighbours run as one plan; mostly nothing is missing, or everything.
+        # Adjacent operators run as one plan; mostly no value is missing, or all are.
         ranges: list[tuple[int, int]] = []
         for index, op in enumerate(self._block.ops):
             if all(self._is_set(name) for name in op.output_names()):
@@ -156,10 +156,10 @@ class Startup:
             step.set(np.zeros(1, np.int64))
 
 
-def _check_fits(name: str, wanted: Shape | None, shape: Shape) -> None:
-    if wanted is not None and not shapes_match(wanted, shape):
+def _check_fits(name: str, declared: Shape | None, shape: Shape) -> None:
+    if declared is not None and not shapes_match(declared, shape):
         raise FeedError(
-            f"feed {name!r}: must have shape {format_shape(wanted)}, got {format_shape(shape)}; "
+            f"feed {name!r}: must have shape {format_shape(declared)}, got {format_shape(shape)}; "
             "give arrays of the declared shape, or declare another"
         )
 

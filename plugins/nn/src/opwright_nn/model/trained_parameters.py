@@ -1,4 +1,4 @@
-"""Which parameters the optimizer of a Model serves, and that nothing said of it is ignored."""
+"""The parameters that the optimizer of a Model trains, and checks of late changes to these."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_nn.optimizer.base import Pair
 
 
 class TrainedParameters:
-    """Knows what ``trainable`` was when gradients and updates were appended.
+    """Selects trained parameters; remembers ``trainable`` as it was when operators were appended.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class TrainedParameters:
         self._flags: dict[str, bool] = {}
 
     def note_flags(self) -> None:
-        """Take note of what is trainable: operators that follow from it were appended now."""
+        """Note which parameters are trainable now, when operators for these are appended."""
         record(setattr, self, "_flags", self._flags)
         self._flags = {param.name: param.trainable for param in self._program.parameters()}
 
@@ -35,58 +35,57 @@ class TrainedParameters:
         pairs: Iterable[Pair],
         parameters: Iterable[ow.Variable | str] | ow.Variable | str | None,
     ) -> list[Pair]:
-        """Return the pairs of parameter and gradient that an optimizer is to serve.
+        """Return the pairs of parameter and gradient that an optimizer trains.
 
         Parameters
         ----------
         who : str
             The caller, for messages.
         pairs : iterable of (Variable, Variable)
-            All parameters that have gradients.
+            All parameters with gradients.
         parameters : iterable of Variable or str, optional
-            Which of them; by default all that are trainable now.
+            The parameters to train; by default all that are trainable now.
 
         Raises
         ------
         ProgramError
-            One of `parameters` has no gradient; one has become trainable behind `backward`.
+            One of `parameters` has no gradient, or one became trainable after `backward`.
         """
-        found = {parameter.name: (parameter, gradient) for parameter, gradient in pairs}
+        by_name = {parameter.name: (parameter, gradient) for parameter, gradient in pairs}
         if parameters is None:
             for name in self._changed(to=True):
                 raise ProgramError(
-                    f"{who}: what is trainable must be so before model.backward, got {name!r}, "
+                    f"{who}: parameters must be trainable before model.backward, got {name!r}, "
                     "which has no gradient; set trainable=True earlier"
                 )
-            kept = found.values()
-            return [pair for pair in kept if getattr(pair[0], "trainable", True)]
-        listed = [parameters] if isinstance(parameters, ow.Variable | str) else parameters
-        if not isinstance(listed, Iterable):
+            return [pair for pair in by_name.values() if getattr(pair[0], "trainable", True)]
+        items = [parameters] if isinstance(parameters, ow.Variable | str) else parameters
+        if not isinstance(items, Iterable):
             raise AttributeTypeError(
                 f"{who}: parameters must be a list of variables or names, got {parameters!r}; "
                 "write parameters=['fc_0_w_param'], for example"
             )
-        names = [item.name if isinstance(item, ow.Variable) else item for item in listed]
+        names = [item.name if isinstance(item, ow.Variable) else item for item in items]
         for name in names:
-            if name not in found:
+            if name not in by_name:
                 raise ProgramError(
                     f"{who}: parameters must have gradients by model.backward, got "
-                    f"{name!r}{hint(str(name), found, 'parameters')}"
+                    f"{name!r}{hint(str(name), by_name, 'parameters')}"
                 )
-        return [found[name] for name in dict.fromkeys(names)]
+        return [by_name[name] for name in dict.fromkeys(names)]
 
     def check_unchanged(self, who: str) -> None:
-        """Raise ProgramError where ``trainable`` was set too late to change what is trained."""
+        """Raise ProgramError if ``trainable`` was changed too late to have an effect."""
         for value in (False, True):
             for name in self._changed(to=value):
                 raise ProgramError(
                     f"{who}: trainable must be set before the optimizer is appended, got "
-                    f"trainable={value} of {name!r} since; set it between model.backward and "
+                    f"trainable={value} of {name!r} after it; set it between model.backward and "
                     "model.optimize, or build the layer with nn.ParamAttr(trainable=...)"
                 )
 
     def _changed(self, to: bool) -> list[str]:
-        """The parameters whose ``trainable`` became this since it was noted."""
+        """Return the parameters whose ``trainable`` became this since it was noted."""
         return [
             param.name
             for param in self._program.parameters()

@@ -1,4 +1,4 @@
-"""Clipping of gradients, before an optimizer sees them."""
+"""Gradient clipping by value, by norm and by global norm."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Pair = tuple[ow.Variable, ow.Variable]
 
 
 class GradientClip(abc.ABC):
-    """A bound on gradients."""
+    """A bound for gradients."""
 
     @abc.abstractmethod
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Append the operators that bound each gradient; return the pairs with the bounded ones."""
+        """Append the operators that clip the gradients; return the pairs with the new gradients."""
 
 
 class ClipByValue(GradientClip):
-    """Each element is kept within [min, max].
+    """Clips each element to [min, max].
 
     Parameters
     ----------
     max : float
         The upper bound.
     min : float, optional
-        The lower bound; ``-max`` if left out.
+        The lower bound; ``-max`` by default.
     """
 
     def __init__(self, max: float, min: float | None = None) -> None:
@@ -36,7 +36,7 @@ class ClipByValue(GradientClip):
         self.min = checks.check_float("ClipByValue", "min", low, at_most=self.max)
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Append one ``clip`` a gradient."""
+        """Append one ``clip`` for each gradient."""
         attrs = {"min": self.min, "max": self.max}
         return [
             (
@@ -55,19 +55,19 @@ class ClipByNorm(GradientClip):
     Parameters
     ----------
     max_norm : float, > 0
-        The longest that a gradient may be.
+        The greatest norm of a gradient.
     """
 
     def __init__(self, max_norm: float) -> None:
         self.max_norm = checks.check_float("ClipByNorm", "max_norm", max_norm, above=0.0)
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Append a norm, a factor and a product a gradient."""
-        bounded = []
+        """Append a norm, a factor and a product for each gradient."""
+        new_pairs = []
         for parameter, grad in pairs:
             factor = _append_factor(_append_square_sum(grad), self.max_norm, grad.name)
-            bounded.append((parameter, _append_product(grad, factor)))
-        return bounded
+            new_pairs.append((parameter, _append_product(grad, factor)))
+        return new_pairs
 
 
 class ClipByGlobalNorm(GradientClip):
@@ -78,14 +78,14 @@ class ClipByGlobalNorm(GradientClip):
     Parameters
     ----------
     max_norm : float, > 0
-        The longest that all gradients together may be. They must have one dtype.
+        The greatest norm of all gradients together. They must have one dtype.
     """
 
     def __init__(self, max_norm: float) -> None:
         self.max_norm = checks.check_float("ClipByGlobalNorm", "max_norm", max_norm, above=0.0)
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Append one norm and factor, and a product a gradient."""
+        """Append one norm and factor, and a product for each gradient."""
         if not pairs:
             return []
         block = pairs[0][1].block
@@ -102,8 +102,8 @@ def _append_square_sum(grad: ow.Variable) -> ow.Variable:
 
 
 def _append_factor(square_sum: ow.Variable, max_norm: float, name: str) -> ow.Variable:
-    # max_norm / max(norm, max_norm): no division by zero, and exactly 1 where nothing is to be
-    # cut, which reciprocal and scale would miss by one rounding.
+    # max_norm / max(norm, max_norm): no division by zero, and exactly 1 for gradients within the
+    # bound, where reciprocal and scale would differ by a rounding error.
     def append(
         op_type: str, inputs: dict[str, ow.Variable], what: str, **attrs: float
     ) -> ow.Variable:

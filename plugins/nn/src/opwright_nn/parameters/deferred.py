@@ -1,7 +1,7 @@
-"""Variables whose shapes wait: nobody said how wide an input is, the first batch tells.
+"""Deferred shapes of parameters, which follow from the first batch, like PyTorch's lazy modules.
 
-Layers and optimizers within a `deferred_guard` (a `Model` has one) may make persistable variables
-of unknown shape, each with a rule that gives the shape once the inputs are known.
+Layers and optimizers within a `deferred_guard` (a `Model` has one) may create persistable variables
+of unknown shape, each with a rule that returns the shape once those of the inputs are known.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from opwright_nn.parameters.initializer import Initializer
 
 Shape = tuple[int, ...]
 ShapeRule = Callable[[], Shape]
-"""Returns the shape of a variable, with -1 for each dim that cannot be told yet.
+"""Returns the shape of a variable, with -1 for each dimension that is not known yet.
 
-A function of a module or a `functools.partial` of one: a `Model` that waits may be pickled.
+A function of a module or a `functools.partial` of one, so that models can be pickled.
 """
 
 
 class Waiting(NamedTuple):
-    """A persistable variable with what is needed to fill it."""
+    """A persistable variable without a shape, with its initializer."""
 
     variable: ow.Variable
     rule: ShapeRule
@@ -34,21 +34,21 @@ class Waiting(NamedTuple):
     stream: int
 
     def append(self, startup: ow.Program) -> None:
-        """Append what fills the variable to a startup program."""
+        """Append the initializer to a startup program."""
         append_filler(startup, self.variable, self.initializer, self.stream)
 
 
 def append_filler(
     startup: ow.Program, variable: ow.Variable, initializer: Initializer, stream: int
 ) -> None:
-    """Append what fills a variable of known shape to a startup program."""
+    """Append the initializer of a variable of known shape to a startup program."""
     block = startup.global_block()
     twin = block.create_var(variable.name, variable.shape, variable.dtype, persistable=True)
     initializer.append(block, twin, stream)
 
 
 class Deferred:
-    """The variables of one program whose shapes wait for the first batch."""
+    """The variables of one program without a shape before the first batch."""
 
     def __init__(self) -> None:
         self._waiting: list[Waiting] = []
@@ -57,11 +57,11 @@ class Deferred:
         return len(self._waiting)
 
     def names(self) -> set[str]:
-        """Return the names of the variables that wait."""
+        """Return the names of the variables."""
         return {waiting.variable.name for waiting in self._waiting}
 
     def add(self, waiting: Waiting) -> None:
-        """Add a variable; rules are asked in this order."""
+        """Add a variable; rules are called in this order."""
         self._waiting.append(waiting)
         record(self._waiting.pop)
 
@@ -72,58 +72,58 @@ class Deferred:
         inputs: Mapping[str, Shape],
         partly: bool = False,
     ) -> None:
-        """Give variables their shapes and append what fills them; on an error change nothing.
+        """Set the shapes of variables and append their initializers; on an error change nothing.
 
         Parameters
         ----------
         program : Program
-            Gets the shapes.
+            The program of the variables.
         startup : Program
-            Gets the initializers, in the order of `add`.
+            The program that gets the initializers, in the order of `add`.
         inputs : mapping of str to shape
-            What became known of variables that are fed.
+            The shapes of inputs that are known now.
         partly : bool
-            Whether variables may go on waiting.
+            Whether variables may remain without a shape.
 
         Raises
         ------
         ShapeError
-            A shape cannot be told even now, or does not fit an operator.
+            A shape is still unknown, or does not fit an operator.
         """
         with ow.transaction():
             for name, shape in inputs.items():
                 program.global_block().var(name).shape = shape
-            left = self._infer(program, partly)
-            kept = {id(waiting) for waiting in left}
+            remaining = self._infer(program, partly)
+            remaining_ids = {id(waiting) for waiting in remaining}
             for waiting in self._waiting:
-                if id(waiting) not in kept:
+                if id(waiting) not in remaining_ids:
                     waiting.append(startup)
             record(setattr, self, "_waiting", self._waiting)
-            self._waiting = left
+            self._waiting = remaining
 
     def _infer(self, program: ow.Program, partly: bool) -> list[Waiting]:
-        # One layer's parameter can hang on another layer's output: most programs need one round,
-        # none more rounds than it has layers.
-        left = list(self._waiting)
+        # A parameter of one layer can depend on the output of another layer: most programs need
+        # one round, none needs more rounds than it has layers.
+        remaining = list(self._waiting)
         program.infer_shapes()
-        while left:
-            stuck = []
-            for waiting in left:
+        while remaining:
+            unknown = []
+            for waiting in remaining:
                 waiting.variable.shape = shape = waiting.rule()
                 if -1 in shape:
-                    stuck.append(waiting)
-            if len(stuck) == len(left) and not partly:
-                first = stuck[0].variable
+                    unknown.append(waiting)
+            if len(unknown) == len(remaining) and not partly:
+                first = unknown[0].variable
                 raise ShapeError(
                     f"{first.name}: its shape follows from the inputs of its layer, "
-                    f"got {format_shape(first.shape or ())}; tell the shapes of all inputs: "
-                    "initialize_parameters(img=images)"
+                    f"got {format_shape(first.shape or ())}; provide the shapes of "
+                    "all inputs: initialize_parameters(img=images)"
                 )
-            if len(stuck) == len(left):
+            if len(unknown) == len(remaining):
                 break
-            left = stuck
+            remaining = unknown
             program.infer_shapes()
-        return left
+        return remaining
 
 
 _DEFERRED: contextvars.ContextVar[Deferred | None] = contextvars.ContextVar(
@@ -133,7 +133,7 @@ _DEFERRED: contextvars.ContextVar[Deferred | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def deferred_guard(deferred: Deferred) -> Iterator[Deferred]:
-    """Within this, layers may make parameters whose shapes are not known yet."""
+    """Let layers create parameters without a shape while the context is open."""
     token = _DEFERRED.set(deferred)
     try:
         yield deferred
@@ -142,5 +142,5 @@ def deferred_guard(deferred: Deferred) -> Iterator[Deferred]:
 
 
 def find_deferred() -> Deferred | None:
-    """Return what the innermost guard holds, None outside of any."""
+    """Return the variables of the innermost guard, None outside of any."""
     return _DEFERRED.get()

@@ -1,8 +1,8 @@
-"""Initializers: what a parameter holds before the first step.
+"""Initializers: the values of a parameter before the first step, like `torch.nn.init`.
 
-Each appends one operator to the startup program. Random ones draw from the startup program's seed
-and a stream fixed when the layer is made, so a parameter's first value depends neither on what
-else is in the program nor on when its shape became known.
+Each appends one operator to the startup program. Random ones use the seed of the startup program
+and a stream that is chosen when the layer is created, so that the initial value of a parameter
+depends neither on the rest of the program nor on when its shape became known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opwright_nn import checks
 
 
 class Initializer(abc.ABC):
-    """What fills a parameter; a subclass names the operator type and its attributes."""
+    """Initializes a parameter; a subclass names the operator type and its attributes."""
 
     random = False
     """Whether the operator draws random numbers, and so has a seed, a stream and a step."""
@@ -42,7 +42,7 @@ class Initializer(abc.ABC):
         attrs |= {"shape": list(shape), "dtype": variable.dtype}
         inputs: dict[str, Any] = {}
         if self.random:
-            # No step: initialising twice must give the same values twice.
+            # No step: each run of the startup program must give the same values.
             inputs["step"] = None
             attrs["stream"] = stream
         block.append_op(op_type, inputs=inputs, outputs={"out": variable}, attrs=attrs)
@@ -71,7 +71,7 @@ class Uniform(Initializer):
     min, max : float, min < max
         The interval.
     seed : int
-        0 takes the startup program's.
+        0 uses that of the startup program.
     """
 
     random = True
@@ -96,7 +96,7 @@ class Normal(Initializer):
     std : float, at least 0
         The standard deviation.
     seed : int
-        0 takes the startup program's.
+        0 uses that of the startup program.
     """
 
     random = True
@@ -112,7 +112,7 @@ class Normal(Initializer):
 
 
 class _Scaled(Initializer):
-    # Zero mean, a standard deviation that the shape tells, uniform or normal.
+    # Zero mean, a standard deviation that depends on the shape, uniform or normal.
 
     random = True
 
@@ -149,7 +149,7 @@ class Xavier(_Scaled):
     uniform : bool
         Uniform in ``[-sqrt(3) std, sqrt(3) std)``, otherwise normal.
     seed : int
-        0 takes the startup program's.
+        0 uses that of the startup program.
     """
 
     def __init__(self, gain: float = 1.0, uniform: bool = True, seed: int = 0) -> None:
@@ -175,7 +175,7 @@ class Kaiming(_Scaled):
     uniform : bool
         Uniform in ``[-sqrt(3) std, sqrt(3) std)``, otherwise normal.
     seed : int
-        0 takes the startup program's.
+        0 uses that of the startup program.
     """
 
     def __init__(self, negative_slope: float = 0.0, uniform: bool = True, seed: int = 0) -> None:
@@ -188,7 +188,7 @@ class Kaiming(_Scaled):
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return how many inputs and outputs one element of a weight of this shape joins.
+    """Return the numbers of inputs and outputs that one unit of a weight of this shape connects.
 
     ``[in, out]`` is a fully connected layer's weight, ``[out, in, kernel…]`` a convolution's (with
     groups, `in` is that of one group, `out` of all); a weight of one axis has as many of both, one

@@ -1,4 +1,4 @@
-"""ParamAttr: what a layer is told about one of its parameters."""
+"""ParamAttr: the options of one parameter of a layer: name, initializer, learning rate."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from opwright_nn.parameters.regularizer import Regularizer
 
 @dataclass(frozen=True, slots=True)
 class ParamAttr:
-    """How a parameter is named, filled and trained.
+    """How a parameter is named, initialized and trained.
 
     Attributes
     ----------
     name : str, optional
-        None takes the layer's: ``<layer>_w_param``, ``<layer>_b_param``.
+        By default that of the layer: ``<layer>_w_param``, ``<layer>_b_param``.
     initializer : Initializer, optional
-        None takes the layer's default.
+        By default that of the layer.
     learning_rate : float, at least 0
-        A factor on the optimizer's learning rate.
+        A factor for the learning rate of the optimizer.
     regularizer : Regularizer, optional
-        Instead of the optimizer's.
+        Replaces that of the optimizer.
     trainable : bool
-        False leaves the parameter out of `minimize`.
+        False excludes the parameter from training.
     """
 
     name: str | None = None
@@ -44,16 +44,16 @@ class ParamAttr:
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
-    """Return `value` as a ParamAttr: None is one of defaults, an initializer one of its own.
+    """Return `value` as a ParamAttr; None has all defaults, an initializer all others.
 
-    `unless` is the argument that leaves the parameter out, ``"bias=False"``, where it was given.
+    `unless` is the argument by which the layer has no such parameter, ``"bias=False"``.
     """
     if value is None:
         return ParamAttr()
     if unless:
         raise AttributeValueError(
-            f"{who}: {name} must be left out with {unless}, got {value!r}; there is no parameter "
-            "that it could describe"
+            f"{who}: {name} must be left out with {unless}, got {value!r}; the layer "
+            "has no such parameter then"
         )
     if isinstance(value, Initializer):
         return ParamAttr(initializer=value)

@@ -1,4 +1,4 @@
-"""Parameters and optimizer states: made in the main program, filled by the startup program."""
+"""Creates parameters and states in the main program, their initializers in the startup program."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def make_parameter(
     default: Initializer,
     dtype: str = "float32",
 ) -> ow.Variable:
-    """Return a parameter of the default main program that the default startup program fills.
+    """Return a parameter of the default main program, initialized by the default startup program.
 
     Parameters
     ----------
     who : str
         The layer, for messages.
     name : str
-        The name where `attr` has none.
+        The name if `attr` has none.
     attr : ParamAttr
-        Name, initializer and how it is trained. The name of an existing parameter of the same
+        Name, initializer and training options. The name of an existing parameter of the same
         shape shares that parameter.
     rule : callable
         Returns the shape.
     default : Initializer
-        Where `attr` has none.
+        The initializer if `attr` has none.
     dtype : str
         A float dtype.
     """
@@ -58,25 +58,27 @@ def make_parameter(
         optimize={"learning_rate": attr.learning_rate},
         regularizer=attr.regularizer,
     )
-    _fill(who, parameter, rule, initializer)
+    _append_initializer(who, parameter, rule, initializer)
     return parameter
 
 
 def make_state(
     who: str, name: str, rule: ShapeRule, initializer: Initializer, dtype: str = "float32"
 ) -> ow.Variable:
-    """Return a persistable variable that is no parameter: running statistics, moments."""
+    """Return a persistable variable that is not trained: running statistics, moments."""
     block = ow.default_main_program().global_block()
     if block.find_var(name) is not None:
-        raise ProgramError(f"{who}: the name of a state must be new, got {name!r}; take another")
+        raise ProgramError(f"{who}: the name of a state must be new, got {name!r}; choose another")
     state = block.create_var(name, rule(), dtype, persistable=True, stop_gradient=True)
-    _fill(who, state, rule, initializer)
+    _append_initializer(who, state, rule, initializer)
     return state
 
 
-def _fill(who: str, variable: ow.Variable, rule: ShapeRule, initializer: Initializer) -> None:
+def _append_initializer(
+    who: str, variable: ow.Variable, rule: ShapeRule, initializer: Initializer
+) -> None:
     startup, deferred = ow.default_startup_program(), find_deferred()
-    # The stream is taken now: the value must not depend on when the shape becomes known.
+    # The stream is chosen now: the value must not depend on when the shape becomes known.
     waiting = Waiting(variable, rule, initializer, startup.next_stream())
     if -1 not in (variable.shape or ()):
         waiting.append(startup)
@@ -85,8 +87,8 @@ def _fill(who: str, variable: ow.Variable, rule: ShapeRule, initializer: Initial
     else:
         raise ShapeError(
             f"{who}: the shape of {variable.name} must follow from the input's, "
-            f"got {format_shape(variable.shape or ())}; give layers.data the width, or build with "
-            "nn.Model, which waits for the first batch"
+            f"got {format_shape(variable.shape or ())}; pass layers.data the width, or use "
+            "nn.Model, which infers it from the first batch"
         )
 
 
@@ -107,19 +109,19 @@ def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Vari
 
 
 def _check_shared(who: str, old: ow.Variable, attr: ParamAttr) -> None:
-    """Raise where a shared parameter is described in another way than where it was made."""
-    first = ParamAttr()
+    """Raise if the options of a shared parameter differ from those of its first layer."""
+    defaults = ParamAttr()
     own = getattr(old, "optimize", None)
-    held = {
+    values = {
         "initializer": getattr(old, "initializer", None),
         "learning_rate": own.get("learning_rate", 1.0) if isinstance(own, Mapping) else 1.0,
         "regularizer": getattr(old, "regularizer", None),
         "trainable": getattr(old, "trainable", True),
     }
-    for field, value in held.items():
-        given = getattr(attr, field)
-        if given != getattr(first, field) and given != value:
+    for field, value in values.items():
+        other = getattr(attr, field)
+        if other != getattr(defaults, field) and other != value:
             raise AttributeValueError(
-                f"{who}: the shared parameter {old.name!r} has {field} {value!r}, got {given!r}; "
-                "describe it where it is made, or share it by ParamAttr(name=...) alone"
+                f"{who}: the shared parameter {old.name!r} has {field} {value!r}, got {other!r}; "
+                "describe it in its first layer, or share it by ParamAttr(name=...) alone"
             )

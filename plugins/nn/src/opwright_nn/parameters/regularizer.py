@@ -1,4 +1,4 @@
-"""Regularizers: what is added to a parameter's gradient to keep the parameter small."""
+"""Regularizers: penalties that keep parameters small, L1 and L2 (weight decay)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from opwright_nn import checks, operators
 
 
 class Regularizer(abc.ABC):
-    """A penalty on a parameter, given by its gradient."""
+    """A penalty on a parameter, whose gradient is added to that of the loss."""
 
     def __init__(self, coefficient: float) -> None:
         who = type(self).__name__
         self.coefficient = checks.check_float(who, "coefficient", coefficient, at_least=0.0)
 
     def append(self, parameter: ow.Variable, gradient: ow.Variable) -> ow.Variable:
-        """Append the operators that add the penalty's gradient; return the new gradient."""
+        """Append the operators that add the gradient of the penalty; return the sum."""
         block = gradient.block
         slope = self._append_slope(block, parameter)
         attrs = {"scale": self.coefficient}
