@@ -28,8 +28,12 @@ def test_cond_appends_a_block_for_each_branch(programs):
         (lambda x: (3, lambda: x), AttributeTypeError, "true_fn must be a function"),
         (lambda x: (lambda: x, lambda: None), AttributeTypeError, "false_fn must return a var"),
         (lambda x: (list, list), AttributeTypeError, "true_fn must return a var"),
-        (lambda x: (lambda: x, lambda: [x, x]), AttributeValueError, "as many variables, got 1"),
-        (lambda x: (lambda: x, lambda: [x]), AttributeValueError, "as many variables"),
+        (
+            lambda x: (lambda: x, lambda: [x, x]),
+            AttributeValueError,
+            "the same number of variables, got 1",
+        ),
+        (lambda x: (lambda: x, lambda: [x]), AttributeValueError, "the same number of variables"),
         (lambda x: (lambda: x, lambda: 1 / 0), ZeroDivisionError, "division"),
     ],
 )

@@ -171,8 +171,8 @@ BAD_CONV = [
     ({"paddings": None}, AttributeTypeError, "paddings must be .*got None"),
     ({"dilations": 0}, AttributeValueError, "dilations must be an int of at least 1, or two"),
     ({"groups": 0}, AttributeValueError, "groups must be an int of at least 1, got 0"),
-    ({"groups": 4}, AttributeValueError, "groups must divide filters=6, got 4; each group makes"),
-    ({"groups": 2}, ShapeError, "groups must divide the 3 channels of .*x.*, got 2; each"),
+    ({"groups": 4}, AttributeValueError, "groups must divide filters=6, got 4; all groups"),
+    ({"groups": 2}, ShapeError, "groups must divide the 3 channels of .*x.*, got 2; all groups"),
     ({"bias": None}, AttributeTypeError, "bias must be True or False, got None"),
     ({"activation": "rleu"}, AttributeValueError, "activation must be an operator .*'relu'"),
     ({"data_format": "NWHC"}, AttributeValueError, "data_format must be one of 'NCHW', 'NHWC'"),
@@ -263,7 +263,7 @@ def test_images_have_four_axes(programs, snapshot, layer, arguments):
 
 def test_same_with_strides_asks_for_the_size(programs):
     x = make_x(width=None)
-    with pytest.raises(ShapeError, match=r"conv2d: paddings='same' with strides=\(2, 2\) follows"):
+    with pytest.raises(ShapeError, match=r"conv2d: paddings='same' with strides=\(2, 2\) depends"):
         layers.conv2d(x, 4, 3, 2, "same")
     assert layers.conv2d(x, 4, 3, (2, 1), "same").shape == (-1, 4, 4, -1)
 

@@ -1,4 +1,4 @@
-"""accuracy: the share of rows that a model gets right."""
+"""accuracy: the share of rows that a model predicts correctly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def accuracy(
     x : Variable, [n, classes]
         Probabilities or logits.
     label : Variable, int64 [n, 1]
-        The right class of each row.
+        The class of each row.
     k : int, at least 1
-        How many guesses a row has.
+        How many of the highest scores count.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     checks.check_variable("accuracy", "x", x)
     checks.check_variable("accuracy", "label", label)

@@ -1,4 +1,4 @@
-"""Activations: operators from one tensor to one of the same shape."""
+"""Activation functions: relu, sigmoid, softmax and so on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""embedding: rows of a table."""
+"""embedding: looks up rows of a trained table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def embedding(
     name: str | None = None,
     param_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append the rows of a table that `index` names.
+    """Append the rows of a table at the indices `index`.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def embedding(
     size : (rows, columns)
         Of the table.
     padding_index : int
-        A row that reads as 0 and is not trained; -1 for none.
+        The index of a row that reads as 0 and is not trained; -1 for none.
     dtype : str or NumPy dtype
         A float dtype, of the table.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     param_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``; by default normal with standard deviation ``columns ** -0.5``, so
-        that rows are about one long.
+        that rows have a norm of about 1.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Normalisation: batch_norm over the batch, layer_norm within a sample."""
+"""Normalization: batch_norm over the batch, layer_norm within a sample."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ def layer_norm(
     param_attr: ParamAttr | None = None,
     bias_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, over the axes of each sample.
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each sample.
 
     Ba, Kiros and Hinton, Layer Normalization, 2016.
 
     Parameters
     ----------
     x : Variable
-        Float; the axes from `begin_norm_axis` on must be known or told by the first batch.
+        Float; the axes from `begin_norm_axis` on must be known, or in a `Model` follow from the
+        first batch.
     begin_norm_axis : int, at least 1
         The first axis of a sample.
     epsilon : float, > 0
         Added to the variance.
     scale, bias : bool
-        Whether there is a w, and a b.
+        Whether to multiply by w, and to add b.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; the shape of a sample.
 
@@ -87,25 +88,24 @@ def batch_norm(
 ) -> ow.Variable:
     """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
 
-    Mean and variance are those of the batch, over all positions of an image.
-
-    Ioffe and Szegedy, Batch Normalization, 2015. The running mean and variance, which inference
-    uses, are states of the program: ``<name>_mean`` and ``<name>_variance``.
+    Mean and variance are those of the batch, over all positions of an image. The running mean and
+    variance, which inference uses, are states of the program: ``<name>_mean`` and
+    ``<name>_variance``. Ioffe and Szegedy, Batch Normalization, 2015.
 
     Parameters
     ----------
     x : Variable, [n, channels, …]
-        Float; `channels` must be known or told by the first batch.
+        Float; `channels` must be known, or in a `Model` follow from the first batch.
     momentum : float in [0, 1]
-        How much of the running mean and variance stays in a step.
+        The share of the running mean and variance that remains in a step.
     epsilon : float, > 0
         Added to the variance.
     activation : str, optional
         The type of an operator from ``x`` to ``out``.
     training : bool
-        False takes the running mean and variance instead of the batch's.
+        False uses the running mean and variance instead of those of the batch.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; both [channels].
 
@@ -154,8 +154,8 @@ def _sample_shape(x: ow.Variable, axis: int) -> Shape:
         return (-1,)
     if len(x.shape) <= axis:
         raise ShapeError(
-            f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; begin "
-            "at an earlier axis"
+            f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; decrease "
+            "begin_norm_axis"
         )
     return x.shape[axis:]
 

@@ -67,7 +67,7 @@ class LayerMethods(ModelPrograms):
         new name becomes an input: float32 for `input`.
         """
     def concat(self, input: Iterable[Input], axis: int = 1, name: str | None = None) -> ow.Variable:
-        """Append the variables one behind the other along `axis`.
+        """Append the concatenation of variables along `axis`.
 
         The method of `layers.concat`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
@@ -101,7 +101,7 @@ class LayerMethods(ModelPrograms):
         param_attr: ParamAttr | None = None,
         bias_attr: ParamAttr | None = None,
     ) -> ow.Variable:
-        """Append ``activation(x * w + b)``, w sliding over height and width of the images.
+        """Append ``activation(x * w + b)``, the convolution of images x with a window w.
 
         The method of `layers.conv2d`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
@@ -123,7 +123,7 @@ class LayerMethods(ModelPrograms):
         training: bool = True,
         name: str | None = None,
     ) -> ow.Variable:
-        """Append x with elements zeroed at random and the others divided by ``1 - probability``.
+        """Append x with random elements set to 0 and the others divided by ``1 - probability``.
 
         The method of `layers.dropout`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
@@ -144,7 +144,7 @@ class LayerMethods(ModelPrograms):
         name: str | None = None,
         param_attr: ParamAttr | None = None,
     ) -> ow.Variable:
-        """Append the rows of a table that `index` names.
+        """Append the rows of a table at the indices `index`.
 
         The method of `layers.embedding`, whose index is `input`. Variables may be given by
         name; a new name becomes an input: int64 for `input`.
@@ -161,13 +161,13 @@ class LayerMethods(ModelPrograms):
         param_attr: ParamAttr | None = None,
         bias_attr: ParamAttr | None = None,
     ) -> ow.Variable:
-        """Append ``activation(x · w + b)``, x flattened to a matrix.
+        """Append ``activation(x · w + b)``, with x flattened to a matrix.
 
         The method of `layers.fc`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
     def flatten(self, input: Input, axis: int = 1, name: str | None = None) -> ow.Variable:
-        """Append x with the axes from `axis` on made one: [n, 1, 28, 28] becomes [n, 784].
+        """Append x with the axes from `axis` on flattened: [n, 1, 28, 28] becomes [n, 784].
 
         The method of `layers.flatten`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
@@ -190,7 +190,7 @@ class LayerMethods(ModelPrograms):
         param_attr: ParamAttr | None = None,
         bias_attr: ParamAttr | None = None,
     ) -> ow.Variable:
-        """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, over the axes of each sample.
+        """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each sample.
 
         The method of `layers.layer_norm`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
@@ -218,7 +218,7 @@ class LayerMethods(ModelPrograms):
         data_format: str = "NCHW",
         name: str | None = None,
     ) -> ow.Variable:
-        """Append the greatest element of each window; padding is never the greatest.
+        """Append the maximum of each window; padding never counts.
 
         The method of `layers.max_pool2d`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
@@ -244,7 +244,7 @@ class LayerMethods(ModelPrograms):
     def reshape(
         self, input: Input, shape: Iterable[int | None], name: str | None = None
     ) -> ow.Variable:
-        """Append the same elements in the same order in another shape.
+        """Append x with another shape; elements and their order remain.
 
         The method of `layers.reshape`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
