@@ -51,7 +51,7 @@ class _Slot(NamedTuple):
 
 
 class LayerMethod:
-    """A method of a class of models that is made of a layer function at its first use.
+    """A method of models that is created from a layer function at its first use.
 
     Making all of them would add milliseconds to ``import opwright_nn``.
 

@@ -167,7 +167,7 @@ class Model(ModelFiles):
         elif attrs:
             raise AttributeValueError(
                 f"{who}: attributes go with the type of an optimizer, got {next(iter(attrs))!r} "
-                f"beside {type(optimizer).__name__}; give them to its class"
+                f"beside {type(optimizer).__name__}; pass them to its class"
             )
         checks.check_instance(who, "optimizer", optimizer, Optimizer, required=True)
         if self._loss is None:

@@ -61,7 +61,7 @@ class Predictor:
             if name not in feeds:
                 raise FeedError(
                     f"Model.predict: {self.name!r} depends on the input {name!r}, got no value; "
-                    f"give {name}=array"
+                    f"pass {name}=array"
                 )
 
     def __call__(self, feeds: Mapping[str, Any]) -> npt.NDArray[np.generic]:

@@ -130,7 +130,7 @@ class Startup:
         if not shapes_match(shape, np.shape(array)):
             raise ShapeError(
                 f"{who}: {name!r} must have shape {format_shape(shape)}, "
-                f"got {format_shape(np.shape(array))}; give an array of its shape"
+                f"got {format_shape(np.shape(array))}; pass an array of its shape"
             )
         self._scope.var(name).set(array)
 
@@ -160,7 +160,7 @@ def _check_fits(name: str, declared: Shape | None, shape: Shape) -> None:
     if declared is not None and not shapes_match(declared, shape):
         raise FeedError(
             f"feed {name!r}: must have shape {format_shape(declared)}, got {format_shape(shape)}; "
-            "give arrays of the declared shape, or declare another"
+            "pass arrays of the declared shape, or declare another"
         )
 
 

@@ -63,7 +63,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with ``param -= learning_rate * weight_decay * param`` beside the step.
+    """Adam with ``param -= learning_rate * weight_decay * param`` in addition to the step.
 
     Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, algorithm 2.
 

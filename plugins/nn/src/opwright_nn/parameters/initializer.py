@@ -165,7 +165,7 @@ class Xavier(_Scaled):
 class Kaiming(_Scaled):
     """Zero mean, standard deviation ``sqrt(2 / ((1 + negative_slope^2) fan_in))``.
 
-    Keeps the variance of activations behind relu and leaky_relu. He et al., Delving Deep into
+    Keeps the variance of activations after relu and leaky_relu. He et al., Delving Deep into
     Rectifiers, 2015, section 2.2.
 
     Parameters
