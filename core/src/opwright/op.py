@@ -17,11 +17,10 @@ An operator is an OpProto, a shape rule, a gradient rule, and a body or kernels:
 
 from __future__ import annotations
 
-from opwright.definition import Branch, Control, Loop, NoGradient, OpDefinition
-from opwright.dtypes import DTYPES, FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
-from opwright.gradient_context import BodyContext, GradientContext
-from opwright.gradient_rules import GradOp, grad_op
-from opwright.meta import (
+from opwright.describe.definition import Branch, Control, Loop, NoGradient, OpDefinition
+from opwright.describe.dtypes import DTYPES, FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
+from opwright.describe.gradient_rules import GradOp, grad_op
+from opwright.describe.meta import (
     InferContext,
     Meta,
     Shape,
@@ -35,9 +34,10 @@ from opwright.meta import (
     reduced_shape,
     shapes_match,
 )
-from opwright.op_maker import BLOCK, OpMaker
-from opwright.proto import AttrProto, AttrType, OpProto, VarProto
-from opwright.shape_rules import elementwise_shape, same_shape_as
+from opwright.describe.op_maker import BLOCK, OpMaker
+from opwright.describe.op_proto import AttrProto, AttrType, OpProto, VarProto
+from opwright.describe.rule_context import BodyContext, GradientContext
+from opwright.describe.shape_rules import elementwise_shape, same_shape_as
 
 __all__ = [
     "BLOCK",

@@ -25,12 +25,18 @@ is change the inputs, outputs or attributes of an operator that is in the graph 
 
 from __future__ import annotations
 
-from opwright.lowering.edit import Edit
-from opwright.lowering.graph import Graph
-from opwright.lowering.slots import input_of, make_if_served, other_input, output_of, writer_of
-from opwright.lowering.uses import Uses
-from opwright.lowering.values import Buffer, External, LoweredOp, Role, Value
-from opwright.meta import Meta
+from opwright.describe.meta import Meta
+from opwright.lowering.graph.edit import Edit
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.slots import (
+    input_of,
+    make_if_served,
+    other_input,
+    output_of,
+    writer_of,
+)
+from opwright.lowering.graph.uses import Uses
+from opwright.lowering.graph.values import Buffer, External, LoweredOp, Role, Value
 
 __all__ = [
     "Graph",

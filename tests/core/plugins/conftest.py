@@ -16,8 +16,8 @@ import pytest
 
 import opwright
 from opwright import _runtime
-from opwright.context import Context
 from opwright.op import OpMaker, same_shape_as
+from opwright.plugins.context import Context
 from opwright.registry import Package
 
 SWISH = """
@@ -135,7 +135,7 @@ class Site:
     def failures(self, **environ: str) -> list[list[str]]:
         """Return [plugin, reason] of the plugins that a fresh process quarantines."""
         code = """
-        from opwright.context import current_context
+        from opwright.plugins.context import current_context
         answer = [[f.package.plugin, f.reason] for f in current_context().failures]
         """
         found: list[list[str]] = self.json(code, **environ)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from opwright import context
 from opwright.cli import COMMANDS, main
-from opwright.context import Context
+from opwright.plugins import context
+from opwright.plugins.context import Context
 
 from .conftest import TABLE
 from .test_isolation import KERNEL_HOOK, OP_HOOK

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from opwright.cli import stubs
 from opwright.op import OpMaker, same_shape_as
-from opwright.ops.stub import make_stub
+from opwright_kit.commands import stubs
+from opwright_kit.stubs import make_stub
 
 from .conftest import Site, link_libraries
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from opwright.names import printable
+from opwright.describe.names import printable
+from opwright.describe.op_proto import AttrType
+from opwright.describe.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
 from opwright.program.variable import Variable, describe_type
-from opwright.proto import AttrType
-from opwright.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
 
 if TYPE_CHECKING:
+    from opwright.describe.op_proto import VarProto
     from opwright.program.block import Block
     from opwright.program.operator import Operator
     from opwright.program.program import Program
-    from opwright.proto import VarProto
 
 _INDENT = "  "
 _MAX_COLUMN = 72

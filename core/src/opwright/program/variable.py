@@ -6,9 +6,9 @@ import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.dtypes import canonical_dtype
-from opwright.errors import AttributeTypeError, ShapeError
-from opwright.meta import Meta
+from opwright.describe.dtypes import canonical_dtype
+from opwright.describe.meta import Meta
+from opwright.errors import AttributeTypeError, ProgramError, ShapeError
 
 if TYPE_CHECKING:
     from opwright.program.block import Block
@@ -164,9 +164,12 @@ class Variable:
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from opwright.program.pickling import reduce_variable
-
-        return reduce_variable(self)
+        if self.block.vars.get(self.name) is not self:
+            raise ProgramError(
+                f"{self.name}: a variable that is pickled or copied must be in its block, got one "
+                "that was taken out; keep its name instead"
+            )
+        return _find_variable, (self.block, self.name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {describe_type(self)})"
@@ -234,3 +237,7 @@ def describe_type(variable: Variable) -> str:
     if shape is None:
         return f"{variable.dtype}[...]"
     return f"{variable.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in shape)}]"
+
+
+def _find_variable(block: Block, name: str) -> Variable:
+    return block.vars[name]

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright.devices import ArrayPlace
-from opwright.dtypes import dtype_from_numpy, dtype_to_numpy
+from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy
+from opwright.device.opening import ArrayPlace
 from opwright.errors import DtypeError
 from opwright_cuda.native import find_gpu
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from opwright import threads
 from opwright.errors import OpwrightError
+from opwright.plugins import threads
 from opwright_cuda import native
 from opwright_cuda.cache import ImageCache
 from opwright_cuda.compiling import Compiler, Image, Instance, compile_all

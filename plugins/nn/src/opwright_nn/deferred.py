@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import opwright as ow
+from opwright.describe.journal import record
 from opwright.errors import ShapeError
-from opwright.journal import record
 from opwright.op import format_shape
 
 from .initializer import Initializer

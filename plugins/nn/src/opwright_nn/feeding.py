@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
-from opwright.array_kinds import plain_array
-from opwright.device_feeds import find_place
-from opwright.dtypes import canonical_dtype
+from opwright.describe.dtypes import canonical_dtype
+from opwright.describe.held_values import hold
+from opwright.describe.names import hint
+from opwright.device.arrays import plain_array
+from opwright.device.device_feeds import find_place
 from opwright.errors import DtypeError, FeedError
-from opwright.held_values import hold
-from opwright.names import hint
 
 from .inference import input_names
 

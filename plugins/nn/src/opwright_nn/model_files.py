@@ -13,7 +13,7 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.errors import FileMissingError, ProgramError
 from opwright.op import format_shape, shapes_match
-from opwright.saving import load_program
+from opwright.program.files import load_program
 
 from . import checks
 from .batches import Batches

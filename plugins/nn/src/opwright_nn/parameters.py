@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import opwright as ow
-from opwright.dtypes import is_float
+from opwright.describe.dtypes import is_float
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
 from opwright.op import format_shape, shapes_match
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from opwright.dtypes import INT_DTYPES
+from opwright.describe.dtypes import INT_DTYPES
 from opwright.op import (
     InferContext,
     OpMaker,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opwright.dtypes import item_size
+from opwright.describe.dtypes import item_size
 from opwright.kernel import PrepareContext
 from opwright.op import Meta, numel
 from opwright_opencl.device import DEVICES, DeviceArray, OpenClDevice

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright.dtypes import dtype_to_numpy
+from opwright.describe.dtypes import dtype_to_numpy
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, ITEM_BYTES
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand

@@ -1,0 +1,25 @@
+"""For authors of kernels: what ``prepare`` is given, how to refuse, why a kernel was chosen."""
+
+from opwright.plugins.explanation import Candidate, Explanation, explain
+from opwright.registry import KernelEntry, KernelKey
+from opwright.registry.prepare_context import (
+    DeviceCall,
+    PrepareContext,
+    Refuse,
+    Unsupported,
+)
+from opwright.registry.python_layout import PythonLayout, check_signature
+
+__all__ = [
+    "KernelKey",
+    "KernelEntry",
+    "PrepareContext",
+    "DeviceCall",
+    "Refuse",
+    "Unsupported",
+    "explain",
+    "Explanation",
+    "Candidate",
+    "PythonLayout",
+    "check_signature",
+]

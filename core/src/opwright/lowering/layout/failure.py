@@ -1,0 +1,81 @@
+"""The error of a step that failed: which operator, on what, by whose kernel, and what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
+from opwright.lowering.graph.values import LoweredOp, Role, Value
+
+
+class StepErrors:
+    """Makes the exception for a failed step; the runtime asks it, so it must not hold the plan."""
+
+    __slots__ = ("_device", "_ops")
+
+    def __init__(self, ops: Sequence[LoweredOp], device: str) -> None:
+        self._ops = ops
+        self._device = device
+
+    @property
+    def ops(self) -> Sequence[LoweredOp]:
+        """The operators of the plan, by position; a step's ``op_index`` is one of these."""
+        return self._ops
+
+    def fail(self, position: int, message: str, cause: BaseException | None) -> BaseException:
+        """Return the exception for the step at this position of the plan."""
+        if not 0 <= position < len(self._ops):
+            return KernelError(f"plan: {message}")
+        op = self._ops[position]
+        if isinstance(cause, OpwrightError) and op.children:
+            return cause  # the body has already said which of its operators failed
+        what = f"failed in its kernel{_kernel(op)}"
+        return self._error(op, what, message, cause, self._written_before(position))
+
+    def fail_bind(self, position: int, message: str, cause: BaseException | None) -> BaseException:
+        """Return the exception for a kernel that could not be bound to the plan's memory."""
+        op = self._ops[position]
+        what = f"failed in the bind of its kernel{_kernel(op)}"
+        return self._error(op, what, message, cause, "; no operator of its plan has run")
+
+    def _error(
+        self, op: LoweredOp, what: str, message: str, cause: BaseException | None, done: str
+    ) -> OpwrightError:
+        reason = f"{type(cause).__name__}: {cause}" if cause is not None else message
+        text = (
+            f"{op.type}[{op.device or self._device}]: operator {op.index} {what}, "
+            f"got {reason}; {_values(op)}{done}"
+        )
+        error = (OutOfMemoryError if isinstance(cause, MemoryError) else KernelError)(text)
+        error.__cause__ = cause
+        return error
+
+    def _written_before(self, position: int) -> str:
+        names = dict.fromkeys(
+            value.name
+            for op in self._ops[:position]
+            for value in op.writes()
+            if _is_persistable(value)
+        )
+        if not names:
+            return "; no variable of the scope was changed"
+        listed = ", ".join(list(names)[:8]) + (", …" if len(names) > 8 else "")
+        return f"; variables that earlier operators had already updated: {listed}"
+
+
+def _kernel(op: LoweredOp) -> str:
+    if op.entry is None:
+        return ""
+    package = op.entry.package
+    return f" {op.entry.library!r} of {package.distribution} {package.version}"
+
+
+def _values(op: LoweredOp) -> str:
+    inputs = ", ".join(f"{value.name} {value.meta}" for slot in op.inputs for value in slot)
+    outputs = ", ".join(f"{value.name} {value.meta}" for value in op.writes())
+    return f"inputs: {inputs or 'none'}; outputs: {outputs or 'none'}"
+
+
+def _is_persistable(value: Value) -> bool:
+    external = value.buffer.root().external
+    return external is not None and external.role is Role.PERSISTABLE

@@ -1,0 +1,170 @@
+"""A plan of one step, built by hand: it takes images of the memory, and gives them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from opwright import _runtime
+from opwright.describe.dtypes import dtype_to_code
+from opwright.describe.meta import Meta
+from opwright.lowering.graph.values import LoweredOp
+from opwright.lowering.layout.failure import StepErrors
+from opwright_kit.testing.layout import Layout
+from opwright_kit.testing.memory import Place
+
+_BYTE: Final = dtype_to_code("uint8")
+
+_LONG_NS: Final = 1_000_000
+"""What a step is said to take: the runtime lets go of the GIL for long ones."""
+
+
+class OneStepPlan:
+    """Builds the plan of one kernel on one layout.
+
+    Parameters
+    ----------
+    device : Device
+    kind : str
+        Its device type.
+    op : LoweredOp
+    prepared : Prepared
+    layout : Layout
+    parameters : mapping of int to str
+        Flat inputs that are read from the scope, and their names there.
+
+    Attributes
+    ----------
+    feeds : list of str
+        What the images are called.
+    plan : Plan
+    """
+
+    def __init__(
+        self,
+        device: _runtime.Device,
+        kind: str,
+        op: LoweredOp,
+        prepared: _runtime.Prepared,
+        layout: Layout,
+        parameters: Mapping[int, str],
+        repeat: int,
+    ) -> None:
+        self._device = device
+        self._kind = kind
+        self._op = op
+        self._layout = layout
+        self._parameters = parameters
+        self._metas = [[v.meta for v in listed] for listed in (*op.inputs, *op.outputs)]
+        self.feeds = [f"image_{i}" for i in range(len(layout.memory.sizes))]
+        self.plan = self._build(prepared, repeat)
+
+    def _build(self, prepared: _runtime.Prepared, repeat: int) -> _runtime.Plan:
+        builder = self._new_builder()
+        images = self._add_images(builder)
+        sets = self._add_arguments(builder)
+        place = self._layout.workspace
+        for i in range(repeat):
+            args, begin, dynamic = sets[i % len(sets)]
+            builder.kernel(
+                prepared,
+                args,
+                begin,
+                len(self._layout.inputs),
+                0,
+                place.index if place else -1,
+                prepared.workspace_bytes,
+                _LONG_NS,
+            )
+        if dynamic:
+            names = [*self.feeds, *(f"out_{i}" for i in range(len(dynamic)))]
+            bound = list(zip((*images, *dynamic), names, strict=True))
+            builder.continuation(dynamic, self._build_fetches, bound)
+        else:
+            for image, size in zip(images, self._layout.memory.sizes, strict=True):
+                _fetch(builder, image, (size,), _BYTE)
+        return builder.build(StepErrors([self._op], self._kind))
+
+    def _new_builder(self) -> _runtime.PlanBuilder:
+        # What outputs hold before the run is the image's to say.
+        return _runtime.PlanBuilder(self._device, self._kind, checks=_runtime.CHECK_TENSORS)
+
+    def _add_images(self, builder: _runtime.PlanBuilder) -> list[int]:
+        """Return the memory as values of bytes, each copied from a feed."""
+        host = _runtime.host_device()
+        sizes = self._layout.memory.sizes
+        if self._device.has_arena:
+            builder.arena(sizes[0])
+        else:
+            builder.buffers(sizes)
+        images = []
+        for region, (name, size) in enumerate(zip(self.feeds, sizes, strict=True)):
+            index = 0 if self._device.has_arena else region
+            image = builder.value(_BYTE, (size,), _runtime.ARENA, index)
+            feed = builder.external(_runtime.FEED, name)
+            builder.copy(builder.value(_BYTE, (size,), _runtime.EXTERNAL, feed, device=host), image)
+            images.append(image)
+        return images
+
+    def _add_arguments(
+        self, builder: _runtime.PlanBuilder
+    ) -> list[tuple[list[int], list[int], list[int]]]:
+        """Return for each set of outputs the arguments, where slots begin, and what is resized."""
+        parameters = {
+            flat: builder.external(_runtime.PERSISTABLE, name)
+            for flat, name in self._parameters.items()
+        }
+        found = []
+        for outputs in self._layout.outputs:
+            args: list[int] = []
+            begin = [0]
+            dynamic: list[int] = []
+            places = (*self._layout.inputs, *outputs)
+            for listed, metas in zip(places, self._metas, strict=True):
+                for place, meta in zip(listed, metas, strict=True):
+                    value = self._add_argument(builder, place, meta, parameters.get(len(args)))
+                    dynamic += [value] if -1 in meta.shape else []
+                    args.append(value)
+                begin.append(len(args))
+            found.append((args, begin, dynamic))
+        return found
+
+    def _add_argument(
+        self, builder: _runtime.PlanBuilder, place: Place | None, meta: Meta, external: int | None
+    ) -> int:
+        code = dtype_to_code(meta.dtype)
+        if external is not None:
+            return builder.value(code, meta.shape, _runtime.EXTERNAL, external)
+        if place is not None:
+            return builder.value(
+                code, meta.shape, _runtime.ARENA, place.index, strides=place.strides
+            )
+        return builder.value(
+            code, meta.shape, _runtime.DYNAMIC if -1 in meta.shape else _runtime.NONE
+        )
+
+    def _build_fetches(self, shapes: tuple[tuple[int, ...], ...]) -> _runtime.Plan:
+        """Return the plan that fetches what was resized, once its shape is known."""
+        builder = self._new_builder()
+        wanted: list[tuple[tuple[int, ...], int]] = [
+            ((size,), _BYTE) for size in self._layout.memory.sizes
+        ]
+        metas = [m for listed in self._metas for m in listed if -1 in m.shape]
+        wanted += [(s, dtype_to_code(m.dtype)) for s, m in zip(shapes, metas, strict=True)]
+        names = [*self.feeds, *(f"out_{i}" for i in range(len(metas)))]
+        values = [
+            builder.value(code, shape, _runtime.EXTERNAL, builder.external(_runtime.CAPTURED, name))
+            for name, (shape, code) in zip(names, wanted, strict=True)
+        ]
+        for value, (shape, code) in zip(values, wanted, strict=True):
+            _fetch(builder, value, shape, code)
+        return builder.build(StepErrors([self._op], self._kind))
+
+
+def _fetch(builder: _runtime.PlanBuilder, value: int, shape: Sequence[int], code: int) -> None:
+    """Copy a value to the host and fetch it."""
+    external = builder.external(_runtime.FETCH, f"fetch_{value}")
+    host = _runtime.host_device()
+    target = builder.value(code, shape, _runtime.EXTERNAL, external, device=host)
+    builder.copy(value, target)
+    builder.fetch(target)
