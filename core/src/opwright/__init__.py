@@ -34,7 +34,9 @@ _HOMES = {
     "get_include": "opwright.plugins.include",
     "get_num_threads": "opwright.plugins.threads",
     "list_ops": "opwright.plugins.catalog",
+    "LoadedProgram": "opwright.program.files",
     "load": "opwright.program.files",
+    "load_program": "opwright.program.files",
     "name_guard": "opwright.program",
     "op_proto": "opwright.plugins.catalog",
     "program_guard": "opwright.program",
@@ -43,7 +45,17 @@ _HOMES = {
     "set_num_threads": "opwright.plugins.threads",
     "transaction": "opwright.describe.journal",
 }
-_MODULES = ("errors", "kernel", "op", "ops", "plugin")
+_MODULES = (
+    "commands",
+    "device",
+    "errors",
+    "kernel",
+    "op",
+    "ops",
+    "plugin",
+    "rewriting",
+    "vocabulary",
+)
 
 # Written out, for type checkers read no expressions.
 __all__ = [
@@ -65,7 +77,9 @@ __all__ = [
     "get_include",
     "get_num_threads",
     "list_ops",
+    "LoadedProgram",
     "load",
+    "load_program",
     "name_guard",
     "op_proto",
     "program_guard",
@@ -73,16 +87,30 @@ __all__ = [
     "scope_guard",
     "set_num_threads",
     "transaction",
+    "commands",
+    "device",
     "errors",
     "kernel",
     "op",
     "ops",
     "plugin",
+    "rewriting",
+    "vocabulary",
     "__version__",
 ]
 
 if TYPE_CHECKING:
-    from opwright import errors, kernel, op, ops, plugin
+    from opwright import (
+        commands,
+        device,
+        errors,
+        kernel,
+        op,
+        ops,
+        plugin,
+        rewriting,
+        vocabulary,
+    )
     from opwright._runtime import Scope
     from opwright.backward import append_backward
     from opwright.describe.journal import transaction
@@ -104,7 +132,7 @@ if TYPE_CHECKING:
         program_guard,
         scope_guard,
     )
-    from opwright.program.files import load, save
+    from opwright.program.files import LoadedProgram, load, load_program, save
     from opwright.registry import OpRegistry
     from opwright.run.network import Network
 

@@ -77,7 +77,7 @@ class Device:
     def arrays(self) -> Any:
         """What `set_arrays` gave, or None."""
     def set_arrays(self, arrays: object) -> None:
-        """Give what makes arrays for Python kernels, an `opwright.device.opening.DeviceArrays`; once."""
+        """Give what makes arrays for Python kernels, an `opwright.device.DeviceArrays`; once."""
     def holds(self, array: object) -> bool:
         """Tell whether an array says that it lies here; False for the host and for ndarrays.
 
@@ -100,7 +100,7 @@ def find_python_device(source: object, number: int) -> Device | None:
 def make_python_device(
     obj: object, number: int = 0, source: object = None, origin: str = ""
 ) -> Device:
-    """Wrap a device written in Python, an `opwright.device.opening.PythonDevice`.
+    """Wrap a device written in Python, an `opwright.device.PythonDevice`.
 
     `source` is what brought it, None for itself: where its device of this number is open, that one
     is returned.

@@ -1,7 +1,8 @@
 """For authors of kernels: what ``prepare`` is given, how to refuse, why a kernel was chosen."""
 
 from opwright.plugins.explanation import Candidate, Explanation, explain
-from opwright.registry import KernelEntry, KernelKey
+from opwright.plugins.threads import MAX_THREADS
+from opwright.registry import ANY, KernelEntry, KernelKey
 from opwright.registry.prepare_context import (
     DeviceCall,
     PrepareContext,
@@ -11,6 +12,8 @@ from opwright.registry.prepare_context import (
 from opwright.registry.python_layout import PythonLayout, check_signature
 
 __all__ = [
+    "ANY",
+    "MAX_THREADS",
     "KernelKey",
     "KernelEntry",
     "PrepareContext",

@@ -16,6 +16,8 @@ device is there, say, is asked when it is first used.
 
 from __future__ import annotations
 
+from opwright.describe.journal import record as record_undo
+from opwright.describe.names import find_nearest, hint
 from opwright.plugins.hooks import (
     GROUP,
     HOOKS,
@@ -32,6 +34,11 @@ from opwright.plugins.hooks import (
     opwright_options,
     opwright_passes,
 )
+from opwright.plugins.index import find_cache_folder
+from opwright.plugins.record import PluginRecord
+from opwright.plugins.scan import scan
+from opwright.registry import PluginFailure
+from opwright.registry.rules import is_library, is_name
 
 __all__ = [
     "hookimpl",
@@ -48,4 +55,13 @@ __all__ = [
     "OptionRegistrar",
     "GROUP",
     "HOOKS",
+    "PluginFailure",
+    "PluginRecord",
+    "find_cache_folder",
+    "find_nearest",
+    "hint",
+    "is_library",
+    "is_name",
+    "record_undo",
+    "scan",
 ]

@@ -28,6 +28,7 @@ from __future__ import annotations
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.edit import Edit
 from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.signature import size_bytes
 from opwright.lowering.graph.slots import (
     input_of,
     make_if_served,
@@ -48,6 +49,7 @@ __all__ = [
     "Buffer",
     "External",
     "Role",
+    "size_bytes",
     "input_of",
     "output_of",
     "other_input",

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from opwright.cli.command import get_command
+from opwright.cli.usage import resolving
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
 
@@ -22,6 +23,8 @@ def run(args: argparse.Namespace) -> int:
     if args.type is None:
         _print_list(context, args)
         return 0
+    with resolving():
+        context.ops.get(args.type)
     return int(get_command("ops.page").load().run(args))
 
 

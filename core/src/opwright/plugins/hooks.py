@@ -206,12 +206,12 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
         name : str
             Device type.
         target : str
-            ``"module:attribute"`` of the device object, an `opwright.device.opening.PythonDevice`; of an
-            `opwright.device.opening.PythonDevices`, which opens them by number; or the path of a library
+            ``"module:attribute"`` of the device object, an `opwright.device.PythonDevice`; of an
+            `opwright.device.PythonDevices`, which opens them by number; or the path of a library
             in the package, ``"opwright_acme/libacme.so"``, that has a device of this name.
         arrays : str, optional
             Only for a device in a library: ``"module:attribute"`` of an
-            `opwright.device.opening.DeviceArrays`, which makes the arrays that kernels written in Python
+            `opwright.device.DeviceArrays`, which makes the arrays that kernels written in Python
             get there. It is imported when the first such kernel is chosen; without it such
             kernels are refused.
 

@@ -13,7 +13,7 @@ def get_include() -> str:
     FileNotFoundError
         If the headers are neither in the installed package nor in the source tree.
     """
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     for folder in (package / "include", package.parents[1] / "include"):
         if (folder / "opwright" / "abi.h").is_file():
             return str(folder)

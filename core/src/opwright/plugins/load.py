@@ -125,7 +125,7 @@ def is_machinery(path: str) -> bool:
     """Tell whether a file belongs to what loads plugins: discovery, importlib or pluggy."""
     folder = path.replace("\\", "/").rpartition("/")[0]
     return path.startswith("<frozen importlib") or folder.endswith(
-        ("/opwright/discovery", "/importlib", "/pluggy")
+        ("/opwright/plugins", "/importlib", "/pluggy")
     )
 
 

@@ -14,9 +14,15 @@ from opwright.device.opening import get_device
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import LoweredPlan, LowerRequest, Placement, lower
 from opwright.plugins.context import current_context
-from opwright.plugins.threads import count_for_plan, is_deterministic
+from opwright.plugins.threads import count_for_plan
 from opwright.program import Block, Operator, Variable, default_scope
 from opwright.registry import HOST_DEVICE, split_device
+from opwright.run.arguments import (
+    check_fallback,
+    checked_operators,
+    choose_deterministic,
+    list_items,
+)
 from opwright.run.bindings import lasting_names, names_read_first, scope_metas
 from opwright.run.compiled import CompiledSource, PreparedRun
 from opwright.run.kit import load_tool
@@ -51,7 +57,7 @@ class Network:
         self._last: LoweredPlan | None = None
         self._compiled: weakref.ref[_runtime.CompiledNetwork] | None = None
         if self._block is None and block_or_operators is not None:
-            for op in _checked_operators(block_or_operators):
+            for op in checked_operators(block_or_operators):
                 self.add_op(op)
 
     @property
@@ -121,8 +127,8 @@ class Network:
             If a kernel is missing, or fails.
         """
         scope = default_scope() if scope is None else scope
-        _check_fallback("Network.run", fallback)
-        fixed = _check_deterministic("Network.run", deterministic)
+        check_fallback("Network.run", fallback)
+        fixed = choose_deterministic("Network.run", deterministic)
         begin, end = self._range(first, last)
         ops = tuple(self.ops[begin:end])
         kind, number = split_device(device)
@@ -206,10 +212,10 @@ class Network:
             If no plugin brings the device, or there is none of this number.
         """
         scope = default_scope() if scope is None else scope
-        _check_fallback("Network.compile", fallback)
+        check_fallback("Network.compile", fallback)
         kind, number = split_device(device)
-        feeds = [self._spec(item) for item in _listed(feed, "feed")]
-        fetches = tuple(self._check_fetch(item) for item in _listed(fetch, "fetch"))
+        feeds = [self._spec(item) for item in list_items(feed, "feed")]
+        fetches = tuple(self._check_fetch(item) for item in list_items(fetch, "fetch"))
         ops = tuple(self.ops)
         fed = {spec.name for spec in feeds}
         context = current_context()
@@ -223,11 +229,11 @@ class Network:
             device=kind,
             device_number=number,
             fallback=fallback,
-            passes=None if passes is None else tuple(_listed(passes, "passes")),
+            passes=None if passes is None else tuple(list_items(passes, "passes")),
             fetch_device=fetch_device,
             program=self._program,
             options=tuple(chosen.items()),
-            deterministic=_check_deterministic("Network.compile", deterministic),
+            deterministic=choose_deterministic("Network.compile", deterministic),
         )
         source = CompiledSource(
             template, feeds, scope, self._plans, self.generation, self._remember_plan
@@ -369,44 +375,3 @@ class Network:
         if name in known or (self._block is not None and self._block.find_var(name) is not None):
             return name
         raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")
-
-
-def _checked_operators(given: Any) -> Iterable[Operator]:
-    if not isinstance(given, Iterable):
-        raise ProgramError(
-            f"Network: must be given a Block or Operators, got {type(given).__name__}; "
-            "pass program.global_block()"
-        )
-    return given
-
-
-def _check_fallback(who: str, fallback: Any) -> None:
-    if fallback is not None and fallback != HOST_DEVICE:
-        raise ProgramError(
-            f"{who}: fallback must be None or {HOST_DEVICE!r}, got {fallback!r}; only the host can "
-            "run what a device has no kernel for"
-        )
-
-
-def _check_deterministic(who: str, given: Any) -> bool:
-    if given is None:
-        return is_deterministic()
-    if not isinstance(given, bool):
-        raise ProgramError(
-            f"{who}: deterministic must be True, False or None, got {given!r}; give True "
-            "for results that do not depend on the number of threads"
-        )
-    return given
-
-
-def _listed(items: Any, what: str) -> list[Any]:
-    """The items of a feed, fetch or passes argument: names or variables, not one bare name."""
-    if isinstance(items, (str, Variable)) or not isinstance(items, Iterable):
-        raise FeedError(
-            f"Network.compile: {what} must be a list, got {items!r}; write {what}=[{items!r}]"
-        )
-    listed = list(items)
-    for item in listed:
-        if not isinstance(item, (str, Variable)):
-            raise FeedError(f"Network.compile: {what} must hold variables or names, got {item!r}")
-    return listed

@@ -12,10 +12,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from opwright.describe.attribute_values import AttrType
-from opwright.describe.definition import OpDefinition
-from opwright.describe.op_proto import AttrProto, OpProto, VarProto
-from opwright.run.ops.docstring import make_docstring
+from opwright.op import AttrProto, AttrType, OpDefinition, OpProto, VarProto, make_docstring
 
 # Operators are lower_snake and begin with a letter, so that no name of these is one of theirs.
 _HEADER: Final = '''\

@@ -14,9 +14,9 @@ from typing import NoReturn
 import numpy as np
 
 import opwright as ow
-from opwright.describe.dtypes import canonical_dtype
-from opwright.describe.names import hint
 from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
+from opwright.op import canonical_dtype
+from opwright.plugin import hint
 
 
 def check_int(

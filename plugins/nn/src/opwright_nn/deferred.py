@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import opwright as ow
-from opwright.describe.journal import record
 from opwright.errors import ShapeError
 from opwright.op import format_shape
+from opwright.plugin import record_undo as record
 
 from .initializer import Initializer
 

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
-from opwright.describe.dtypes import canonical_dtype
-from opwright.describe.held_values import hold
-from opwright.describe.names import hint
-from opwright.device.arrays import plain_array
-from opwright.device.device_feeds import find_place
+from opwright.device import find_place, hold, plain_array
 from opwright.errors import DtypeError, FeedError
+from opwright.op import canonical_dtype
+from opwright.plugin import hint
 
 from .inference import input_names
 

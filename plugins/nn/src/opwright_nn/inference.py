@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import opwright as ow
-from opwright.describe.vocabulary import ASSIGN, OUT, STEP_SLOT, X
+from opwright.vocabulary import ASSIGN, OUT, STEP_SLOT, X
 
 
 def inference_program(

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_to_numpy
-from opwright.describe.journal import record
 from opwright.errors import AttributeValueError, FeedError, ProgramError
+from opwright.op import dtype_to_numpy
+from opwright.plugin import record_undo as record
 
 from . import checks
 from .clip import GradientClip

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import opwright as ow
-from opwright.describe.journal import record
 from opwright.errors import AttributeTypeError
+from opwright.plugin import record_undo as record
 
 from . import checks, layers
 from .deferred import Deferred, deferred_guard

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
-from opwright.describe.names import hint
-from opwright.describe.vocabulary import STEP
 from opwright.errors import FeedError
+from opwright.plugin import hint
+from opwright.vocabulary import STEP
 
 from .inference import inference_program, input_names, persistable_names
 from .running import Running

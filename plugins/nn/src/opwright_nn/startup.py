@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
-from opwright.describe.vocabulary import STEP
 from opwright.errors import FeedError, ProgramError, ShapeError
 from opwright.op import format_shape, shapes_match
+from opwright.vocabulary import STEP
 
 from . import checks
 from .deferred import Deferred, Shape, append_filler

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import opwright as ow
-from opwright.describe.journal import record
-from opwright.describe.names import hint
 from opwright.errors import AttributeTypeError, ProgramError
+from opwright.plugin import hint
+from opwright.plugin import record_undo as record
 
 from .optimizer.base import Pair
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
+from opwright.describe.docstring import make_docstring
 from opwright.describe.names import hint
 from opwright.describe.op_proto import AttrProto, OpProto
 from opwright.errors import AttributeValueError, SlotError
 from opwright.run.eager import EagerSource, Missing
-from opwright.run.ops.docstring import make_docstring
 
 if TYPE_CHECKING:
     from opwright.plugins.context import Context

@@ -8,13 +8,20 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from opwright.describe.attribute_values import AttrType, describe_type
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import canonical_dtype, dtype_to_numpy, is_float
-from opwright.describe.names import hint
-from opwright.describe.op_proto import AttrProto, OpProto, VarProto
-from opwright.describe.vocabulary import GRAD_SUFFIX
 from opwright.errors import CommandError
+from opwright.op import (
+    AttrProto,
+    AttrType,
+    OpDefinition,
+    OpProto,
+    VarProto,
+    canonical_dtype,
+    dtype_to_numpy,
+    is_float,
+)
+from opwright.op import describe_value_type as describe_type
+from opwright.plugin import hint
+from opwright.vocabulary import GRAD_SUFFIX
 from opwright_kit.testing.sample import Array, Sample, meta_of
 
 Shape = tuple[int, ...]

@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from opwright.cli.usage import resolving
-from opwright.describe.meta import Meta
-from opwright.device.opening import get_device
+from opwright import Context, current_context, get_num_threads
+from opwright.commands import align, resolving
+from opwright.device import HOST_DEVICE, get_device, split_device
 from opwright.errors import CommandError, OpwrightError
-from opwright.kernel import Refuse
-from opwright.lowering.graph.signature import size_bytes
-from opwright.plugins.context import Context, current_context
-from opwright.plugins.tables import align
-from opwright.plugins.threads import MAX_THREADS, get_num_threads
-from opwright.registry import ANY, HOST_DEVICE, KernelEntry, split_device
+from opwright.kernel import ANY, MAX_THREADS, KernelEntry, Refuse
+from opwright.op import Meta
+from opwright.rewriting import size_bytes
 from opwright_kit.commands.arguments import (
     choose_dtype,
     describe_sample,

@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack
 from typing import Any, Final
 
-from opwright.cli.usage import resolving
+from opwright.commands import resolving
 from opwright.errors import CommandError
 from opwright_kit.testing import (
     TIME_LIMIT_S,

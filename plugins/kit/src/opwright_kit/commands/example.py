@@ -10,14 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from opwright.cli.isolation import Tell, run_forked
-from opwright.describe.definition import OpDefinition, SlotMetas
-from opwright.describe.dtypes import DTYPES, is_float
-from opwright.describe.meta import Meta, format_shape
+from opwright import Context
+from opwright.commands import Tell, run_forked
+from opwright.device import HOST_DEVICE
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
-from opwright.plugins.context import Context
-from opwright.registry import HOST_DEVICE
+from opwright.op import DTYPES, Meta, OpDefinition, SlotMetas, format_shape, is_float
 from opwright.run.ops.function import make_function
 from opwright_kit.testing.drawing import Sampler, draw_sample, draw_samples
 from opwright_kit.testing.launching import Launch

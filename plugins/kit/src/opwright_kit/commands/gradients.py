@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from opwright.describe.control import Branch
-from opwright.describe.definition import NoGradient, OpDefinition
-from opwright.describe.gradient_rules import GradOp, graded_inputs, graded_outputs
-from opwright.describe.vocabulary import GRAD_SUFFIX
+from opwright import Context
 from opwright.errors import OpwrightError
-from opwright.plugins.context import Context
+from opwright.op import Branch, GradOp, NoGradient, OpDefinition, graded_inputs, graded_outputs
+from opwright.vocabulary import GRAD_SUFFIX
 from opwright_kit.commands.example import Example
 
 
@@ -64,9 +62,7 @@ def _trace(definition: OpDefinition, example: Example, context: Context) -> list
 
 
 def _append(definition: OpDefinition, example: Example, context: Context) -> list[Any]:
-    from opwright.backward import append_backward
-    from opwright.plugins.context import context_guard
-    from opwright.program import Program, program_guard
+    from opwright import Program, append_backward, context_guard, program_guard
 
     program = Program()
     with context_guard(context), program_guard(program, Program()):

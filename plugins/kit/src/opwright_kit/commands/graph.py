@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opwright import Network, Scope, load
-from opwright.cli.usage import resolving
-from opwright.describe.dtypes import dtype_to_numpy
-from opwright.describe.meta import Shape, shapes_match
-from opwright.describe.names import hint
+from opwright import (
+    Block,
+    LoadedProgram,
+    Network,
+    Scope,
+    Variable,
+    current_context,
+    load,
+    load_program,
+)
+from opwright.commands import resolving
+from opwright.device import HOST_DEVICE, split_device
 from opwright.errors import CommandError, FileTakenError
-from opwright.plugins.context import current_context
-from opwright.program import Block, Variable
-from opwright.program.files import LoadedProgram, load_program
+from opwright.op import Shape, dtype_to_numpy, shapes_match
+from opwright.plugin import hint
 from opwright.program.variable import describe_type
-from opwright.registry import HOST_DEVICE, split_device
 from opwright_kit.drawing import check_target
 from opwright_kit.profiling import MAX_RUNS, profile
 

@@ -7,8 +7,8 @@ import json
 import shlex
 from pathlib import Path
 
-from opwright.cli.usage import resolving
-from opwright.plugins.context import current_context
+from opwright import current_context
+from opwright.commands import resolving
 from opwright_kit.scaffold import (
     CHOICES,
     LICENSES,

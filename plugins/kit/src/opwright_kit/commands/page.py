@@ -9,13 +9,10 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any, Final
 
-from opwright.cli.usage import resolving
-from opwright.describe.definition import OpDefinition
-from opwright.describe.op_proto import OpProto, VarProto
+from opwright import Context, current_context
+from opwright.commands import align
 from opwright.errors import KernelError
-from opwright.plugins.context import Context, current_context
-from opwright.plugins.tables import align
-from opwright.run.ops.docstring import describe_attribute, describe_slot
+from opwright.op import OpDefinition, OpProto, VarProto, describe_attribute, describe_slot
 from opwright_kit.commands.example import Example, example_to_json, find_example
 from opwright_kit.commands.gradients import describe_gradient
 
@@ -27,8 +24,6 @@ _Row = tuple[str, str, str]
 def run(args: argparse.Namespace) -> int:
     """Print the page of an operator: what ``opwright ops NAME`` shows."""
     context = current_context()
-    with resolving():
-        context.ops.get(args.type)
     page = Page(args.type, context)
     if args.json:  # a crash of the example is in it
         print(json.dumps(page.to_json(), indent=2))

@@ -12,9 +12,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from opwright.describe.definition import OpDefinition
+from opwright import Context, current_context
 from opwright.errors import CommandError, OpwrightError
-from opwright.plugins.context import Context, current_context
+from opwright.op import OpDefinition
 from opwright_kit.stubs import make_stub
 
 PACKAGE: Final = "opwright-stubs"

@@ -14,8 +14,8 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from opwright.plugins.context import Context
-from opwright.registry import KernelEntry
+from opwright import Context
+from opwright.kernel import KernelEntry
 from opwright_kit.testing.kernel_run import KernelRun
 from opwright_kit.testing.launching import Launch
 from opwright_kit.testing.sample import Sample

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from opwright.plugins.context import Context
+from opwright import Context
+from opwright.kernel import ANY
 from opwright.program.text import format_operator
-from opwright.registry import ANY
 from opwright_kit.drawing.graph import BlockGraph, Node
 from opwright_kit.drawing.kernels import KernelChoices
 from opwright_kit.drawing.svg import node_id
 from opwright_kit.drawing.times import StepTimes
 
 if TYPE_CHECKING:
-    from opwright.describe.op_proto import OpProto
+    from opwright.op import OpProto
 
 
 def collect_details(

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opwright.describe.vocabulary import GRAD_SUFFIX
-from opwright.program.variable import Variable, describe_type
+from opwright import Variable
+from opwright.program.variable import describe_type
+from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
-    from opwright.program import Block, Operator
+    from opwright import Block, Operator
 
 FindVar = Callable[[str], "Variable | None"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from opwright import Context
 from opwright.errors import OpwrightError
 from opwright.kernel import explain
-from opwright.plugins.context import Context
 
 if TYPE_CHECKING:
     from opwright_kit.drawing.graph import Node

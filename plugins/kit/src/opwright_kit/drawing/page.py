@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from opwright import Context, current_context
+from opwright.device import HOST_DEVICE, split_device
 from opwright.errors import ProgramError
-from opwright.plugins.context import Context, current_context
-from opwright.registry import HOST_DEVICE, split_device
 from opwright_kit.drawing.details import collect_details
 from opwright_kit.drawing.graph import BlockGraph, Node, build_graphs
 from opwright_kit.drawing.kernels import KernelChoices

@@ -7,19 +7,18 @@ from collections.abc import Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from opwright.describe import vocabulary
-from opwright.describe.control import Branch
-from opwright.describe.meta import Meta
+from opwright import vocabulary
+from opwright.device import HOST_DEVICE
 from opwright.errors import ProgramError
-from opwright.lowering.graph.signature import size_bytes
-from opwright.registry import HOST_DEVICE
+from opwright.op import Branch, Meta
+from opwright.rewriting import size_bytes
 from opwright_kit.profiling.report import Profile, ProfileRow
 
 if TYPE_CHECKING:
     from opwright import Network
     from opwright._runtime import CompiledNetwork, Scope
     from opwright.lowering import LoweredPlan
-    from opwright.lowering.graph.values import LoweredOp, Value
+    from opwright.rewriting import LoweredOp, Value
 
 DEFAULT_RUNS: Final = 30
 """Enough for a median that an interrupt does not move."""

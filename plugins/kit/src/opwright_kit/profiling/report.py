@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from opwright.describe.meta import Meta
-from opwright.plugins.tables import align
+from opwright.commands import align
+from opwright.op import Meta
 
 _TITLE: Final = ("step", "operator", "place", "kernel", "output", "calls", "median", "min", "share")
 _TO_THE_RIGHT: Final = {0, 5, 6, 7, 8, 9}

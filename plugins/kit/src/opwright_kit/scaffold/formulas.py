@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from opwright.describe.names import find_nearest
-from opwright.describe.op_proto import OpProto
+from opwright import Context
 from opwright.errors import OperatorNotFoundError, ScaffoldError
-from opwright.plugins.context import Context
+from opwright.op import OpProto
+from opwright.plugin import find_nearest
 
 
 class Formula(NamedTuple):

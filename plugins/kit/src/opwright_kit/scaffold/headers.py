@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from opwright import get_include
 from opwright.errors import ScaffoldError
-from opwright.plugins.include import get_include
 
 _CMAKE_FILE: Final = "opwrightConfig.cmake"
 _VERSION: Final = re.compile(r"^#define OW_ABI_(MAJOR|MINOR) (\d+)$", re.MULTILINE)

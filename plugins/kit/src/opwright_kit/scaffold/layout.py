@@ -9,9 +9,9 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from opwright.describe.names import hint
+from opwright import Context
 from opwright.errors import ScaffoldError
-from opwright.plugins.context import Context
+from opwright.plugin import hint
 from opwright_kit.scaffold.formulas import DEFAULT_OPERATOR, find_formula
 from opwright_kit.scaffold.headers import get_abi_version, list_headers
 from opwright_kit.scaffold.licenses import LICENSES

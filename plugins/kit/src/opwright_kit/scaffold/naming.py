@@ -6,9 +6,9 @@ import importlib.util
 import re
 from typing import Final, NamedTuple
 
+from opwright import Context
 from opwright.errors import ScaffoldError
-from opwright.plugins.context import Context
-from opwright.plugins.scan import scan
+from opwright.plugin import scan
 from opwright.registry import rules
 
 _PREFIX: Final = "opwright-"

@@ -8,10 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright.describe.attribute_values import INT_MAX, INT_MIN
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import FLOAT_DTYPES
-from opwright.describe.op_proto import AttrProto, AttrType
+from opwright.op import FLOAT_DTYPES, INT_MAX, INT_MIN, AttrProto, AttrType, OpDefinition
 
 _FAR: Final = 1e3
 """Inside of a range without an end, where an edge of it is asked for."""

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import INT_DTYPES
-from opwright.describe.op_proto import VarProto
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry
+from opwright.op import INT_DTYPES, OpDefinition, VarProto
 from opwright_kit.testing.failing import is_refused_elsewhere
 from opwright_kit.testing.sample import Array, Sample
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
-from opwright.describe.dtypes import check_dtype
-from opwright.plugins.context import Context, context_guard, current_context
+from opwright import Context, context_guard, current_context
+from opwright.op import check_dtype
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.notes import NoteFile
 from opwright_kit.testing.rules import Rule, select_rules

@@ -9,19 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import (
-    DTYPES,
-    FLOAT_DTYPES,
-    dtype_to_numpy,
-    is_float,
-    item_size,
-)
-from opwright.device.opening import get_device
+from opwright import Context
+from opwright.device import HOST_DEVICE, get_device
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
-from opwright.plugins.context import Context
-from opwright.registry import ANY, HOST_DEVICE, KernelEntry
+from opwright.kernel import ANY, KernelEntry, Refuse
+from opwright.op import DTYPES, FLOAT_DTYPES, OpDefinition, dtype_to_numpy, is_float, item_size
 from opwright_kit.testing.drawing import Sampler, draw_samples
 from opwright_kit.testing.failing import skipping_lacks
 from opwright_kit.testing.gradient_samples import (

@@ -7,11 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.gradient_rules import grad_name
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse
+from opwright.op import OpDefinition, grad_name
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.sample import Array, Sample
 from opwright_kit.testing.training import build_training, compile_block, differentiate

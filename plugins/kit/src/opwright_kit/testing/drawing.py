@@ -15,10 +15,8 @@ from zlib import crc32
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import dtype_to_numpy, is_float
-from opwright.describe.meta import numel
 from opwright.errors import OpwrightError
+from opwright.op import OpDefinition, dtype_to_numpy, is_float, numel
 from opwright_kit.testing import attributes, proposals
 from opwright_kit.testing.sample import Array, Sample
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from opwright.errors import DeviceNotFoundError, MissingRequirementError, OpwrightError
-from opwright.kernel import Refuse
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse
 from opwright_kit.testing.sample import Sample
 from opwright_kit.testing.scorecard import Skipped
 

@@ -8,11 +8,10 @@ from zlib import crc32
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.gradient_rules import GradOp, grad_name
-from opwright.describe.vocabulary import GRAD_SUFFIX
+from opwright import Context
 from opwright.errors import OpwrightError
-from opwright.plugins.context import Context
+from opwright.op import GradOp, OpDefinition, grad_name
+from opwright.vocabulary import GRAD_SUFFIX
 from opwright_kit.testing.sample import Array, Sample
 
 

@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opwright import _runtime
-from opwright.describe.definition import OpDefinition
-from opwright.device.opening import get_device
-from opwright.kernel import Refuse
+from opwright import Context, _runtime, current_context
+from opwright.device import HOST_DEVICE, get_device
+from opwright.kernel import ANY, KernelEntry, Refuse
 from opwright.lowering import LowerRequest
-from opwright.lowering.graph.values import LoweredOp, new_value
+from opwright.lowering.graph.values import new_value
 from opwright.lowering.kernels.prepare import prepare_kernel
-from opwright.plugins.context import Context, current_context
-from opwright.registry import ANY, HOST_DEVICE, KernelEntry
+from opwright.op import OpDefinition
+from opwright.rewriting import LoweredOp
 from opwright_kit.testing.kernel_run import POISON, KernelRun
 from opwright_kit.testing.layout import Arrays, Layout
 from opwright_kit.testing.memory import Memory

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from opwright.describe.meta import Meta
-from opwright.describe.op_proto import OpProto
+from opwright.op import Meta, OpProto
 from opwright_kit.testing.kernel_run import KernelRun
 from opwright_kit.testing.memory import Memory, Place
 from opwright_kit.testing.sample import Array, SlotMetas

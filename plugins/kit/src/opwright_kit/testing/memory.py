@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from opwright.describe.dtypes import dtype_to_numpy, item_size
-from opwright.describe.meta import Meta, numel
+from opwright.op import Meta, dtype_to_numpy, item_size, numel
 from opwright_kit.testing.sample import Array
 
 GUARD_BYTES: Final = 256

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.drawing import LARGE
 from opwright_kit.testing.kernel_run import POISON, KernelRun

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from opwright import _runtime
-from opwright.describe.dtypes import dtype_to_code
-from opwright.describe.meta import Meta
-from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.layout.failure import StepErrors
+from opwright.op import Meta, dtype_to_code
+from opwright.rewriting import LoweredOp
 from opwright_kit.testing.layout import Layout
 from opwright_kit.testing.memory import Place
 

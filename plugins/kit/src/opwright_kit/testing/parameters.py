@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from opwright import _runtime
-from opwright.describe.op_proto import OpProto
+from opwright.op import OpProto
 from opwright_kit.testing.kernel_run import KernelRun
 from opwright_kit.testing.layout import Arrays, named
 from opwright_kit.testing.sample import Array, SlotMetas

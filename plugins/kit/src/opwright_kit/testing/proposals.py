@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import dtype_to_numpy
-from opwright.describe.op_proto import VarProto
 from opwright.errors import SlotError
+from opwright.op import OpDefinition, VarProto, dtype_to_numpy
 from opwright_kit.testing.sample import Array, SlotMetas
 
 if TYPE_CHECKING:

@@ -9,9 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy, is_float
-from opwright.describe.meta import Meta, format_shape
+from opwright.op import Meta, OpDefinition, dtype_from_numpy, dtype_to_numpy, format_shape, is_float
 
 Array: TypeAlias = NDArray[Any]
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]

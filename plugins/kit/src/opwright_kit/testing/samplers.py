@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from opwright.describe.definition import OpDefinition
 from opwright.errors import PluginError
+from opwright.op import OpDefinition
 from opwright_kit.testing.drawing import Sampler
 
 GROUP: Final = "opwright.samples"

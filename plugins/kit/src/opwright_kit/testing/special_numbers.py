@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from opwright.describe.dtypes import is_float
+from opwright.op import is_float
 from opwright_kit.testing.sample import Sample, meta_of, widen
 
 NOT_FINITE: Final = (np.nan, np.inf, -np.inf)

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.names import hint
+from opwright import Context
 from opwright.errors import CommandError
-from opwright.plugins.context import Context
-from opwright.plugins.record import PluginRecord
-from opwright.registry import KernelEntry, PluginFailure
+from opwright.kernel import KernelEntry
+from opwright.op import OpDefinition
+from opwright.plugin import PluginFailure, PluginRecord, hint
 
 
 @dataclass(frozen=True)

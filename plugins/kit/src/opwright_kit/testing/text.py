@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.plugins.tables import align
+from opwright.commands import align
 from opwright_kit.testing.scorecard import FAILED, PASSED, SKIPPED, Scorecard
 
 _TITLE = ("", "passed", "failed", "skipped", "")

@@ -7,15 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from opwright import _runtime
-from opwright.backward import append_backward
-from opwright.describe.definition import NoGradient, OpDefinition, can_be_float
-from opwright.describe.gradient_rules import GradOp, grad_name
+from opwright import Block, Context, Network, Program, Variable, _runtime, append_backward
+from opwright.device import HOST_DEVICE
 from opwright.errors import GradientError
-from opwright.plugins.context import Context
-from opwright.program import Block, Program, Variable
-from opwright.registry import HOST_DEVICE
-from opwright.run.network import Network
+from opwright.op import GradOp, NoGradient, OpDefinition, can_be_float, grad_name
 from opwright_kit.testing.sample import Array, Sample
 from opwright_kit.testing.scorecard import Skipped
 from opwright_kit.testing.subjects import OperatorSubject

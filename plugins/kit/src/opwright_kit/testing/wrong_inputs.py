@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import DTYPES, dtype_to_numpy
-from opwright.describe.meta import Meta
 from opwright.errors import DtypeError
+from opwright.op import DTYPES, Meta, OpDefinition, dtype_to_numpy
 from opwright_kit.testing.sample import Array, Sample, SlotMetas, meta_of
 
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 import opwright as ow
-from opwright.describe.journal import record
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
     ProgramError,
     VariableNotFoundError,
 )
+from opwright.plugin import record_undo as record
 from opwright_nn import building, checks
 from opwright_nn.clip import GradientClip
 from opwright_nn.deferred import Shape

@@ -21,8 +21,8 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from opwright.describe.names import hint
 from opwright.errors import CommandError, OpwrightError
+from opwright.plugin import hint
 from opwright_kit.testing.scorecard import Finding
 
 

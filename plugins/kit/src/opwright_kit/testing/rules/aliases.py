@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
 from opwright.errors import OpwrightError
+from opwright.op import OpDefinition
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.kernel_run import POISON
 from opwright_kit.testing.observing import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from opwright.registry import HOST_DEVICE
+from opwright.device import HOST_DEVICE
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.observing import (
     Observed,

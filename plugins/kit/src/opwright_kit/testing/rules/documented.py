@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from opwright.describe.names import hint
+from opwright.plugin import hint
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.scorecard import Finding
 from opwright_kit.testing.subjects import KernelSubject, OperatorSubject

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.dtypes import DTYPES
 from opwright.errors import OpwrightError
+from opwright.op import DTYPES, OpDefinition
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.sample import Sample
 from opwright_kit.testing.scorecard import Finding, Skipped

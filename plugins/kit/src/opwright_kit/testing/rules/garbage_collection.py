@@ -16,10 +16,9 @@ from typing import Final
 import numpy as np
 
 from opwright import _runtime
-from opwright.describe.dtypes import dtype_to_code
-from opwright.device.opening import get_device
-from opwright.registry import DeviceEntry
-from opwright.registry.rules import is_library
+from opwright.device import DeviceEntry, get_device
+from opwright.op import dtype_to_code
+from opwright.plugin import is_library
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.scorecard import Finding
 from opwright_kit.testing.subjects import PackageSubject

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from opwright.describe.definition import OpDefinition
+from opwright import context_guard
 from opwright.errors import KernelNotFoundError
-from opwright.plugins.context import context_guard
+from opwright.op import OpDefinition
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.observing import count_elements
 from opwright_kit.testing.sample import Sample

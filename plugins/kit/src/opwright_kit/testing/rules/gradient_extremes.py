@@ -15,10 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from opwright.describe.definition import NoGradient
-from opwright.describe.gradient_rules import GradOp
-from opwright.plugins.context import context_guard
-from opwright.registry import KernelEntry
+from opwright import context_guard
+from opwright.kernel import KernelEntry
+from opwright.op import GradOp, NoGradient
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.derivatives import Derivative, KernelDerivative, ProgramDerivative
 from opwright_kit.testing.far_tails import Wide, find_fault_far_out

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from opwright.describe.op_proto import AttrProto, AttrType
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse
+from opwright.op import AttrProto, AttrType
 from opwright_kit.testing import attributes
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.gradient_samples import find_forward

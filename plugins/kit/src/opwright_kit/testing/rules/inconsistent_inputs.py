@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.failing import find_failure, is_refused_elsewhere
 from opwright_kit.testing.kernel_run import POISON

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse
 from opwright_kit.testing.bad_values import BadValue, find_bad_values, find_position_slots
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.failing import find_failure, reason_of

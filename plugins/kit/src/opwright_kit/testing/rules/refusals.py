@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse, Unsupported
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse, Unsupported
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.observing import find_on
 from opwright_kit.testing.sample import Sample

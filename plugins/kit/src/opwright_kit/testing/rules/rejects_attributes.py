@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from opwright.describe.op_proto import AttrProto
 from opwright.errors import OpwrightError
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry
+from opwright.op import AttrProto
 from opwright_kit.testing import attributes
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.failing import depends_on_attributes, find_failure

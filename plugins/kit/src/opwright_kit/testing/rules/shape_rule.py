@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opwright.describe.meta import Meta
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
+from opwright.op import Meta
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.failing import (
     depends_on_attributes,

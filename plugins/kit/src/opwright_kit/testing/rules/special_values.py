@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from opwright.describe.dtypes import is_float
 from opwright.errors import OpwrightError
-from opwright.kernel import Refuse
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry, Refuse
+from opwright.op import is_float
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.failing import reason_of
 from opwright_kit.testing.gradient_samples import find_forward

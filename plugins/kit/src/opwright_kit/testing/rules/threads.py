@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from opwright.errors import OpwrightError
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.launching import Filled, Launch
 from opwright_kit.testing.observing import (
