@@ -54,6 +54,7 @@ _MODULES = (
     "ops",
     "plugin",
     "rewriting",
+    "runtime",
     "vocabulary",
 )
 
@@ -95,6 +96,7 @@ __all__ = [
     "ops",
     "plugin",
     "rewriting",
+    "runtime",
     "vocabulary",
     "__version__",
 ]
@@ -109,6 +111,7 @@ if TYPE_CHECKING:
         ops,
         plugin,
         rewriting,
+        runtime,
         vocabulary,
     )
     from opwright._runtime import Scope

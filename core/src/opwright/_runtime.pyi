@@ -1,7 +1,7 @@
 """The C++ runtime: tensors, scopes, prepared kernels, plans and the callables that run them.
 
 Everywhere below, a *dtype code* is DLPack's type as one int, ``code | bits << 8 | lanes << 16``
-(`opwright.describe.dtypes.dtype_to_code`), a *shape* is a tuple of ints, and the kinds and roles are the int
+(`opwright.op.dtype_to_code`), a *shape* is a tuple of ints, and the kinds and roles are the int
 constants of this module. Errors are classes of `opwright.errors`.
 """
 

@@ -26,6 +26,7 @@ is change the inputs, outputs or attributes of an operator that is in the graph 
 from __future__ import annotations
 
 from opwright.describe.meta import Meta
+from opwright.lowering import LoweredPlan
 from opwright.lowering.graph.edit import Edit
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.signature import size_bytes
@@ -42,6 +43,7 @@ from opwright.lowering.graph.values import Buffer, External, LoweredOp, Role, Va
 __all__ = [
     "Graph",
     "LoweredOp",
+    "LoweredPlan",
     "Value",
     "Meta",
     "Edit",

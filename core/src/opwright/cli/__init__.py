@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from opwright.cli.command import Command, get_command, list_commands
 from opwright.cli.usage import Parser, error_to_json, is_wrong_usage

@@ -39,8 +39,8 @@ class Emitter(Protocol):
         """Write one operator and return the names of its outputs, slot by slot in order.
 
         An int among `outputs` asks for that many fresh variables; what is not among them is named
-        as `opwright.describe.composite.name_outputs` says. No names for the step of a random operator
-        decline it.
+        as `opwright.describe.composite.name_outputs` says. No names for the step of a random
+        operator decline it.
         """
 
     def meta(self, name: str) -> Meta | None:

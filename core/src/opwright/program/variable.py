@@ -163,6 +163,13 @@ class Variable:
         twin.block = block
         return twin
 
+    @property
+    def type_text(self) -> str:
+        """Dtype and shape as a person reads them: ``float32[?, 64]``."""
+        if self.shape is None:
+            return f"{self.dtype}[...]"
+        return f"{self.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in self.shape)}]"
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self.block.vars.get(self.name) is not self:
             raise ProgramError(
@@ -172,7 +179,7 @@ class Variable:
         return _find_variable, (self.block, self.name)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {describe_type(self)})"
+        return f"{type(self).__name__}({self.name!r}, {self.type_text})"
 
 
 class Parameter(Variable):
@@ -229,14 +236,6 @@ class Parameter(Variable):
         for slot in Parameter.__slots__:
             setattr(twin, slot, getattr(self, slot))
         return twin  # type: ignore[return-value]
-
-
-def describe_type(variable: Variable) -> str:
-    """Return dtype and shape as a person reads them: ``float32[?, 64]``."""
-    shape = variable.shape
-    if shape is None:
-        return f"{variable.dtype}[...]"
-    return f"{variable.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in shape)}]"
 
 
 def _find_variable(block: Block, name: str) -> Variable:

@@ -1,7 +1,7 @@
-"""The process that computes the kernels of a plugin for another one (`opwright.lowering.isolation`).
+"""The process that computes the kernels of an isolated plugin; see `opwright.lowering.isolation`.
 
-``python -m opwright.run.kernel_server CONNECTION MEMORY PARENT``: descriptors of a connection and of
-the memory that both map, and the id of the process that has started this one.
+``python -m opwright.run.kernel_server CONNECTION MEMORY PARENT``: descriptors of a connection and
+of the memory that both map, and the id of the process that has started this one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from opwright import _runtime
 from opwright.describe.dtypes import canonical_dtype, dtype_to_numpy
 from opwright.describe.meta import Meta
 from opwright.errors import KernelError, OpwrightError
-from opwright.lowering import LowerRequest
-from opwright.lowering.graph.values import LoweredOp, new_value
 from opwright.lowering.isolation import KernelCall, SharedMemory
-from opwright.lowering.kernels.prepare import prepare_kernel
+from opwright.lowering.prepare_one import prepare_one
 from opwright.plugins.context import context_guard, current_context
 from opwright.program import Operator
 from opwright.registry import HOST_DEVICE, KernelEntry, Package
@@ -74,15 +72,23 @@ class Kernels:
         definition = self._context.ops.get(entry.op_type)
         inputs = tuple(tuple(Meta(*meta) for meta in slot) for slot in call.inputs)
         attrs = dict(call.attrs)
-        op = LoweredOp(definition, _values(inputs), attrs, 0)
-        op.outputs = _values(definition.infer(inputs, attrs, call.counts))
-        request = LowerRequest(
-            (), self._context, options=call.options, deterministic=call.deterministic
-        )
-        prepared = prepare_kernel(entry, op, HOST_DEVICE, call.packable, request)
-        if isinstance(prepared, Unsupported):
-            return "lacks", prepared.lack
-        return ("refused", prepared.reason) if isinstance(prepared, Refuse) else ("ready", None)
+        metas = inputs, definition.infer(inputs, attrs, call.counts)
+        try:
+            prepare_one(
+                entry,
+                metas,
+                attrs,
+                context=self._context,
+                device=HOST_DEVICE,
+                packable=call.packable,
+                options=call.options,
+                deterministic=call.deterministic,
+            )
+        except Unsupported as refusal:
+            return "lacks", refusal.lack
+        except Refuse as refusal:
+            return "refused", refusal.reason
+        return "ready", None
 
     def run(self, call: KernelCall, places: list[int], end: int) -> Answer:
         """Run a kernel; the answer says where which outputs lie, behind the inputs."""
@@ -144,10 +150,6 @@ class Kernels:
             f"{call.key[0]}: an isolated kernel comes from an installed package, got one that only "
             "the other process has; install the package that registers it"
         )
-
-
-def _values(slots: tuple[tuple[Meta, ...], ...]) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(new_value("", meta) for meta in metas) for metas in slots)
 
 
 def _names(slot: str, count: int) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from opwright import _runtime
 from opwright.describe.control import Branch, Loop
 from opwright.describe.dtypes import dtype_to_code
 from opwright.device.opening import get_device
+from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
-from opwright.lowering.layout.failure import StepErrors
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.layout.placement import Placement
 from opwright.plugins.discover import Settings

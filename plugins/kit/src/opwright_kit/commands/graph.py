@@ -26,7 +26,6 @@ from opwright.device import HOST_DEVICE, split_device
 from opwright.errors import CommandError, FileTakenError
 from opwright.op import Shape, dtype_to_numpy, shapes_match
 from opwright.plugin import hint
-from opwright.program.variable import describe_type
 from opwright_kit.drawing import check_target
 from opwright_kit.profiling import MAX_RUNS, profile
 
@@ -168,12 +167,12 @@ def _shape_of(variable: Variable, shapes: dict[str, Shape]) -> Shape:
     if shape is None or -1 in shape:
         example = "x".join("1" if dim < 0 else str(dim) for dim in shape or (1,))
         raise CommandError(
-            f"graph: the feed {variable.name!r} must have a shape, got {describe_type(variable)}; "
+            f"graph: the feed {variable.name!r} must have a shape, got {variable.type_text}; "
             f"add --feed {variable.name}={example}"
         )
     if known is not None and not shapes_match(shape, known):
         raise CommandError(
-            f"graph: the feed {variable.name!r} is {describe_type(variable)}, got {list(shape)}"
+            f"graph: the feed {variable.name!r} is {variable.type_text}, got {list(shape)}"
         )
     return shape
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import Context
 from opwright.kernel import ANY
-from opwright.program.text import format_operator
 from opwright_kit.drawing.graph import BlockGraph, Node
 from opwright_kit.drawing.kernels import KernelChoices
 from opwright_kit.drawing.svg import node_id
@@ -50,7 +49,7 @@ def _operator(
         "type": op.type,
         "index": node.index,
         "block": graph.idx,
-        "text": format_operator(op),
+        "text": repr(op),
         "inputs": [
             {
                 "slot": read.slot,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opwright import Variable
-from opwright.program.variable import describe_type
 from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
@@ -166,4 +165,4 @@ def _read(
 
 
 def _type(variable: Variable | None) -> str:
-    return "" if variable is None else describe_type(variable)
+    return "" if variable is None else variable.type_text

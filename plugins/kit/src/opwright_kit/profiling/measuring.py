@@ -15,10 +15,9 @@ from opwright.rewriting import size_bytes
 from opwright_kit.profiling.report import Profile, ProfileRow
 
 if TYPE_CHECKING:
-    from opwright import Network
-    from opwright._runtime import CompiledNetwork, Scope
-    from opwright.lowering import LoweredPlan
-    from opwright.rewriting import LoweredOp, Value
+    from opwright import Network, Scope
+    from opwright.rewriting import LoweredOp, LoweredPlan, Value
+    from opwright.runtime import CompiledNetwork
 
 DEFAULT_RUNS: Final = 30
 """Enough for a median that an interrupt does not move."""

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from opwright import Context
 from opwright.errors import ScaffoldError
-from opwright.plugin import scan
-from opwright.registry import rules
+from opwright.plugin import is_name, scan
 
 _PREFIX: Final = "opwright-"
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -69,7 +68,7 @@ def _split(name: str) -> PackageNames | None:
     """Return the names that follow from a distribution's, None where it is malformed."""
     plugin = name.removeprefix(_PREFIX).replace("-", "_")
     module = name.replace("-", "_")
-    if not _NAME.fullmatch(name) or not all(map(rules.is_name, (plugin, module))):
+    if not _NAME.fullmatch(name) or not all(map(is_name, (plugin, module))):
         return None
     return PackageNames(name, module, plugin)
 

@@ -13,14 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opwright import Context, _runtime, current_context
+from opwright import Context, current_context, runtime
 from opwright.device import HOST_DEVICE, get_device
-from opwright.kernel import ANY, KernelEntry, Refuse
-from opwright.lowering import LowerRequest
-from opwright.lowering.graph.values import new_value
-from opwright.lowering.kernels.prepare import prepare_kernel
-from opwright.op import OpDefinition
-from opwright.rewriting import LoweredOp
+from opwright.kernel import ANY, KernelEntry, Refuse, prepare_one
 from opwright_kit.testing.kernel_run import POISON, KernelRun
 from opwright_kit.testing.layout import Arrays, Layout
 from opwright_kit.testing.memory import Memory
@@ -41,7 +36,7 @@ class Filled(NamedTuple):
     """
 
     images: list[Array]
-    call: _runtime.CompiledNetwork
+    call: runtime.CompiledNetwork
 
 
 def run_kernel(
@@ -140,10 +135,17 @@ class Launch:
         self._device = get_device(self._kind, self.context)
         self._definition = self.context.ops.get(sample.op_type)
         self._metas = (sample.input_metas(self._definition), sample.infer(self._definition))
-        op = self._make_op(self._definition)
         proto, inputs = self._definition.proto, self._metas[0]
-        packable = find_packable(proto, inputs, dict(reuse)) if packed else ()
-        prepared = self._prepare(op, packable, n_threads)
+        kernel = prepare_one(
+            entry,
+            self._metas,
+            sample.attrs,
+            context=self.context,
+            device=self._kind,
+            n_threads=n_threads,
+            packable=find_packable(proto, inputs, dict(reuse)) if packed else (),
+        )
+        prepared = kernel.prepared
         if packed and not prepared.packs:
             raise Refuse("it packs none of these inputs")
         self._parameters = Parameters(proto, inputs, prepared.packs, self._device)
@@ -159,33 +161,15 @@ class Launch:
             apart=prepared.packs,
         )
         self._plan = OneStepPlan(
-            self._device, self._kind, op, prepared, self._layout, self._parameters.names, repeat
+            self._device,
+            self._kind,
+            self._metas,
+            kernel,
+            self._layout,
+            self._parameters.names,
+            repeat,
         )
         self._kept = threading.local()
-
-    def _make_op(self, definition: OpDefinition) -> LoweredOp:
-        inputs, outputs = (
-            tuple(
-                tuple(new_value(slot.name, meta) for meta in metas)
-                for slot, metas in zip(slots, listed, strict=True)
-            )
-            for slots, listed in zip(
-                (definition.proto.inputs, definition.proto.outputs), self._metas, strict=True
-            )
-        )
-        op = LoweredOp(definition, inputs, self.sample.attrs, 0)
-        op.outputs = outputs
-        op.entry = self.entry
-        return op
-
-    def _prepare(
-        self, op: LoweredOp, packable: tuple[int, ...], n_threads: int
-    ) -> _runtime.Prepared:
-        request = LowerRequest((), self.context, device=self._kind, n_threads=n_threads)
-        prepared = prepare_kernel(self.entry, op, self._kind, packable, request)
-        if isinstance(prepared, Refuse):
-            raise prepared
-        return prepared
 
     def run(
         self, poison: int = POISON, *, beside: int | None = None, inputs: Arrays | None = None
@@ -215,9 +199,9 @@ class Launch:
         run = self._layout.read(images, fetched[:n], fetched[n:], given, poison)
         return self._parameters.read(call.scope, given, run)
 
-    def _keep_call(self, given: Arrays) -> _runtime.CompiledNetwork:
+    def _keep_call(self, given: Arrays) -> runtime.CompiledNetwork:
         """Return what runs the plan in this thread, with the parameters of a run."""
-        kept: _runtime.CompiledNetwork | None = getattr(self._kept, "call", None)
+        kept: runtime.CompiledNetwork | None = getattr(self._kept, "call", None)
         if kept is None:
             kept = self._kept.call = self._new_call(given)
         elif self._kept.given is not given:
@@ -225,11 +209,11 @@ class Launch:
         self._kept.given = given
         return kept
 
-    def _new_call(self, given: Arrays) -> _runtime.CompiledNetwork:
-        scope = _runtime.Scope()
+    def _new_call(self, given: Arrays) -> runtime.CompiledNetwork:
+        scope = runtime.Scope()
         self._parameters.write(scope, given)
         plan = self._plan.plan
-        return _runtime.CompiledNetwork(
+        return runtime.CompiledNetwork(
             scope, self._plan.feeds, lambda feeds: (plan, list(feeds.values())), self._device
         )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from opwright import _runtime
-from opwright.lowering.layout.failure import StepErrors
-from opwright.op import Meta, dtype_to_code
-from opwright.rewriting import LoweredOp
+from opwright import runtime
+from opwright.kernel import PreparedKernel
+from opwright.op import Meta, SlotMetas, dtype_to_code
 from opwright_kit.testing.layout import Layout
 from opwright_kit.testing.memory import Place
 
@@ -26,8 +25,9 @@ class OneStepPlan:
     device : Device
     kind : str
         Its device type.
-    op : LoweredOp
-    prepared : Prepared
+    metas : (sequence, sequence)
+        Of the slots of inputs and outputs.
+    kernel : PreparedKernel
     layout : Layout
     parameters : mapping of int to str
         Flat inputs that are read from the scope, and their names there.
@@ -41,24 +41,24 @@ class OneStepPlan:
 
     def __init__(
         self,
-        device: _runtime.Device,
+        device: runtime.Device,
         kind: str,
-        op: LoweredOp,
-        prepared: _runtime.Prepared,
+        metas: tuple[SlotMetas, SlotMetas],
+        kernel: PreparedKernel,
         layout: Layout,
         parameters: Mapping[int, str],
         repeat: int,
     ) -> None:
         self._device = device
         self._kind = kind
-        self._op = op
+        self._errors = kernel.errors
         self._layout = layout
         self._parameters = parameters
-        self._metas = [[v.meta for v in listed] for listed in (*op.inputs, *op.outputs)]
+        self._metas = [*metas[0], *metas[1]]
         self.feeds = [f"image_{i}" for i in range(len(layout.memory.sizes))]
-        self.plan = self._build(prepared, repeat)
+        self.plan = self._build(kernel.prepared, repeat)
 
-    def _build(self, prepared: _runtime.Prepared, repeat: int) -> _runtime.Plan:
+    def _build(self, prepared: runtime.Prepared, repeat: int) -> runtime.Plan:
         builder = self._new_builder()
         images = self._add_images(builder)
         sets = self._add_arguments(builder)
@@ -82,15 +82,15 @@ class OneStepPlan:
         else:
             for image, size in zip(images, self._layout.memory.sizes, strict=True):
                 _fetch(builder, image, (size,), _BYTE)
-        return builder.build(StepErrors([self._op], self._kind))
+        return builder.build(self._errors)
 
-    def _new_builder(self) -> _runtime.PlanBuilder:
+    def _new_builder(self) -> runtime.PlanBuilder:
         # What outputs hold before the run is the image's to say.
-        return _runtime.PlanBuilder(self._device, self._kind, checks=_runtime.CHECK_TENSORS)
+        return runtime.PlanBuilder(self._device, self._kind, checks=runtime.CHECK_TENSORS)
 
-    def _add_images(self, builder: _runtime.PlanBuilder) -> list[int]:
+    def _add_images(self, builder: runtime.PlanBuilder) -> list[int]:
         """Return the memory as values of bytes, each copied from a feed."""
-        host = _runtime.host_device()
+        host = runtime.host_device()
         sizes = self._layout.memory.sizes
         if self._device.has_arena:
             builder.arena(sizes[0])
@@ -99,18 +99,18 @@ class OneStepPlan:
         images = []
         for region, (name, size) in enumerate(zip(self.feeds, sizes, strict=True)):
             index = 0 if self._device.has_arena else region
-            image = builder.value(_BYTE, (size,), _runtime.ARENA, index)
-            feed = builder.external(_runtime.FEED, name)
-            builder.copy(builder.value(_BYTE, (size,), _runtime.EXTERNAL, feed, device=host), image)
+            image = builder.value(_BYTE, (size,), runtime.ARENA, index)
+            feed = builder.external(runtime.FEED, name)
+            builder.copy(builder.value(_BYTE, (size,), runtime.EXTERNAL, feed, device=host), image)
             images.append(image)
         return images
 
     def _add_arguments(
-        self, builder: _runtime.PlanBuilder
+        self, builder: runtime.PlanBuilder
     ) -> list[tuple[list[int], list[int], list[int]]]:
         """Return for each set of outputs the arguments, where slots begin, and what is resized."""
         parameters = {
-            flat: builder.external(_runtime.PERSISTABLE, name)
+            flat: builder.external(runtime.PERSISTABLE, name)
             for flat, name in self._parameters.items()
         }
         found = []
@@ -129,20 +129,20 @@ class OneStepPlan:
         return found
 
     def _add_argument(
-        self, builder: _runtime.PlanBuilder, place: Place | None, meta: Meta, external: int | None
+        self, builder: runtime.PlanBuilder, place: Place | None, meta: Meta, external: int | None
     ) -> int:
         code = dtype_to_code(meta.dtype)
         if external is not None:
-            return builder.value(code, meta.shape, _runtime.EXTERNAL, external)
+            return builder.value(code, meta.shape, runtime.EXTERNAL, external)
         if place is not None:
             return builder.value(
-                code, meta.shape, _runtime.ARENA, place.index, strides=place.strides
+                code, meta.shape, runtime.ARENA, place.index, strides=place.strides
             )
         return builder.value(
-            code, meta.shape, _runtime.DYNAMIC if -1 in meta.shape else _runtime.NONE
+            code, meta.shape, runtime.DYNAMIC if -1 in meta.shape else runtime.NONE
         )
 
-    def _build_fetches(self, shapes: tuple[tuple[int, ...], ...]) -> _runtime.Plan:
+    def _build_fetches(self, shapes: tuple[tuple[int, ...], ...]) -> runtime.Plan:
         """Return the plan that fetches what was resized, once its shape is known."""
         builder = self._new_builder()
         wanted: list[tuple[tuple[int, ...], int]] = [
@@ -152,18 +152,18 @@ class OneStepPlan:
         wanted += [(s, dtype_to_code(m.dtype)) for s, m in zip(shapes, metas, strict=True)]
         names = [*self.feeds, *(f"out_{i}" for i in range(len(metas)))]
         values = [
-            builder.value(code, shape, _runtime.EXTERNAL, builder.external(_runtime.CAPTURED, name))
+            builder.value(code, shape, runtime.EXTERNAL, builder.external(runtime.CAPTURED, name))
             for name, (shape, code) in zip(names, wanted, strict=True)
         ]
         for value, (shape, code) in zip(values, wanted, strict=True):
             _fetch(builder, value, shape, code)
-        return builder.build(StepErrors([self._op], self._kind))
+        return builder.build(self._errors)
 
 
-def _fetch(builder: _runtime.PlanBuilder, value: int, shape: Sequence[int], code: int) -> None:
+def _fetch(builder: runtime.PlanBuilder, value: int, shape: Sequence[int], code: int) -> None:
     """Copy a value to the host and fetch it."""
-    external = builder.external(_runtime.FETCH, f"fetch_{value}")
-    host = _runtime.host_device()
-    target = builder.value(code, shape, _runtime.EXTERNAL, external, device=host)
+    external = builder.external(runtime.FETCH, f"fetch_{value}")
+    host = runtime.host_device()
+    target = builder.value(code, shape, runtime.EXTERNAL, external, device=host)
     builder.copy(value, target)
     builder.fetch(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from opwright import _runtime
+from opwright import runtime
 from opwright.op import OpProto
 from opwright_kit.testing.kernel_run import KernelRun
 from opwright_kit.testing.layout import Arrays, named
@@ -40,7 +40,7 @@ class Parameters:
     """
 
     def __init__(
-        self, proto: OpProto, inputs: SlotMetas, packs: Sequence[int], device: _runtime.Device
+        self, proto: OpProto, inputs: SlotMetas, packs: Sequence[int], device: runtime.Device
     ) -> None:
         listed = [
             (slot.name, i, name)
@@ -51,12 +51,12 @@ class Parameters:
         self._device = device
         self.names = {flat: listed[flat][2] for flat in packs}
 
-    def write(self, scope: _runtime.Scope, given: Arrays) -> None:
+    def write(self, scope: runtime.Scope, given: Arrays) -> None:
         """Set the variables; those that are there are written in place."""
         for slot, i, name in self._places:
             scope.var(name).set(given[slot][i], self._device)
 
-    def read(self, scope: _runtime.Scope, given: Arrays, run: KernelRun) -> KernelRun:
+    def read(self, scope: runtime.Scope, given: Arrays, run: KernelRun) -> KernelRun:
         """Return a run with the variables as they are now, and those that it changed."""
         inputs: dict[str, list[Array]] = {slot: list(listed) for slot, listed in run.inputs.items()}
         changed = []

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from opwright import Block, Context, Network, Program, Variable, _runtime, append_backward
+from opwright import Block, Context, Network, Program, Variable, append_backward, runtime
 from opwright.device import HOST_DEVICE
 from opwright.errors import GradientError
 from opwright.op import GradOp, NoGradient, OpDefinition, can_be_float, grad_name
@@ -170,4 +170,4 @@ def compile_block(
     block: Block, feeds: Mapping[str, Array], fetch: Sequence[str]
 ) -> Callable[..., list[Array]]:
     """Return the block compiled to what computes some of its variables from its feeds."""
-    return Network(block).compile(feed=list(feeds), fetch=list(fetch), scope=_runtime.Scope())
+    return Network(block).compile(feed=list(feeds), fetch=list(fetch), scope=runtime.Scope())

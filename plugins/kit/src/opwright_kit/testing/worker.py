@@ -1,7 +1,7 @@
 """The process that runs the rules for another one, which outlives it (`IsolatedCheck`).
 
-``python -m opwright_kit.testing.worker CONNECTION NOTES PARENT``: descriptors of a connection and of a
-file for notes, and the id of the process that has started this one.
+``python -m opwright_kit.testing.worker CONNECTION NOTES PARENT``: descriptors of a connection and
+of a file for notes, and the id of the process that has started this one.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from opwright import _runtime
+from opwright import runtime
 from opwright.device import DeviceEntry, get_device
 from opwright.op import dtype_to_code
 from opwright.plugin import is_library
@@ -70,7 +70,7 @@ def _targets(subject: PackageSubject) -> Iterator[str]:
 class _Use(threading.Thread):
     """A thread that uses a device once, and collects circles meanwhile."""
 
-    def __init__(self, device: _runtime.Device, package: str) -> None:
+    def __init__(self, device: runtime.Device, package: str) -> None:
         super().__init__(daemon=True)  # it may never end
         self.package = package
         self.n_lines = 0
@@ -126,39 +126,39 @@ def _find_function(use: _Use) -> str:
     return name
 
 
-def _make_values(device: _runtime.Device, count: int) -> list[object]:
+def _make_values(device: runtime.Device, count: int) -> list[object]:
     """Return pairs of a tensor on a device and an array that its `view` has made."""
     arrays: list[object] = []
     _run_kernel(device, arrays.append, count)
     x = np.zeros(_SHAPE, np.float32)
-    return [(_runtime.Tensor.from_numpy(x, device), array) for array in arrays]
+    return [(runtime.Tensor.from_numpy(x, device), array) for array in arrays]
 
 
-def _run_kernel(device: _runtime.Device, kernel: Callable[..., object], repeat: int) -> None:
+def _run_kernel(device: runtime.Device, kernel: Callable[..., object], repeat: int) -> None:
     """Run a kernel of one input; each time it gets another array over the same memory."""
     code = dtype_to_code("float32")
-    builder = _runtime.PlanBuilder(device, RULE)
+    builder = runtime.PlanBuilder(device, RULE)
     size = 4 * _SHAPE[0]
     if device.has_arena:
         builder.arena(size)
     else:
         builder.buffers([size])
-    x = builder.value(code, _SHAPE, _runtime.ARENA, 0)
-    prepared = _runtime.prepare_python(kernel, [0])
+    x = builder.value(code, _SHAPE, runtime.ARENA, 0)
+    prepared = runtime.prepare_python(kernel, [0])
     for i in range(repeat):
         builder.kernel(prepared, [x], [0, 1], 1, i)
     builder.build(None).run()
 
 
-def _use(device: _runtime.Device) -> str | None:
+def _use(device: runtime.Device) -> str | None:
     """Call every function of a device; return what is wrong with the values."""
     x = np.arange(_SHAPE[0], dtype=np.float32)
-    tensor = _runtime.Tensor.from_numpy(x, device)
-    scope = _runtime.Scope()
+    tensor = runtime.Tensor.from_numpy(x, device)
+    scope = runtime.Scope()
     scope.var("x").set(tensor, device)
     device.synchronize()
     _run_kernel(device, id, 1)
     same = np.array_equal(scope.var("x").numpy(), x) and np.array_equal(tensor.numpy(), x)
     del scope, tensor
-    _runtime.free_retired()
+    runtime.free_retired()
     return None if same else "other values than were written"
