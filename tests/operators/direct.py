@@ -9,8 +9,9 @@ from case import Array
 
 import opwright as ow
 from opwright.errors import KernelError
+from opwright.kernel import KernelEntry
 from opwright.op import Meta, OpDefinition
-from opwright.registry import KernelEntry, Package
+from opwright.registry import Package
 from opwright.registry.registrations import make_kernel
 from opwright_kit.testing import Sample, run_kernel
 
