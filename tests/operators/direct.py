@@ -9,10 +9,11 @@ from case import Array
 
 import opwright as ow
 from opwright.errors import KernelError
+from opwright.kernel import KernelEntry
 from opwright.op import Meta, OpDefinition
-from opwright.registry import KernelEntry, Package
+from opwright.registry import Package
 from opwright.registry.registrations import make_kernel
-from opwright.testing import Sample, run_kernel
+from opwright_kit.testing import Sample, run_kernel
 
 PACKAGE = Package("direct", "tests", "0")
 

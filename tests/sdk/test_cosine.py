@@ -10,7 +10,7 @@ import pytest
 from plugin_host import FailedError, Library, Step
 
 from opwright.framework_pb2 import OpProto as Message
-from opwright.proto import OpProto
+from opwright.op import OpProto
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,7 @@ import pytest
 from plugin_host import Library
 
 from opwright.framework_pb2 import OpProto as Message
-from opwright.op import OpMaker
-from opwright.proto import OpProto
+from opwright.op import OpMaker, OpProto
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright import _runtime
-from opwright.context import context_guard
+from opwright import _runtime, context_guard
 from opwright.errors import KernelError, OutOfMemoryError
 
 HOOKS = """

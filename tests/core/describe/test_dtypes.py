@@ -7,21 +7,20 @@ import sys
 import numpy as np
 import pytest
 
-from opwright.dtypes import (
+from opwright.describe.dtypes import dlpack_type, dtype_from_code
+from opwright.errors import DtypeError
+from opwright.op import (
     DTYPES,
     FLOAT_DTYPES,
     INDEX_DTYPES,
     INT_DTYPES,
     canonical_dtype,
-    dlpack_type,
-    dtype_from_code,
     dtype_from_numpy,
     dtype_to_code,
     dtype_to_numpy,
     is_float,
     item_size,
 )
-from opwright.errors import DtypeError
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -85,7 +84,7 @@ def test_sizes_and_codes_of_unknown_dtypes_are_refused():
 
 
 def test_bfloat16_says_what_to_install_where_numpy_lacks_it(monkeypatch):
-    from opwright import dtypes
+    from opwright.describe import dtypes
 
     monkeypatch.delitem(dtypes._NUMPY, "bfloat16", raising=False)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)

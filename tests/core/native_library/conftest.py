@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import opwright as ow
-from opwright.context import Context, context_guard
-from opwright.messages import op_proto_to_bytes
+from opwright import Context, context_guard
+from opwright.describe.wire import op_proto_to_bytes
 from opwright.op import OpMaker, grad_op, same_shape_as
 
 SOURCES = Path(__file__).parent / "sources"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context, context_guard
+from opwright import Context, context_guard
 from opwright.errors import KernelError, KernelNotFoundError, SettingError
 
 X = np.array([1.0, 2.5, -3.0])

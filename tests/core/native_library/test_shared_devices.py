@@ -11,9 +11,8 @@ import tape_arrays
 from tape_device import Tape, X, make_network, table_with_python
 
 import opwright as ow
-from opwright import _runtime
-from opwright.context import Context, context_guard
-from opwright.devices import get_device
+from opwright import Context, _runtime, context_guard
+from opwright.device import get_device
 from opwright.errors import FeedError
 from opwright.registry import Package
 

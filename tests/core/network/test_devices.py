@@ -7,8 +7,7 @@ import pytest
 from toy_device import ToyDevice
 
 import opwright as ow
-from opwright import _runtime
-from opwright.context import Context
+from opwright import Context, _runtime
 from opwright.errors import (
     DeviceNotFoundError,
     KernelError,

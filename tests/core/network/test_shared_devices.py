@@ -13,8 +13,8 @@ import pytest
 from toy_device import ToyDevice
 
 import opwright as ow
-from opwright.context import Context, context_guard
-from opwright.devices import get_device
+from opwright import Context, context_guard
+from opwright.device import get_device
 from opwright.errors import FeedError
 from opwright.registry import Package
 

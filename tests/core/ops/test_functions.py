@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context
+from opwright import Context
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,

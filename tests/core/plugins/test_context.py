@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from opwright.context import Context, context_guard, current_context
+from opwright import Context, context_guard, current_context
 from opwright.errors import KernelNotFoundError, OperatorNotFoundError
 
 from .swish import ACME, SWISH, swish

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opwright.context import Context, context_guard
+from opwright import Context, context_guard
 from opwright.errors import DtypeError, KernelNotFoundError, OperatorNotFoundError
 from opwright.kernel import explain
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.discovery import PluginRecord, Source, merge
+from opwright.plugin import PluginFailure, PluginRecord
+from opwright.plugins.merge import merge
+from opwright.plugins.scan import Source
 from opwright.registry import (
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
     Package,
     PassRegistration,
-    PluginFailure,
 )
 
 

@@ -12,13 +12,14 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from opwright import load, load_program, save
 from opwright.errors import (
     AttributeValueError,
     FileTakenError,
     FormatError,
 )
-from opwright.saving import load, load_program, opening, save
-from opwright.saving.savers import Saver
+from opwright.program.files import opening
+from opwright.program.files.savers import Saver
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context
+from opwright import Context
 from opwright.errors import AttributeValueError, KernelNotFoundError
 from opwright.registry import Package
 

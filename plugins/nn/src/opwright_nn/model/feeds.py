@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import opwright as ow
 from opwright.errors import FeedError
-from opwright.names import hint
+from opwright.plugin import hint
 from opwright_nn.model.inference import input_names
 
 

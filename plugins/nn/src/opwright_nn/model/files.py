@@ -13,7 +13,6 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.errors import FileMissingError, ProgramError
 from opwright.op import format_shape, shapes_match
-from opwright.saving import load_program
 from opwright_nn import checks
 from opwright_nn.datasets.batches import Batches
 from opwright_nn.model.layer_methods import LayerMethods
@@ -183,7 +182,7 @@ def _load(path: str | os.PathLike[str]) -> _Saved:
 
 def _has_program(path: str | os.PathLike[str]) -> bool:
     try:
-        load_program(path)
+        ow.load_program(path)
     except FileMissingError:
         return False
     return True

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import opwright as ow
 from opwright.errors import AttributeValueError, FeedError, ProgramError
-from opwright.journal import record
+from opwright.plugin import record_undo
 from opwright_nn import checks
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
@@ -371,7 +371,7 @@ class Model(ModelFiles):
 
     def _set(self, attribute: str, value: object) -> None:
         # Recorded, so that a transaction around the call can undo it.
-        record(setattr, self, attribute, getattr(self, attribute))
+        record_undo(setattr, self, attribute, getattr(self, attribute))
         setattr(self, attribute, value)
 
     def _get_variable(self, who: str, variable: Input) -> ow.Variable:

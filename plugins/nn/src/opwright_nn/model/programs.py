@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import opwright as ow
 from opwright.errors import AttributeTypeError
-from opwright.journal import record
+from opwright.plugin import record_undo
 from opwright_nn import checks, layers
 from opwright_nn.parameters.deferred import Deferred, deferred_guard
 
@@ -87,4 +87,4 @@ class ModelPrograms:
     def _add_metric(self, variable: ow.Variable) -> None:
         """Make `run` return a variable, after the loss and earlier metrics."""
         self._metrics.append(variable.name)
-        record(self._metrics.pop)
+        record_undo(self._metrics.pop)

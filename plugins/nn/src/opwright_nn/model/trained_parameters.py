@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, ProgramError
-from opwright.journal import record
-from opwright.names import hint
+from opwright.plugin import hint, record_undo
 from opwright_nn.optimizer.base import Pair
 
 
@@ -26,7 +25,7 @@ class TrainedParameters:
 
     def note_flags(self) -> None:
         """Note which parameters are trainable now, when operators for these are appended."""
-        record(setattr, self, "_flags", self._flags)
+        record_undo(setattr, self, "_flags", self._flags)
         self._flags = {param.name: param.trainable for param in self._program.parameters()}
 
     def choose(

@@ -15,7 +15,7 @@ from opwright.errors import (
     ProgramError,
     VariableNotFoundError,
 )
-from opwright.journal import record
+from opwright.plugin import record_undo
 from opwright_nn import checks, operators
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.deferred import Shape
@@ -194,7 +194,7 @@ class Optimizer:
             name = program.free_name("learning_rate")
             initial = Constant(self.initial_learning_rate)
             self._learning_rate = make_state(self._who, name, lambda: (1,), initial)
-            record(setattr, self, "_learning_rate", None)
+            record_undo(setattr, self, "_learning_rate", None)
         elif self._learning_rate.block.program is not program:
             raise ProgramError(
                 f"{self._who}: an optimizer serves one program, got a second one; make another "

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import opwright as ow
 from opwright.errors import ShapeError
-from opwright.journal import record
 from opwright.op import format_shape
+from opwright.plugin import record_undo
 from opwright_nn.parameters.initializer import Initializer
 
 Shape = tuple[int, ...]
@@ -63,7 +63,7 @@ class Deferred:
     def add(self, waiting: Waiting) -> None:
         """Add a variable; rules are called in this order."""
         self._waiting.append(waiting)
-        record(self._waiting.pop)
+        record_undo(self._waiting.pop)
 
     def settle(
         self,
@@ -98,7 +98,7 @@ class Deferred:
             for waiting in self._waiting:
                 if id(waiting) not in remaining_ids:
                     waiting.append(startup)
-            record(setattr, self, "_waiting", self._waiting)
+            record_undo(setattr, self, "_waiting", self._waiting)
             self._waiting = remaining
 
     def _infer(self, program: ow.Program, partly: bool) -> list[Waiting]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import opwright as ow
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
-from opwright.op import FLOAT_DTYPES, format_shape, shapes_match
+from opwright.op import format_shape, is_float, shapes_match
 from opwright_nn.parameters.deferred import Shape, ShapeRule, Waiting, find_deferred
 from opwright_nn.parameters.initializer import Initializer
 from opwright_nn.parameters.param_attr import ParamAttr
@@ -39,7 +39,7 @@ def make_parameter(
     dtype : str
         A float dtype.
     """
-    if dtype not in FLOAT_DTYPES:
+    if not is_float(dtype):
         raise DtypeError(
             f"{who}: its input, and so its parameters, must have a float dtype, got {dtype}; "
             "declare the input as float32, or cast it"

@@ -1,0 +1,23 @@
+"""Devices: what a plugin's device must provide, how it is opened, and how arrays reach it.
+
+The public face for authors of devices; `PythonDevice`, `PythonDevices` and `DeviceArrays` are
+protocols: a class that has their members need not inherit from them.
+"""
+
+from __future__ import annotations
+
+from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
+from opwright.device.opening import get_device
+from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
+
+__all__ = [
+    "HOST_DEVICE",
+    "ArrayPlace",
+    "DeviceArrays",
+    "DeviceEntry",
+    "PythonDevice",
+    "PythonDevices",
+    "get_device",
+    "join_device",
+    "split_device",
+]

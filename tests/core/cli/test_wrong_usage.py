@@ -1,0 +1,172 @@
+"""What the command line gets wrong: exit code 2 from every command, and JSON where it is asked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import opwright as ow
+from opwright.cli import _make_parser, main
+from opwright.cli.command import get_command, list_commands
+
+COMMANDS = list_commands()
+ANY_OP = "tanh"
+
+GOOD = {
+    "explain": [ANY_OP],
+    "check": ["opwright-std"],
+    "new": ["opwright-acme"],
+    "bench": [ANY_OP, "--shape", "4"],
+    "graph": ["model"],
+}
+"""What a command needs beside the argument that is wrong."""
+
+# By command and argument: words that are wrong, each list beside GOOD, or alone for a positional.
+WRONG = {
+    ("ops", "type"): [["tahn"]],
+    ("kernels", "pattern"): [["tahn"], ["tahn*"]],
+    ("kernels", "device"): [["--device", "cpi"], ["--device", "cpu:x"]],
+    ("kernels", "dtype"): [["--dtype", "flot32"]],
+    ("kernels", "library"): [["--library", "numpi"]],
+    ("kernels", "distribution"): [["--distribution", "opwright-sdt"]],
+    ("passes", "device"): [["--device", "cpi"]],
+    ("graph", "model"): [["modle"]],
+    ("graph", "output"): [["--output", "no/page.html"], ["--output", "model"]],
+    ("graph", "device"): [["--device", "cpi"], ["--device", "cpu:1"]],
+    ("graph", "feed"): [
+        ["--feed", "x=4"],
+        ["--profile", "--feed", "y=4"],
+        ["--profile", "--feed", "x=a"],
+    ],
+    ("graph", "runs"): [["--runs", "0"], ["--runs", "x"]],
+    ("graph", "fallback"): [["--fallback", "cpi"]],
+    ("explain", "type"): [["tahn"], []],
+    ("explain", "device"): [["--device", "cpi"], ["--device", "cpu:1"]],
+    ("explain", "dtype"): [["--dtype", "flot32"]],
+    ("check", "package"): [["opwright-sdt"], []],
+    ("check", "rule"): [["--rule", "refrence"]],
+    ("check", "subject"): [["--subject", "tahn"]],
+    ("check", "seed"): [["--seed", "x"], ["--seed", "-1"]],
+    ("check", "sample"): [["--sample", "x"], ["--sample", "-1"]],
+    ("check", "dtype"): [["--dtype", "flot32"]],
+    ("check", "time_limit"): [["--time-limit", "x"], ["--time-limit", "0"]],
+    ("new", "name"): [["Bad_Name"], []],
+    ("new", "kind"): [["--kind", "opertor"]],
+    ("new", "language"): [["--language", "pyton"]],
+    ("new", "operator"): [["--operator", "tahn"], ["--kind", "kernel", "--operator", "tahn"]],
+    ("new", "license"): [["--license", "GLP"]],
+    ("new", "into"): [["--into", "no/where"]],
+    ("bench", "type"): [["tahn"], []],
+    ("bench", "shape"): [["--shape", "y=4"], ["--shape", "x=a"], ["--shape", "x=4:flot32"]],
+    ("bench", "attr"): [["--attr", "axs=1"], ["--attr", "axis"]],
+    ("bench", "device"): [["--device", "cpi"], ["--device", "cpu:1"]],
+    ("bench", "dtype"): [["--dtype", "flot32"]],
+    ("bench", "rounds"): [["--rounds", "x"], ["--rounds", "0"]],
+    ("bench", "threads"): [["--threads", "x"], ["--threads", "0"]],
+    ("stubs", "output"): [["--output", "model/program.pb"]],
+    ("doctor", "timeout"): [["--timeout", "x"], ["--timeout", "0"]],
+    ("doctor", "retry"): [["--retry", "sdt"]],
+}
+
+
+def arguments(command):
+    """Return the arguments of a command that take a value."""
+    [subparsers] = [
+        a for a in _make_parser(command, get_command(command))[0]._actions if a.dest == "command"
+    ]
+    actions = subparsers.choices[command]._actions
+    return [action.dest for action in actions if action.nargs != 0]
+
+
+CASES = [
+    (command, argument, words)
+    for command in COMMANDS
+    for argument in arguments(command)
+    for words in WRONG[command, argument]  # a new argument needs a row there
+]
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """Save a small program, and work in the folder beside it."""
+    monkeypatch.chdir(tmp_path)
+    with ow.program_guard(ow.Program(), ow.Program()) as (program, _):
+        x = program.global_block().create_var("x", [4], is_data=True)
+        ow.save("model", program, ow.Scope(), fetch=[ow.ops.tanh(x)])
+
+
+def run(capsys, *words):
+    """Return the exit code, the parsed output and the error text."""
+    code = main(words)
+    told = capsys.readouterr()
+    return code, json.loads(told.out), told.err
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(("command", "argument", "words"), CASES)
+def test_a_wrong_value_of_any_argument_exits_with_2_and_is_json(capsys, command, argument, words):
+    is_option = any(word.startswith("--") for word in words)
+    given = [*GOOD.get(command, ()), *words] if is_option else words
+    code, found, error = run(capsys, command, *given, "--json")
+    assert code == 2
+    assert set(found) == {"error"}
+    assert set(found["error"]) == {"kind", "message"}
+    assert found["error"]["kind"].endswith("Error")
+    assert error == f"opwright: {found['error']['message']}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("word", ["--jsn", "--unknown=1", "-q"])
+def test_an_unknown_option_exits_with_2_and_is_json(capsys, command, word):
+    code, found, _ = run(capsys, command, *GOOD.get(command, ()), word, "--json")
+    assert code == 2
+    assert f"unknown argument, got '{word}'" in found["error"]["message"]
+
+
+def test_an_unknown_command_exits_with_2_and_is_json(capsys):
+    code, found, _ = run(capsys, "docter", "--json")
+    assert (code, found["error"]["kind"]) == (2, "CommandError")
+
+
+def test_an_option_is_not_guessed_from_its_beginning(capsys):
+    assert main(["ops", "--al"]) == 2
+    assert "got '--al'; did you mean '--all'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("variable", ["OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"])
+def test_a_wrong_variable_of_the_environment_exits_with_2_and_is_json(site, variable):
+    site.add("acme")
+    done = site.command("plugins", "--json", **{variable: "nope"})
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["kind"] == "SettingError"
+
+
+def test_a_failure_of_a_plugin_exits_with_1_and_is_json(site):
+    table = """
+    import opwright.plugin as plugin
+
+    @plugin.hookimpl
+    def opwright_ops(registry):
+        registry.add("acme.swish", "opwright_acme.gone:SWISH")
+    """
+    site.add("acme", table)
+    done = site.command("ops", "acme.swish", "--json")
+    assert done.returncode == 1
+    error = json.loads(done.stdout)["error"]
+    assert error["kind"] == "PluginError"
+    assert "opwright-acme 1.0 failed to load" in error["message"]
+    assert done.stderr == f"opwright: {error['message']}\n"
+
+
+@pytest.mark.usefixtures("model")
+def test_a_damaged_program_is_a_finding(capsys, tmp_path):
+    (tmp_path / "model" / "program.pb").write_bytes(b"no program")
+    code, found, _ = run(capsys, "graph", "model", "--json")
+    assert (code, found["error"]["kind"]) == (1, "FormatError")
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"check", "new", "stubs", "doctor"}))
+def test_what_is_right_exits_with_0(capsys, command):
+    assert run(capsys, command, *GOOD.get(command, ()), "--json")[0] == 0

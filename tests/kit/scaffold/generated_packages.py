@@ -1,0 +1,75 @@
+"""Which packages the tests generate, and what the kit finds in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from opwright_kit.scaffold import CHOICES
+
+BIN = Path(sys.executable).parent
+
+PACKAGES = {
+    **{f"opwright-{kind}-{language}": (kind, language) for kind, language in CHOICES},
+    "opwright-pair-cpp": ("kernel", "cpp"),
+    "opwright-pair-cuda": ("kernel", "cuda"),
+}
+"""A package of each choice, and kernels of two inputs, whose templates differ."""
+
+CHECK = """
+import json, runpy, sys
+from opwright_kit.testing import check_package
+
+cards = {}
+for name in sys.argv[1:]:
+    runpy.run_path(f"{name}/example.py")
+    cards[name] = check_package(name).to_json()
+print(json.dumps(cards))
+"""
+"""Runs the example of each package, and checks it; the last line is JSON."""
+
+
+def lay_out(package: Path, folder: Path) -> None:
+    """Put what pip would install of a package into a folder, without building it."""
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    shutil.copytree(package / "src", folder, dirs_exist_ok=True)
+    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (info / "METADATA").write_text(head)
+    [(plugin, module)] = project["entry-points"]["opwright.plugins"].items()
+    (info / "entry_points.txt").write_text(f"[opwright.plugins]\n{plugin} = {module}\n")
+
+
+def run_python(folder: Path, *words: str, **variables: str) -> str:
+    """Run Python in a folder, with further variables in its environment; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def find_faults(packages: Path, folder: Path, *names: str) -> list[Any]:
+    """Run the packages that lie in a folder in a process of their own; return what is not good.
+
+    Operators without attributes, and gradients, have none that could be rejected.
+    """
+    variables = {"PYTHONPATH": str(folder), "PYTHONWARNINGS": "error"}
+    printed = run_python(packages, "-c", CHECK, *names, **variables)
+    cards = json.loads(printed.splitlines()[-1])
+    results = [result for name in names for result in cards[name]["results"]]
+    assert {result["subject"] for result in results} >= set(names)
+    return [r for r in results if r["state"] != "passed" and r["rule"] != "rejects-attributes"]

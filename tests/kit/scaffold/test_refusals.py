@@ -1,0 +1,121 @@
+"""What `opwright new` refuses: each with the rule and the way out, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import opwright as ow
+from opwright.errors import OperatorNotFoundError, ScaffoldError
+from opwright_kit.scaffold import check_names, plan_package, write_package
+
+New = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "way_out"),
+    [
+        ("My Ops", "words of a-z and 0-9 joined by '-', got 'My Ops'", "opwright-my-ops"),
+        ("Opwright_Foo", "words of a-z and 0-9", "opwright-foo"),
+        ("../evil", "words of a-z and 0-9", "opwright-evil"),
+        ("", "words of a-z and 0-9", "ops"),
+        ("opwright-3d", "must begin with a letter", "opwright-ops-3d"),
+        ("opwright-lambda", "be no keyword", "opwright-lambda-ops"),
+        ("opwright-std", "is that of opwright-std 0.1.0, which is installed", "opwright-std-ops"),
+        ("json", "the module's name 'json' is taken", "opwright-json"),
+        ("opwright-softmax", "'softmax' is that of an operator", "opwright-softmax-ops"),
+        ("cpu-", "words of a-z and 0-9", "opwright-cpu-ops"),
+        ("opwright-native", "'native' is that of a library of kernels", "opwright-native-ops"),
+    ],
+)
+def test_a_name_that_cannot_be_is_answered_by_one_that_can(
+    name: str, rule: str, way_out: str
+) -> None:
+    context = ow.Context.discover()
+    with pytest.raises(ScaffoldError) as caught:
+        check_names(name, context)
+    assert rule in str(caught.value)
+    assert str(caught.value).endswith(f"; write {way_out!r}")
+    assert check_names(way_out, context).distribution == way_out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "kernal"}, "unknown kind, got 'kernal'; did you mean 'kernel'"),
+        ({"language": "rust"}, "got 'rust'; languages of an operator are 'python', 'cpp', 'cuda'"),
+        ({"kind": "device", "language": "cuda"}, "languages of a device are 'python', 'cpp'$"),
+        ({"license": "mit"}, "unknown license, got 'mit'; did you mean 'MIT'"),
+        ({"operator": "relu"}, "got 'relu' with kind 'operator'; leave it out, or add --kind"),
+        (
+            {"kind": "kernel", "operator": "softmax"},
+            "whose formula is known, got 'softmax'; choose one of abs, exp",
+        ),
+    ],
+)
+def test_a_choice_that_does_not_exist_lists_those_that_do(
+    options: dict[str, str], message: str
+) -> None:
+    context = ow.Context.discover()
+    with pytest.raises(ScaffoldError, match=message):
+        plan_package(check_names("opwright-acme", context), context, **options)
+
+
+def test_an_operator_that_is_not_installed_is_answered_by_the_nearest() -> None:
+    context = ow.Context.discover()
+    names = check_names("opwright-acme", context)
+    with pytest.raises(OperatorNotFoundError, match="did you mean 'sigmoid'") as caught:
+        plan_package(names, context, kind="kernel", operator="sigmod")
+    assert "kernels can be generated for: abs, exp" in str(caught.value)
+
+
+@pytest.mark.parametrize("taken", ["folder", "file", "dangling link"])
+def test_what_exists_is_not_written_into(tmp_path: Path, taken: str) -> None:
+    place = tmp_path / "acme"
+    if taken == "folder":
+        place.mkdir()
+    elif taken == "file":
+        place.write_text("mine")
+    else:
+        place.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ScaffoldError, match=f"must not exist, got '{place}'; choose another name"):
+        write_package(place, {"a": "b"})
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_a_missing_parent_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ScaffoldError, match="into an existing folder, got .*nowhere'; make it"):
+        write_package(tmp_path / "nowhere" / "acme", {"a": "b"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_writing_fails_in_the_middle_nothing_is_left(new: New, tmp_path: Path) -> None:
+    # Files may have 4 KB here; the license has more.
+    done = new("opwright-acme", before="ulimit -f 4;")
+    assert done.returncode == 1
+    assert "'opwright-acme' cannot be written, got OSError: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_prints_the_three_commands_that_come_next(new: New, tmp_path: Path) -> None:
+    done = new("opwright-acme")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-3:] == [
+        "  pip install ./opwright-acme",
+        "  python opwright-acme/example.py",
+        "  opwright check opwright-acme",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["opwright-acme"]
+    again = new("opwright-acme")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "opwright: new: the folder must not exist, got 'opwright-acme'" in again.stderr
+
+
+def test_json_names_the_files_that_were_written(new: New, tmp_path: Path) -> None:
+    printed = json.loads(new("opwright-acme", "--kind", "device", "--json").stdout)
+    written = {path for path in (tmp_path / "opwright-acme").rglob("*") if path.is_file()}
+    assert {tmp_path / printed["folder"] / name for name in printed["files"]} == written

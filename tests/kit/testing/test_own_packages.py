@@ -1,0 +1,53 @@
+"""The kit finds nothing in opwright's own packages: a sample of them; `make check` takes all."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright_kit.testing import IsolatedCheck, check_package, load_rules
+
+IMPORT_COST = "import-cost"
+RULES = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]
+
+# Every run of an emulated kernel takes milliseconds: the rules that need the fewest runs.
+CUDA_RULES = ["reference", "inputs-unchanged", "writes-every-element", "guard-bytes", "refusals"]
+
+
+def messages(distribution: str, operator: str | None, rules: list[str]) -> list[str]:
+    """Return what is found in one operator and its kernels; some of it must have been checked."""
+    card = check_package(distribution, rules=rules, subject=operator)
+    assert card.counts()["passed"] > 0
+    return [f"{finding.rule}: {finding.message}" for finding in card.findings]
+
+
+@pytest.mark.parametrize("operator", ["add", "softmax", "gather", "sgd", "adam"])
+def test_nothing_is_found_in_references(operator: str) -> None:
+    assert messages("opwright-std", operator, RULES) == []
+
+
+@pytest.mark.parametrize("operator", ["softmax", "sum", "matmul", "sgd", "cpu.fc_sgd"])
+def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
+    assert messages("opwright-cpu", operator, RULES) == []
+
+
+def test_no_gradient_of_the_cpu_takes_what_does_not_fit() -> None:
+    """In a process of its own: such a kernel leaves its arrays."""
+    rules = ["inconsistent-inputs", "out-of-range"]
+    with IsolatedCheck("opwright-cpu", rules=rules) as check:
+        planned = [each for each in check.planned if "_grad[" in each[0]]
+        results = [check.apply(*each) for each in planned]
+    assert len(results) >= 39
+    assert [finding.message for result in results for finding in result.findings] == []
+    skipped = {result.reason for result in results if result.state != "passed"}
+    assert skipped <= {"no sample holds a position"}
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("operator", ["softmax", "relu"])
+def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
+    assert messages("opwright-cuda", operator, CUDA_RULES) == []
+
+
+@pytest.mark.parametrize("distribution", ["opwright-std", "opwright-cpu", "opwright-cuda"])
+def test_hook_modules_import_in_no_time(distribution: str) -> None:
+    assert messages(distribution, None, [IMPORT_COST]) == []
