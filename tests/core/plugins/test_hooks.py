@@ -6,9 +6,9 @@ import inspect
 
 import pytest
 
-from opwright import load, plugin
+from opwright import plugin
 from opwright.errors import PluginError, RegistrationError
-from opwright.plugins.load import load_all
+from opwright.plugins.load import load, load_all
 from opwright.plugins.scan import Source
 from opwright.registry import DeviceRegistry, PassRegistry
 from opwright.registry.native_library import LibraryTable
