@@ -1,4 +1,4 @@
-"""Laws of batches: every row once an epoch, an order that the seed fixes, bad input at the call."""
+"""Laws of batches: each row once per epoch, an order by the seed, errors at the call."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_last_part_of_a_batch_is_kept_or_dropped():
     assert list(nn.batches(DATA, 11, drop_last=True)) == []
 
 
-def test_without_shuffle_rows_come_as_they_lie_and_uncopied():
-    found = list(nn.batches(DATA, 4, shuffle=False))
-    np.testing.assert_array_equal(np.concatenate([labels for _, labels in found]), DATA[1])
-    assert all(np.shares_memory(images, DATA[0]) for images, _ in found)
+def test_without_shuffle_rows_come_in_order_without_a_copy():
+    pairs = list(nn.batches(DATA, 4, shuffle=False))
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in pairs]), DATA[1])
+    assert all(np.shares_memory(images, DATA[0]) for images, _ in pairs)
 
 
 def test_no_epoch_and_no_row_give_no_batch():
@@ -59,15 +59,15 @@ def test_no_epoch_and_no_row_give_no_batch():
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("drop_last", [True, False])
-def test_batches_go_on_from_any_position(shuffle, drop_last):
+def test_batches_continue_from_any_position(shuffle, drop_last):
     options = {"epochs": 3, "seed": 5, "shuffle": shuffle, "drop_last": drop_last}
     whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, **options)]
     first = nn.batches(DATA, 4, **options)
-    for given in range(len(whole) + 1):
+    for n_before in range(len(whole) + 1):
         again = nn.batches(DATA, 4, **options)
         again.restore(json.loads(json.dumps(first.position)))
         assert again.position == first.position
-        assert [labels.tolist() for _, labels in again] == whole[given:]
+        assert [labels.tolist() for _, labels in again] == whole[n_before:]
         next(first, None)
 
 
@@ -83,7 +83,7 @@ def test_a_restored_run_may_have_more_epochs():
 
 
 @pytest.mark.parametrize(
-    ("made", "rule"),
+    ("options", "rule"),
     [
         ({"size": 20}, "size=4 instead of 20"),
         ({"seed": 1}, "seed=5 instead of 1, order_crc32="),
@@ -92,11 +92,11 @@ def test_a_restored_run_may_have_more_epochs():
         ({"data": (DATA[0][:9], DATA[1][:9])}, r"arrays=\['float32\[10, 1\]', 'int64\[10\]'\]"),
     ],
 )
-def test_batches_that_are_made_otherwise_refuse_a_position(made, rule):
+def test_batches_with_other_arguments_refuse_a_position(options, rule):
     first = nn.batches(DATA, 4, seed=5)
     next(first)
     position = first.position
-    other = nn.batches(**{"data": DATA, "size": 4, "seed": 5, **made})
+    other = nn.batches(**{"data": DATA, "size": 4, "seed": 5, **options})
     with pytest.raises(AttributeValueError, match=f"with the same arguments, got .*{rule}"):
         other.restore(position)
     assert other.position["batch"] == 0
@@ -119,7 +119,7 @@ def test_another_order_of_rows_is_noticed():
         ({"batch": 3}, AttributeValueError),
     ],
 )
-def test_what_is_no_position_is_refused(position, error):
+def test_a_value_that_is_no_position_is_refused(position, error):
     batches = nn.batches(DATA, 4, seed=5)
     if position:
         position = {**batches.position, **position}

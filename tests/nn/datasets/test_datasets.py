@@ -1,4 +1,4 @@
-"""Laws of the data sets: the digits, and IDX files good and bad."""
+"""Laws of the data sets: the digits, and valid and damaged IDX files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(tmp_path, data):
     return path
 
 
-def test_digits_are_all_there_in_their_form():
+def test_the_digits_are_complete():
     train, test = nn.datasets.digits.load(seed=1)
     assert (len(train.images), len(test.images)) == (1437, 360)
     for part in (train, test):
@@ -42,7 +42,7 @@ def test_digits_are_all_there_in_their_form():
     )
 
 
-def test_digits_are_parted_by_the_seed_and_share_no_row():
+def test_the_digits_are_split_by_the_seed_and_share_no_row():
     train, test = nn.datasets.digits.load(seed=3)
     again, _ = nn.datasets.digits.load(seed=3)
     assert len(nn.datasets.digits.load(seed=0)) == 2
@@ -55,11 +55,11 @@ def test_digits_are_parted_by_the_seed_and_share_no_row():
     )
 
 
-@pytest.mark.parametrize(("fraction", "held_out"), [(0.5, 899), (1e-9, 1), (1 - 1e-9, 1796)])
-def test_each_part_of_the_digits_has_an_image(fraction, held_out):
+@pytest.mark.parametrize(("fraction", "n_test"), [(0.5, 899), (1e-9, 1), (1 - 1e-9, 1796)])
+def test_each_part_of_the_digits_has_an_image(fraction, n_test):
     train, test = nn.datasets.digits.load(test_fraction=fraction)
-    assert len(test.images) == held_out
-    assert len(train.images) == 1797 - held_out
+    assert len(test.images) == n_test
+    assert len(train.images) == 1797 - n_test
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.1, float("nan")])
@@ -81,10 +81,10 @@ def test_seed_of_another_type_is_refused(seed):
 )
 def test_idx_gives_back_what_was_written(tmp_path, dtype, code, squeeze):
     array = np.arange(-12, 12).astype(dtype).reshape(2, 3, 4)
-    found = idx.read(write(tmp_path, squeeze(idx_bytes(array, code))))
-    assert found.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(found, array)
-    found[0] = 1  # an array of its own
+    read_array = idx.read(write(tmp_path, squeeze(idx_bytes(array, code))))
+    assert read_array.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(read_array, array)
+    read_array[0] = 1  # an array of its own
 
 
 def test_idx_reads_files_without_elements(tmp_path):
@@ -119,7 +119,7 @@ def test_bad_idx_file_is_refused_by_name(tmp_path, data, rule):
     assert str(path) in str(caught.value)
 
 
-def test_idx_reads_no_more_than_it_may(tmp_path):
+def test_idx_reads_at_most_max_bytes(tmp_path):
     path = write(tmp_path, GOOD)
     assert idx.read(path, max_bytes=6).shape == (2, 3)
     with pytest.raises(FormatError, match="at most 5 bytes here"):
@@ -130,8 +130,8 @@ def test_idx_reads_no_more_than_it_may(tmp_path):
             idx.read(path, max_bytes=limit)
 
 
-def test_small_file_that_promises_much_costs_little(tmp_path):
-    # 1 GiB promised, nothing there: it must fail before memory for it is taken.
+def test_a_small_file_with_a_large_header_needs_little_memory(tmp_path):
+    # 1 GiB announced, no data: it must fail before that memory is allocated.
     import tracemalloc
 
     path = write(tmp_path, b"\0\0\x08\x01" + struct.pack(">I", 1 << 30))

@@ -1,4 +1,4 @@
-"""Laws of building: a layer, a loss or an optimizer enters its programs whole, or not at all."""
+"""Laws of building: a layer, a loss or an optimizer is appended completely, or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_layer_that_fails_takes_no_number(programs):
     assert layers.fc(layers.data("x", [None, 3]), 4).name == "fc_0_out"
 
 
-def test_a_model_does_not_show_what_was_mistyped_on_the_way(tiny, everything):
+def test_wrong_calls_leave_no_trace_in_a_model(tiny, everything):
     plain, tried = nn.Model(), nn.Model()
     for mistyped in ({"activation": "sigmoidd"}, {"num_flatten_dims": "1"}, {"param_attr": 1}):
         with pytest.raises(OpwrightError, match="fc: "):
@@ -37,13 +37,13 @@ def test_a_model_does_not_show_what_was_mistyped_on_the_way(tiny, everything):
 def test_minimize_of_a_loss_of_another_program_leaves_that_as_it_was(tiny, snapshot, everything):
     model, _ = tiny.make(optimize=False)
     loss = model.program.global_block().var("mean_0_out")
-    made = optimizer.Adam(0.1)
+    adam = optimizer.Adam(0.1)
     before = everything(model.program), snapshot()
     with pytest.raises(ProgramError, match=r"Adam: gradients must be of the default main program"):
-        made.minimize(loss)
+        adam.minimize(loss)
     assert (everything(model.program), snapshot()) == before
     with model.guard():
-        made.minimize(loss)
+        adam.minimize(loss)
     assert [op.type for op in model.program.global_block().ops].count("adam") == 4
 
 
@@ -57,18 +57,18 @@ def test_an_optimizer_that_failed_may_be_used_again(programs, snapshot):
             return {}
 
     loss = layers.mean(layers.fc(layers.data("x", [None, 3]), 4))
-    made, before = Picky(0.1), snapshot()
+    adam, before = Picky(0.1), snapshot()
     with pytest.raises(ValueError, match="not yet"):
-        made.minimize(loss)
+        adam.minimize(loss)
     assert snapshot() == before
     with pytest.raises(ProgramError, match="the learning rate has no variable before minimize"):
-        _ = made.learning_rate
-    made.refuses = False
-    made.minimize(loss)
-    assert made.learning_rate.name == "learning_rate"
+        _ = adam.learning_rate
+    adam.refuses = False
+    adam.minimize(loss)
+    assert adam.learning_rate.name == "learning_rate"
 
 
-def test_a_model_forgets_what_an_outer_transaction_takes_back(tiny, everything):
+def test_a_model_forgets_changes_that_an_outer_transaction_undoes(tiny, everything):
     model, prob = tiny.make(optimize=False)
     before = everything(model.program), everything(model.startup_program)
 

@@ -1,4 +1,4 @@
-"""Laws of the conditional layer: a block for each branch, all or nothing, computed and trained."""
+"""Laws of the conditional layer: blocks for both branches, their results and gradients."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_bad_branch_is_refused_and_leaves_no_block(programs, snapshot, branches,
     assert programs[0].current_block().idx == 0
 
 
-def test_cond_computes_and_trains_the_branch_that_is_chosen(programs):
+def test_cond_computes_and_trains_the_branch_of_the_condition(programs):
     main, startup = programs
     x = layers.data("x", shape=[2, 3])
     flag = layers.data("flag", shape=[1], dtype="bool")
@@ -64,8 +64,8 @@ def test_cond_computes_and_trains_the_branch_that_is_chosen(programs):
     data = np.ones((2, 3), np.float32)
     for flagged, name, other in [(True, "a", "b"), (False, "b", "a")]:
         before = {n: scope.var(f"{n}_w_param").numpy() for n in "ab"}
-        (found,) = step(x=data, flag=np.array([flagged]))
-        np.testing.assert_allclose(found, data @ before[name], rtol=1e-6)
+        (output,) = step(x=data, flag=np.array([flagged]))
+        np.testing.assert_allclose(output, data @ before[name], rtol=1e-6)
         moved = before[name] - scope.var(f"{name}_w_param").numpy()
         np.testing.assert_allclose(moved, 0.25, rtol=1e-5)
         np.testing.assert_array_equal(scope.var(f"{other}_w_param").numpy(), before[other])

@@ -1,4 +1,4 @@
-"""Laws of the layers for images: shapes, parameters, paddings, and what bad arguments are told."""
+"""Laws of the layers for images: shapes, parameters, paddings, and messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_one_number_stands_for_height_and_width(programs):
         ("same", (3, 4), (0, 1, 1, 1)),
     ],
 )
-def test_paddings_are_written_in_any_of_these_ways(programs, paddings, strides, expected):
+def test_paddings_have_several_forms(programs, paddings, strides, expected):
     out = layers.conv2d(make_x(), 2, (3, 4), strides, paddings)
     assert only_op(programs).attr("paddings") == expected
     if isinstance(paddings, str) and paddings == "same":
@@ -117,7 +117,7 @@ def test_layers_for_images_compute_what_their_operators_do(programs, data_format
     weight, bias = (scope.var(f"conv2d_0_{kind}_param").numpy() for kind in "wb")
     image = np.random.default_rng(0).random((2, *x.shape[1:]))
     run = ow.Network(programs[0].global_block()).compile(["x"], [h, *outs], scope=scope)
-    pixels, *found = run(x=image)
+    pixels, *results = run(x=image)
     conv = ow.ops.conv2d(image, weight, bias, strides=[2, 2], paddings=[1, 1, 0, 0], **form)
     np.testing.assert_allclose(pixels, np.tanh(conv), rtol=1e-12)
     expected = [
@@ -128,8 +128,8 @@ def test_layers_for_images_compute_what_their_operators_do(programs, data_format
         ow.ops.avg_pool2d(pixels, kernel=[3, 3], ceil_mode=True, **form),
         ow.ops.adaptive_avg_pool2d(pixels, output_size=[2, 1], **form),
     ]
-    for out, got, wanted in zip(outs, found, expected, strict=True):
-        np.testing.assert_array_equal(got, wanted)
+    for out, got, value in zip(outs, results, expected, strict=True):
+        np.testing.assert_array_equal(got, value)
         assert out.shape[1:] == got.shape[1:]
 
 
@@ -146,7 +146,7 @@ def test_unknown_height_and_width_are_left_to_the_run(programs):
         assert pooled.shape == (2, 4, size // 2, (size + 1) // 2)
 
 
-def test_pooling_moves_by_its_own_size_unless_told(programs):
+def test_the_strides_of_pooling_are_its_kernel_by_default(programs):
     x = make_x()
     assert layers.max_pool2d(x, (2, 5)).shape == (-1, 3, 4, 2)
     assert layers.avg_pool2d(x, 2, strides=(1, 2)).shape == (-1, 3, 7, 5)
@@ -188,10 +188,10 @@ BAD_CONV = [
 def test_bad_argument_of_conv2d_is_named_and_changes_nothing(
     programs, snapshot, arguments, error, rule
 ):
-    given = {"x": make_x(), "filters": 6, "kernel": 3} | arguments
+    values = {"x": make_x(), "filters": 6, "kernel": 3} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"conv2d: {rule}"):
-        layers.conv2d(**given)
+        layers.conv2d(**values)
     assert snapshot() == before
 
 
@@ -213,10 +213,10 @@ BAD_POOL = [
 def test_bad_argument_of_pooling_is_named_and_changes_nothing(
     programs, snapshot, layer, arguments, error, rule
 ):
-    given = {"x": make_x(), "kernel": 2} | arguments
+    values = {"x": make_x(), "kernel": 2} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"{layer.__name__}: {rule}"):
-        layer(**given)
+        layer(**values)
     assert snapshot() == before
 
 
@@ -237,9 +237,9 @@ BINS = "output_size must be an int of at least 1, or two of them, for height and
 )
 def test_bad_argument_of_other_pooling_is_named(programs, layer, arguments, error, rule):
     required = {"output_size": 1} if layer.startswith("adaptive") else {"kernel": 2}
-    given = {"x": make_x()} | required | arguments
+    values = {"x": make_x()} | required | arguments
     with pytest.raises(error, match=f"{layer}: {rule}"):
-        getattr(layers, layer)(**given)
+        getattr(layers, layer)(**values)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_images_have_four_axes(programs, snapshot, layer, arguments):
     assert snapshot() == before
 
 
-def test_same_with_strides_asks_for_the_size(programs):
+def test_same_with_strides_requires_the_size(programs):
     x = make_x(width=None)
     with pytest.raises(ShapeError, match=r"conv2d: paddings='same' with strides=\(2, 2\) depends"):
         layers.conv2d(x, 4, 3, 2, "same")
@@ -306,7 +306,7 @@ def test_model_of_images_takes_its_shapes_from_the_first_batch():
     assert nn.metrics.accuracy(model.predict(scores, img=images), labels) == 1.0
 
 
-def test_model_tells_flat_images_that_they_have_no_height():
+def test_a_model_refuses_flat_images():
     model = nn.Model()
     model.fc_layer(model.flatten(model.conv2d("img", 4, 3)), size=2)
     with pytest.raises(ShapeError, match=r"conv2d: x must be \[n, channels, height, width\]"):

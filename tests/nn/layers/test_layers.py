@@ -1,4 +1,4 @@
-"""Laws of layer functions: what they append, how they name, and that they are all or nothing."""
+"""Laws of layer functions: operators, names, and that they append all or nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def types(program):
     return [op.type for op in program.global_block().ops]
 
 
-def test_data_is_fed_and_has_the_shape_that_is_told(programs):
+def test_data_is_an_input_of_the_declared_shape(programs):
     x = layers.data("x", shape=[None, 1, -1, np.int64(28)], dtype=np.float64)
     assert (x.name, x.shape, x.dtype, x.is_data) == ("x", (-1, 1, -1, 28), "float64", True)
     assert layers.data("unknown").shape is None
@@ -60,7 +60,7 @@ def test_fc_computes_in_the_dtype_of_its_input(programs):
     assert {parameter.dtype for parameter in programs[0].parameters()} == {"float64"}
 
 
-def test_activation_goes_into_fc_where_it_can_and_behind_it_where_not(programs):
+def test_an_activation_is_part_of_fc_or_an_operator_after_it(programs):
     main, _ = programs
     layers.fc(make_x(), 5, activation="sigmoid")
     assert types(main) == ["fc"]
@@ -103,14 +103,14 @@ def test_bad_activation_is_refused(programs, activation, error, rule):
 def test_bad_argument_of_fc_is_named_and_changes_nothing(
     programs, snapshot, arguments, error, rule
 ):
-    given = {"x": make_x(), "size": 5} | arguments
+    values = {"x": make_x(), "size": 5} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"fc: {rule}"):
-        layers.fc(**given)
+        layers.fc(**values)
     assert snapshot() == before
 
 
-def test_layer_that_its_operator_refuses_leaves_nothing_behind(programs, snapshot):
+def test_a_layer_that_its_operator_refuses_changes_nothing(programs, snapshot):
     x = layers.data("x", shape=[None, 8], dtype="int64")
     before = snapshot()
     with pytest.raises(DtypeError, match=r"fc: its input.* must have a float dtype, got int64"):
@@ -225,7 +225,7 @@ def test_losses_have_a_row_for_each_row(programs):
     assert layers.accuracy(x, y, k=2).shape == (1,)
 
 
-def test_normalisation_makes_parameters_of_the_normalised_axes(programs):
+def test_normalization_makes_parameters_of_the_normalized_axes(programs):
     main, startup = programs
     x = make_x((None, 3, 4, 5))
     assert layers.batch_norm(x, activation="relu").shape == (-1, 3, 4, 5)
@@ -253,7 +253,7 @@ def test_layer_norm_does_without_scale_and_bias(programs):
 
 
 @pytest.mark.parametrize("layer", [layers.batch_norm, layers.layer_norm])
-def test_normalisation_of_a_vector_is_refused(programs, layer):
+def test_normalization_of_a_vector_is_refused(programs, layer):
     with pytest.raises(ShapeError, match=f"{layer.__name__}: x must"):
         layer(make_x((None,)))
     assert not programs[0].parameters()
@@ -272,7 +272,7 @@ def test_table_of_an_embedding_has_rows_and_columns(programs, size):
         layers.embedding(index, size)
 
 
-def test_movement_keeps_every_element(programs):
+def test_reshaping_keeps_every_element(programs):
     x = make_x((None, 3, 4))
     assert layers.flatten(x).shape == (-1, 12)
     assert layers.flatten(x, axis=0).shape == (-1,)
@@ -282,7 +282,7 @@ def test_movement_keeps_every_element(programs):
     assert layers.concat([x, x], axis=-1).shape == (-1, 3, 8)
 
 
-def test_flatten_of_unknown_dims_leaves_them_to_the_run(programs):
+def test_flatten_of_unknown_dimensions_leaves_them_to_the_run(programs):
     assert layers.flatten(make_x((None, None, 4))).shape == (-1, -1)
     assert types(programs[0]) == ["flatten"]
 
@@ -323,7 +323,7 @@ def test_bad_argument_of_a_layer_is_named_and_changes_nothing(
     assert snapshot() == before
 
 
-def test_dropout_trains_by_default_and_is_left_out_of_inference(programs):
+def test_dropout_trains_by_default_and_is_skipped_in_inference(programs):
     main, _ = programs
     x = make_x()
     hidden = layers.fc(layers.batch_norm(layers.dropout(x, 0.5)), 4)

@@ -25,13 +25,13 @@ import opwright_nn as nn
 EPOCHS = 6
 SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
-"""So that a kill comes after a few steps, also where a step takes no time."""
+"""A pause, so that a kill comes after a few steps, however fast these are."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class Outcome(NamedTuple):
-    """What a campaign did, and what it found."""
+    """The counts and the findings of a campaign."""
 
     kills: int
     resumed: int
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def train(folder: Path, started: int | None = None) -> Arrays:
-    """Train with dropout, Adam and a falling learning rate; return all that lasts.
+    """Train with dropout, Adam and a falling learning rate; return all persistable variables.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def train(folder: Path, started: int | None = None) -> Arrays:
             os.write(started, word)
             word = b""
         time.sleep(STEP_PAUSE_S if started is not None else 0.0)
-    kept = [var for var in model.program.global_block().vars.values() if var.persistable]
-    return {var.name: model.scope.var(var.name).numpy() for var in kept}
+    variables = [var for var in model.program.global_block().vars.values() if var.persistable]
+    return {var.name: model.scope.var(var.name).numpy() for var in variables}
 
 
 class Life(NamedTuple):
-    """How one process of a training ended."""
+    """The end of one process of a training."""
 
     killed: bool
     resumed: bool
@@ -110,7 +110,7 @@ def live(folder: Path, result: Path, kill_after_s: float) -> Life:
 
 def run_campaign(folder: Path, kills: int, seed: int = 0) -> Outcome:
     """Kill trainings so often, and compare the bits of each with those of one never killed."""
-    wanted = train(folder / "whole")
+    expected = train(folder / "whole")
     moments = random.Random(seed)
     done = resumed = trainings = 0
     findings: list[str] = []
@@ -122,16 +122,16 @@ def run_campaign(folder: Path, kills: int, seed: int = 0) -> Outcome:
             life = live(model, result, moments.uniform(0.0, 0.2))
             done += life.killed
             resumed += life.resumed
-        findings += [f"training {trainings}: {name}" for name in differing(result, wanted)]
+        findings += [f"training {trainings}: {name}" for name in differing(result, expected)]
     return Outcome(done, resumed, trainings, findings)
 
 
-def differing(result: Path, wanted: Arrays) -> list[str]:
-    """Name what does not have the bits that it should have."""
-    with np.load(result) as found:
-        if set(found.files) != set(wanted):
-            return [f"holds {sorted(found.files)}"]
-        return [name for name in wanted if found[name].tobytes() != wanted[name].tobytes()]
+def differing(result: Path, expected: Arrays) -> list[str]:
+    """Return the names of the arrays whose bits differ from the expected ones."""
+    with np.load(result) as arrays:
+        if set(arrays.files) != set(expected):
+            return [f"holds {sorted(arrays.files)}"]
+        return [name for name in expected if arrays[name].tobytes() != expected[name].tobytes()]
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Laws of how a Model says no: by name, with the way out, and changing nothing."""
+"""Laws of wrong calls of a Model: the error has the name and a fix, and nothing changes."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ LABELS = np.ones((6, 1), np.int64)
         (lambda m: m.input(""), AttributeValueError, "data: name must be a string"),
     ],
 )
-def test_bad_call_is_answered_by_name_and_changes_nothing(tiny, call, error, rule):
+def test_a_wrong_call_is_reported_by_name_and_changes_nothing(tiny, call, error, rule):
     model, _ = tiny.make()
     before = str(model.program), str(model.startup_program), model.scope.names()
     with pytest.raises(error, match=rule):
@@ -123,7 +123,7 @@ def test_bad_call_is_answered_by_name_and_changes_nothing(tiny, call, error, rul
     assert np.isfinite(model.run()[0])
 
 
-def test_optimizer_comes_behind_backward(tiny):
+def test_an_optimizer_requires_backward_first(tiny):
     model, _ = tiny.make(optimize=False)
     with pytest.raises(ProgramError, match=r"call model.backward\(loss\) first"):
         model.sgd(0.1)
@@ -131,7 +131,7 @@ def test_optimizer_comes_behind_backward(tiny):
         model.set_learning_rate(0.1)
 
 
-def test_model_with_nothing_to_return_is_not_run(tiny):
+def test_a_model_without_loss_and_metric_is_not_run(tiny):
     model, _ = tiny.make(optimize=False)
     tiny.fill(model)
     with pytest.raises(ProgramError, match="Model.run: there must be something to return"):
@@ -169,7 +169,7 @@ def test_label_out_of_range_fails_in_the_step_and_the_model_stays_usable(tiny):
     assert np.isfinite(model.run()[0])
 
 
-def test_width_that_no_batch_can_tell_is_refused(tiny):
+def test_a_width_that_no_batch_determines_is_refused(tiny):
     model = nn.Model()
     with model.guard():
         halves = layers.reshape(model.input("img"), [2, -1])

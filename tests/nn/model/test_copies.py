@@ -22,7 +22,7 @@ def by_pickle(value):
 
 @pytest.fixture(params=[by_pickle, copy.deepcopy])
 def duplicate(request):
-    """Both ways to another object of the same content."""
+    """Both ways to copy a model."""
     return request.param
 
 
@@ -33,7 +33,7 @@ def losses(tiny, model, count=3):
 
 
 def deep(tiny):
-    """A model with every kind of rule for a shape that waits, and with dropout."""
+    """A model with every kind of rule for a deferred shape, and with dropout."""
     model = nn.Model()
     hidden = model.fc_layer("img", 6, activation="relu")
     with model.guard():
@@ -46,7 +46,7 @@ def deep(tiny):
 
 
 @pytest.mark.parametrize("n_steps", [0, 2])
-def test_a_duplicate_goes_on_as_the_original_does_and_apart_from_it(tiny, duplicate, n_steps):
+def test_a_duplicate_continues_as_the_original_and_independently(tiny, duplicate, n_steps):
     model = deep(tiny)
     if n_steps:
         losses(tiny, model, n_steps)
@@ -61,7 +61,7 @@ def test_a_duplicate_goes_on_as_the_original_does_and_apart_from_it(tiny, duplic
     assert twin.scope is not model.scope
 
 
-def test_a_duplicate_is_fed_anew(tiny, duplicate):
+def test_a_duplicate_has_no_data_in_its_inputs(tiny, duplicate):
     model, prob = tiny.make()
     losses(tiny, model)
     twin = duplicate(model)
@@ -72,7 +72,7 @@ def test_a_duplicate_is_fed_anew(tiny, duplicate):
         twin.run()
 
 
-def test_building_goes_on_in_a_duplicate(tiny, duplicate):
+def test_layers_can_be_appended_to_a_duplicate(tiny, duplicate):
     model, _ = tiny.make(optimize=False)
     twin = duplicate(model)
     for each in (model, twin):
@@ -87,7 +87,7 @@ def test_building_goes_on_in_a_duplicate(tiny, duplicate):
     assert model.scope.var("learning_rate").numpy() == np.float32([0.1])
 
 
-def test_a_pickled_model_is_whole_in_another_process(tiny, tmp_path):
+def test_a_pickled_model_is_complete_in_another_process(tiny, tmp_path):
     model = deep(tiny)
     losses(tiny, model)
     (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
@@ -101,26 +101,26 @@ def test_a_pickled_model_is_whole_in_another_process(tiny, tmp_path):
         "np.save(sys.argv[1] + '/losses.npy', [model.run()[0] for _ in range(3)])\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
-    found = np.load(tmp_path / "prob.npy")
-    np.testing.assert_array_equal(found, model.predict("fc_1_out", img=tiny.images))
+    prediction = np.load(tmp_path / "prob.npy")
+    np.testing.assert_array_equal(prediction, model.predict("fc_1_out", img=tiny.images))
     np.testing.assert_array_equal(np.load(tmp_path / "losses.npy"), losses(tiny, model))
 
 
 # -- Parameters that no layer makes ---------------------------------------------------------------
 
 
-def with_parameter(shape=(8, 3), **given):
-    """A model whose weight is made by the block itself."""
+def with_parameter(shape=(8, 3), **options):
+    """A model whose weight is created without a layer."""
     model = nn.Model()
     with model.guard():
         block = model.program.global_block()
-        w = block.create_parameter("w", shape, **given)
+        w = block.create_parameter("w", shape, **options)
         model.backward(layers.mean(ow.ops.matmul(layers.data("img", [None, 8]), w)))
     model.sgd(0.5)
     return model
 
 
-def test_a_parameter_that_names_an_initializer_is_filled(tiny):
+def test_a_parameter_with_an_initializer_is_initialized(tiny):
     model = with_parameter(initializer=initializer.Constant(2.0))
     model.initialize_parameters(seed=1)
     np.testing.assert_array_equal(model.scope.var("w").numpy(), np.full((8, 3), 2, np.float32))
@@ -131,7 +131,7 @@ def test_a_parameter_that_names_an_initializer_is_filled(tiny):
     assert (model.scope.var("w").numpy() == 2).all()
 
 
-def test_a_parameter_that_names_an_initializer_is_filled_by_the_first_step(tiny):
+def test_a_parameter_with_an_initializer_is_initialized_by_the_first_step(tiny):
     weights = []
     for _ in range(2):
         model = with_parameter(initializer=initializer.Normal())
@@ -142,7 +142,7 @@ def test_a_parameter_that_names_an_initializer_is_filled_by_the_first_step(tiny)
     assert np.unique(weights[0]).size > 20
 
 
-def test_a_value_that_is_there_is_kept(tiny):
+def test_an_existing_value_is_not_overwritten(tiny):
     model = with_parameter(initializer=initializer.Constant(2.0))
     model.fill("w", np.ones((8, 3), np.float32))
     model.fill("img", np.zeros_like(tiny.images))
@@ -151,7 +151,7 @@ def test_a_value_that_is_there_is_kept(tiny):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         (
             {"initializer": 0.1},
@@ -163,7 +163,7 @@ def test_a_value_that_is_there_is_kept(tiny):
         ),
     ],
 )
-def test_what_cannot_fill_a_parameter_is_refused(given, message):
-    model = with_parameter(**given)
+def test_an_unusable_initializer_is_refused(options, message):
+    model = with_parameter(**options)
     with pytest.raises((ow.errors.AttributeTypeError, ow.errors.ShapeError), match=message):
         model.initialize_parameters()

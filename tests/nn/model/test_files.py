@@ -1,4 +1,4 @@
-"""Laws of saving a Model and taking parameters from a folder."""
+"""Laws of saving a Model and loading parameters from a folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_loaded_model_predicts_and_trains_on_the_same(tiny, tmp_path):
     np.testing.assert_array_equal(again.run()[0], model.run()[0])
 
 
-def test_states_of_the_optimizer_last(tiny, tmp_path):
+def test_states_of_the_optimizer_are_saved(tiny, tmp_path):
     def momentum():
         model, prob = tiny.make(optimize=False)
         model.backward(model.mean(model.cross_entropy(prob, "label")))
@@ -46,7 +46,7 @@ def test_states_of_the_optimizer_last(tiny, tmp_path):
     assert [float(again.run()[0]) for _ in range(3)] == [float(model.run()[0]) for _ in range(3)]
 
 
-def test_model_without_optimizer_loads_what_one_with_it_saved(tiny, tmp_path):
+def test_a_model_without_optimizer_loads_the_save_of_one_with_it(tiny, tmp_path):
     model, prob = tiny.make()
     tiny.fill(model)
     model.run()
@@ -124,7 +124,7 @@ def test_model_without_values_is_not_saved(tiny, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_saved_model_serves_without_its_script(tiny, tmp_path):
+def test_a_saved_model_runs_without_its_script(tiny, tmp_path):
     model, prob = tiny.make()
     tiny.fill(model)
     model.run()
@@ -134,11 +134,11 @@ def test_saved_model_serves_without_its_script(tiny, tmp_path):
     assert (set(feeds), fetches) == ({"img", "label"}, ("mean_0_out",))
     pruned = nn.inference_program(program, prob.name)
     network = ow.Network(pruned.global_block())
-    (found,) = network.compile(["img"], [prob.name], scope=scope)(img=tiny.images)
-    np.testing.assert_array_equal(found, model.predict(prob, img=tiny.images))
+    (output,) = network.compile(["img"], [prob.name], scope=scope)(img=tiny.images)
+    np.testing.assert_array_equal(output, model.predict(prob, img=tiny.images))
 
 
-def test_what_is_loaded_goes_before_a_request_to_initialize(tiny, tmp_path):
+def test_loaded_parameters_replace_a_request_to_initialize(tiny, tmp_path):
     model, prob = tiny.make()
     tiny.fill(model)
     model.run()

@@ -37,7 +37,7 @@ def test_each_layer_function_has_its_method():
 
 @pytest.mark.parametrize("layer", METHOD_NAMES)
 def test_a_method_has_the_parameters_of_its_layer_function(layer):
-    wanted = [
+    expected = [
         (
             "input" if name in INPUT_NAMES else name,
             parameter.kind,
@@ -49,7 +49,7 @@ def test_a_method_has_the_parameters_of_its_layer_function(layer):
     signature = inspect.signature(method_of(layer))
     first, *others = signature.parameters.values()
     assert first.name == "self"
-    assert [(p.name, p.kind, p.default, p.annotation) for p in others] == wanted
+    assert [(p.name, p.kind, p.default, p.annotation) for p in others] == expected
     assert others[0].annotation in ANNOTATIONS.values()
     returned = inspect.signature(getattr(layers, layer)).return_annotation
     assert signature.return_annotation == returned

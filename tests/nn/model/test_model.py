@@ -36,10 +36,10 @@ def test_step_is_gradient_descent(tiny):
     before = tiny.parameters(model)
     tiny.fill(model)
     (value,) = model.run()
-    loss, wanted = reference_step(before, tiny.images, tiny.labels, 0.5)
+    loss, expected = reference_step(before, tiny.images, tiny.labels, 0.5)
     assert value == pytest.approx(loss, rel=1e-5)
     after = tiny.parameters(model)
-    for name, new in zip(sorted(after, key=_order), wanted, strict=True):
+    for name, new in zip(sorted(after, key=_order), expected, strict=True):
         np.testing.assert_allclose(after[name], new, rtol=1e-4, atol=1e-6)
 
 
@@ -88,7 +88,7 @@ def test_gradients_are_known_by_their_parameters(tiny):
         lambda model: model.optimize(nn.optimizer.SGD(0.1)),
     ],
 )
-def test_every_optimizer_lowers_the_loss_though_shapes_come_late(tiny, optimize):
+def test_every_optimizer_lowers_the_loss_with_deferred_shapes(tiny, optimize):
     model, prob = tiny.make(optimize=False)
     loss = model.mean(model.cross_entropy(prob, "label"))
     model.backward(loss)
@@ -124,19 +124,19 @@ def test_operators_that_the_user_adds_run_with_each_step(tiny):
     assert model.scope.var("steps").numpy() == [3.0]
 
 
-def test_keep_leaves_every_variable_to_be_looked_at_and_steps_the_same(tiny):
-    kept, _ = tiny.make()
+def test_keep_stores_every_variable_and_gives_the_same_step(tiny):
+    inspected, _ = tiny.make()
     plain, _ = tiny.make()
-    for model in (kept, plain):
+    for model in (inspected, plain):
         model.initialize_parameters(seed=1, img=tiny.images)
         tiny.fill(model)
-    np.testing.assert_allclose(kept.run(keep=True)[0], plain.run()[0], rtol=1e-6)
+    np.testing.assert_allclose(inspected.run(keep=True)[0], plain.run()[0], rtol=1e-6)
     for name, value in tiny.parameters(plain).items():
-        np.testing.assert_allclose(kept.scope.var(name).numpy(), value, rtol=1e-6)
+        np.testing.assert_allclose(inspected.scope.var(name).numpy(), value, rtol=1e-6)
     for name in ("fc_0_out", "fc_1_out", "fc_0_w_param_grad", "mean_0_out"):
-        assert kept.scope.var(name).is_set
+        assert inspected.scope.var(name).is_set
         assert plain.scope.find_var(name) is None
-    np.testing.assert_array_equal(kept.scope.var("img").numpy(), tiny.images)
+    np.testing.assert_array_equal(inspected.scope.var("img").numpy(), tiny.images)
 
 
 def test_layers_are_appended_within_the_guard(tiny):
@@ -169,7 +169,7 @@ def test_all_layer_methods_train_together(tiny):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_run_hands_the_feeds_to_the_compiled_step_and_returns_what_that_returns(tiny, monkeypatch):
+def test_run_is_one_call_of_the_compiled_step(tiny, monkeypatch):
     model, _ = tiny.make()
     tiny.fill(model)
     model.run()

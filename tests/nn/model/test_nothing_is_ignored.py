@@ -1,4 +1,4 @@
-"""Laws of arguments: what is given is honoured, or refused with the way out."""
+"""Laws of arguments: each one has an effect, or is refused with a fix."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_only_the_parameters_that_are_named_are_trained(tiny, built, make, by_na
         ),
     ],
 )
-def test_an_argument_of_an_optimizer_that_means_nothing_is_refused(
+def test_an_argument_of_an_optimizer_without_effect_is_refused(
     built, everything, call, error, rule
 ):
     before = everything(built.program)
@@ -92,19 +92,19 @@ def test_a_second_optimizer_is_refused(tiny, built, everything):
     assert isinstance(built.optimizer, optimizer.SGD)
 
 
-def test_what_is_frozen_behind_backward_is_not_trained(tiny, built):
+def test_a_parameter_frozen_after_backward_is_not_trained(tiny, built):
     built.parameters[0].trainable = False
     built.momentum(0.5)
     assert moved(tiny, built) == ["fc_0_b_param", "fc_1_w_param", "fc_1_b_param"]
 
 
-def test_what_is_frozen_and_named_is_refused(built):
+def test_a_frozen_parameter_in_the_list_is_refused(built):
     built.parameters[0].trainable = False
     with pytest.raises(ProgramError, match="SGD: parameters must be trainable, got 'fc_0_w_"):
         built.optimize("sgd", parameters=["fc_0_w_param"])
 
 
-def test_what_is_frozen_too_late_is_reported_by_the_next_step(built):
+def test_a_parameter_frozen_too_late_is_reported_by_the_next_step(built):
     built.sgd(0.1)
     built.run()
     built.parameters[0].trainable = False
@@ -114,7 +114,7 @@ def test_what_is_frozen_too_late_is_reported_by_the_next_step(built):
     built.run()
 
 
-def test_what_becomes_trainable_too_late_is_reported(tiny):
+def test_a_parameter_that_becomes_trainable_too_late_is_reported(tiny):
     model, _ = tiny.make(optimize=False)
     model.parameters[0].trainable = False
     model.backward("mean_0_out")
@@ -187,9 +187,7 @@ SAME = {"name": "shared", "initializer": initializer.Constant(0.5), "learning_ra
         ),
     ],
 )
-def test_an_argument_of_a_layer_that_changes_nothing_is_refused(
-    programs, snapshot, append, error, rule
-):
+def test_an_argument_of_a_layer_without_effect_is_refused(programs, snapshot, append, error, rule):
     x = layers.data("x", [None, 8])
     layers.fc(x, 3, param_attr=nn.ParamAttr(**SAME))
     layers.data("images", [None, 1, 8, 8])
@@ -206,7 +204,7 @@ def test_a_parameter_is_shared_by_the_same_description_or_by_its_name_alone(prog
     assert [p.name for p in programs[0].parameters()] == ["shared"]
 
 
-def test_a_shape_that_is_declared_behind_the_use_is_refused():
+def test_a_shape_declared_after_the_use_of_the_input_is_refused():
     model = nn.Model()
     model.fc_layer("x", 3)
     with pytest.raises(ShapeError, match=r"data: 'x' must be declared before .* got shape \[\?, 8"):
@@ -215,7 +213,7 @@ def test_a_shape_that_is_declared_behind_the_use_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("given", "rule"),
+    ("options", "rule"),
     [
         ({"optimize": {"lr": 0.1}}, "optimize of 'w' must be .*, got {'lr': 0.1}"),
         ({"optimize": "adam"}, "optimize of 'w' must be .*, got 'adam'"),
@@ -223,9 +221,9 @@ def test_a_shape_that_is_declared_behind_the_use_is_refused():
         ({"regularizer": 0.1}, "regularizer of 'w' must be a Regularizer or None, got 0.1"),
     ],
 )
-def test_what_a_parameter_says_of_its_training_is_understood_or_refused(programs, given, rule):
+def test_wrong_training_options_of_a_parameter_are_refused(programs, options, rule):
     block = programs[0].global_block()
-    w = block.create_parameter("w", [8, 3], **given)
+    w = block.create_parameter("w", [8, 3], **options)
     loss = layers.mean(ow.ops.matmul(layers.data("x", [None, 8]), w))
     with pytest.raises((AttributeValueError, AttributeTypeError), match=f"SGD: .*{rule}"):
         optimizer.SGD(0.1).minimize(loss)

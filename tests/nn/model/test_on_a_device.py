@@ -1,4 +1,4 @@
-"""A model on a device that has a kernel for nothing: the host may take over, where it is let."""
+"""A model on a device without kernels: the host runs the operators, if the user allows it."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def _losses(tiny, **options):
     return losses, model.predict(prob, img=tiny.images)
 
 
-def test_a_model_trains_and_predicts_where_the_host_may_take_over(tiny):
-    wanted, probabilities = _losses(tiny)
+def test_a_model_trains_and_predicts_with_a_fallback_to_the_host(tiny):
+    expected, probabilities = _losses(tiny)
     losses, got = _losses(tiny, device="shelf", fallback="cpu")
-    np.testing.assert_allclose(losses, wanted, rtol=1e-6)
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
     np.testing.assert_allclose(got, probabilities, rtol=1e-5)
 
 
-def test_a_model_without_a_fallback_names_the_kernel_that_is_missing(tiny):
+def test_a_model_without_a_fallback_names_the_missing_kernel(tiny):
     with pytest.raises(KernelNotFoundError, match=r"\[shelf, float32\]: no kernel registered"):
         _losses(tiny, device="shelf")
 

@@ -81,23 +81,23 @@ def train(build, passes, batches=(4, 4, 1, 7)):
         step(x=rng.random((n, 64), np.float32), y=rng.integers(0, 10, (n, 1)))[0].item()
         for n in batches
     ]
-    held = {
+    values = {
         v.name: scope.find_var(v.name).numpy()
         for v in main.global_block().vars.values()
         if v.persistable
     }
-    return losses, held, network.placement()
+    return losses, values, network.placement()
 
 
 @pytest.mark.parametrize("build", [digits, normed, branched, embedded, pooled, squashed])
 @pytest.mark.parametrize("name", ["remove_identities", "shrink_activation_grad"])
 def test_training_is_the_same_with_and_without_passes(build, name):
-    losses, held, _ = train(build, [name])
-    plain_losses, plain_held, _ = train(build, [])
+    losses, values, _ = train(build, [name])
+    plain_losses, plain_values, _ = train(build, [])
     assert losses == plain_losses
-    assert held.keys() == plain_held.keys()
-    for name, value in plain_held.items():
-        np.testing.assert_array_equal(held[name], value, err_msg=name)
+    assert values.keys() == plain_values.keys()
+    for name, value in plain_values.items():
+        np.testing.assert_array_equal(values[name], value, err_msg=name)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Laws of prediction: it computes, and changes nothing that is kept."""
+"""Laws of prediction: it computes a variable and changes neither parameters nor states."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_parameter_or_state_is_predicted_as_it_is_without_a_feed():
         np.testing.assert_array_equal(model.predict(name), before[name])
 
 
-def test_what_is_computed_from_a_parameter_has_the_value_from_before_the_update():
+def test_a_result_of_a_parameter_has_the_value_from_before_the_update():
     model = make()
     with model.guard():
         square = ow.ops.square(model.program.global_block().var("fc_0_w_param"))
@@ -71,14 +71,14 @@ def test_what_is_computed_from_a_parameter_has_the_value_from_before_the_update(
     np.testing.assert_array_equal(model.predict(square), weight * weight)
 
 
-def test_a_prediction_runs_no_operator_behind_the_forward_part():
+def test_a_prediction_runs_only_operators_of_the_forward_part():
     model = make()
     program = nn.inference_program(model.program, "fc_1_out")
     types = [op.type for op in program.global_block().ops]
     assert types == ["fc", "batch_norm", "dropout", "fc", "softmax"][: len(types)]
 
 
-def test_what_is_computed_may_be_kept_by_the_training_program():
+def test_a_result_may_be_persistable_in_the_training_program():
     model = make()
     hidden = model.program.global_block().var("fc_0_out")
     wanted = model.predict(hidden, x=X)
@@ -91,7 +91,7 @@ def test_what_is_computed_may_be_kept_by_the_training_program():
     np.testing.assert_array_equal(model.scope.var("fc_0_out").numpy(), kept)
 
 
-def test_random_operators_without_training_draw_and_do_not_move_on():
+def test_random_operators_without_training_draw_the_same_numbers_again():
     model = nn.Model()
     with model.guard():
         x = layers.data("x", [None, 8])
@@ -109,7 +109,7 @@ def test_random_operators_without_training_draw_and_do_not_move_on():
     assert model.scope.var("@step").numpy() == [1]
 
 
-def test_a_state_that_a_forward_operator_moves_stays():
+def test_a_state_that_a_forward_operator_updates_does_not_change():
     def infer(ctx):
         ctx.set_output("out", ctx.input("x").shape)
         ctx.set_output("count_out", ctx.input("count").shape)
@@ -141,7 +141,7 @@ def test_a_state_that_a_forward_operator_moves_stays():
         np.testing.assert_array_equal(model.scope.var("runs").numpy(), [5])
 
 
-def test_a_state_that_is_written_beside_what_is_wanted_stays():
+def test_a_state_that_is_written_with_the_target_does_not_change():
     model = nn.Model()
     with model.guard():
         x = layers.data("x", [6, 8])
@@ -155,7 +155,7 @@ def test_a_state_that_is_written_beside_what_is_wanted_stays():
     assert (model.predict("worse") == 81).all()
 
 
-def test_the_program_for_inference_leaves_the_trained_one_as_it_is(programs, snapshot):
+def test_the_program_for_inference_does_not_change_the_training_program(programs, snapshot):
     loss = layers.mean(layers.batch_norm(layers.fc(layers.data("x", [None, 3]), 4)))
     optimizer.Adam(0.1).minimize(loss)
     before = snapshot()

@@ -1,4 +1,4 @@
-"""Laws of going on with a training: all of it comes back, or the difference is reported."""
+"""Laws of resuming a training: everything is restored, or the difference is reported."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def persistables(model):
 
 
 def check_equal_bits(model, other):
-    found, wanted = persistables(model), persistables(other)
-    assert found.keys() == wanted.keys()
-    for name, array in wanted.items():
+    found, expected = persistables(model), persistables(other)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
         assert found[name].tobytes() == array.tobytes(), name
 
 
@@ -74,7 +74,7 @@ def test_a_model_that_has_run_already_is_resumed(make, trained, tmp_path):
     check_equal_bits(again, trained)
 
 
-def test_load_parameter_takes_the_seed_of_random_numbers(make, tmp_path):
+def test_load_parameter_loads_the_seed_of_random_numbers(make, tmp_path):
     model = make()
     model.initialize_parameters(seed=11)
     model.run()
@@ -124,7 +124,7 @@ def test_other_streams_of_random_numbers_are_another_model(make, trained, tmp_pa
         other.resume(tmp_path / "model")
 
 
-def test_the_position_in_the_data_comes_back(make, tiny, tmp_path):
+def test_the_position_in_the_data_is_restored(make, tiny, tmp_path):
     def batches(**options):
         options = {"size": 4, "epochs": 3, "seed": 2, **options}
         return nn.batches((tiny.images, tiny.labels), **options)
@@ -168,7 +168,7 @@ def test_nothing_to_resume_is_an_error_unless_it_may_be_missing(make, tmp_path):
     assert model.resume(tmp_path / "model", missing_ok=True) is False
 
 
-def test_what_is_damaged_is_an_error_also_where_it_may_be_missing(make, trained, tmp_path):
+def test_a_damaged_save_is_an_error_even_if_it_may_be_missing(make, trained, tmp_path):
     path = tmp_path / "model" / "latest"
     (path / "params.safetensors").rename(path / "params")
     with pytest.raises(FormatError, match=r"must hold generation\.json, program\.pb and params"):
@@ -178,7 +178,7 @@ def test_what_is_damaged_is_an_error_also_where_it_may_be_missing(make, trained,
         make().resume(path, missing_ok=True)
 
 
-def test_a_model_keeps_so_many_saves_as_asked(trained, tmp_path):
+def test_a_model_keeps_as_many_saves_as_asked(trained, tmp_path):
     for _ in range(3):
         trained.save(tmp_path / "model", keep=3)
     assert len(list((tmp_path / "model" / "generations").iterdir())) == 3

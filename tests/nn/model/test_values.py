@@ -1,4 +1,4 @@
-"""Laws of first values and of predictions: told by seed and data, changed by nothing else."""
+"""Laws of initial values and predictions: they depend on seed and data, and on nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import opwright_nn as nn
 from opwright_nn import layers
 
 
-def test_first_batch_tells_the_width(tiny):
+def test_the_first_batch_determines_the_width(tiny):
     model, _ = tiny.make()
     assert model.parameters[0].shape == (-1, 5)
     tiny.fill(model)
@@ -18,7 +18,7 @@ def test_first_batch_tells_the_width(tiny):
     assert model.scope.var("fc_0_w_param").shape == (8, 5)
 
 
-def test_example_tells_the_width_before_any_batch(tiny):
+def test_an_example_determines_the_width_before_any_batch(tiny):
     model, _ = tiny.make()
     model.initialize_parameters(img=tiny.images)
     assert model.scope.var("fc_0_w_param").shape == (8, 5)
@@ -36,7 +36,7 @@ def test_input_may_be_declared():
     assert model.scope.var("fc_0_w_param").dtype == "float64"
 
 
-def test_undeclared_width_is_told_and_what_may_change_goes_on_changing():
+def test_a_width_is_inferred_and_a_free_dimension_remains_free():
     model = nn.Model()
     model.input("sound", shape=[None, None])
     model.input("img", shape=[None, None])
@@ -51,7 +51,7 @@ def test_undeclared_width_is_told_and_what_may_change_goes_on_changing():
     assert model.parameters[0].shape == (8, 1)
 
 
-def test_first_values_depend_on_the_seed_only(tiny):
+def test_initial_values_depend_on_the_seed_only(tiny):
     def first(seed, early):
         model, _ = tiny.make()
         if early:
@@ -68,7 +68,7 @@ def test_first_values_depend_on_the_seed_only(tiny):
     assert not np.array_equal(early["fc_0_w_param"], other["fc_0_w_param"])
 
 
-def test_run_initializes_what_has_no_value_as_if_it_had_been_asked_to(tiny):
+def test_run_initializes_parameters_without_a_value_as_initialize_parameters_does(tiny):
     asked, _ = tiny.make()
     asked.initialize_parameters()
     unasked, _ = tiny.make()
@@ -94,7 +94,7 @@ def test_layer_added_later_is_initialized_alone(tiny):
         np.testing.assert_array_equal(after[name], value)
 
 
-def test_initializing_again_starts_over(tiny):
+def test_initializing_again_restarts_the_training(tiny):
     model, _ = tiny.make()
     model.initialize_parameters(seed=1)
     tiny.fill(model)
@@ -103,7 +103,7 @@ def test_initializing_again_starts_over(tiny):
     assert [float(model.run()[0]) for _ in range(3)] == first
 
 
-def test_dropout_starts_over_with_the_seed(tiny):
+def test_the_seed_restarts_dropout(tiny):
     model = nn.Model()
     hidden = model.dropout(model.fc_layer("img", 50), 0.5)
     model.backward(model.mean(hidden))
@@ -132,7 +132,7 @@ def test_parameter_is_filled_at_once(tiny):
     np.testing.assert_allclose(model.predict(prob, img=tiny.images), 1 / 3, rtol=1e-6)
 
 
-def test_two_models_share_nothing_unless_told(tiny):
+def test_two_models_share_nothing_by_default(tiny):
     first, _ = tiny.make()
     second, _ = tiny.make()
     first.initialize_parameters(img=tiny.images)
@@ -148,16 +148,16 @@ def test_prediction_needs_no_label_and_changes_nothing(tiny):
     model.initialize_parameters(seed=1, img=tiny.images)
     before = tiny.parameters(model)
     weights = [before[f"fc_{i}_{kind}_param"] for i in range(2) for kind in "wb"]
-    found = model.predict(prob, img=tiny.images)
+    prediction = model.predict(prob, img=tiny.images)
     hidden = 1 / (1 + np.exp(-(tiny.images @ weights[0] + weights[1])))
     scores = np.exp(hidden @ weights[2] + weights[3])
-    np.testing.assert_allclose(found, scores / scores.sum(axis=1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(prediction, scores / scores.sum(axis=1, keepdims=True), rtol=1e-5)
     for name, value in before.items():
         np.testing.assert_array_equal(tiny.parameters(model)[name], value)
-    np.testing.assert_array_equal(model.predict("fc_1_out", img=tiny.images), found)
+    np.testing.assert_array_equal(model.predict("fc_1_out", img=tiny.images), prediction)
 
 
-def test_prediction_leaves_out_dropout_and_moves_no_random_number(tiny):
+def test_a_prediction_skips_dropout_and_draws_no_random_number(tiny):
     model = nn.Model()
     hidden = model.dropout(model.fc_layer("img", 50), 0.5)
     model.backward(model.mean(hidden))
@@ -182,13 +182,13 @@ def test_prediction_takes_the_running_statistics_of_batch_norm(tiny):
     for _ in range(200):
         model.run()
     mean, variance = tiny.images.mean(axis=0), tiny.images.var(axis=0)
-    found = model.predict(out, img=tiny.images[:1])
+    prediction = model.predict(out, img=tiny.images[:1])
     np.testing.assert_allclose(
-        found, (tiny.images[:1] - mean) / np.sqrt(variance + 1e-5), rtol=1e-4, atol=1e-4
+        prediction, (tiny.images[:1] - mean) / np.sqrt(variance + 1e-5), rtol=1e-4, atol=1e-4
     )
 
 
-def test_prediction_follows_what_was_trained_since(tiny):
+def test_a_prediction_uses_the_current_parameters(tiny):
     model, prob = tiny.make()
     tiny.fill(model)
     model.run()
@@ -197,7 +197,7 @@ def test_prediction_follows_what_was_trained_since(tiny):
     assert not np.array_equal(model.predict(prob, img=tiny.images), before)
 
 
-def test_shapes_are_known_all_the_way_once_the_first_batch_told(tiny):
+def test_the_first_batch_determines_all_shapes(tiny):
     model = nn.Model()
     hidden = model.batch_norm("img")
     with model.guard():

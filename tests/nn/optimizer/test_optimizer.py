@@ -29,13 +29,13 @@ def build(make, dtype="float64", **attr):
         x = layers.data("x", [None, 3], dtype)
         weight = nn.ParamAttr(**attr)
         loss = layers.mean(layers.fc(x, 1, bias=False, name="a", param_attr=weight))
-        made = make()
-        made.minimize(loss)
+        instance = make()
+        instance.minimize(loss)
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
     scope.var("a_w_param").set(START.astype(dtype))
     step = ow.Network(main.global_block()).compile(feed=["x"], fetch=[loss], scope=scope)
-    return scope, lambda: step(x=X.astype(dtype)), made
+    return scope, lambda: step(x=X.astype(dtype)), instance
 
 
 def weight_after(make, steps, **attr):
@@ -45,9 +45,9 @@ def weight_after(make, steps, **attr):
     return scope.var("a_w_param").numpy()
 
 
-def check(found, wanted):
+def check(weight, expected):
     # The learning rate itself is float32.
-    np.testing.assert_allclose(found, wanted, rtol=2e-7, atol=2e-7)
+    np.testing.assert_allclose(weight, expected, rtol=2e-7, atol=2e-7)
 
 
 def test_sgd_steps_against_the_gradient():
@@ -80,7 +80,7 @@ def test_adam_follows_its_paper(decay):
     np.testing.assert_allclose(weight_after(make, 4), weight, rtol=2e-6)
 
 
-def test_penalties_add_their_slope():
+def test_penalties_add_their_gradient():
     l2 = lambda: optimizer.SGD(RATE, regularizer=nn.regularizer.L2(0.5))  # noqa: E731
     check(weight_after(l2, 1), START - RATE * (GRAD + 0.5 * START))
     l1 = lambda: optimizer.SGD(RATE, regularizer=nn.regularizer.L1(0.5))  # noqa: E731
@@ -139,7 +139,7 @@ def test_clip_by_global_norm_keeps_the_proportions():
         np.testing.assert_allclose(move, grad * 0.01 / norm, rtol=1e-6)
 
 
-def test_gradient_within_the_bound_is_passed_on_bit_by_bit():
+def test_a_gradient_within_the_bound_keeps_its_bits():
     plain = weight_after(lambda: optimizer.SGD(RATE), 1)
     for clip in (nn.clip.ClipByNorm(3.7), nn.clip.ClipByGlobalNorm(3.7)):
         bounded = weight_after(lambda clip=clip: optimizer.SGD(RATE, clip=clip), 1)
@@ -160,20 +160,20 @@ def test_zero_gradient_is_clipped_to_zero():
 
 
 def test_learning_rate_of_a_parameter_is_a_factor():
-    found = weight_after(lambda: optimizer.SGD(RATE), 1, learning_rate=0.25)
-    check(found, START - 0.25 * RATE * GRAD)
+    weight = weight_after(lambda: optimizer.SGD(RATE), 1, learning_rate=0.25)
+    check(weight, START - 0.25 * RATE * GRAD)
     still = weight_after(lambda: optimizer.SGD(RATE), 1, learning_rate=0.0)
     np.testing.assert_array_equal(still, START)
 
 
 def test_learning_rate_is_a_tensor_that_changes_between_steps():
-    scope, step, made = build(lambda: optimizer.SGD(RATE))
-    assert made.learning_rate.name == "learning_rate"
-    assert made.learning_rate.persistable
+    scope, step, sgd = build(lambda: optimizer.SGD(RATE))
+    assert sgd.learning_rate.name == "learning_rate"
+    assert sgd.learning_rate.persistable
     assert (scope.var("learning_rate").dtype, scope.var("learning_rate").shape) == ("float32", (1,))
     step()
     version = scope.structure_version
-    made.set_learning_rate(scope, 1.0)
+    sgd.set_learning_rate(scope, 1.0)
     step()
     check(scope.var("a_w_param").numpy(), START - (RATE + 1.0) * GRAD)
     assert scope.structure_version == version
@@ -202,7 +202,7 @@ def test_float32_parameters_train_too():
     np.testing.assert_allclose(moved, START - RATE * np.sign(GRAD), rtol=1e-5)
 
 
-def test_minimize_returns_pairs_and_leaves_out_what_is_not_trainable(programs):
+def test_minimize_returns_pairs_and_skips_parameters_that_are_not_trainable(programs):
     x = layers.data("x", [None, 3])
     fixed = nn.ParamAttr(trainable=False)
     hidden = layers.fc(x, 4, name="a", param_attr=fixed, bias_attr=fixed)
@@ -214,7 +214,7 @@ def test_minimize_returns_pairs_and_leaves_out_what_is_not_trainable(programs):
     ]
 
 
-def test_minimize_serves_the_parameters_that_are_named(programs):
+def test_minimize_trains_the_listed_parameters(programs):
     x = layers.data("x", [None, 3])
     loss = layers.mean(layers.fc(layers.fc(x, 4, name="a"), 2, name="b"))
     pairs = optimizer.SGD(RATE).minimize(loss, parameters=["a_b_param"])
@@ -232,23 +232,23 @@ def test_nothing_to_train_is_refused_and_changes_nothing(programs):
 
 
 def test_optimizer_serves_one_program():
-    made = optimizer.SGD(RATE)
-    build(lambda: made)
+    sgd = optimizer.SGD(RATE)
+    build(lambda: sgd)
     with pytest.raises(ProgramError, match="SGD: an optimizer serves one program"):
-        build(lambda: made)
+        build(lambda: sgd)
 
 
-def test_learning_rate_before_its_time_is_refused():
-    made = optimizer.SGD(RATE)
+def test_the_learning_rate_before_minimize_is_refused():
+    sgd = optimizer.SGD(RATE)
     with pytest.raises(ProgramError, match="SGD: the learning rate has no variable before"):
-        made.set_learning_rate(ow.Scope(), 0.1)
-    build(lambda: made)
+        sgd.set_learning_rate(ow.Scope(), 0.1)
+    build(lambda: sgd)
     with pytest.raises(VariableNotFoundError, match="SGD: the scope must hold 'learning_rate'"):
-        made.set_learning_rate(ow.Scope(), 0.1)
+        sgd.set_learning_rate(ow.Scope(), 0.1)
     with pytest.raises(AttributeTypeError, match="SGD: scope must be a Scope, got 0.1"):
-        made.set_learning_rate(0.1, 0.1)
+        sgd.set_learning_rate(0.1, 0.1)
     with pytest.raises(AttributeValueError, match="SGD: learning rate must be"):
-        made.set_learning_rate(ow.Scope(), -0.1)
+        sgd.set_learning_rate(ow.Scope(), -0.1)
 
 
 @pytest.mark.parametrize(
@@ -318,8 +318,8 @@ def test_optimize_appends_an_operator_for_each_pair(programs, wrap):
 )
 def test_bad_argument_of_optimize_is_named(programs, arguments, error, rule):
     param_grad = gradients(programs)
-    given = {"network": programs[0], "type": "sgd", "attrs": None, "param_grad": param_grad}
+    values = {"network": programs[0], "type": "sgd", "attrs": None, "param_grad": param_grad}
     before = len(programs[0].global_block().ops)
     with pytest.raises(error, match=rule):
-        nn.optimize(**(given | arguments))
+        nn.optimize(**(values | arguments))
     assert len(programs[0].global_block().ops) == before

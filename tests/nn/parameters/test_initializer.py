@@ -1,4 +1,4 @@
-"""Laws of initializers: their distributions, and that only seed and layer decide the numbers."""
+"""Laws of initializers: their distributions, and that only seed and layer determine the numbers."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def test_fans_of_a_shape(shape, fan_in, fan_out):
         (initializer.Kaiming(negative_slope=1.0, uniform=False), 0.0, math.sqrt(1 / 200)),
     ],
 )
-def test_mean_and_deviation_are_as_promised(attr, mean, std):
-    found = fill(attr).astype(np.float64)
-    assert abs(found.mean() - mean) <= 4 * std / math.sqrt(found.size)
-    assert abs(found.std() - std) <= 0.02 * std
+def test_mean_and_deviation_are_as_documented(attr, mean, std):
+    weight = fill(attr).astype(np.float64)
+    assert abs(weight.mean() - mean) <= 4 * std / math.sqrt(weight.size)
+    assert abs(weight.std() - std) <= 0.02 * std
 
 
 def test_uniform_stays_inside_its_interval():
     limit = math.sqrt(6 / 500)
-    found = fill(initializer.Xavier())
-    assert np.abs(found).max() <= np.float32(limit)
-    assert np.abs(found).max() > 0.99 * limit
+    weight = fill(initializer.Xavier())
+    assert np.abs(weight).max() <= np.float32(limit)
+    assert np.abs(weight).max() > 0.99 * limit
 
 
 def test_same_seed_gives_the_same_numbers_and_another_one_others():
