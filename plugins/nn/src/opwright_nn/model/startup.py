@@ -13,7 +13,7 @@ from opwright.op import format_shape, shapes_match
 from opwright.vocabulary import STEP
 from opwright_nn import checks
 from opwright_nn.model.inference import persistable_names
-from opwright_nn.parameters.deferred import Deferred, Shape, append_filler
+from opwright_nn.parameters.deferred import Deferred, Shape, append_initializer
 from opwright_nn.parameters.initializer import Initializer
 
 
@@ -45,7 +45,7 @@ class Startup:
         self._all_requested = True
 
     def note_loaded(self, shapes: Mapping[str, Shape]) -> None:
-        """Note which variables were loaded: the next `initialize` does only the others."""
+        """Note which variables were loaded: the next `initialize` fills only the others."""
         self._all_requested = False
         for name, shape in shapes.items():
             variable = self._program.global_block().var(name)
@@ -77,14 +77,14 @@ class Startup:
         # A dimension declared as None may keep changing unless a parameter depends on it.
         variables = self._program.global_block().vars
         for name, shape in shapes.items():
-            n_waiting, old = len(self._deferred), variables[name].shape
-            if n_waiting and old != shape:
+            n_before, old = len(self._deferred), variables[name].shape
+            if n_before and old != shape:
                 self._settle({name: shape})
-                if len(self._deferred) == n_waiting:
+                if len(self._deferred) == n_before:
                     self._settle({name: old or ()})
 
     def initialize(self) -> None:
-        """Initialize everything if requested and all shapes are known, else what has no value."""
+        """Initialize what has no value, or everything if requested; a request waits for shapes."""
         self._adopt_parameters()
         if self._all_requested:
             if len(self._deferred):
@@ -113,7 +113,7 @@ class Startup:
                     f"{who}: its shape must be known to initialize it, got {parameter!r}; give "
                     "create_parameter the whole shape"
                 )
-            append_filler(startup, parameter, parameter.initializer, startup.next_stream())
+            append_initializer(startup, parameter, parameter.initializer, startup.next_stream())
 
     def check_initialized(self, who: str, program: ow.Program) -> None:
         """Raise ProgramError unless the scope holds the parameters and states of `program`."""

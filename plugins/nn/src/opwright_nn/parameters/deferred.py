@@ -25,8 +25,8 @@ A function of a module or a `functools.partial` of one, so that models can be pi
 """
 
 
-class Waiting(NamedTuple):
-    """A persistable variable without a shape, with its initializer."""
+class DeferredVariable(NamedTuple):
+    """A persistable variable whose shape is not known yet, with its initializer."""
 
     variable: ow.Variable
     rule: ShapeRule
@@ -35,10 +35,10 @@ class Waiting(NamedTuple):
 
     def append(self, startup: ow.Program) -> None:
         """Append the initializer to a startup program."""
-        append_filler(startup, self.variable, self.initializer, self.stream)
+        append_initializer(startup, self.variable, self.initializer, self.stream)
 
 
-def append_filler(
+def append_initializer(
     startup: ow.Program, variable: ow.Variable, initializer: Initializer, stream: int
 ) -> None:
     """Append the initializer of a variable of known shape to a startup program."""
@@ -48,22 +48,22 @@ def append_filler(
 
 
 class Deferred:
-    """The variables of one program without a shape before the first batch."""
+    """The variables of one program whose shapes are not known before the first batch."""
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
+        self._variables: list[DeferredVariable] = []
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._variables)
 
     def names(self) -> set[str]:
         """Return the names of the variables."""
-        return {waiting.variable.name for waiting in self._waiting}
+        return {item.variable.name for item in self._variables}
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, item: DeferredVariable) -> None:
         """Add a variable; rules are called in this order."""
-        self._waiting.append(waiting)
-        record_undo(self._waiting.pop)
+        self._variables.append(item)
+        record_undo(self._variables.pop)
 
     def settle(
         self,
@@ -94,24 +94,24 @@ class Deferred:
             for name, shape in inputs.items():
                 program.global_block().var(name).shape = shape
             remaining = self._infer(program, partly)
-            remaining_ids = {id(waiting) for waiting in remaining}
-            for waiting in self._waiting:
-                if id(waiting) not in remaining_ids:
-                    waiting.append(startup)
-            record_undo(setattr, self, "_waiting", self._waiting)
-            self._waiting = remaining
+            remaining_ids = {id(item) for item in remaining}
+            for item in self._variables:
+                if id(item) not in remaining_ids:
+                    item.append(startup)
+            record_undo(setattr, self, "_variables", self._variables)
+            self._variables = remaining
 
-    def _infer(self, program: ow.Program, partly: bool) -> list[Waiting]:
+    def _infer(self, program: ow.Program, partly: bool) -> list[DeferredVariable]:
         # A parameter of one layer can depend on the output of another layer: most programs need
         # one round, none needs more rounds than it has layers.
-        remaining = list(self._waiting)
+        remaining = list(self._variables)
         program.infer_shapes()
         while remaining:
             unknown = []
-            for waiting in remaining:
-                waiting.variable.shape = shape = waiting.rule()
+            for item in remaining:
+                item.variable.shape = shape = item.rule()
                 if -1 in shape:
-                    unknown.append(waiting)
+                    unknown.append(item)
             if len(unknown) == len(remaining) and not partly:
                 first = unknown[0].variable
                 raise ShapeError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import opwright as ow
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
 from opwright.op import format_shape, is_float, shapes_match
-from opwright_nn.parameters.deferred import Shape, ShapeRule, Waiting, find_deferred
+from opwright_nn.parameters.deferred import DeferredVariable, Shape, ShapeRule, find_deferred
 from opwright_nn.parameters.initializer import Initializer
 from opwright_nn.parameters.param_attr import ParamAttr
 
@@ -58,7 +58,7 @@ def make_parameter(
         optimize={"learning_rate": attr.learning_rate},
         regularizer=attr.regularizer,
     )
-    _append_initializer(who, parameter, rule, initializer)
+    _initialize(who, parameter, rule, initializer)
     return parameter
 
 
@@ -70,20 +70,18 @@ def make_state(
     if block.find_var(name) is not None:
         raise ProgramError(f"{who}: the name of a state must be new, got {name!r}; choose another")
     state = block.create_var(name, rule(), dtype, persistable=True, stop_gradient=True)
-    _append_initializer(who, state, rule, initializer)
+    _initialize(who, state, rule, initializer)
     return state
 
 
-def _append_initializer(
-    who: str, variable: ow.Variable, rule: ShapeRule, initializer: Initializer
-) -> None:
+def _initialize(who: str, variable: ow.Variable, rule: ShapeRule, initializer: Initializer) -> None:
     startup, deferred = ow.default_startup_program(), find_deferred()
     # The stream is chosen now: the value must not depend on when the shape becomes known.
-    waiting = Waiting(variable, rule, initializer, startup.next_stream())
+    deferred_variable = DeferredVariable(variable, rule, initializer, startup.next_stream())
     if -1 not in (variable.shape or ()):
-        waiting.append(startup)
+        deferred_variable.append(startup)
     elif deferred is not None:
-        deferred.add(waiting)
+        deferred.add(deferred_variable)
     else:
         raise ShapeError(
             f"{who}: the shape of {variable.name} must follow from the input's, "
