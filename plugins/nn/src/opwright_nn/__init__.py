@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from . import clip, datasets, initializer, layers, metrics, optimizer, regularizer
+from ._version import __version__
 from .batches import batches
 from .inference import inference_program
 from .model import Model
 from .optimizer import optimize
 from .param_attr import ParamAttr
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Model",
@@ -24,4 +23,5 @@ __all__ = [
     "optimize",
     "optimizer",
     "regularizer",
+    "__version__",
 ]
