@@ -88,9 +88,7 @@ struct DropoutGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const DropoutAttrs& attrs) const {
     if (n_ == 0) return opwright::Status::Ok();
     const int64_t bytes = n_ * static_cast<int64_t>(sizeof(T));
-    if (!ctx.has_input(3)) {
-      ZeroBytes(MutableBytes(ctx.output(0)), bytes, ctx.n_threads());
-    } else if (!attrs.training) {
+    if (!attrs.training) {
       CopyBytes(Bytes(ctx.input(3)), MutableBytes(ctx.output(0)), bytes, ctx.n_threads());
     } else {
       const auto* mask = static_cast<const uint8_t*>(ctx.input(2).raw());

@@ -201,10 +201,7 @@ struct BatchNormGradKernel {
     T* results[3];
     for (uint32_t slot = 0; slot < 3; ++slot) {
       results[slot] = ctx.has_output(slot) ? ctx.output(slot).data<T>() : nullptr;
-      if (results[slot] == nullptr || ctx.has_input(7)) continue;
-      std::fill(results[slot], results[slot] + ctx.output(slot).numel(), T(0));
     }
-    if (!ctx.has_input(7)) return opwright::Status::Ok();
     const T* x = ctx.input(0).data<T>();
     const T* scale = ctx.input(1).data<T>();
     const T* mean = ctx.input(5).data<T>();

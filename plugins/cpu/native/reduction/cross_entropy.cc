@@ -112,11 +112,6 @@ struct CrossEntropyGradKernel {
     T* x_grad = ctx.has_output(0) ? ctx.output(0).data<T>() : nullptr;
     T* label_grad = ctx.has_output(1) ? ctx.output(1).data<T>() : nullptr;
     const int64_t n = rows_.length;
-    if (!ctx.has_input(2)) {
-      if (x_grad != nullptr) std::fill(x_grad, x_grad + rows_.numel(), T(0));
-      if (label_grad != nullptr) std::fill(label_grad, label_grad + rows_.numel(), T(0));
-      return opwright::Status::Ok();
-    }
     const T* grad = ctx.input(2).data<T>();
     const T epsilon = static_cast<T>(attrs.epsilon);
     const ClassIds ids(ctx.input(1));

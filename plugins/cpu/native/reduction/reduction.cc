@@ -83,7 +83,7 @@ struct SpreadKernel {
     const opwright::Shape shape = ctx.input(0).shape();
     const int64_t n = shape.numel();
     spread_ = Broadcast(shape.dims(), ReducedAxes(attrs.axis, shape.rank()), sizeof(T));
-    n_ = ctx.has_input(1) ? ctx.input(1).numel() : 0;
+    n_ = ctx.input(1).numel();
     divisor_ = n_ > 0 ? static_cast<T>(n / n_) : T(1);
     if (kMean) ctx.SetWorkspace(static_cast<uint64_t>(n_) * sizeof(T));
     ctx.SetEstimate(StreamNs(n * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
@@ -93,10 +93,6 @@ struct SpreadKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!ctx.has_input(1)) {
-      Fill(x_grad, ctx.output(0).numel(), T(0));
-      return opwright::Status::Ok();
-    }
     const T* out_grad = ctx.input(1).data<T>();
     if constexpr (kMean) {
       Divide(out_grad, ctx.workspace<T>(), n_, divisor_, ctx.n_threads());
@@ -162,10 +158,6 @@ struct ExtremumGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
     if (!ctx.has_output(0) || n_ == 0) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!ctx.has_input(2)) {
-      Fill(x_grad, n_, T(0));
-      return opwright::Status::Ok();
-    }
     const int32_t n_threads = ctx.n_threads();
     char* workspace = ctx.workspace<char>();
     T* counts = static_cast<T*>(static_cast<void*>(workspace));
