@@ -160,4 +160,5 @@ class PowerGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_CPU_REGISTER(power, PowerKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(power, "cpu", opwright_cpu::PowerGradKernel, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_REGISTER_KERNEL_FOR("power_grad", "cpu", opwright_cpu::PowerGradKernel,
+                             OPWRIGHT_CPU_FLOATS);

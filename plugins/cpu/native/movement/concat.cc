@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/strided_copy.h"
 #include "movement/tensors.h"
 
@@ -131,7 +131,7 @@ struct ConcatGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(concat, "cpu", opwright_cpu::ConcatKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL(split, "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(concat, "cpu", opwright_cpu::ConcatGradKernel,
-                                  opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("concat", "cpu", opwright_cpu::ConcatKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("split", "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("concat_grad", "cpu", opwright_cpu::ConcatGradKernel,
+                             opwright::AnyDtype);

@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "common/clones.h"
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/philox.h"
 #include "movement/stream.h"
 #include "movement/tensors.h"
@@ -107,5 +107,5 @@ struct DropoutGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(dropout, "cpu", opwright_cpu::DropoutKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(dropout, "cpu", opwright_cpu::DropoutGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("dropout", "cpu", opwright_cpu::DropoutKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("dropout_grad", "cpu", opwright_cpu::DropoutGradKernel, float, double);

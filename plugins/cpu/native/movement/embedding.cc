@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/rows.h"
 #include "movement/tensors.h"
 
@@ -59,6 +59,6 @@ struct EmbeddingGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(embedding, "cpu", opwright_cpu::EmbeddingKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(embedding, "cpu", opwright_cpu::EmbeddingGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("embedding", "cpu", opwright_cpu::EmbeddingKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("embedding_grad", "cpu", opwright_cpu::EmbeddingGradKernel, float,
+                             double);

@@ -1,4 +1,4 @@
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/rows.h"
 #include "movement/tensors.h"
 
@@ -52,5 +52,5 @@ struct GatherGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(gather, "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(gather, "cpu", opwright_cpu::GatherGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("gather", "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("gather_grad", "cpu", opwright_cpu::GatherGradKernel, float, double);

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "movement/attributes.h"
 #include "movement/border.h"
-#include "movement/ops.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {
@@ -193,6 +193,6 @@ struct PadGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(pad, "cpu", opwright_cpu::PadKernel, float, double, int8_t, int16_t,
-                         int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(pad, "cpu", opwright_cpu::PadGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("pad", "cpu", opwright_cpu::PadKernel, float, double, int8_t, int16_t,
+                             int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool);
+OPWRIGHT_REGISTER_KERNEL_FOR("pad_grad", "cpu", opwright_cpu::PadGradKernel, float, double);

@@ -1,5 +1,5 @@
+#include "movement/attributes.h"
 #include "movement/border.h"
-#include "movement/ops.h"
 #include "movement/stream.h"
 #include "movement/strided_copy.h"
 #include "movement/tensors.h"
@@ -133,5 +133,6 @@ struct SliceGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(slice, "cpu", opwright_cpu::SliceKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(slice, "cpu", opwright_cpu::SliceGradKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("slice", "cpu", opwright_cpu::SliceKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("slice_grad", "cpu", opwright_cpu::SliceGradKernel,
+                             opwright::AnyDtype);

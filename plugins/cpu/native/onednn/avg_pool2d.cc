@@ -3,7 +3,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
-#include "onednn/ops.h"
+#include "onednn/attributes.h"
 #include "onednn/windows.h"
 
 namespace opwright_cpu {
@@ -187,10 +187,10 @@ struct AdaptiveAvgPool2dGradKernel : AveragePoolGrad<T, AdaptivePoolAttrs> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(avg_pool2d, "cpu", opwright_cpu::AvgPool2dKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(avg_pool2d, "cpu", opwright_cpu::AvgPool2dGradKernel, float,
-                                  double);
-OPWRIGHT_REGISTER_KERNEL(adaptive_avg_pool2d, "cpu", opwright_cpu::AdaptiveAvgPool2dKernel, float,
-                         double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(adaptive_avg_pool2d, "cpu",
-                                  opwright_cpu::AdaptiveAvgPool2dGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d", "cpu", opwright_cpu::AvgPool2dKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d_grad", "cpu", opwright_cpu::AvgPool2dGradKernel, float,
+                             double);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d", "cpu", opwright_cpu::AdaptiveAvgPool2dKernel,
+                             float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d_grad", "cpu",
+                             opwright_cpu::AdaptiveAvgPool2dGradKernel, float, double);

@@ -1,8 +1,8 @@
 // Convolution in float64, and its gradients: through matrix products of our own.
 #include <algorithm>
 
+#include "onednn/attributes.h"
 #include "onednn/columns.h"
-#include "onednn/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -129,5 +129,5 @@ struct Conv2dGradColumnsKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dColumnsKernel, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dGradColumnsKernel, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d", "cpu", opwright_cpu::Conv2dColumnsKernel, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d_grad", "cpu", opwright_cpu::Conv2dGradColumnsKernel, double);

@@ -8,10 +8,10 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "onednn/attributes.h"
 #include "onednn/columns.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
-#include "onednn/ops.h"
 #include "onednn/split_pipeline.h"
 
 namespace opwright_cpu {
@@ -355,5 +355,5 @@ struct Conv2dGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dGradKernel, float,
-                                  opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d_grad", "cpu", opwright_cpu::Conv2dGradKernel, float,
+                             opwright::BFloat16);

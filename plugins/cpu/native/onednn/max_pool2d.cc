@@ -4,7 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
-#include "onednn/ops.h"
+#include "onednn/attributes.h"
 #include "onednn/places.h"
 #include "onednn/windows.h"
 
@@ -312,6 +312,6 @@ struct MaxPool2dGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(max_pool2d, "cpu", opwright_cpu::MaxPool2dKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(max_pool2d, "cpu", opwright_cpu::MaxPool2dGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPool2dKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPool2dGradKernel, float,
+                             double);

@@ -5,9 +5,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -235,6 +235,6 @@ struct BatchNormGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(batch_norm, "cpu", opwright_cpu::BatchNormKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(batch_norm, "cpu", opwright_cpu::BatchNormGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm", "cpu", opwright_cpu::BatchNormKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm_grad", "cpu", opwright_cpu::BatchNormGradKernel, float,
+                             double);

@@ -4,9 +4,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -217,5 +217,5 @@ struct CosSimGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(cos_sim, "cpu", opwright_cpu::CosSimKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(cos_sim, "cpu", opwright_cpu::CosSimGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim", "cpu", opwright_cpu::CosSimKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim_grad", "cpu", opwright_cpu::CosSimGradKernel, float, double);

@@ -4,10 +4,10 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/class_ids.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -144,6 +144,7 @@ struct CrossEntropyGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(cross_entropy, "cpu", opwright_cpu::CrossEntropyKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(cross_entropy, "cpu", opwright_cpu::CrossEntropyGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy", "cpu", opwright_cpu::CrossEntropyKernel, float,
+                             double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy_grad", "cpu", opwright_cpu::CrossEntropyGradKernel,
+                             float, double);

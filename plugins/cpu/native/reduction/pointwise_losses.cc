@@ -4,8 +4,8 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -136,9 +136,9 @@ using SigmoidLossGradKernel = LossGradKernel<T, SigmoidLoss>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(mse, "cpu", opwright_cpu::MseKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(mse, "cpu", opwright_cpu::MseGradKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(sigmoid_cross_entropy_with_logits, "cpu", opwright_cpu::SigmoidLossKernel,
-                         float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(sigmoid_cross_entropy_with_logits, "cpu",
-                                  opwright_cpu::SigmoidLossGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("mse", "cpu", opwright_cpu::MseKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("mse_grad", "cpu", opwright_cpu::MseGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("sigmoid_cross_entropy_with_logits", "cpu",
+                             opwright_cpu::SigmoidLossKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("sigmoid_cross_entropy_with_logits_grad", "cpu",
+                             opwright_cpu::SigmoidLossGradKernel, float, double);

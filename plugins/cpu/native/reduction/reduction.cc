@@ -5,8 +5,8 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/broadcast.h"
-#include "reduction/ops.h"
 #include "reduction/reducer.h"
 
 namespace opwright_cpu {
@@ -188,11 +188,12 @@ struct ExtremumGradKernel {
 }  // namespace opwright_cpu
 
 // Narrower whole numbers are added up in 64 bits, which NumPy's kernel does as it reads them.
-OPWRIGHT_REGISTER_KERNEL(sum, "cpu", opwright_cpu::SumKernel, float, double, int64_t, uint64_t);
-OPWRIGHT_REGISTER_KERNEL(mean, "cpu", opwright_cpu::MeanKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(max, "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL(min, "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(sum, "cpu", opwright_cpu::SumGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(mean, "cpu", opwright_cpu::MeanGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(max, "cpu", opwright_cpu::ExtremumGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(min, "cpu", opwright_cpu::ExtremumGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum", "cpu", opwright_cpu::SumKernel, float, double, int64_t,
+                             uint64_t);
+OPWRIGHT_REGISTER_KERNEL_FOR("mean", "cpu", opwright_cpu::MeanKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max", "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("min", "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum_grad", "cpu", opwright_cpu::SumGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("mean_grad", "cpu", opwright_cpu::MeanGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_grad", "cpu", opwright_cpu::ExtremumGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("min_grad", "cpu", opwright_cpu::ExtremumGradKernel, float, double);

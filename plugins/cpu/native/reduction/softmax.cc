@@ -3,8 +3,8 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
-#include "reduction/ops.h"
 #include "reduction/softmax_lines.h"
 
 namespace opwright_cpu {
@@ -131,8 +131,8 @@ using LogSoftmaxGradKernel = SoftmaxBackward<T, true>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(softmax, "cpu", opwright_cpu::SoftmaxKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(log_softmax, "cpu", opwright_cpu::LogSoftmaxKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(softmax, "cpu", opwright_cpu::SoftmaxGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(log_softmax, "cpu", opwright_cpu::LogSoftmaxGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax", "cpu", opwright_cpu::SoftmaxKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax", "cpu", opwright_cpu::LogSoftmaxKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax_grad", "cpu", opwright_cpu::SoftmaxGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax_grad", "cpu", opwright_cpu::LogSoftmaxGradKernel, float,
+                             double);

@@ -4,9 +4,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/class_ids.h"
-#include "reduction/ops.h"
 #include "reduction/softmax_lines.h"
 
 namespace opwright_cpu {
@@ -183,7 +183,7 @@ struct SoftmaxLossGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(softmax_with_cross_entropy, "cpu", opwright_cpu::SoftmaxLossKernel, float,
-                         double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(softmax_with_cross_entropy, "cpu",
-                                  opwright_cpu::SoftmaxLossGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy", "cpu", opwright_cpu::SoftmaxLossKernel,
+                             float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy_grad", "cpu",
+                             opwright_cpu::SoftmaxLossGradKernel, float, double);

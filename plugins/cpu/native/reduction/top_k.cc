@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 #include "reduction/ranking.h"
 #include "reduction/reducer.h"
 
@@ -133,5 +133,5 @@ struct TopKGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(top_k, "cpu", opwright_cpu::TopKKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(top_k, "cpu", opwright_cpu::TopKGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("top_k", "cpu", opwright_cpu::TopKKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("top_k_grad", "cpu", opwright_cpu::TopKGradKernel, float, double);
