@@ -330,7 +330,7 @@ PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_getset, properties},
-    {Py_tp_doc, const_cast<char*>("A network compiled for a device: f(**feeds) -> list.")},
+    {Py_tp_doc, const_cast<char*>("A network compiled for a device: ``f(**feeds) -> list``.")},
     {0, nullptr}};
 
 PyType_Spec spec = {"opwright._runtime.CompiledNetwork", sizeof(NetworkObject), 0,
