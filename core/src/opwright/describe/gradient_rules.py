@@ -138,7 +138,7 @@ def grad_op(
     - every forward input: those in `needs` with their data, the others shape only;
     - the forward outputs in `needs` with their data, those in `also` shape only;
     - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
-      `no_grad`; absent where it is zero;
+      `no_grad`; where there are several, absent where it is zero;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
 
     Its shape rule is derived, too: it refuses what the forward operator's refuses, and outputs or
