@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starving import build_native
 
 HERE = Path(__file__).parent / "starving"
 EVERY = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
@@ -31,10 +32,7 @@ ALL = {"libdnnl": 0, "opwright_cpu": 0, "_runtime": 0}
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("starving") / "starve.so"
-    command = ["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
-    subprocess.run([*command, str(HERE / "starve.cc"), "-o", str(path)], check=True)
-    return path
+    return build_native(tmp_path_factory.mktemp("starving"))
 
 
 def starve(

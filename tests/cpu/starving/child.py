@@ -6,7 +6,6 @@ so that a crash has a number.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -14,6 +13,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,48 +21,34 @@ from scenarios import SCENARIOS, Work
 
 from opwright.errors import OutOfMemoryError
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from starving import Starving  # noqa: E402 - lies beside the folders of the tests
+
 MOST_FAULTS = 20
-_LIBRARY = ctypes.CDLL(None)
-_LIBRARY.starve_arm.argtypes = [ctypes.c_long]
-_LIBRARY.starve_arm.restype = None
-_LIBRARY.starve_disarm.restype = ctypes.c_long
-_LIBRARY.starve_count_from.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]
-_LIBRARY.starve_count_from.restype = None
 
 
-def count_from(least: dict[str, int]) -> None:
-    """Count the allocations of libraries whose paths contain one of the names, from a size on."""
-    with open("/proc/self/maps") as file:
-        for line in file:
-            addresses, rights, *_, path = line.split()
-            found = next((name for name in least if name in path), None)
-            if "x" in rights and found is not None:
-                begin, _, end = addresses.partition("-")
-                _LIBRARY.starve_count_from(int(begin, 16), int(end, 16), least[found])
-
-
-def count_allocations(work: Work) -> int:
+def count_allocations(work: Work, starving: Starving) -> int:
     """Return how many allocations the work makes."""
-    _LIBRARY.starve_arm(2**60)
+    starving.arm(2**60)
     work()
-    return int(_LIBRARY.starve_disarm())
+    return starving.disarm()
 
 
-def attempt(work: Work, number: int) -> tuple[str, str]:
+def attempt(work: Work, number: int, starving: Starving) -> tuple[str, str]:
     """Do the work while one allocation fails; return what came of it, and the text of an error."""
-    _LIBRARY.starve_arm(number)
+    starving.arm(number)
     try:
         work()
     except OutOfMemoryError as error:
-        _LIBRARY.starve_disarm()
+        starving.disarm()
         return "named", str(error)
     except MemoryError:
-        _LIBRARY.starve_disarm()
+        starving.disarm()
         return "bare", ""
     except Exception:  # noqa: BLE001 - reported as a fault
-        _LIBRARY.starve_disarm()
+        starving.disarm()
         return "fault", traceback.format_exc()
-    _LIBRARY.starve_disarm()
+    starving.disarm()
     return "done", ""
 
 
@@ -79,13 +65,14 @@ def find_fault(work: Work, expected: list[np.ndarray]) -> str:
 
 
 def main(name: str, least: dict[str, int], step: int, progress: str) -> None:
-    """Fail each `step`-th allocation of the libraries; see `count_from`."""
+    """Fail each `step`-th allocation of the libraries; see `Starving.count_from`."""
     warnings.simplefilter("ignore")  # another kernel that serves says so, in most attempts
     work = SCENARIOS[name]()
     for _ in range(3):
         expected = work()
-    count_from(least)
-    total = count_allocations(work)
+    starving = Starving()
+    starving.count_from(least)
+    total = count_allocations(work, starving)
     numbers = range(1, total + 1, step)
     outcomes: Counter[str] = Counter()
     faults: list[Any] = []
@@ -93,7 +80,7 @@ def main(name: str, least: dict[str, int], step: int, progress: str) -> None:
     with open(progress, "w") as file:
         for done, number in enumerate(numbers):
             os.pwrite(file.fileno(), b"%12d\n" % number, 0)
-            outcome, text = attempt(work, number)
+            outcome, text = attempt(work, number, starving)
             outcomes[outcome] += 1
             wrong = text if outcome == "fault" else find_fault(work, expected)
             if wrong:

@@ -44,8 +44,12 @@ class Saver:
             self.token = secrets.token_hex(8)
             path = self._generations / (_LOCK + self.token)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-            if _try_lock(self._handle) is not False and _is_at(self._handle, path):
-                return self
+            try:
+                if _try_lock(self._handle) is not False and _is_at(self._handle, path):
+                    return self
+            except BaseException:  # nobody would call __exit__, and the lock would be held on
+                os.close(self._handle)
+                raise
             os.close(self._handle)  # another saver has taken it for rubbish before it was locked
 
     def __exit__(
