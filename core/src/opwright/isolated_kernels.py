@@ -6,9 +6,6 @@ the memory that both map, and the id of the process that has started this one.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import sys
 from collections import OrderedDict
 from multiprocessing.connection import Connection
@@ -22,6 +19,7 @@ from opwright.context import context_guard, current_context
 from opwright.dtypes import canonical_dtype, dtype_to_numpy
 from opwright.errors import KernelError, OpwrightError
 from opwright.isolation import KernelCall, SharedMemory
+from opwright.isolation.child import end_with, serve
 from opwright.kernel import KernelEntry, Refuse, Unsupported
 from opwright.lowering import LowerRequest
 from opwright.lowering.prepare import prepare_kernel
@@ -30,8 +28,8 @@ from opwright.meta import Meta
 from opwright.network import Network
 from opwright.program import Operator
 from opwright.registry import HOST_DEVICE, Package
+from opwright.threads import set_num_threads
 
-_PR_SET_PDEATHSIG: Final = 1
 _MAX_NETWORKS: Final = 256
 """Kept, each with its plans: the operators of a large model."""
 
@@ -56,7 +54,7 @@ class KernelNetwork(NamedTuple):
 
 
 class Kernels:
-    """Computes what it is asked for; keeps what it has prepared.
+    """Prepares and runs the kernels of requests; keeps them for the next request.
 
     Parameters
     ----------
@@ -67,6 +65,15 @@ class Kernels:
         self._memory = memory
         self._context = current_context()
         self._networks: OrderedDict[KernelCall, KernelNetwork] = OrderedDict()
+
+    def answer(self, n_threads: int, method: str, *arguments: Any) -> Answer:
+        """Answer a request: `prepare` or `run`, with this many threads; or what failed."""
+        set_num_threads(n_threads)
+        try:
+            answer: Answer = getattr(self, method)(*arguments)
+        except OpwrightError as error:
+            return "failed", str(error)
+        return answer
 
     def prepare(self, call: KernelCall) -> Answer:
         """Prepare a kernel; the answer says whether it refuses, and why."""
@@ -159,28 +166,14 @@ def _nothing(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     return np.zeros(shape, dtype_to_numpy(dtype))
 
 
-def serve(connection: Connection, kernels: Kernels) -> None:
-    """Say that it is there; answer requests, ``(method of Kernels, *arguments)``, to their end."""
-    connection.send(("started", None))
-    while True:
-        try:
-            method, *arguments = connection.recv()
-        except EOFError:
-            return
-        try:
-            answer: Answer = getattr(kernels, method)(*arguments)
-        except OpwrightError as error:
-            answer = "failed", str(error)
-        connection.send(answer)
-
-
-def _end_with(parent: int) -> None:
-    """Have the system end this process with the one that started it, however that one ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(1)
+def main(connection: int, memory: int, parent: int) -> None:
+    """Report that the process runs, and answer requests: `Kernels.answer`."""
+    end_with(parent)
+    kernels = Kernels(SharedMemory(memory))
+    open_connection = Connection(connection)
+    open_connection.send(("started", None))
+    serve(open_connection, kernels.answer)
 
 
 if __name__ == "__main__":
-    _end_with(int(sys.argv[3]))
-    serve(Connection(int(sys.argv[1])), Kernels(SharedMemory(int(sys.argv[2]))))
+    main(*map(int, sys.argv[1:4]))

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from opwright.errors import KernelError
 from opwright.isolation.memory import SharedMemory
-from opwright.threads import VARIABLE, get_num_threads
+from opwright.threads import get_num_threads
 
 _LAST_WORDS_S: Final = 5.0
 """How long a process that has closed its connection may take to end."""
@@ -107,7 +107,7 @@ class KernelProcess:
                 self._wait(who, connection, _START_S)
                 connection.recv()
                 self._is_new = False
-            connection.send(request)
+            connection.send((get_num_threads(), *request))
             self._wait(who, connection, self._time_limit_s)
             return connection.recv()
         except (EOFError, OSError):
@@ -189,7 +189,6 @@ def _start_process(connection: int, memory: int) -> subprocess.Popen[bytes]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),
         "OPWRIGHT_ISOLATE": "",
-        VARIABLE: str(get_num_threads()),
     }
     return subprocess.Popen(
         [*command, str(connection), str(memory), str(os.getpid())],
