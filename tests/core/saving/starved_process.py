@@ -25,7 +25,7 @@ from opwright.errors import OpwrightError
 from opwright.program.serialize import program_to_bytes
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from starving import Starving, write_stacks  # noqa: E402 - lies beside the folders of the tests
+from starving import Starving, write_stacks
 
 WIDTH = 3
 NEVER = 2**60
@@ -152,7 +152,7 @@ def outcome_of(error):
 
 
 def run_forked(function):
-    """Return what a function returns in a fork, as JSON, or the number of its end and its stderr."""
+    """Return a function's result in a fork, as JSON and "", or status and stderr of a crash."""
     reader, writer = os.pipe()
     errors = os.memfd_create("stderr")
     pid = os.fork()
@@ -171,17 +171,21 @@ def run_forked(function):
     return (json.loads(data), "") if status == 0 else (status, text)
 
 
+def count_open_files():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def try_one(work, starving, number):
     """Return the outcome of one attempt, with what is wrong with it in the place of its text."""
 
     before = work.saved_value()
 
     def attempt():
-        open_files = len(os.listdir("/proc/self/fd"))
+        open_files = count_open_files()
         try:
             outcome = work.attempt(starving, number, before + 1)
             gc.collect()
-            assert len(os.listdir("/proc/self/fd")) <= open_files, "files left open"
+            assert count_open_files() <= open_files, "files left open"
             work.check_next(before + 2)
         except Exception as error:  # noqa: BLE001 - a fault, and reported
             starving.disarm()

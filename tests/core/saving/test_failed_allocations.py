@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from starving import build_native, build_python
 
 PROCESS = Path(__file__).parent / "starved_process.py"

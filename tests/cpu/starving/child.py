@@ -22,7 +22,7 @@ from scenarios import SCENARIOS, Work
 from opwright.errors import OutOfMemoryError
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from starving import Starving  # noqa: E402 - lies beside the folders of the tests
+from starving import Starving
 
 MOST_FAULTS = 20
 

@@ -76,15 +76,6 @@ def _write_all(handle: int, data: memoryview) -> None:
         position += os.write(handle, data[position : position + _CHUNK_BYTES])
 
 
-def sync_file(path: Path) -> None:
-    """Make the content of a file last."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def sync_folder(path: Path) -> None:
     """Make renames last: a folder is a file of names, which has to reach the disk as well."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

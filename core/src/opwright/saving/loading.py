@@ -48,7 +48,8 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     """Return the program of a folder that `save` has written, and set its variables in a scope.
 
     Nothing in the files is run. Everything is checked, and its memory reserved, before the scope is
-    changed. Beside processes that save to the folder, what is returned and set is what one call of `save` wrote.
+    changed. Beside processes that save to the folder, what is returned and set is what one call of
+    `save` wrote.
 
     Parameters
     ----------
