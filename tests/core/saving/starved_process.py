@@ -77,7 +77,9 @@ class Work:
         self.name = name
         self.folder = folder
         self.program = saved_model.build(WIDTH)
-        self.program.global_block().append_op("cast", {"x": "out"}, {"out": "y"}, {"dtype": "int8"})
+        block = self.program.global_block()
+        block.append_op("leaky_relu", {"x": "out"}, {"out": "z"}, {"alpha": 0.25})
+        block.append_op("cast", {"x": "z"}, {"out": "y"}, {"dtype": "int8"})
         self.expected = self.bytes_of(self.program)
         self.save(1, filled_scope(1))
 
@@ -181,11 +183,12 @@ def try_one(work, starving, number):
     before = work.saved_value()
 
     def attempt():
-        open_files = count_open_files()
+        n_open = count_open_files()
         try:
             outcome = work.attempt(starving, number, before + 1)
             gc.collect()
-            assert count_open_files() <= open_files, "files left open"
+            if count_open_files() > n_open:
+                outcome = outcome._replace(word="open")
             work.check_next(before + 2)
         except Exception as error:  # noqa: BLE001 - a fault, and reported
             starving.disarm()
@@ -223,7 +226,9 @@ def main(library, name, step, folder, what=""):
     starving = prepare(work, library, what)
     whole = try_one(work, starving, NEVER)
     assert whole.word == "done", whole
-    report = {word: [] for word in ("memory", "named", "misnamed", "done", "crash", "fault")}
+    report = {
+        word: [] for word in ("memory", "named", "misnamed", "done", "open", "crash", "fault")
+    }
     for number in range(1, whole.total + 1, step):
         outcome = try_one(work, starving, number)
         report[outcome.word].append([number, outcome.text])

@@ -26,6 +26,9 @@ SAMPLE = 40
 """About how many allocations of Python the tests let fail in a save, and in a load."""
 
 STEPS = {"save": 2500 // SAMPLE, "load": 1700 // SAMPLE}
+MOST_OPEN = 2
+"""Where CPython 3.11 cannot call the ``__exit__`` of a with, it leaks the context manager."""
+
 _FRAME = re.compile(r"^(/\S+)\(", re.MULTILINE)
 _BENEATH = re.compile(r"^(libc\.so|python_allocations)")
 _OURS = re.compile(r"^(_runtime\.|libopwright|_?opwright)")
@@ -61,7 +64,7 @@ def test_a_native_allocation_that_fails_is_a_memory_error(
     library = libraries / "native_allocations.so"
     report = starve(tmp_path, "", name, "1", "_runtime", preload=library)
     assert report["fault"] == report["misnamed"] == report["named"] == report["done"] == []
-    assert report["crash"] == []
+    assert report["crash"] == report["open"] == []
     assert len(report["memory"]) == report["total"] > 0
 
 
@@ -77,4 +80,5 @@ def test_a_python_allocation_that_fails_leaves_a_whole_model(
         names = [Path(path).name for path in _FRAME.findall(stack)]
         assert any(not _BENEATH.match(name) for name in names), f"allocation {number}: {stack}"
         assert not any(map(_OURS.match, names)), f"allocation {number}: {stack}"
+    assert len(report["open"]) <= MOST_OPEN
     assert len(report["memory"]) > len(report["crash"]) + len(report["misnamed"])
