@@ -9,10 +9,10 @@ import pytest
 
 import opwright as ow
 from acme_operators import COUNT
-from opwright.context import Context, context_guard
 from opwright.errors import SettingError
+from opwright.plugins.context import Context, context_guard
+from opwright.plugins.threads import count_from_environment
 from opwright.registry import Package
-from opwright.threads import count_from_environment
 
 ACME = Package("acme", "opwright-acme", "1.0")
 

@@ -30,6 +30,7 @@ from starving import Starving, write_stacks
 WIDTH = 3
 NEVER = 2**60
 LIMIT_S = 60
+WORDS = ("memory", "named", "misnamed", "done", "open", "crash", "fault")
 
 
 class Outcome(NamedTuple):
@@ -226,9 +227,7 @@ def main(library, name, step, folder, what=""):
     starving = prepare(work, library, what)
     whole = try_one(work, starving, NEVER)
     assert whole.word == "done", whole
-    report = {
-        word: [] for word in ("memory", "named", "misnamed", "done", "open", "crash", "fault")
-    }
+    report = {word: [] for word in WORDS}
     for number in range(1, whole.total + 1, step):
         outcome = try_one(work, starving, number)
         report[outcome.word].append([number, outcome.text])

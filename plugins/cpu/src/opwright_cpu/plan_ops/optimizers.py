@@ -6,8 +6,7 @@ are dealt out among them whole.
 
 from __future__ import annotations
 
-from opwright.definition import OpDefinition
-from opwright.op import InferContext, OpMaker, format_shape, shapes_match
+from opwright.op import InferContext, OpDefinition, OpMaker, format_shape, shapes_match
 
 FLOATS = ("float32", "float64")
 MOMENTS = ("moment1", "moment2")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from opwright.definition import OpDefinition
-from opwright.op import InferContext, OpMaker, format_shape, shapes_match
+from opwright.op import InferContext, OpDefinition, OpMaker, format_shape, shapes_match
 from opwright_cuda.dtypes import FLOATS
 from opwright_cuda.kernels.optimizers import RULES, Rule
 
