@@ -44,8 +44,10 @@ py::object FindPlace(const py::object& array) {
   if (PyArray_IsAnyScalar(object) || PyList_Check(object) || PyTuple_Check(object)) {
     return py::none();
   }
-  const py::object context = py::module_::import("opwright.plugins.context").attr("current_context")();
-  return py::module_::import("opwright.device.opening").attr("find_interface_place")(array, context);
+  const py::object context =
+      py::module_::import("opwright.plugins.context").attr("current_context")();
+  return py::module_::import("opwright.device.opening")
+      .attr("find_interface_place")(array, context);
 }
 
 // NumPy says nothing of use about another library's array that lies elsewhere. Ours go over the
@@ -112,7 +114,7 @@ void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_lik
   SetValue(PrepareValue(self, array_like, device));
 }
 
-void SetAll(Scope* self, const py::dict& arrays) {
+void SetAll(Scope* self, const py::object& arrays) {
   const py::list items(arrays.attr("items")());
   std::vector<PendingValue> values;
   values.reserve(items.size());

@@ -1,7 +1,7 @@
-"""The process in which the kernels of one plugin run, started when it is needed and when it ended.
+"""The process in which the kernels of one plugin run, started at its first request.
 
-It keeps what was prepared and bound. Every request says everything, so a process that takes over
-from one that ended has nothing to be handed.
+It keeps prepared kernels. Where it has ended, the next request starts another one; every request is
+complete, so that this one needs nothing of the process before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Slots = tuple[tuple[tuple[tuple[int, ...], str], ...], ...]
 
 
 class KernelCall(NamedTuple):
-    """A kernel, and what it is prepared for.
+    """A kernel, with the shapes, attributes and options that it is prepared for.
 
     Attributes
     ----------

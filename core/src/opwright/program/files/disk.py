@@ -1,6 +1,7 @@
-"""Files as saving needs them: made anew and never through a link, on the disk when closed.
+"""Files for `save` and `load`.
 
-What is read is a regular file, and no read asks for more memory than the file holds.
+A file is written under a new name, never through a link, and is on the disk when it is closed. Only
+regular files are read, and no read takes more memory than the file has bytes.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class LoadedProgram(_Fields):
     fetches : tuple of str
         The results that were named when it was saved.
     notes : mapping
-        What `save` was given to keep beside them.
+        The argument `notes` of `save`.
     """
 
     notes: Mapping[str, Any] = _NO_NOTES
