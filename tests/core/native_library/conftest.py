@@ -14,8 +14,8 @@ import pytest
 
 import opwright as ow
 from acme_operators import SCALE
+from opwright import Context, context_guard
 from opwright.describe.wire import op_proto_to_bytes
-from opwright.plugins.context import Context, context_guard
 
 SOURCES = Path(__file__).parent / "sources"
 sys.path.insert(0, str(Path(__file__).parent))  # tape_device

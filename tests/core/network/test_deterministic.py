@@ -7,8 +7,8 @@ import pytest
 
 import opwright as ow
 from acme_operators import COUNT
+from opwright import Context, context_guard
 from opwright.errors import KernelNotFoundError, ProgramError, SettingError
-from opwright.plugins.context import Context, context_guard
 from opwright.plugins.threads import DETERMINISTIC_THREADS, determinism_from_environment
 from opwright.registry import Package
 

@@ -15,8 +15,8 @@ import opwright as ow
 from acme_operators import SCALE
 from opwright import _runtime
 from opwright.describe.wire import op_proto_to_bytes
+from opwright.kernel import KernelKey
 from opwright.op import Meta, OpDefinition
-from opwright.registry.kernel_entry import KernelKey
 from opwright.registry.native_library import NativeLibrary
 
 N_WARM_UP = 1
