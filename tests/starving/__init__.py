@@ -7,11 +7,20 @@ makes a `Starving` of it.
 from __future__ import annotations
 
 import ctypes
+import json
+import os
+import re
+import signal
 import subprocess
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
+LIMIT_S = 60
+_FRAME = re.compile(r"^(/\S+)\(", re.MULTILINE)
+_BENEATH = re.compile(r"(libc|libgcc_s|libstdc\+\+)\.so|(python|native)_allocations")
 _WARNINGS = ("-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 
 
@@ -77,3 +86,29 @@ def write_stacks(path: Path) -> None:
     library = ctypes.CDLL(str(path))
     library.starve_write_stacks.restype = None
     library.starve_write_stacks()
+
+
+def run_forked(function: Callable[[], Any]) -> tuple[Any, str]:
+    """Return a function's result in a fork, as JSON and "", or status and stderr of a crash."""
+    reader, writer = os.pipe()
+    errors = os.memfd_create("stderr")
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(errors, 2)
+        signal.alarm(LIMIT_S)
+        os.write(writer, json.dumps(function()).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        data = answer.read()
+    _, status = os.waitpid(pid, 0)
+    with os.fdopen(errors, "rb") as file:
+        file.seek(0)
+        text = file.read().decode()
+    return (json.loads(data), "") if status == 0 else (status, text)
+
+
+def libraries_of(stack: str) -> list[str]:
+    """Return the files of a crash's frames, the innermost first, without those of the C library."""
+    names = [Path(path).name for path in _FRAME.findall(stack)]
+    return [name for name in names if not _BENEATH.match(name)]

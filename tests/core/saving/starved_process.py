@@ -12,7 +12,6 @@ import gc
 import json
 import linecache
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -25,11 +24,10 @@ from opwright.errors import OpwrightError
 from opwright.program.serialize import program_to_bytes
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from starving import Starving, write_stacks
+from starving import Starving, run_forked, write_stacks
 
 WIDTH = 3
 NEVER = 2**60
-LIMIT_S = 60
 WORDS = ("memory", "named", "misnamed", "done", "open", "crash", "fault")
 
 
@@ -152,26 +150,6 @@ def outcome_of(error):
     line = linecache.getline(*place).strip()
     assert not line.startswith("raise"), f"{place}: {error!r}"
     return Outcome("misnamed", f"{type(error).__name__}: {error}")
-
-
-def run_forked(function):
-    """Return a function's result in a fork, as JSON and "", or status and stderr of a crash."""
-    reader, writer = os.pipe()
-    errors = os.memfd_create("stderr")
-    pid = os.fork()
-    if pid == 0:
-        os.dup2(errors, 2)
-        signal.alarm(LIMIT_S)
-        os.write(writer, json.dumps(function()).encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as answer:
-        data = answer.read()
-    _, status = os.waitpid(pid, 0)
-    with os.fdopen(errors, "rb") as file:
-        file.seek(0)
-        text = file.read().decode()
-    return (json.loads(data), "") if status == 0 else (status, text)
 
 
 def count_open_files():

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from starving import build_native, build_python
+from starving import build_native, build_python, libraries_of
 
 PROCESS = Path(__file__).parent / "starved_process.py"
 EVERY = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
@@ -29,8 +29,6 @@ STEPS = {"save": 2500 // SAMPLE, "load": 1700 // SAMPLE}
 MOST_OPEN = 2
 """Where CPython 3.11 cannot call the ``__exit__`` of a with, it leaks the context manager."""
 
-_FRAME = re.compile(r"^(/\S+)\(", re.MULTILINE)
-_BENEATH = re.compile(r"^(libc\.so|python_allocations)")
 _OURS = re.compile(r"^(_runtime\.|libopwright|_?opwright)")
 
 
@@ -77,8 +75,8 @@ def test_a_python_allocation_that_fails_leaves_a_whole_model(
     report = starve(tmp_path, str(libraries / "python_allocations.so"), name, str(step))
     assert report["fault"] == []
     for number, stack in report["crash"]:
-        names = [Path(path).name for path in _FRAME.findall(stack)]
-        assert any(not _BENEATH.match(name) for name in names), f"allocation {number}: {stack}"
+        names = libraries_of(stack)
+        assert names, f"allocation {number}: {stack}"
         assert not any(map(_OURS.match, names)), f"allocation {number}: {stack}"
     assert len(report["open"]) <= MOST_OPEN
     assert len(report["memory"]) > len(report["crash"]) + len(report["misnamed"])

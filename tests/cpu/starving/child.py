@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from scenarios import SCENARIOS, Work
 
+import opwright as ow
 from opwright.errors import OutOfMemoryError
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from starving import Starving
+from starving import Starving, run_forked, write_stacks
 
 MOST_FAULTS = 20
 
@@ -64,8 +65,31 @@ def find_fault(work: Work, expected: list[np.ndarray]) -> str:
     return "" if same else f"the next call returned {got}, not {expected}"
 
 
-def main(name: str, least: dict[str, int], step: int, progress: str) -> None:
-    """Fail each `step`-th allocation of the libraries; see `Starving.count_from`."""
+def try_one(
+    work: Work, expected: list[np.ndarray], number: int, starving: Starving
+) -> tuple[str, str]:
+    """Return what came of an attempt and of the call after it."""
+    outcome, text = attempt(work, number, starving)
+    wrong = text if outcome == "fault" else find_fault(work, expected)
+    return ("fault", wrong) if wrong else (outcome, text)
+
+
+def try_forked(*arguments: Any) -> tuple[str, str]:
+    """Do the same in a fork, which may crash."""
+    result, stack = run_forked(lambda: try_one(*arguments))
+    if not isinstance(result, int):
+        return tuple(result)
+    return ("crash", stack) if stack else ("fault", f"status {result}")
+
+
+def main(name: str, least: dict[str, int], step: int, progress: str, stacks: str = "") -> None:
+    """Fail each `step`-th allocation of the libraries; see `Starving.count_from`.
+
+    With `stacks`, the library that writes stacks, each attempt is made in a fork.
+    """
+    if stacks:
+        ow.set_num_threads(1)  # as in a fork
+        write_stacks(Path(stacks))
     warnings.simplefilter("ignore")  # another kernel that serves says so, in most attempts
     work = SCENARIOS[name]()
     for _ in range(3):
@@ -76,21 +100,25 @@ def main(name: str, least: dict[str, int], step: int, progress: str) -> None:
     numbers = range(1, total + 1, step)
     outcomes: Counter[str] = Counter()
     faults: list[Any] = []
+    crashes: list[Any] = []
+    attempt_once = try_forked if stacks else try_one
     gc.disable()
     with open(progress, "w") as file:
         for done, number in enumerate(numbers):
             os.pwrite(file.fileno(), b"%12d\n" % number, 0)
-            outcome, text = attempt(work, number, starving)
+            outcome, text = attempt_once(work, expected, number, starving)
             outcomes[outcome] += 1
-            wrong = text if outcome == "fault" else find_fault(work, expected)
-            if wrong:
-                faults.append([number, wrong])
+            if outcome == "fault":
+                faults.append([number, text])
+            if outcome == "crash":
+                crashes.append([number, text])
             if len(faults) == MOST_FAULTS:
                 break
             if done % 200 == 0:
                 gc.collect()
-    print(json.dumps({"total": total, "tried": len(numbers), **outcomes, "faults": faults}))
+    report = {"total": total, "tried": len(numbers), "faults": faults, "crashes": crashes}
+    print(json.dumps({**report, **outcomes}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
