@@ -42,15 +42,7 @@ def starve(
     """Run a scenario while each of these allocations fails; return what came of it."""
     progress = folder / "progress"
     child = subprocess.run(
-        [
-            sys.executable,
-            str(HERE / "child.py"),
-            name,
-            json.dumps(least),
-            str(step),
-            str(progress),
-            *stacks,
-        ],
+        [sys.executable, HERE / "child.py", name, json.dumps(least), str(step), progress, *stacks],
         env={**os.environ, "LD_PRELOAD": str(library)},
         capture_output=True,
         text=True,
@@ -64,12 +56,7 @@ def starve(
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [
-        ("lower", KERNELS),
-        ("lower", CODE),
-        ("product", KERNELS),
-        ("run", ALL),
-    ],
+    [("lower", KERNELS), ("lower", CODE), ("product", KERNELS), ("run", ALL)],
     ids=["lower-kernels", "lower-code", "product-kernels", "run-all"],
 )
 def test_what_one_allocation_fails_the_next_call_does(

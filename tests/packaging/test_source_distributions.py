@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/cuda", "plugins/nn"]
+PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/cuda", "plugins/nn", "plugins/kit"]
 
 
 @pytest.fixture(scope="session")
