@@ -86,17 +86,18 @@ def _read(name: str, text: str) -> Formula | None:
     target = ast.parse(name, mode="eval").body
     cases = _CASES.match(text)
     if cases:
-        above, below = _parse(cases["above"]), _longest(cases["else"])
+        above, below = _parse(cases["above"]), _clause(cases["else"])
         if above is not None and below is not None:
             return Formula(target, above, below[0], below[1])
-    longest = _longest(text)
-    if longest is None or not any(isinstance(n, ast.Name) for n in ast.walk(longest[0])):
+    clause = _clause(text)
+    if clause is None or not any(isinstance(n, ast.Name) for n in ast.walk(clause[0])):
         return None
-    return Formula(target, longest[0], None, longest[1])
+    return Formula(target, clause[0], None, clause[1])
 
 
-def _longest(text: str) -> tuple[ast.expr, str] | None:
-    for end in reversed(list(_END.finditer(text))):
+def _clause(text: str) -> tuple[ast.expr, str] | None:
+    """Return the expression that a text begins with, and the note behind it."""
+    for end in _END.finditer(text):
         expression = _parse(text[: end.start()])
         if expression is not None:
             return expression, (end["note"] or "").strip()

@@ -35,9 +35,8 @@ def describe_timings(op_type: str, timings: dict[str, Any]) -> str:
     kernel = f"`opwright.ops.{op_type}`, kernel {measured['kernel']}"
     return (
         f"{table(('float32 arrays of', 'opwright', 'NumPy', 'ratio'), rows)}\n\n"
-        f"{escape(kernel)}, beside NumPy {timings['numpy']}, by turns in one process: the quickest "
-        f"of many calls on {machine['date']}, {machine['cores']} cores of "
-        f"{escape(machine['processor'])}, {timings['threads']} threads."
+        f"{escape(kernel)}, beside NumPy {timings['numpy']}: by turns in one process, one thread "
+        f"each, the quickest of many calls, on {machine['date']} on {escape(machine['processor'])}."
     )
 
 
