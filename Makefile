@@ -11,13 +11,14 @@ PACKAGES := core plugins/std plugins/cpu plugins/nn
 # Without what it depends on: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
 # them nor a GPU.
 CUDA := plugins/cuda
+CUDA_EMULATOR := plugins/cuda_emulator
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
+	$(CUDA)/src $(CUDA_EMULATOR)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
@@ -52,8 +53,9 @@ $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(NATIVE) $(STAMPS)/builders
 	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
-$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(NATIVE_CUDA) $(STAMPS)/packages
-	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA)
+$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(NATIVE_CUDA) \
+		$(STAMPS)/packages
+	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA) -e ./$(CUDA_EMULATOR)
 	@touch $@
 
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
@@ -160,7 +162,8 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders  ## build the wheels of all packages into dist/
-	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%) ./$(CUDA)
+	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%) ./$(CUDA) \
+		./$(CUDA_EMULATOR)
 	@ls dist
 
 clean:  ## remove what was built, but not .venv

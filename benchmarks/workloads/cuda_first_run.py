@@ -41,8 +41,8 @@ def mlp_step() -> Step:
 def open_emulator() -> None:
     """Let the emulated GPU load a kernel that does nothing, whatever NVRTC made."""
     from opwright_cuda import native
-    from opwright_cuda.emulator import HostCompiler, start
     from opwright_cuda.source import Source
+    from opwright_cuda_emulator import HostCompiler, start
 
     folder = Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", EMULATOR))
     start(folder)

@@ -13,7 +13,7 @@ import opwright as ow
 
 def emulated() -> Any:
     """Return the emulated driver."""
-    from opwright_cuda.emulator import start
+    from opwright_cuda_emulator import start
 
     return start()
 

@@ -20,11 +20,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "operators")]
 
 from direct_launch import Launcher, prepare  # noqa: E402
 from samples import Call, Sample, make_call, metas_of, plan_calls, samples  # noqa: E402
-from sanitized import FLAGS  # noqa: E402
 
 from emulated_gpu import Collector, compile_together  # noqa: E402
-from opwright_cuda.emulator import HostCompiler, start  # noqa: E402
 from opwright_cuda.toolchain import Toolchain, replace_toolchain  # noqa: E402
+from opwright_cuda_emulator import HostCompiler, start  # noqa: E402
+from sanitized_kernels import FLAGS  # noqa: E402
 
 DTYPES = ("float16", "float32", "int64")
 """The first one that a kernel has is run: 16 bits need the most care with vectors."""

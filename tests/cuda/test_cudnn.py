@@ -24,11 +24,11 @@ from opwright.errors import KernelError, KernelNotFoundError
 from opwright.kernel import PrepareContext
 from opwright_cuda import cudnn, native
 from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
-from opwright_cuda.emulator import HostCompiler
 from opwright_cuda.kernels import cudnn_convolution
 from opwright_cuda.launch import LaunchPlan, Pointer, bytes_of
 from opwright_cuda.options import EngineChoice
 from opwright_cuda.toolchain import Toolchain, replace_toolchain
+from opwright_cuda_emulator import HostCompiler
 
 DTYPES = ("float16", "bfloat16", "float32")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16}

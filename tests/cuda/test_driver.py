@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opwright_cuda.emulator import HostCompiler
+from opwright_cuda_emulator import HostCompiler
 
 HERE = Path(__file__).parent
 

@@ -30,10 +30,10 @@ import opwright_cuda
 from emulated_gpu import Collector, wanted_by_tests
 from opwright.errors import KernelError
 from opwright.kernel import Refuse
-from opwright_cuda.emulator import HostCompiler
 from opwright_cuda.nvrtc import OPTIONS, Nvrtc
 from opwright_cuda.source import Source, own_source
 from opwright_cuda.toolchain import replace_toolchain
+from opwright_cuda_emulator import HostCompiler
 
 HERE = Path(__file__).parent
 OLDEST = Path(sys.prefix) / "nvrtc-13.0" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"

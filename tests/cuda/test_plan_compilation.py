@@ -20,9 +20,9 @@ from opwright.errors import KernelError
 from opwright_cuda import native
 from opwright_cuda.cache import ImageCache
 from opwright_cuda.compiling import Compiler, Image
-from opwright_cuda.emulator import HostCompiler
 from opwright_cuda.source import Source
 from opwright_cuda.toolchain import Toolchain, replace_toolchain
+from opwright_cuda_emulator import HostCompiler
 
 PATIENCE_S = 60
 NOTHING = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}')

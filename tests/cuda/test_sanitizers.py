@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 
 import pytest
-from sanitized import FLAGS, run_python
 
-from opwright_cuda.emulator import HostCompiler
+from opwright_cuda_emulator import HostCompiler
+from sanitized_kernels import FLAGS, run_python
 
 HERE = Path(__file__).parent
 WHICH = "operators" if os.environ.get("OPWRIGHT_SANITIZE_ALL") == "1" else "kernels"

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/cuda", "plugins/nn"]
+PACKAGES = [
+    "core",
+    "plugins/std",
+    "plugins/cpu",
+    "plugins/cuda",
+    "plugins/cuda_emulator",
+    "plugins/nn",
+]
 
 
 @pytest.fixture(scope="session")

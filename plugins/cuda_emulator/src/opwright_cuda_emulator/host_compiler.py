@@ -1,25 +1,24 @@
-"""The host's C++ compiler in NVRTC's place, and the emulated driver in that of NVIDIA's."""
+"""Compiles kernels and the emulated driver by the C++ compiler of the host, in NVRTC's place."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from opwright.errors import KernelError, OpwrightError
-from opwright_cuda import native
 from opwright_cuda.compiling import Compiler, Image
 from opwright_cuda.source import Source, digest_of
-from opwright_cuda.toolchain import Toolchain, replace_toolchain
 
-HERE: Final = Path(__file__).parent
+NATIVE: Final = Path(__file__).parent / "native"
+"""The C++ sources of the emulated driver, and what stands for CUDA's built-in names."""
+
 FLAGS: Final = ("-std=c++17", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
 """For kernels. Aliasing as in CUDA, where vectors are read through pointers of their own."""
 
@@ -39,7 +38,7 @@ class HostCompiler:
         compiler = shutil.which(os.environ.get("CXX", "c++"))
         if compiler is None:
             raise OpwrightError(
-                "opwright_cuda.emulator: a C++ compiler is needed, got none on "
+                "opwright_cuda_emulator: a C++ compiler is needed, got none on "
                 "PATH; install g++ or set CXX"
             )
         self.compiler = compiler
@@ -65,10 +64,10 @@ class HostCompiler:
         """
         sanitizers = "".join(flag for flag in self.flags if flag.startswith("-fsanitize="))
         told = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
-        headers = [file.read_text() for file in sorted(HERE.glob("*.h"))]
+        headers = [file.read_text() for file in sorted(NATIVE.glob("*.h"))]
         objects = [
             self._build_object(file, headers, told if file.name in _TOLD else [])
-            for file in sorted(HERE.glob("*.cc"))
+            for file in sorted(NATIVE.glob("*.cc"))
         ]
         target = self.folder / f"driver-{digest_of(*(file.name for file in objects))[:16]}.so"
         if not target.exists():
@@ -81,7 +80,8 @@ class HostCompiler:
         digest = digest_of(self._name, *flags, file.read_text(), *headers)[:16]
         target = self.folder / f"{file.stem}-{digest}.o"
         if not target.exists():
-            self._run([*flags, f"-I{HERE}", "-c", str(file)], target, f"the emulator: {file.name}")
+            arguments = [*flags, f"-I{NATIVE}", "-c", str(file)]
+            self._run(arguments, target, f"the emulator: {file.name}")
         return target
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
@@ -112,7 +112,7 @@ class HostCompiler:
             ]
             file = folder / f"{source.name}.cc"
             file.write_text(f'#line 1 "{source.name}"\n{source.text}\n' + "\n".join(entries) + "\n")
-            flags = [*self.flags, *_host_options(source), f"-I{folder}", f"-I{HERE}"]
+            flags = [*self.flags, *_host_options(source), f"-I{folder}", f"-I{NATIVE}"]
             self._run([*flags, str(file)], target, f"{source.name}: {', '.join(expressions)}")
         for name, expression in zip(names, expressions, strict=True):
             self._ready[source.digest, expression] = (target, name)
@@ -132,7 +132,7 @@ class HostCompiler:
             made.replace(target)
 
 
-_SHIM_DIGEST: Final = digest_of(*[(HERE / name).read_text() for name in ("shim.h", "runtime.h")])
+_SHIM_DIGEST: Final = digest_of(*[(NATIVE / name).read_text() for name in ("shim.h", "runtime.h")])
 
 
 _TOLD: Final = ("block.cc", "fibers.cc")
@@ -156,54 +156,3 @@ def write_headers(folder: Path, headers: Iterable[tuple[str, str]]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-
-
-class EmulatedDriver:
-    """The emulated driver of this process: what it has counted, and what shall fail."""
-
-    def __init__(self, path: Path) -> None:
-        self._library = ctypes.CDLL(str(path))
-        self._library.emulator_count.restype = ctypes.c_int64
-
-    def count(self, what: str) -> int:
-        """``allocations, streams, graphs, cudnn_descriptors`` alive;
-        ``launches, replays, products, operation_graphs, cudnn_plans`` so far.
-        """
-        counted: int = self._library.emulator_count(what.encode())
-        return counted
-
-    def set(self, what: str, value: int) -> None:
-        """Set ``devices``, ``memory_bytes``, ``sticky``, the error of a lost context, or
-        ``cudnn_engines``, bits of those that are offered.
-        """
-        self._library.emulator_set(what.encode(), ctypes.c_int64(value))
-
-
-def start(
-    folder: Path | None = None,
-    flags: Sequence[str] = ("-O1",),
-    environ: Mapping[str, str] | None = None,
-) -> EmulatedDriver:
-    """Let device "cuda" be the CPU in this process; before CUDA is first used.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        Where it and compiled kernels are kept: by default that of ``OPWRIGHT_EMULATOR_DIR``, or a
-        temporary one.
-    flags : sequence of str
-        Of the compiler.
-    environ : mapping, optional
-        More environment variables to be set, such as ``OPWRIGHT_EMULATOR_ORDER``.
-    """
-    os.environ.update(environ or {})
-    if folder is None:
-        kept = os.environ.get("OPWRIGHT_EMULATOR_DIR")
-        folder = Path(kept or tempfile.mkdtemp(prefix="opwright-emulator-"))
-    compiler = HostCompiler(folder, flags)
-    driver = compiler.build_driver()
-    os.environ["OPWRIGHT_CUDA_DRIVER"] = str(driver)
-    native.set_blas_path(str(driver))
-    native.set_cudnn_path(str(driver))
-    replace_toolchain(Toolchain(compiler))
-    return EmulatedDriver(driver)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sanitized import FLAGS, run_python
 
-from opwright_cuda.emulator import HostCompiler
 from opwright_cuda.source import Source, shared_headers
+from opwright_cuda_emulator import HostCompiler
+from sanitized_kernels import FLAGS, run_python
 
 HERE = Path(__file__).parent
 TEXT = (HERE / "planted.cu").read_text()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opwright_cuda.emulator import HostCompiler
+from opwright_cuda_emulator import HostCompiler
 
 FLAGS = {
     "none": ("-O1",),
