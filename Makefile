@@ -115,7 +115,7 @@ bench: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure opwright besid
 
 sanitize: $(STAMPS)/cuda $(STAMPS)/tools  ## run native code and kernels under ASan, UBSan and TSan
 	@sh tests/native/run_sanitized.sh
-	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/test_sanitizers.py $(ARGS)
+	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/kernels/test_sanitizers.py $(ARGS)
 
 # For a machine with a GPU and without a registry: they use the interpreter there, PYTHON, and put
 # what they build into build/gpu. docs/run_on_a_gpu.md says more.

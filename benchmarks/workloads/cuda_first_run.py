@@ -55,9 +55,9 @@ def open_emulator() -> None:
 def opwright(step: Callable[[], Step], n_threads: int | None, is_kept: bool) -> Timed:
     """Time ``prepare`` of a plan in a Context of its own, with a cache of its own."""
     import opwright as ow
-    from opwright_cuda.cache import ImageCache
-    from opwright_cuda.nvrtc import Nvrtc
-    from opwright_cuda.toolchain import Toolchain, replace_toolchain
+    from opwright_cuda.compile.image_cache import ImageCache
+    from opwright_cuda.compile.nvrtc import Nvrtc
+    from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain
 
     open_emulator()
     ow.set_num_threads(n_threads or ow.get_num_threads())

@@ -1,4 +1,4 @@
-"""Lets the files of this folder import each other and the operator table."""
+"""Lets the files of these folders import each other and the operator table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent, HERE.parent / "operators"):
+ROOMS = [HERE / name for name in ("cudnn", "device", "kernels")]
+for folder in (HERE, *ROOMS, HERE.parent, HERE.parent / "operators"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import opwright_cuda
 from opwright.errors import DeviceNotFoundError, KernelError, PluginError
 
 LIBRARY: Final = "opwright_cuda/launcher.so"
@@ -59,7 +59,8 @@ class _Info(ctypes.Structure):
 @cache
 def _library() -> ctypes.CDLL:
     # An editable install keeps compiled files in a folder of their own.
-    for folder in opwright_cuda.__path__:
+    package = find_spec("opwright_cuda")
+    for folder in (package and package.submodule_search_locations) or ():
         path = Path(folder) / Path(LIBRARY).name
         if path.exists():
             return ctypes.CDLL(str(path))
@@ -207,7 +208,7 @@ def choose_engine(record: Sequence[int], properties: str) -> tuple[int, int, int
     Parameters
     ----------
     record : sequence of int
-        An operation graph; see native/cudnn.h.
+        An operation graph; see native/cudnn/cudnn.h.
     properties : str
         The GPU, as cuDNN writes it down.
 

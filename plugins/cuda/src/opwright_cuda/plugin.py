@@ -246,7 +246,9 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 @plugin.hookimpl
 def opwright_devices(registry: plugin.DeviceRegistrar) -> None:
     """Name the device."""
-    registry.add("cuda", "opwright_cuda/launcher.so", arrays="opwright_cuda.arrays:ARRAYS")
+    registry.add(
+        "cuda", "opwright_cuda/launcher.so", arrays="opwright_cuda.arrays.cupy_arrays:ARRAYS"
+    )
 
 
 @plugin.hookimpl

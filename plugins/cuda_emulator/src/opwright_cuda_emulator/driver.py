@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from opwright_cuda import native
-from opwright_cuda.toolchain import Toolchain, replace_toolchain
+from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain
 from opwright_cuda_emulator.host_compiler import HostCompiler
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from opwright.errors import KernelError, OpwrightError
-from opwright_cuda.compiling import Compiler, Image
+from opwright_cuda.compile.compiler import Compiler, Image
 from opwright_cuda.source import Source, digest_of
 
 NATIVE: Final = Path(__file__).parent / "native"
@@ -85,7 +85,7 @@ class HostCompiler:
         return target
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
-        """Return the image of these instances; see `opwright_cuda.compiling.Compiler`."""
+        """Return the image of these instances; see `opwright_cuda.compile.compiler.Compiler`."""
         found = [self._ready.get((source.digest, expression)) for expression in expressions]
         first = found[0]
         if first is not None and all(e is not None and e[0] == first[0] for e in found):

@@ -1,4 +1,4 @@
-// cuBLASLt on the CPU: what native/blas.cc calls, as plain loops in double.
+// cuBLASLt on the CPU: what native/blas/blas.cc of opwright-cuda calls, as plain loops in double.
 #include <cstdint>
 #include <cstring>
 #include <memory>

@@ -1,5 +1,5 @@
-// cuDNN's graph API on the CPU: what native/cudnn.cc calls. Descriptors are as strict as the real
-// ones about types, order and sizes; graphs are plain loops in double.
+// cuDNN's graph API on the CPU: what native/cudnn/cudnn.cc of opwright-cuda calls. Descriptors are
+// as strict as the real ones about types, order and sizes; graphs are plain loops in double.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

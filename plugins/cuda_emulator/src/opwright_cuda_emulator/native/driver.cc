@@ -1,5 +1,6 @@
-// A driver whose GPU is the CPU: with memory.cc it exports what native/driver.h looks for. Work on
-// a stream is done when somebody waits for it, so that what forgets to wait shows.
+// A driver whose GPU is the CPU: with memory.cc it exports what native/driver/driver.h of
+// opwright-cuda looks for. Work on a stream is done when somebody waits for it, so that what
+// forgets to wait shows.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
