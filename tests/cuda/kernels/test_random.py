@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright_std.box_muller import random_normal
-from opwright_std.philox import random_uniform
+from opwright_std.numerics.box_muller import random_normal
+from opwright_std.numerics.philox import random_uniform
 
 pytestmark = pytest.mark.cuda_kernels
 

@@ -10,7 +10,7 @@ from calls import call
 
 from opwright.dtypes import dtype_to_numpy
 from opwright.errors import KernelError
-from opwright_std.top_k import ranked
+from opwright_std.operators.top_k import ranked
 
 pytestmark = pytest.mark.cuda_kernels
 

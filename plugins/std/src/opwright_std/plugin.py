@@ -28,7 +28,7 @@ class Row(NamedTuple):
     Attributes
     ----------
     module : str
-        Module below ``opwright_std``.
+        Module below ``opwright_std.operators``.
     types : str
         Operator types, separated by blanks.
     dtypes : tuple of str
@@ -186,7 +186,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
         if row.kernel_only:
             continue
         for op_type in row.types.split():
-            target = f"opwright_std.{row.module}:{op_type.upper()}"
+            target = f"opwright_std.operators.{row.module}:{op_type.upper()}"
             registry.add(op_type, target, hidden=row.hidden)
 
 
@@ -203,7 +203,7 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 op_type,
                 device="cpu",
                 dtypes="*" if row.dtypes == ANY else list(row.dtypes),
-                kernel=f"opwright_std.{row.module}:{_attribute(op_type)}",
+                kernel=f"opwright_std.operators.{row.module}:{_attribute(op_type)}",
                 library="numpy",
                 priority=0,
                 may_reuse=reuse,

@@ -1,4 +1,4 @@
-// Two standard normal numbers out of two random words, by the steps of opwright_std/box_muller.py,
+// Two standard normal numbers out of two random words, by the steps of opwright_std/numerics/box_muller.py,
 // operation by operation: compiled without contraction the results are the same bit by bit.
 // Compiled without contraction (-ffp-contract=off, -fmad=false) it gives the same bits everywhere.
 //
