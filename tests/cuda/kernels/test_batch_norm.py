@@ -15,7 +15,7 @@ from opwright_cuda.kernels import batch_norm, elementwise, lines
 
 pytestmark = pytest.mark.cuda_kernels
 
-FUSED = "cuda.batch_norm_activation"
+FUSED = "std.batch_norm_activation"
 GRAD = f"{FUSED}_grad"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 CHANNELS = ("scale", "bias", "mean", "variance")

@@ -15,8 +15,8 @@ from opwright_nn import layers
 
 pytestmark = pytest.mark.cuda_kernels
 
-FUSED = "cuda.batch_norm_activation"
-GRAD = "cuda.batch_norm_activation_grad"
+FUSED = "std.batch_norm_activation"
+GRAD = "std.batch_norm_activation_grad"
 SHAPE = (3, 8, 5, 7)
 
 Build = Callable[[Any, Any], Any]

@@ -102,8 +102,8 @@ def test_a_training_step_is_the_same_and_turns_images_at_its_borders_alone(
     forward = ran.order[ran.order.index("conv2d") : ran.order.index("max_pool2d")]
     backward = ran.order[ran.order.index("max_pool2d_grad") :]
     assert "transpose" not in [*forward, *backward]
-    assert "cuda.batch_norm_activation" in forward
-    assert "cuda.batch_norm_activation_grad" in backward
+    assert "std.batch_norm_activation" in forward
+    assert "std.batch_norm_activation_grad" in backward
 
 
 @FOR_TENSOR_CORES
@@ -117,7 +117,7 @@ def test_a_residual_is_turned_with_what_it_is_added_to() -> None:
     ran = train(residual, "float16")
     assert_same(ran, train(residual, "float16", ["-nhwc"]))
     assert ran.n_turned == 1  # x: an image of one pixel lies alike in both orders
-    assert "cuda.batch_norm_activation_grad" in ran.order
+    assert "std.batch_norm_activation_grad" in ran.order
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -106,7 +106,7 @@ def test_all_updates_in_one_launch_are_the_updates_one_by_one(kind: str, dtype: 
     apart, one_by_one = update(kind, SHAPES, dtype, [])
     together, merged = update(kind, SHAPES, dtype, ["fuse_optimizers"])
     assert one_by_one[kind] == len(SHAPES)
-    assert merged == {f"cuda.multi_{kind}": 1}
+    assert merged == {f"std.multi_{kind}": 1}
     for name, value in apart.items():
         np.testing.assert_array_equal(together[name], value, err_msg=name)
 
@@ -116,7 +116,7 @@ def test_more_parameters_than_fit_one_launch_take_several(kind: str) -> None:
     shapes = tuple((1 + i % 3,) for i in range(250))
     apart, _ = update(kind, shapes, "float32", [])
     together, merged = update(kind, shapes, "float32", ["fuse_optimizers"])
-    assert merged == {f"cuda.multi_{kind}": 1}
+    assert merged == {f"std.multi_{kind}": 1}
     for name, value in apart.items():
         np.testing.assert_array_equal(together[name], value, err_msg=name)
 
@@ -124,7 +124,7 @@ def test_more_parameters_than_fit_one_launch_take_several(kind: str) -> None:
 # fuse_elementwise
 
 
-CHAIN = "cuda.elementwise_chain"
+CHAIN = "std.elementwise_chain"
 ONE_INPUT: dict[str, dict[str, Any]] = {
     **{op: {} for op in ("abs", "negative", "sign", "square", "exp", "erf", "relu", "sigmoid")},
     **{op: {} for op in ("tanh", "softplus", "silu", "leaky_relu")},
@@ -195,7 +195,7 @@ def test_a_product_with_bias_and_activation_is_a_layer(activation: str, dtype: s
 # fuse_softmax_cross_entropy
 
 
-LOSS = "cuda.softmax_cross_entropy"
+LOSS = "std.softmax_cross_entropy"
 
 
 def classify(made: Made, labels: Any, from_scores: bool, **attrs: Any) -> tuple[str, str, str]:
@@ -342,5 +342,5 @@ def test_a_training_step_is_the_same_with_and_without_each_pass(kind: str) -> No
                 "matmul": 5,
                 GRADS: 2,
                 "sum_like": 1,
-                f"cuda.multi_{kind}": 1,
+                f"std.multi_{kind}": 1,
             }

@@ -194,5 +194,5 @@ void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_DECLARE_OP(elementwise_chain, "cpu.elementwise_chain", opwright_cpu::Chain);
+OPWRIGHT_DECLARE_OP(elementwise_chain, "std.elementwise_chain", opwright_cpu::Chain);
 OPWRIGHT_CPU_REGISTER(elementwise_chain, ChainKernel, OPWRIGHT_CPU_FLOATS);

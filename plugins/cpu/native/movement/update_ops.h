@@ -57,9 +57,9 @@ OPWRIGHT_DECLARE_OP(sgd, "sgd", opwright_cpu::SgdOp);
 OPWRIGHT_DECLARE_OP(momentum, "momentum", opwright_cpu::MomentumOp);
 OPWRIGHT_DECLARE_OP(adam, "adam", opwright_cpu::AdamOp);
 OPWRIGHT_DECLARE_OP(adamw, "adamw", opwright_cpu::AdamwOp);
-OPWRIGHT_DECLARE_OP(multi_sgd, "cpu.multi_sgd", opwright_cpu::SgdOp);
-OPWRIGHT_DECLARE_OP(multi_momentum, "cpu.multi_momentum", opwright_cpu::MomentumOp);
-OPWRIGHT_DECLARE_OP(multi_adam, "cpu.multi_adam", opwright_cpu::AdamOp);
-OPWRIGHT_DECLARE_OP(multi_adamw, "cpu.multi_adamw", opwright_cpu::AdamwOp);
+OPWRIGHT_DECLARE_OP(multi_sgd, "std.multi_sgd", opwright_cpu::SgdOp);
+OPWRIGHT_DECLARE_OP(multi_momentum, "std.multi_momentum", opwright_cpu::MomentumOp);
+OPWRIGHT_DECLARE_OP(multi_adam, "std.multi_adam", opwright_cpu::AdamOp);
+OPWRIGHT_DECLARE_OP(multi_adamw, "std.multi_adamw", opwright_cpu::AdamwOp);
 
 #endif  // OPWRIGHT_CPU_MOVEMENT_UPDATE_OPS_H_

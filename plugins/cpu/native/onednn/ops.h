@@ -118,7 +118,7 @@ struct AdaptivePoolOp : opwright::Op<AdaptivePoolAttrs> {
 
 OPWRIGHT_DECLARE_OP(conv2d, "conv2d", opwright_cpu::Conv2dOp);
 OPWRIGHT_DECLARE_OP(conv2d_fused, "cpu.conv2d_fused", opwright_cpu::FusedConv2dOp);
-OPWRIGHT_DECLARE_OP(conv2d_pool_grad, "cpu.conv2d_pool_grad", opwright_cpu::Conv2dOp);
+OPWRIGHT_DECLARE_OP(conv2d_pool_grad, "std.conv2d_pool_grad", opwright_cpu::Conv2dOp);
 OPWRIGHT_DECLARE_OP(fold_batch_norm, "cpu.fold_batch_norm", opwright_cpu::FoldBatchNormOp);
 OPWRIGHT_DECLARE_OP(max_pool2d, "max_pool2d", opwright_cpu::MaxPoolOp);
 OPWRIGHT_DECLARE_OP(avg_pool2d, "avg_pool2d", opwright_cpu::AveragePoolOp);

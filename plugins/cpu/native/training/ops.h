@@ -64,7 +64,7 @@ struct SoftmaxCrossEntropy : opwright::Op<SoftmaxCrossEntropyAttrs> {
 OPWRIGHT_DECLARE_OP(fc, "fc", opwright_cpu::Fc);
 OPWRIGHT_DECLARE_OP(fc_input_grad, "cpu.fc_input_grad", opwright_cpu::FcInputGrad);
 OPWRIGHT_DECLARE_OP(fc_sgd, "cpu.fc_sgd", opwright_cpu::FcSgd);
-OPWRIGHT_DECLARE_OP(softmax_cross_entropy, "cpu.softmax_cross_entropy",
+OPWRIGHT_DECLARE_OP(softmax_cross_entropy, "std.softmax_cross_entropy",
                     opwright_cpu::SoftmaxCrossEntropy);
 
 #endif  // OPWRIGHT_CPU_TRAINING_OPS_H_

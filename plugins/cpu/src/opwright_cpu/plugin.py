@@ -55,7 +55,7 @@ ROWS: tuple[Row, ...] = (
     Row("elementwise", "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
     Row("elementwise", "logical_and logical_or logical_xor logical_not", NUMBER_OR_BOOL),
     Row("elementwise", "where cast cast_like assign fill fill_like", ANY),
-    Row("elementwise", "cpu.elementwise_chain"),
+    Row("elementwise", "std.elementwise_chain"),
     Row("movement", "reshape reshape_like squeeze unsqueeze flatten transpose", ANY),
     Row("movement", "concat concat_grad split slice slice_grad gather embedding nonzero", ANY),
     Row("movement", "pad", NUMBER_OR_BOOL),
@@ -63,7 +63,7 @@ ROWS: tuple[Row, ...] = (
     Row("movement", "one_hot", ("int32", "int64")),
     Row("movement", "uniform normal dropout dropout_grad"),
     Row("movement", "sgd momentum adam adamw"),
-    Row("movement", "cpu.multi_sgd cpu.multi_momentum cpu.multi_adam cpu.multi_adamw"),
+    Row("movement", "std.multi_sgd std.multi_momentum std.multi_adam std.multi_adamw"),
     Row("reduction", "max min sum_like expand_like", NUMBER),
     Row("reduction", "sum", (*WIDE, "int64", "uint64")),
     Row("reduction", "mean sum_grad mean_grad max_grad min_grad"),
@@ -77,21 +77,19 @@ ROWS: tuple[Row, ...] = (
     Row("reduction", "sigmoid_cross_entropy_with_logits sigmoid_cross_entropy_with_logits_grad"),
     Row("reduction", "layer_norm layer_norm_grad batch_norm batch_norm_grad"),
     Row("training", "fc", priority=60),
-    Row("training", "cpu.fc_input_grad cpu.fc_sgd cpu.softmax_cross_entropy"),
+    Row("training", "cpu.fc_input_grad cpu.fc_sgd std.softmax_cross_entropy"),
     Row("onednn", "matmul", (*NUMBER, "bfloat16"), "onednn"),
     Row("onednn", "fc", (*WIDE, "bfloat16"), "onednn"),
     Row("onednn", "conv2d conv2d_grad", (*WIDE, "bfloat16"), "onednn", prefers=CHANNELS_LAST),
     Row("onednn", "cpu.conv2d_fused", ("float32", "bfloat16"), "onednn", prefers=CHANNELS_LAST),
-    Row("onednn", "cpu.conv2d_pool_grad cpu.fold_batch_norm", ("float32",), "onednn"),
+    Row("onednn", "std.conv2d_pool_grad cpu.fold_batch_norm", ("float32",), "onednn"),
     Row("onednn", "max_pool2d avg_pool2d adaptive_avg_pool2d", WIDE, "onednn"),
     Row("onednn", "max_pool2d_grad avg_pool2d_grad adaptive_avg_pool2d_grad", WIDE, "onednn"),
 )
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
-    ("training", "fc_input_grad fc_sgd softmax_cross_entropy"),
-    ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
-    ("convolution", "conv2d_fused conv2d_pool_grad fold_batch_norm"),
-    ("elementwise", "elementwise_chain"),
+    ("training", "fc_input_grad fc_sgd"),
+    ("convolution", "conv2d_fused fold_batch_norm"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
 

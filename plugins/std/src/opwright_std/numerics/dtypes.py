@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from opwright.dtypes import FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
+from opwright.op import FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
 
 Array: TypeAlias = NDArray[Any]
 

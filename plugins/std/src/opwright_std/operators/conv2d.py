@@ -143,8 +143,14 @@ def conv2d_grad(
             columns.scatter(np.matmul(filters.swapaxes(1, 2), slopes[part]), result[part])
 
 
-def _conv2d_shape(ctx: InferContext) -> None:
-    """The output has out_channels for channels, numbers of windows for height and width."""
+def infer_convolution(ctx: InferContext) -> tuple[int, int, tuple[int, int]]:
+    """Return how many images, out_channels and windows, down and across, a convolution makes.
+
+    Raises
+    ------
+    ShapeError
+        Where x and weight do not fit each other, or the kernel does not fit the padded images.
+    """
     n, channels, *sizes = image_dims(ctx)
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")
     strides, dilations = pair_attr(ctx, "strides"), pair_attr(ctx, "dilations")
@@ -162,10 +168,16 @@ def _conv2d_shape(ctx: InferContext) -> None:
         )
     if filters >= 0 and filters % groups:
         ctx.fail(f"groups must divide the {filters} out_channels of weight, got groups={groups}")
+    return n, filters, infer_windows(ctx, sizes, kernel, strides, dilations)
+
+
+def _conv2d_shape(ctx: InferContext) -> None:
+    """The output has out_channels for channels, numbers of windows for height and width."""
+    n, filters, windows = infer_convolution(ctx)
     if ctx.has_input("bias"):
         ctx.require_shape("bias", (filters,))
         filters = merge_dims(filters, ctx.input("bias").shape[0])
-    set_images(ctx, "out", n, filters, infer_windows(ctx, sizes, kernel, strides, dilations))
+    set_images(ctx, "out", n, filters, windows)
 
 
 def _other_format(ctx: InferContext, channels: int) -> str:
@@ -174,6 +186,19 @@ def _other_format(ctx: InferContext, channels: int) -> str:
     if ctx.input("x").shape[axis] != channels:
         return ""
     return f"; for images in the order {other} say data_format={other!r}"
+
+
+def add_convolution_attrs(maker: OpMaker) -> OpMaker:
+    """Add what says how the windows of a convolution lie; return the maker."""
+    maker.add_attr("strides", list[int], "distance of two windows: height, width")
+    maker.default([1, 1]).at_least(1)
+    maker.add_attr("paddings", list[int], "zeros around x: top, bottom, left, right")
+    maker.default([0, 0, 0, 0]).at_least(0)
+    maker.add_attr("dilations", list[int], "distance of two elements of a window: height, width")
+    maker.default([1, 1]).at_least(1)
+    maker.add_attr("groups", int, "parts that the channels are split into; in_channels: depthwise")
+    maker.default(1).at_least(1)
+    return add_data_format(maker)
 
 
 def _conv2d_maker() -> OpMaker:
@@ -195,15 +220,7 @@ def _conv2d_maker() -> OpMaker:
         "[n, out_channels, windows down, windows across] or as data_format says, dtype of x; "
         "windows = (size + paddings - (kernel - 1) * dilation - 1) // stride + 1",
     ).same_dtype_as("x")
-    maker.add_attr("strides", list[int], "distance of two windows: height, width")
-    maker.default([1, 1]).at_least(1)
-    maker.add_attr("paddings", list[int], "zeros around x: top, bottom, left, right")
-    maker.default([0, 0, 0, 0]).at_least(0)
-    maker.add_attr("dilations", list[int], "distance of two elements of a window: height, width")
-    maker.default([1, 1]).at_least(1)
-    maker.add_attr("groups", int, "parts that the channels are split into; in_channels: depthwise")
-    maker.default(1).at_least(1)
-    return add_data_format(maker)
+    return add_convolution_attrs(maker)
 
 
 CONV2D = _conv2d_maker().build(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from opwright.dtypes import INT_DTYPES
 from opwright.op import (
+    INT_DTYPES,
     InferContext,
     OpMaker,
     grad_op,

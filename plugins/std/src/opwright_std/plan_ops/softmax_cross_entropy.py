@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import InferContext, OpMaker, format_shape, shapes_match
-from opwright_cuda.dtypes import FLOATS
+from opwright_std.numerics.dtypes import FLOATS
 
 
 def _loss_shape(ctx: InferContext) -> None:
@@ -21,7 +21,7 @@ def _loss_shape(ctx: InferContext) -> None:
 
 
 SOFTMAX_CROSS_ENTROPY = (
-    OpMaker("cuda.softmax_cross_entropy")
+    OpMaker("std.softmax_cross_entropy")
     .add_comment(
         "Softmax along the last axis, cross entropy against class ids, and the gradient of the "
         "scores where each loss has the same gradient: logits_grad = (softmax - one_hot) * "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import InferContext, OpMaker, format_shape
-from opwright_cuda.dtypes import FLOATS
+from opwright_std.numerics.dtypes import FLOATS
 
 
 def _check_channels(ctx: InferContext, *slots: str) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ def _add_channels(maker: OpMaker, *slots: str) -> None:
 
 
 def _maker() -> OpMaker:
-    maker = OpMaker("cuda.batch_norm_activation").add_comment(
+    maker = OpMaker("std.batch_norm_activation").add_comment(
         "batch_norm and what follows it, out = activation(batch_norm(x) + residual)."
     )
     maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
@@ -73,7 +73,7 @@ BATCH_NORM_ACTIVATION = _maker().build(infer_shape=_shape, plan_only=True)
 
 
 def _grad_maker() -> OpMaker:
-    maker = OpMaker("cuda.batch_norm_activation_grad").add_comment(
+    maker = OpMaker("std.batch_norm_activation_grad").add_comment(
         "Gradients of relu(batch_norm(x) + residual). What relu was applied to is computed anew "
         "from x and bias, or, where out is given, its sign is read there."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import InferContext, OpMaker, broadcast_shapes
-from opwright_cuda.dtypes import FLOATS
+from opwright_std.numerics.dtypes import FLOATS
 
 
 def _check_operands(ctx: InferContext) -> None:
@@ -33,9 +33,9 @@ def _chain_shape(ctx: InferContext) -> None:
 
 
 ELEMENTWISE_CHAIN = (
-    OpMaker("cuda.elementwise_chain")
+    OpMaker("std.elementwise_chain")
     .add_comment(
-        "Element-wise functions in one launch, each of the inputs and of what functions before it "
+        "Element-wise functions in one step, each of the inputs and of what functions before it "
         "made; out is what the last one makes."
     )
     .add_input("x", "tensors that broadcast together, float")
