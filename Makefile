@@ -7,7 +7,7 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-PACKAGES := core plugins/std plugins/cpu plugins/nn
+PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
 # Without what it depends on: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
 # them nor a GPU.
 CUDA := plugins/cuda

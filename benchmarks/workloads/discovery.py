@@ -113,7 +113,9 @@ WORKLOADS = [
                 "import numpy, opwright",
             ),
             "opwright, discovery alone": partial(
-                time_process, "current_context()", "from opwright.context import current_context"
+                time_process,
+                "current_context()",
+                "from opwright.plugins.context import current_context",
             ),
             "opwright, first operator": partial(
                 time_process,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from markup import code, escape, table
 
-from opwright.context import Context, current_context
-from opwright.definition import NoGradient, OpDefinition
-from opwright.gradient_rules import GradOp
-from opwright.ops.docstring import describe_slot
-from opwright.proto import AttrProto, OpProto, VarProto
+from opwright.describe.definition import NoGradient, OpDefinition
+from opwright.describe.docstring import describe_slot
+from opwright.describe.gradient_rules import GradOp
+from opwright.describe.op_proto import AttrProto, OpProto, VarProto
+from opwright.plugins.context import Context, current_context
 
 STANDARD = "Standard operators"
 LONGEST_SUMMARY = 110

@@ -13,7 +13,7 @@ import pytest
 
 import opwright as ow
 from opwright.kernel import Refuse
-from opwright.testing import Sample, run_kernel
+from opwright_kit.testing import Sample, run_kernel
 
 rng = np.random.default_rng(11)
 

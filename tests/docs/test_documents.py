@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import opwright as ow
-from opwright.scaffold import check_names, plan_package, write_package
+from opwright_kit.scaffold import check_names, plan_package, write_package
 from pages import FENCE, LISTING, Block, check_output, commands_of, outputs_agree, read_blocks
 
 ROOT = Path(__file__).parents[2]

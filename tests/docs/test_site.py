@@ -18,7 +18,13 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "docs" / "site"
 ABI = ROOT / "core" / "include" / "opwright" / "abi.h"
 
-MODULES = ("opwright", "opwright.op", "opwright.plugin", "opwright.testing", "opwright_nn.layers")
+MODULES = (
+    "opwright",
+    "opwright.op",
+    "opwright.plugin",
+    "opwright_kit.testing",
+    "opwright_nn.layers",
+)
 
 
 def load(name: str) -> ModuleType:

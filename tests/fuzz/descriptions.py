@@ -9,7 +9,7 @@ from typing import Any
 from mutations import DTYPES, FAR, FLOATS, NAMES, SMALL, draw_int
 from samples import definitions
 
-from opwright import messages
+from opwright.describe import wire as messages
 from opwright.errors import FormatError
 
 _CHECKSUM_TAG = b"\x85\x7d"  # field 2000 of ProgramDesc, a fixed32

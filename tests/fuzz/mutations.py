@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from opwright.attribute_values import AttrType
-from opwright.proto import AttrProto
+from opwright.describe.attribute_values import AttrType
+from opwright.describe.op_proto import AttrProto
 
 Array = np.ndarray
 

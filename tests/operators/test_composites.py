@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.composite import inner_stream
+from opwright.describe.composite import inner_stream
 from opwright.errors import OpwrightError
 from opwright.op import OpMaker, same_shape_as
 from opwright.registry import Package

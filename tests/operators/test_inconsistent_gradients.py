@@ -12,13 +12,13 @@ import pytest
 from table import standard_types
 
 import opwright as ow
+from opwright.describe.gradient_rules import GradOp, grad_name
 from opwright.errors import DtypeError, ShapeError
-from opwright.gradient_rules import GradOp, grad_name
 from opwright.op import OpDefinition
-from opwright.testing.drawing import draw_sample
-from opwright.testing.sample import Sample
-from opwright.testing.samplers import find_sampler, load_samplers
-from opwright.testing.wrong_inputs import find_wrong_metas
+from opwright_kit.testing.drawing import draw_sample
+from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.samplers import find_sampler, load_samplers
+from opwright_kit.testing.wrong_inputs import find_wrong_metas
 
 
 def graded_types() -> list[str]:

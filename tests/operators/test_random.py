@@ -12,7 +12,7 @@ from direct import call
 
 import opwright as ow
 from opwright.errors import ShapeError
-from opwright.testing import CheckContext
+from opwright_kit.testing import CheckContext
 from opwright_std.numerics.box_muller import random_normal
 from opwright_std.numerics.philox import random_uniform, random_words
 from opwright_std.operators.dropout import DROPOUT, dropout

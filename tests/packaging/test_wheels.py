@@ -42,7 +42,7 @@ def test_every_wheel_is_typed_licensed_and_holds_no_test(wheels: list[Path]) -> 
         package = wheel.name.split("-")[0]
         assert f"{package}/py.typed" in names, wheel.name
         assert [name for name in names if name.endswith("licenses/LICENSE")], wheel.name
-        # opwright.testing is for authors of plugins.
+        # opwright_kit.testing is for authors of plugins.
         assert not [name for name in names if re.search(r"(^|/)(tests?/|test_|conftest)", name)]
 
 

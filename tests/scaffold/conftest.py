@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # generated_packages, for tests 
 
 from generated_packages import BIN, PACKAGES
 
-from opwright.scaffold import check_names, plan_package, write_package
+from opwright_kit.scaffold import check_names, plan_package, write_package
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from opwright.scaffold import CHOICES
+from opwright_kit.scaffold import CHOICES
 
 BIN = Path(sys.executable).parent
 
@@ -24,7 +24,7 @@ PACKAGES = {
 
 CHECK = """
 import json, runpy, sys
-from opwright.testing import check_package
+from opwright_kit.testing import check_package
 
 cards = {}
 for name in sys.argv[1:]:

@@ -12,8 +12,8 @@ import pytest
 from generated_packages import BIN, PACKAGES
 
 import opwright as ow
-from opwright.include import get_include
-from opwright.scaffold import CHOICES, LICENSES, check_names, plan_package
+from opwright.plugins.include import get_include
+from opwright_kit.scaffold import CHOICES, LICENSES, check_names, plan_package
 
 COMMON = [".github/workflows/ci.yml", "LICENSE", "README.md", "example.py", "pyproject.toml"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.include import get_include
-from opwright.scaffold import check_names, plan_package
-from opwright.scaffold.formulas import FORMULAS
+from opwright.plugins.include import get_include
+from opwright_kit.scaffold import check_names, plan_package
+from opwright_kit.scaffold.formulas import FORMULAS
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 90.0, -90.0, np.inf, -np.inf, np.nan]
 

@@ -11,7 +11,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import OperatorNotFoundError, ScaffoldError
-from opwright.scaffold import check_names, plan_package, write_package
+from opwright_kit.scaffold import check_names, plan_package, write_package
 
 New = Callable[..., Any]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.testing import check_package, load_rules
+from opwright_kit.testing import check_package, load_rules
 
 pytestmark = [pytest.mark.cuda_kernels, pytest.mark.slow]
 

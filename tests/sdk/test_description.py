@@ -7,9 +7,9 @@ import ctypes as c
 import pytest
 from plugin_host import Library
 
+from opwright.describe.op_proto import OpProto
 from opwright.framework_pb2 import OpProto as Message
 from opwright.op import OpMaker
-from opwright.proto import OpProto
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ import pytest
 
 import opwright as ow
 from opwright import _runtime
-from opwright.context import context_guard
 from opwright.errors import KernelError, OutOfMemoryError
+from opwright.plugins.context import context_guard
 
 HOOKS = """
 from opwright import plugin

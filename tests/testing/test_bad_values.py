@@ -10,8 +10,8 @@ import numpy as np
 import opwright as ow
 from opwright.op import NoGradient, OpMaker
 from opwright.registry import Package
-from opwright.testing import CheckContext, Draw, load_rules
-from opwright.testing.subjects import KernelSubject
+from opwright_kit.testing import CheckContext, Draw, load_rules
+from opwright_kit.testing.subjects import KernelSubject
 
 ACME = Package("acme", "opwright-acme", "1.0")
 PICK = (

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from opwright.context import Context
-from opwright.testing import Scorecard, check_package, load_rules
+from opwright.plugins.context import Context
+from opwright_kit.testing import Scorecard, check_package, load_rules
 
 
 class Planted(NamedTuple):

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from opwright.context import Context
 from opwright.errors import OpwrightError
-from opwright.testing import PackageCheck
+from opwright.plugins.context import Context
+from opwright_kit.testing import PackageCheck
 
 QUICK = ("--rule", "documented", "--rule", "shape-rule", "--rule", "reference")
 

@@ -11,8 +11,8 @@ import pytest
 import opwright as ow
 from opwright.op import OpMaker, grad_op, same_shape_as
 from opwright.registry import Package
-from opwright.testing import CheckContext, Draw, Finding, Skipped, load_rules
-from opwright.testing.subjects import KernelSubject
+from opwright_kit.testing import CheckContext, Draw, Finding, Skipped, load_rules
+from opwright_kit.testing.subjects import KernelSubject
 
 ACME = Package("acme", "opwright-acme", "1.0")
 Declare = Callable[[Draw], None]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.definition import OpDefinition
+from opwright.describe.definition import OpDefinition
+from opwright.describe.op_proto import AttrProto, AttrType
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright.op import NoGradient, OpMaker, same_shape_as
-from opwright.proto import AttrProto, AttrType
-from opwright.testing import Draw, Sample, attributes, draw_samples
-from opwright.testing.context import CheckContext
-from opwright.testing.samplers import find_sampler
+from opwright_kit.testing import Draw, Sample, attributes, draw_samples
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.samplers import find_sampler
 
 
 def get(op_type: str) -> OpDefinition:

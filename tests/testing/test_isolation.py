@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from opwright.errors import CommandError
-from opwright.testing import IsolatedCheck
+from opwright_kit.testing import IsolatedCheck
 
 PACKAGE = "opwright-broken-returns"
 LIMIT = "--time-limit=3"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.context import Context
-from opwright.testing import Scorecard, check_package, load_rules
+from opwright.plugins.context import Context
+from opwright_kit.testing import Scorecard, check_package, load_rules
 
 RULES = [rule.name for rule in load_rules() if rule.name != "import-cost"]
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context
 from opwright.errors import KernelError
 from opwright.kernel import Refuse
 from opwright.op import NoGradient, OpMaker, same_shape_as
+from opwright.plugins.context import Context
 from opwright.registry import KernelEntry, Package
-from opwright.testing import Launch, Sample, run_kernel
+from opwright_kit.testing import Launch, Sample, run_kernel
 
 ACME = Package("acme", "opwright-acme", "1.0")
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.testing import IsolatedCheck, check_package, load_rules
+from opwright_kit.testing import IsolatedCheck, check_package, load_rules
 
 IMPORT_COST = "import-cost"
 RULES = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]

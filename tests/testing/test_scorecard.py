@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opwright.testing import Finding, Result, Scorecard, load_rules
-from opwright.testing.text import format_scorecard
+from opwright_kit.testing import Finding, Result, Scorecard, load_rules
+from opwright_kit.testing.text import format_scorecard
 
 
 @pytest.fixture

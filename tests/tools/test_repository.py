@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opwright.scaffold.headers import get_abi_version, list_headers
+from opwright_kit.scaffold.headers import get_abi_version, list_headers
 
 ROOT = Path(__file__).parents[2]
 CHECKER = ROOT / ".ci" / "check_files.py"

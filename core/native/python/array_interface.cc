@@ -42,7 +42,7 @@ Place ReadPlace(const py::object& located) {
   try {
     return located.cast<Place>();
   } catch (const py::cast_error&) {
-    Throw(ErrorKind::kPlugin, "arrays: locate must return an opwright.devices.ArrayPlace, got ",
+    Throw(ErrorKind::kPlugin, "arrays: locate must return an opwright.device.ArrayPlace, got ",
           py::repr(located).cast<std::string>());
   }
 }

@@ -272,21 +272,36 @@ PyObject* CountPlans(PyObject* object, void*) {
   return PyLong_FromSize_t(Self(object)->network->entries.size());
 }
 
-// Written in Python: nobody profiles in a hurry.
-PyObject* Profile(PyObject* object, PyObject* args, PyObject* kwargs) {
+// A method that the Python object behind the network has: `resolve.NAME(network, ...)`.
+PyObject* CallSource(const char* name, PyObject* object, PyObject* args, PyObject* kwargs) {
   try {
-    const py::object profile = py::module_::import("opwright.profiling").attr("profile_compiled");
+    const py::handle source(Self(object)->resolve);
+    if (!py::hasattr(source, name)) {
+      Throw(ErrorKind::kProgram, name,
+            ": must be called on what Network.compile returned, got a callable that was made by "
+            "hand; time its plan with Plan.time_steps");
+    }
     const auto named =
         kwargs == nullptr ? py::kwargs() : py::reinterpret_borrow<py::kwargs>(kwargs);
     const auto listed = py::reinterpret_borrow<py::args>(args);
-    return profile(py::handle(object), *listed, **named).release().ptr();
+    return source.attr(name)(py::handle(object), *listed, **named).release().ptr();
   } catch (...) {
     return SetPythonError();
   }
 }
 
+PyObject* PlanFor(PyObject* object, PyObject* args, PyObject* kwargs) {
+  return CallSource("plan_for", object, args, kwargs);
+}
+
+PyObject* Profile(PyObject* object, PyObject* args, PyObject* kwargs) {
+  return CallSource("profile", object, args, kwargs);
+}
+
 PyMethodDef methods[] = {
     {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
+    {"plan_for", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(PlanFor)),
+     METH_VARARGS | METH_KEYWORDS, "plan_for(feeds=None, scope=None): the plan, and its feeds."},
     {"profile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Profile)),
      METH_VARARGS | METH_KEYWORDS, "profile(feeds=None, n=None): what each step takes."},
     {nullptr, nullptr, 0, nullptr}};

@@ -39,7 +39,7 @@ std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDa
                                      const char* who);
 
 // An array without DLPack may say where it lies by the attribute that the `interface` of its
-// device's arrays names; see opwright.devices.DeviceArrays.
+// device's arrays names; see opwright.device.DeviceArrays.
 bool HasInterface(const py::handle& array, const Device& device);
 // As FromArray.
 std::shared_ptr<const Tensor> FromInterface(const py::handle& array,

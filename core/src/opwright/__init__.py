@@ -10,38 +10,53 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.current import provide_operators
+
 __version__ = "0.1.0"
 
 # Public name -> module that holds it. Modules that are public as a whole stand for themselves.
 _HOMES = {
     "Block": "opwright.program",
-    "Context": "opwright.context",
-    "Network": "opwright.network",
+    "Context": "opwright.plugins.context",
+    "Network": "opwright.run.network",
     "Operator": "opwright.program",
     "Parameter": "opwright.program",
     "Program": "opwright.program",
     "Scope": "opwright._runtime",
     "Variable": "opwright.program",
     "append_backward": "opwright.backward",
-    "context_guard": "opwright.context",
-    "current_context": "opwright.context",
+    "context_guard": "opwright.plugins.context",
+    "current_context": "opwright.plugins.context",
     "default_main_program": "opwright.program",
     "default_scope": "opwright.program",
     "default_startup_program": "opwright.program",
     "explain": "opwright.kernel",
-    "get_include": "opwright.include",
-    "get_num_threads": "opwright.threads",
-    "list_ops": "opwright.catalog",
-    "load": "opwright.saving",
+    "get_include": "opwright.plugins.include",
+    "get_num_threads": "opwright.plugins.threads",
+    "list_ops": "opwright.plugins.catalog",
+    "LoadedProgram": "opwright.program.files",
+    "load": "opwright.program.files",
+    "load_program": "opwright.program.files",
     "name_guard": "opwright.program",
-    "op_proto": "opwright.catalog",
+    "op_proto": "opwright.plugins.catalog",
     "program_guard": "opwright.program",
-    "save": "opwright.saving",
+    "save": "opwright.program.files",
     "scope_guard": "opwright.program",
-    "set_num_threads": "opwright.threads",
-    "transaction": "opwright.journal",
+    "set_num_threads": "opwright.plugins.threads",
+    "transaction": "opwright.describe.journal",
 }
-_MODULES = ("errors", "kernel", "op", "ops", "plugin")
+_MODULES = (
+    "commands",
+    "device",
+    "errors",
+    "kernel",
+    "op",
+    "ops",
+    "plugin",
+    "rewriting",
+    "runtime",
+    "vocabulary",
+)
 
 # Written out, for type checkers read no expressions.
 __all__ = [
@@ -63,7 +78,9 @@ __all__ = [
     "get_include",
     "get_num_threads",
     "list_ops",
+    "LoadedProgram",
     "load",
+    "load_program",
     "name_guard",
     "op_proto",
     "program_guard",
@@ -71,24 +88,40 @@ __all__ = [
     "scope_guard",
     "set_num_threads",
     "transaction",
+    "commands",
+    "device",
     "errors",
     "kernel",
     "op",
     "ops",
     "plugin",
+    "rewriting",
+    "runtime",
+    "vocabulary",
     "__version__",
 ]
 
 if TYPE_CHECKING:
-    from opwright import errors, kernel, op, ops, plugin
+    from opwright import (
+        commands,
+        device,
+        errors,
+        kernel,
+        op,
+        ops,
+        plugin,
+        rewriting,
+        runtime,
+        vocabulary,
+    )
     from opwright._runtime import Scope
     from opwright.backward import append_backward
-    from opwright.catalog import list_ops, op_proto
-    from opwright.context import Context, context_guard, current_context
-    from opwright.include import get_include
-    from opwright.journal import transaction
+    from opwright.describe.journal import transaction
     from opwright.kernel import explain
-    from opwright.network import Network
+    from opwright.plugins.catalog import list_ops, op_proto
+    from opwright.plugins.context import Context, context_guard, current_context
+    from opwright.plugins.include import get_include
+    from opwright.plugins.threads import get_num_threads, set_num_threads
     from opwright.program import (
         Block,
         Operator,
@@ -102,15 +135,16 @@ if TYPE_CHECKING:
         program_guard,
         scope_guard,
     )
-    from opwright.saving import load, save
-    from opwright.threads import get_num_threads, set_num_threads
+    from opwright.program.files import LoadedProgram, load, load_program, save
+    from opwright.registry import OpRegistry
+    from opwright.run.network import Network
 
 
 class _UnknownNameError(AttributeError):
     """Looks for the nearest name when it is shown: ``from opwright import a_module`` drops it."""
 
     def __str__(self) -> str:
-        from opwright.names import hint
+        from opwright.describe.names import hint
 
         (name,) = self.args
         near = hint(name, __all__) if not name.startswith("_") else ""
@@ -126,6 +160,13 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(home), name)
     globals()[name] = value  # the next access does not come here
     return value
+
+
+def _find_operators() -> OpRegistry:
+    return import_module("opwright.plugins.context").current_context().ops  # type: ignore[no-any-return]
+
+
+provide_operators(_find_operators)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """The C++ runtime: tensors, scopes, prepared kernels, plans and the callables that run them.
 
 Everywhere below, a *dtype code* is DLPack's type as one int, ``code | bits << 8 | lanes << 16``
-(`opwright.dtypes.dtype_to_code`), a *shape* is a tuple of ints, and the kinds and roles are the int
+(`opwright.op.dtype_to_code`), a *shape* is a tuple of ints, and the kinds and roles are the int
 constants of this module. Errors are classes of `opwright.errors`.
 """
 
@@ -30,7 +30,7 @@ from opwright._runtime_kernels import prepare_native as prepare_native
 from opwright._runtime_kernels import prepare_python as prepare_python
 from opwright._runtime_plans import Plan as Plan
 from opwright._runtime_plans import PlanBuilder as PlanBuilder
-from opwright.profiling import Profile
+from opwright.run.compiled import PreparedRun
 
 ARENA: Final = 0
 EXTERNAL: Final = 1
@@ -77,7 +77,7 @@ class Device:
     def arrays(self) -> Any:
         """What `set_arrays` gave, or None."""
     def set_arrays(self, arrays: object) -> None:
-        """Give what makes arrays for Python kernels, an `opwright.devices.DeviceArrays`; once."""
+        """Give what makes arrays for Python kernels, an `opwright.device.DeviceArrays`; once."""
     def holds(self, array: object) -> bool:
         """Tell whether an array says that it lies here; False for the host and for ndarrays.
 
@@ -100,7 +100,7 @@ def find_python_device(source: object, number: int) -> Device | None:
 def make_python_device(
     obj: object, number: int = 0, source: object = None, origin: str = ""
 ) -> Device:
-    """Wrap a device written in Python, an `opwright.devices.PythonDevice`.
+    """Wrap a device written in Python, an `opwright.device.PythonDevice`.
 
     `source` is what brought it, None for itself: where its device of this number is open, that one
     is returned.
@@ -261,8 +261,12 @@ class CompiledNetwork:
         n: int | None = None,
         *,
         scope: Scope | None = None,
-    ) -> Profile:
-        """Measure each step of the plan for these feeds; see `opwright.Network.profile`."""
+    ) -> Any:
+        """Measure each step of the plan for these feeds; see `opwright_kit.profile`."""
+    def plan_for(
+        self, feeds: Mapping[str, Any] | None = None, scope: Scope | None = None
+    ) -> PreparedRun:
+        """Return the plan for these feeds, and what a run of it is given."""
     @property
     def n_plans(self) -> int: ...
     @property

@@ -17,11 +17,39 @@ An operator is an OpProto, a shape rule, a gradient rule, and a body or kernels:
 
 from __future__ import annotations
 
-from opwright.definition import Branch, Control, Loop, NoGradient, OpDefinition
-from opwright.dtypes import DTYPES, FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
-from opwright.gradient_context import BodyContext, GradientContext
-from opwright.gradient_rules import GradOp, grad_op
-from opwright.meta import (
+from opwright.describe.attribute_values import INT_MAX, INT_MIN
+from opwright.describe.attribute_values import describe_type as describe_value_type
+from opwright.describe.definition import (
+    Branch,
+    Control,
+    Loop,
+    NoGradient,
+    OpDefinition,
+    SlotMetas,
+    can_be_float,
+)
+from opwright.describe.docstring import describe_attribute, describe_slot, make_docstring
+from opwright.describe.dtypes import (
+    DTYPES,
+    FLOAT_DTYPES,
+    INDEX_DTYPES,
+    INT_DTYPES,
+    canonical_dtype,
+    check_dtype,
+    dtype_from_numpy,
+    dtype_to_code,
+    dtype_to_numpy,
+    is_float,
+    item_size,
+)
+from opwright.describe.gradient_rules import (
+    GradOp,
+    grad_name,
+    grad_op,
+    graded_inputs,
+    graded_outputs,
+)
+from opwright.describe.meta import (
     InferContext,
     Meta,
     Shape,
@@ -35,9 +63,10 @@ from opwright.meta import (
     reduced_shape,
     shapes_match,
 )
-from opwright.op_maker import BLOCK, OpMaker
-from opwright.proto import AttrProto, AttrType, OpProto, VarProto
-from opwright.shape_rules import elementwise_shape, same_shape_as
+from opwright.describe.op_maker import BLOCK, OpMaker
+from opwright.describe.op_proto import AttrProto, AttrType, AttrValue, OpProto, VarProto
+from opwright.describe.rule_context import BodyContext, GradientContext
+from opwright.describe.shape_rules import elementwise_shape, same_shape_as
 
 __all__ = [
     "BLOCK",
@@ -45,8 +74,11 @@ __all__ = [
     "FLOAT_DTYPES",
     "INDEX_DTYPES",
     "INT_DTYPES",
+    "INT_MAX",
+    "INT_MIN",
     "AttrProto",
     "AttrType",
+    "AttrValue",
     "BodyContext",
     "Branch",
     "Control",
@@ -60,12 +92,28 @@ __all__ = [
     "OpMaker",
     "OpProto",
     "Shape",
+    "SlotMetas",
     "VarProto",
     "broadcast_shapes",
+    "can_be_float",
+    "canonical_dtype",
+    "check_dtype",
+    "describe_attribute",
+    "describe_slot",
+    "describe_value_type",
     "dims_match",
+    "dtype_from_numpy",
+    "dtype_to_code",
+    "dtype_to_numpy",
     "elementwise_shape",
     "format_shape",
+    "grad_name",
     "grad_op",
+    "graded_inputs",
+    "graded_outputs",
+    "is_float",
+    "item_size",
+    "make_docstring",
     "merge_dims",
     "no_gradient",
     "normalize_axes",

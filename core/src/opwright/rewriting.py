@@ -25,16 +25,25 @@ is change the inputs, outputs or attributes of an operator that is in the graph 
 
 from __future__ import annotations
 
-from opwright.lowering.edit import Edit
-from opwright.lowering.graph import Graph
-from opwright.lowering.slots import input_of, make_if_served, other_input, output_of, writer_of
-from opwright.lowering.uses import Uses
-from opwright.lowering.values import Buffer, External, LoweredOp, Role, Value
-from opwright.meta import Meta
+from opwright.describe.meta import Meta
+from opwright.lowering import LoweredPlan
+from opwright.lowering.graph.edit import Edit
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.signature import size_bytes
+from opwright.lowering.graph.slots import (
+    input_of,
+    make_if_served,
+    other_input,
+    output_of,
+    writer_of,
+)
+from opwright.lowering.graph.uses import Uses
+from opwright.lowering.graph.values import Buffer, External, LoweredOp, Role, Value
 
 __all__ = [
     "Graph",
     "LoweredOp",
+    "LoweredPlan",
     "Value",
     "Meta",
     "Edit",
@@ -42,6 +51,7 @@ __all__ = [
     "Buffer",
     "External",
     "Role",
+    "size_bytes",
     "input_of",
     "output_of",
     "other_input",

@@ -1,46 +1,38 @@
-"""The words that core itself uses: the four operator types that it emits, and reserved names.
+"""The words that core itself uses: the operator types that it emits, and reserved names.
 
-Core holds no operator. Gradients, copies and the step counter need four, which core names by
-type; whichever plugin provides them serves. Their slots and attributes are fixed here:
-
-==========  ==============  =======  ==========================================================
-type        inputs          output   attributes
-==========  ==============  =======  ==========================================================
-fill_like   x (shape only)  out      value (float, default 0): out has the shape and dtype of x
-add_n       x (duplicable)  out      none: out is the sum of all x, of one shape and dtype
-assign      x               out      none: out is a copy of x
-cast        x               out      dtype (a dtype attribute, required)
-==========  ==============  =======  ==========================================================
+See `opwright.describe.vocabulary` for what each of them means.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from opwright.describe.vocabulary import (
+    ADD_N,
+    ASSIGN,
+    CAST,
+    EMITTED_TYPES,
+    FILL_LIKE,
+    GRAD_SUFFIX,
+    OUT,
+    PROVIDER,
+    SEED_ATTR,
+    STEP,
+    STEP_SLOT,
+    STREAM_ATTR,
+    X,
+)
 
-FILL_LIKE: Final = "fill_like"
-ADD_N: Final = "add_n"
-ASSIGN: Final = "assign"
-CAST: Final = "cast"
-
-EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST)
-"""The only operator types that core emits."""
-
-PROVIDER: Final = "opwright-std"
-"""The distribution to install where no plugin brings one of them; its types need no prefix."""
-
-X: Final = "x"
-"""The input slot of all four."""
-
-OUT: Final = "out"
-"""The output slot of all four."""
-
-GRAD_SUFFIX: Final = "_grad"
-"""Ends the type of a gradient operator, its gradient slots, and the names of gradients."""
-
-SEED_ATTR: Final = "seed"
-STREAM_ATTR: Final = "stream"
-STEP_SLOT: Final = "step"
-"""What an operator that draws random numbers must have (see `OpMaker.build`)."""
-
-STEP: Final = "@step"
-"""The persistable int64 variable of shape [1] that counts the runs of a program."""
+__all__ = [
+    "ADD_N",
+    "ASSIGN",
+    "CAST",
+    "EMITTED_TYPES",
+    "FILL_LIKE",
+    "GRAD_SUFFIX",
+    "OUT",
+    "PROVIDER",
+    "SEED_ATTR",
+    "STEP",
+    "STEP_SLOT",
+    "STREAM_ATTR",
+    "X",
+]

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from opwright.definition import can_be_float
+from opwright.describe.definition import can_be_float
 from opwright.errors import (
     AttributeValueError,
     DtypeError,

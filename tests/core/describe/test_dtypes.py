@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from opwright.dtypes import (
+from opwright.describe.dtypes import (
     DTYPES,
     FLOAT_DTYPES,
     INDEX_DTYPES,
@@ -85,7 +85,7 @@ def test_sizes_and_codes_of_unknown_dtypes_are_refused():
 
 
 def test_bfloat16_says_what_to_install_where_numpy_lacks_it(monkeypatch):
-    from opwright import dtypes
+    from opwright.describe import dtypes
 
     monkeypatch.delitem(dtypes._NUMPY, "bfloat16", raising=False)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)

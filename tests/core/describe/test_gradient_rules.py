@@ -7,13 +7,13 @@ import re
 
 import pytest
 
+from opwright.describe.gradient_rules import derive_grad_definition
 from opwright.errors import (
     AttributeValueError,
     GradientError,
     RegistrationError,
     SlotError,
 )
-from opwright.gradient_rules import derive_grad_definition
 from opwright.op import (
     BodyContext,
     GradientContext,

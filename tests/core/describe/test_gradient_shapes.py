@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from opwright.describe.gradient_rules import derive_grad_definition
 from opwright.errors import ShapeError
-from opwright.gradient_rules import derive_grad_definition
 from opwright.op import Meta, OpMaker, grad_op
 
 from .complex_operator import complex_definition

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwright import framework_pb2 as pb
-from opwright import messages
+from opwright.describe import wire as messages
+from opwright.describe.proto_rules import check_op_proto
 from opwright.errors import FormatError, RegistrationError
 from opwright.op import BLOCK, AttrProto, AttrType, OpMaker, OpProto
-from opwright.proto_rules import check_op_proto
 
 
 def whole_proto() -> OpProto:
@@ -73,13 +73,13 @@ def whole_proto() -> OpProto:
 
 def test_an_operator_comes_back_as_it_went():
     proto = whole_proto()
-    assert messages.op_proto_from_bytes(messages.op_proto_to_bytes(proto)) == proto
+    assert OpProto.from_proto(messages.op_proto_to_bytes(proto)) == proto
     assert OpProto.from_proto(proto.to_proto()) == proto
 
 
 def test_the_smallest_operator_comes_back():
     proto = OpMaker("op").add_comment("c").add_input("x", "c").build(lambda ctx: None).proto
-    assert messages.op_proto_from_bytes(messages.op_proto_to_bytes(proto)) == proto
+    assert OpProto.from_proto(messages.op_proto_to_bytes(proto)) == proto
 
 
 def test_a_version_that_is_not_set_is_the_first():
@@ -207,7 +207,7 @@ def test_rules_for_ranges_hold_for_messages_too():
 @pytest.mark.parametrize("data", [b"\xff\xff", b"hello world", b"\x0a\x7f"])
 def test_foreign_bytes_are_no_operator(data):
     with pytest.raises(FormatError, match=r"operator: truncated or foreign bytes"):
-        messages.op_proto_from_bytes(data)
+        OpProto.from_proto(data)
 
 
 def test_an_oversized_operator_is_not_looked_at():
@@ -215,7 +215,7 @@ def test_an_oversized_operator_is_not_looked_at():
     with pytest.raises(
         FormatError, match=r"operator: must have at most 1048576 bytes, got 1048577"
     ):
-        messages.op_proto_from_bytes(data)
+        OpProto.from_proto(data)
 
 
 # -- operators of a program ------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_a_program_of_one_process_is_read_by_another(tmp_path):
     path = tmp_path / "program.pb"
     path.write_bytes(messages.program_to_bytes(program()))
     code = (
-        "import sys; from opwright.messages import program_from_bytes, read_op\n"
+        "import sys; from opwright.describe.wire import program_from_bytes, read_op\n"
         f"message = program_from_bytes(open({str(path)!r}, 'rb').read())\n"
         "print(read_op(message.blocks[0].ops[0]))"
     )

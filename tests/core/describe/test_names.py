@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.names import UniqueNames, find_nearest, hint
+from opwright.describe.names import UniqueNames, find_nearest, hint
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opwright.describe.meta import InferContext
 from opwright.errors import ShapeError
-from opwright.meta import InferContext
 from opwright.op import (
     Meta,
     OpDefinition,

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from opwright.drawing.layers import MAX_ROW, MAX_SPAN, lay_out
+from opwright_kit.drawing.layers import MAX_ROW, MAX_SPAN, lay_out
 
 WIDTH, GAP = 100.0, 10.0
 

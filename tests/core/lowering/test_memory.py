@@ -7,18 +7,18 @@ import pytest
 
 import opwright as ow
 from opwright import _runtime
-from opwright.context import current_context
+from opwright.describe.meta import Meta
 from opwright.errors import OutOfMemoryError
-from opwright.lowering import LowerRequest
-from opwright.lowering.build_graph import GraphBuilder
-from opwright.lowering.memory import LEAST_SHARED_BYTES, plan_memory
-from opwright.lowering.select import select_kernels
-from opwright.meta import Meta
+from opwright.lowering import LowerRequest, lower
+from opwright.lowering.build.build_graph import GraphBuilder
+from opwright.lowering.kernels.select import select_kernels
+from opwright.lowering.layout.memory import LEAST_SHARED_BYTES, plan_memory
+from opwright.plugins.context import current_context
 
 
 def _planned(ops, given, fetches):
     request = LowerRequest(ops, current_context(), given=given, fetches=fetches)
-    graph = GraphBuilder(request).build()
+    graph = GraphBuilder(request, lower).build()
     select_kernels(graph, request)
     return graph, plan_memory(graph, _runtime.host_device())
 

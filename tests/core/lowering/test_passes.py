@@ -7,7 +7,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import PluginError
-from opwright.lowering.verify import find_fault, last_writes
+from opwright.lowering.graph.verify import find_fault, last_writes
 
 from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 import opwright as ow
-from opwright.context import current_context
+from opwright.describe.meta import Meta
 from opwright.lowering import LowerRequest, lower
-from opwright.lowering.signature import attrs_key
-from opwright.meta import Meta
+from opwright.lowering.graph.signature import attrs_key
+from opwright.plugins.context import current_context
 
 
 def _chain(length):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import opwright as ow
-from opwright.context import current_context
-from opwright.lowering import LowerRequest
-from opwright.lowering.build_graph import GraphBuilder
-from opwright.meta import Meta
+from opwright.describe.meta import Meta
+from opwright.lowering import LowerRequest, lower
+from opwright.lowering.build.build_graph import GraphBuilder
 from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.plugins.context import current_context
 from opwright.registry import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")
@@ -50,7 +50,7 @@ def graph_of(ops, given=("x", "y"), fetches=("out",), persistables=(), lasting=(
         persistables=dict.fromkeys(persistables, VEC),
         lasting=frozenset(lasting),
     )
-    return GraphBuilder(request).build()
+    return GraphBuilder(request, lower).build()
 
 
 def op(type, out, x, **slots):

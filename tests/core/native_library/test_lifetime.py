@@ -14,9 +14,9 @@ import pytest
 
 import opwright as ow
 from opwright import _runtime
-from opwright.context import Context, context_guard
-from opwright.dtypes import dtype_to_code
+from opwright.describe.dtypes import dtype_to_code
 from opwright.errors import PluginError
+from opwright.plugins.context import Context, context_guard
 
 F64 = dtype_to_code("float64")
 

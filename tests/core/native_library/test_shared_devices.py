@@ -12,9 +12,9 @@ from tape_device import Tape, X, make_network, table_with_python
 
 import opwright as ow
 from opwright import _runtime
-from opwright.context import Context, context_guard
-from opwright.devices import get_device
+from opwright.device.opening import get_device
 from opwright.errors import FeedError
+from opwright.plugins.context import Context, context_guard
 from opwright.registry import Package
 
 

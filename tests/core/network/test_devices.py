@@ -8,7 +8,6 @@ from toy_device import ToyDevice
 
 import opwright as ow
 from opwright import _runtime
-from opwright.context import Context
 from opwright.errors import (
     DeviceNotFoundError,
     KernelError,
@@ -16,6 +15,7 @@ from opwright.errors import (
     PluginError,
     ProgramError,
 )
+from opwright.plugins.context import Context
 from opwright.registry import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")

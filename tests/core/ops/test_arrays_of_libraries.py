@@ -11,9 +11,9 @@ import pytest
 from lending_arrays import Buffered, Exchanged, Plain, n_lent
 
 import opwright as ow
-import opwright.eager
-from opwright.context import Context
+import opwright.run.eager
 from opwright.errors import DtypeError, FeedError, KernelNotFoundError
+from opwright.plugins.context import Context
 from opwright.registry import Package
 
 KINDS = [Exchanged, Buffered, Plain]
@@ -24,13 +24,13 @@ X = np.arange(8, dtype=np.float32)
 def lowered(monkeypatch):
     """The operators that were lowered since then; no plan of an earlier test is kept."""
     types_of_ops = []
-    original = opwright.eager.lower
+    original = opwright.run.eager.lower
 
     def lower(request):
         types_of_ops.append(request.ops[0].type)
         return original(request)
 
-    monkeypatch.setattr(opwright.eager, "lower", lower)
+    monkeypatch.setattr(opwright.run.eager, "lower", lower)
     with ow.context_guard(Context.discover()):
         yield types_of_ops
 

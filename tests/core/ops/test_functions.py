@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
@@ -22,6 +21,7 @@ from opwright.errors import (
     ShapeError,
     SlotError,
 )
+from opwright.plugins.context import Context
 from opwright.registry import Package
 
 A = np.arange(20, dtype=np.float32).reshape(4, 5)

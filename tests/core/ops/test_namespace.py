@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context, context_guard
 from opwright.errors import OperatorNotFoundError
 from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.ops import namespace
+from opwright.plugins.context import Context, context_guard
 from opwright.registry import Package
+from opwright.run.ops import namespace
 
 STD = Package("std", "opwright-std", "1.0")
 ACME = Package("acme", "opwright-acme", "1.0")

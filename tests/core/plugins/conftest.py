@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -15,9 +16,10 @@ import pluggy
 import pytest
 
 import opwright
+import opwright_kit
 from opwright import _runtime
-from opwright.context import Context
 from opwright.op import OpMaker, same_shape_as
+from opwright.plugins.context import Context
 from opwright.registry import Package
 
 SWISH = """
@@ -135,7 +137,7 @@ class Site:
     def failures(self, **environ: str) -> list[list[str]]:
         """Return [plugin, reason] of the plugins that a fresh process quarantines."""
         code = """
-        from opwright.context import current_context
+        from opwright.plugins.context import current_context
         answer = [[f.package.plugin, f.reason] for f in current_context().failures]
         """
         found: list[list[str]] = self.json(code, **environ)
@@ -155,11 +157,23 @@ def link_libraries(folder: Path) -> None:
         (core / source.name).symlink_to(source)
 
 
+def link_kit(folder: Path) -> None:
+    """Put opwright-kit into such a folder, with the commands that it adds."""
+    source = Path(opwright_kit.__file__).parent
+    (folder / source.name).symlink_to(source)
+    info = folder / "opwright_kit-0.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opwright-kit\nVersion: 0.0\n")
+    written = importlib.metadata.distribution("opwright-kit").read_text("entry_points.txt")
+    (info / "entry_points.txt").write_text(written)
+
+
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with opwright's core and what it needs, without any plugin of this environment."""
     folder = tmp_path_factory.mktemp("libraries")
     link_libraries(folder)
+    link_kit(folder)
     return folder
 
 

@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 from opwright.cli import main
-from opwright.cli.arguments import describe_sample, make_sample, read_attributes, read_shapes
-from opwright.cli.timing import KernelTimer, measure_in_turn
-from opwright.context import Context, context_guard
 from opwright.errors import OpwrightError
 from opwright.op import OpMaker, elementwise_shape, same_shape_as
+from opwright.plugins.context import Context, context_guard
 from opwright.registry import Package
-from opwright.testing import Sample
+from opwright_kit.commands.arguments import (
+    describe_sample,
+    make_sample,
+    read_attributes,
+    read_shapes,
+)
+from opwright_kit.commands.timing import KernelTimer, measure_in_turn
+from opwright_kit.testing import Sample
 
 from .test_isolation import KERNEL_HOOK
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from opwright.cli import main
-from opwright.context import context_guard
+from opwright.plugins.context import context_guard
 
 from .test_isolation import KERNEL_HOOK
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from opwright.cli import stubs
 from opwright.op import OpMaker, same_shape_as
-from opwright.ops.stub import make_stub
+from opwright_kit.commands import stubs
+from opwright_kit.stubs import make_stub
 
-from .conftest import Site, link_libraries
+from .conftest import Site, link_kit, link_libraries
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +92,7 @@ class Environment:
         self.python = folder / "env" / "bin" / "python"
         [self.packages] = folder.glob("env/lib/python*/site-packages")
         link_libraries(self.packages)
+        link_kit(self.packages)
         self._describe_core()
         self.site = Site(self.packages, self.packages)
         self.site.add("acme")

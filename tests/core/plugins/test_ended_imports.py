@@ -11,7 +11,7 @@ import time
 import pytest
 
 LOOK = """
-from opwright.context import current_context
+from opwright.plugins.context import current_context
 context = current_context()
 answer = [context.ops.types(), [[f.package.plugin, f.reason, f.advice] for f in context.failures]]
 """
@@ -256,7 +256,7 @@ def test_what_the_index_has_leaves_no_note_and_reads_none(site):
     opened = []
     sys.addaudithook(lambda event, args: opened.append(str(args[0]))
                      if event in ("open", "os.listdir") else None)
-    from opwright.context import current_context
+    from opwright.plugins.context import current_context
     current_context()
     answer = [name for name in opened if "importing" in name]
     """

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from opwright.discovery import PluginRecord, Source, index
-from opwright.discovery.record import WatchedFile
+from opwright.plugins import index
+from opwright.plugins.record import PluginRecord, WatchedFile
+from opwright.plugins.scan import Source
 from opwright.registry import KernelRegistration, OpRegistration
 
 LOOK = """
 import sys
-from opwright.context import current_context
+from opwright.plugins.context import current_context
 context = current_context()
 answer = {
     "types": context.ops.types(),
@@ -75,7 +76,7 @@ def test_an_index_gives_back_everything_that_was_registered(site):
     """
     site.add("acme", table)
     code = """
-    from opwright.context import current_context
+    from opwright.plugins.context import current_context
     [record] = current_context().records
     answer = [record.from_index, repr(record.ops + record.kernels + record.devices + record.passes)]
     """
@@ -187,7 +188,7 @@ def test_first_processes_at_once_leave_one_whole_index(site):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OPWRIGHT_", "PYTHON"))}
     env["PYTHONPATH"] = os.pathsep.join([str(site.folder), str(site.libraries)])
     env["OPWRIGHT_CACHE_DIR"] = str(site.cache)
-    code = "from opwright.context import current_context as c; print(len(c().ops.types()))"
+    code = "from opwright.plugins.context import current_context as c; print(len(c().ops.types()))"
     command = [sys.executable, "-S", "-c", code]
     children = [
         subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(4)
@@ -319,7 +320,7 @@ def test_options_come_from_the_index_and_plugins_lists_them(site):
     """
     site.add("acme", table)
     code = """
-    from opwright.context import current_context
+    from opwright.plugins.context import current_context
     context = current_context()
     options = context.options
     answer = [context.discovery.index_state, options.fill(options.check("x", {"acme.steps": 4}))]

@@ -292,7 +292,7 @@ def test_doctor_says_where_what_never_ends_was(endless: Installed) -> None:
 def test_who_interrupts_an_endless_import_is_told_the_plugin(endless: Installed) -> None:
     code = """
 import os, signal, sys, threading, time
-from opwright.context import current_context
+from opwright.plugins.context import current_context
 
 def interrupt():
     while "opwright_endless.plugin" not in sys.modules:

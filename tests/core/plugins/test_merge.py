@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.discovery import PluginRecord, Source, merge
+from opwright.plugins.merge import merge
+from opwright.plugins.record import PluginRecord
+from opwright.plugins.scan import Source
 from opwright.registry import (
     DeviceRegistration,
     KernelRegistration,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opwright.discovery import scan
-from opwright.discovery.scan import normalize, parse_entry_points
+from opwright.plugins.scan import normalize, parse_entry_points, scan
 
 
 def install(

@@ -7,8 +7,10 @@ import json
 import pytest
 
 import opwright as ow
-from opwright.cli import COMMANDS, _make_parser, main
+from opwright.cli import _make_parser, main
+from opwright.cli.command import get_command, list_commands
 
+COMMANDS = list_commands()
 ANY_OP = "tanh"
 
 GOOD = {
@@ -70,7 +72,9 @@ WRONG = {
 
 def arguments(command):
     """Return the arguments of a command that take a value."""
-    [subparsers] = [a for a in _make_parser(command)[0]._actions if a.dest == "command"]
+    [subparsers] = [
+        a for a in _make_parser(command, get_command(command))[0]._actions if a.dest == "command"
+    ]
     actions = subparsers.choices[command]._actions
     return [action.dest for action in actions if action.nargs != 0]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context
 from opwright.errors import FeedError, KernelError, ProgramError
+from opwright.plugins.context import Context
 from opwright.registry import Package
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -98,9 +98,9 @@ def test_the_scope_stays_as_it_is():
 def test_a_plan_is_left_without_clocks():
     network, call, _ = _compiled()
     call(x=X)
-    plan = network.latest_plan.plan
+    plan = network.plan_for({"x": X}).lowered.plan
     network.profile({"x": X}, n=2)
-    assert (plan.instances, network.latest_plan.plan) == (1, plan)
+    assert (plan.instances, network.plan_for({"x": X}).lowered.plan) == (1, plan)
 
 
 def test_a_plan_of_run_is_profiled_on_a_scope():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.context import Context, context_guard
 from opwright.errors import ProgramError, RegistrationError
 from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.plugins.context import Context, context_guard
 from opwright.program import Program
-from opwright.program.serialize import program_from_proto, program_to_bytes
+from opwright.program.serialize import program_to_bytes
 from opwright.registry import Package
 
 ACME = Package("acme", "opwright-acme", "1.0")
@@ -101,7 +101,7 @@ def test_a_file_that_holds_it_is_refused(context):
     block.append_op("acme.twice", {"x": x})
     block.ops[0].type, block.ops[0].definition = "acme.fused", FUSED
     with pytest.raises(ProgramError, match=MUST_NOT):
-        program_from_proto(program_to_bytes(program))
+        ow.Program.from_proto(program_to_bytes(program))
 
 
 def test_it_must_be_hidden(context):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from opwright import messages
+from opwright.describe import wire as messages
 from opwright.errors import (
     AttributeTypeError,
     FormatError,
@@ -20,7 +20,7 @@ from opwright.errors import (
 )
 from opwright.op import OpMaker, same_shape_as
 from opwright.program import Program
-from opwright.program.serialize import program_from_proto, program_to_bytes
+from opwright.program.serialize import program_to_bytes
 from opwright.registry import Package
 
 
@@ -64,7 +64,7 @@ def test_a_program_is_read_back_as_it_was_written():
 def test_the_same_program_gives_the_same_bytes():
     data = program_to_bytes(build())
     assert program_to_bytes(build()) == data
-    assert program_to_bytes(program_from_proto(data)) == data
+    assert program_to_bytes(Program.from_proto(data)) == data
 
 
 def test_another_process_reads_the_same_program(tmp_path, toy):
@@ -73,7 +73,7 @@ def test_another_process_reads_the_same_program(tmp_path, toy):
 import sys
 sys.path.insert(0, {str(toy.__file__.rpartition("/")[0])!r})
 import toy_operators
-from opwright.context import context_guard
+from opwright.plugins.context import context_guard
 from opwright.program import Program
 with context_guard(toy_operators.context()):
     print(Program.from_proto(open({str(tmp_path / "program.pb")!r}, "rb").read()))
@@ -253,7 +253,7 @@ def test_damage_with_a_right_checksum_is_refused_or_harmless():
     read = 0
     for _ in range(20_000):
         try:
-            program = program_from_proto(damaged(body, rng))
+            program = Program.from_proto(damaged(body, rng))
         except OpwrightError:
             continue
         read += 1

@@ -7,7 +7,7 @@ import pytest
 from plan_maker import PlanMaker, StepError, compiled, f32
 
 from opwright import _runtime as rt
-from opwright.dtypes import dtype_to_code
+from opwright.describe.dtypes import dtype_to_code
 from opwright.errors import ProgramError
 
 F32 = dtype_to_code("float32")

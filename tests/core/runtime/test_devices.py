@@ -10,7 +10,7 @@ import pytest
 from plan_maker import PlanMaker, StepError, compiled, f32
 
 from opwright import _runtime as rt
-from opwright.dtypes import dtype_to_code
+from opwright.describe.dtypes import dtype_to_code
 from opwright.errors import KernelError, OutOfMemoryError, ProgramError, ShapeError
 
 

@@ -11,7 +11,7 @@ import pytest
 from plan_maker import PlanMaker, StepError, compiled, f32
 
 from opwright import _runtime as rt
-from opwright.dtypes import dtype_to_code
+from opwright.describe.dtypes import dtype_to_code
 from opwright.errors import KernelError
 
 F32 = dtype_to_code("float32")

@@ -26,8 +26,8 @@ import numpy as np  # noqa: E402
 import saved_model  # noqa: E402
 import toy_operators  # noqa: E402
 
-from opwright.context import context_guard  # noqa: E402
-from opwright.saving import load, save  # noqa: E402
+from opwright.plugins.context import context_guard  # noqa: E402
+from opwright.program.files import load, save  # noqa: E402
 
 WIDTHS = (3, 2000)
 SAVES_PER_LIFE = 400

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 
 from opwright.program import Program
-from opwright.saving import load, save
+from opwright.program.files import load, save
 
 
 class ArrayVariable:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opwright.errors import FileMissingError, FormatError
-from opwright.saving import save
+from opwright.program.files import save
 
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("OPWRIGHT_SAVING_KILLS", "25"))
@@ -21,8 +21,8 @@ CHILD = f"""
 import os, pathlib, resource, signal, sys
 sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent)!r}]
 import saved_model, toy_operators
-from opwright.context import context_guard
-from opwright.saving import save
+from opwright.plugins.context import context_guard
+from opwright.program.files import save
 context = context_guard(toy_operators.context())
 context.__enter__()
 """
@@ -170,7 +170,7 @@ def test_two_savers_add_a_generation_each(tmp_path, model):
 def test_threads_of_one_process_add_a_generation_each(tmp_path, model, context):
     from concurrent.futures import ThreadPoolExecutor
 
-    from opwright.context import context_guard
+    from opwright.plugins.context import context_guard
 
     def save_value(value):
         with context_guard(context):

@@ -17,8 +17,8 @@ from opwright.errors import (
     FileTakenError,
     FormatError,
 )
-from opwright.saving import load, load_program, opening, save
-from opwright.saving.savers import Saver
+from opwright.program.files import load, load_program, opening, save
+from opwright.program.files.savers import Saver
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from opwright.errors import FormatError
-from opwright.saving.disk import open_regular, write_file
-from opwright.saving.safetensors_file import encode, read_array, read_header
+from opwright.program.files.disk import open_regular, write_file
+from opwright.program.files.safetensors_file import encode, read_array, read_header
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]

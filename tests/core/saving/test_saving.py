@@ -7,7 +7,7 @@ import pytest
 
 from opwright.errors import ProgramError, VariableNotFoundError
 from opwright.program import Program
-from opwright.saving import load, save
+from opwright.program.files import load, save
 
 
 def test_program_and_arrays_come_back(tmp_path, model):

@@ -13,8 +13,8 @@ import pytest
 import opwright as ow
 import opwright_nn as nn
 from opwright._runtime import Tensor
-from opwright.devices import get_device
-from opwright.dtypes import FLOAT_DTYPES, dtype_to_numpy
+from opwright.describe.dtypes import FLOAT_DTYPES, dtype_to_numpy
+from opwright.device.opening import get_device
 from opwright.errors import FeedError
 
 pytestmark = pytest.mark.cuda_kernels

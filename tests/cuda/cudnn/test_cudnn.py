@@ -19,7 +19,7 @@ from test_convolution import CONVOLUTIONS, FORMATS, RNG, whole
 
 import opwright as ow
 from opwright import _runtime
-from opwright.dtypes import dtype_to_numpy
+from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import KernelError, KernelNotFoundError
 from opwright.kernel import PrepareContext
 from opwright_cuda import cudnn, native

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.dtypes import dtype_to_numpy
-from opwright.testing import Sample, run_kernel
+from opwright.describe.dtypes import dtype_to_numpy
 from opwright_cuda.kernels import batch_norm, elementwise, lines
+from opwright_kit.testing import Sample, run_kernel
 
 pytestmark = pytest.mark.cuda_kernels
 

@@ -12,7 +12,7 @@ import pytest
 from calls import call
 
 import opwright as ow
-from opwright.dtypes import DTYPES, dtype_to_numpy
+from opwright.describe.dtypes import DTYPES, dtype_to_numpy
 from opwright.errors import AttributeValueError, KernelError
 from opwright_cuda.kernels import elementwise
 

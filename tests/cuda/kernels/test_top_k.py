@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from calls import call
 
-from opwright.dtypes import dtype_to_numpy
+from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import KernelError
 from opwright_std.operators.top_k import ranked
 

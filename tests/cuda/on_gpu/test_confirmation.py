@@ -15,7 +15,7 @@ import pytest
 from plans import compiled, run_program
 
 import opwright as ow
-from opwright.dtypes import dtype_to_numpy
+from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.registry import Package
 from opwright_cuda import native

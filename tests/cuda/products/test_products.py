@@ -12,7 +12,7 @@ import pytest
 from calls import call
 
 import opwright as ow
-from opwright.dtypes import dtype_to_numpy
+from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import MissingRequirementError
 from opwright_cuda import native
 from opwright_cuda.launch import LaunchPlan

@@ -15,8 +15,8 @@ from models import forward_programs
 from mutations import DTYPES, FAR, SMALL, draw_array
 
 import opwright as ow
-from opwright import messages
-from opwright.saving.manifest import PARAMS, PROGRAM
+from opwright.describe import wire as messages
+from opwright.program.files.manifest import PARAMS, PROGRAM
 
 
 @cache

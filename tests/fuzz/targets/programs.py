@@ -12,7 +12,7 @@ from models import forward_programs
 from mutations import SMALL, draw_array
 
 import opwright as ow
-from opwright import messages
+from opwright.describe import wire as messages
 from opwright.errors import OpwrightError
 
 MAX_BYTES = 1 << 20

@@ -8,7 +8,7 @@ from typing import Any
 from models import forward_programs, training_programs
 
 import opwright as ow
-from opwright import messages
+from opwright.describe import wire as messages
 from opwright.program.serialize import program_to_bytes
 
 from . import programs

@@ -13,7 +13,7 @@ from descriptions import change_program
 from models import forward_programs, training_programs
 
 import opwright as ow
-from opwright import messages
+from opwright.describe import wire as messages
 
 MARK = "z9q7"
 """Stands in every hostile name; nothing that is written has an element or attribute of it."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from opwright.backward.routing import Route, find_route
 from opwright.backward.versions import Key
 from opwright.backward.walking import Walk
-from opwright.dtypes import is_float
+from opwright.describe.dtypes import is_float
+from opwright.describe.journal import transaction
+from opwright.describe.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.errors import GradientError
-from opwright.journal import transaction
 from opwright.program import Block, Variable
-from opwright.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 VariableOrName = Variable | str
 

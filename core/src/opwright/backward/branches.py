@@ -8,15 +8,18 @@ forward body captured, zero where it gives none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from opwright.backward.routing import find_route
 from opwright.backward.versions import ForwardName, ForwardOp
-from opwright.backward.walking import OutputGrads, Walk, Wanted
-from opwright.control import Branch
+from opwright.describe.control import Branch
+from opwright.describe.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.errors import GradientError
 from opwright.program import Block
-from opwright.program.rewriting import copy_operator, drop_unused_vars, prune_block
-from opwright.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
+from opwright.program.transforms import copy_operator, drop_unused_vars, prune_block
+
+if TYPE_CHECKING:
+    from opwright.backward.walking import OutputGrads, Walk, Wanted
 
 
 def differentiate_branch(
@@ -84,7 +87,7 @@ def _differentiate_body(
 ) -> Walk:
     """Append backward operators to a cloned body, from the gradients of what leaves it."""
     route = find_route(body, [name for name, _ in out_grads], wanted, walk.route.stopped)
-    inner = Walk(route, prefix)
+    inner = walk.within(route, prefix)
     for name, grad in out_grads:
         if grad is not None:
             inner.add(route.versions.last_key(name), grad)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opwright.backward.versions import ForwardName, ForwardOp, Versions
-from opwright.composite import BodyNumbers, name_outputs
-from opwright.definition import OpDefinition
+from opwright.describe.composite import BodyNumbers, name_outputs
+from opwright.describe.definition import OpDefinition
+from opwright.describe.meta import Meta
+from opwright.describe.op_proto import OpProto
 from opwright.errors import GradientError
-from opwright.meta import Meta
 from opwright.program import Block, Operator, Program
 from opwright.program.building import make_operator
 from opwright.program.operator import definition_of
-from opwright.proto import OpProto
 
 Outputs = dict[str, tuple[str, ...] | int]
 
@@ -50,7 +50,7 @@ class BlockEmitter:
         outputs: Outputs,
         attrs: Mapping[str, Any],
     ) -> dict[str, list[str]]:
-        """Write one operator; see `opwright.gradient_context.Emitter`."""
+        """Write one operator; see `opwright.describe.rule_context.Emitter`."""
         definition = definition_of(type)
         self.check_inputs(definition.proto, inputs)
         inputs, attrs = self.complete(definition, inputs, attrs)

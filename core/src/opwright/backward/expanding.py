@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from opwright.backward.emitting import BodyEmitter
 from opwright.backward.versions import ForwardOp, Versions
-from opwright.composite import write_body
+from opwright.describe.composite import write_body
 from opwright.errors import GradientError, OpwrightError
 from opwright.program import Block, Operator
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from opwright.backward.expanding import expand_composites, needs_expansion
 from opwright.backward.versions import ForwardOp, Key, Versions
-from opwright.definition import NoGradient
-from opwright.dtypes import is_float
+from opwright.describe.definition import NoGradient
+from opwright.describe.dtypes import is_float
 from opwright.program import Block
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from opwright.backward.branches import differentiate_branch
 from opwright.backward.emitting import GradientEmitter
 from opwright.backward.routing import Route
 from opwright.backward.versions import ForwardOp, Key
-from opwright.control import Branch
+from opwright.describe.control import Branch
+from opwright.describe.meta import shapes_match
+from opwright.describe.rule_context import GradientContext
+from opwright.describe.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.errors import GradientError, OpwrightError
-from opwright.gradient_context import GradientContext
-from opwright.meta import shapes_match
 from opwright.program.building import infer_outputs
-from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 OutputGrads = dict[str, list[str | None]]
 Wanted = dict[str, list[bool]]
@@ -45,6 +46,10 @@ class Walk:
         self.reasons: list[str] = []
         self._wanted = frozenset(route.wanted.values())
         self._partials: dict[Key, list[str]] = {}
+
+    def within(self, route: Route, prefix: str) -> Walk:
+        """Return a walk over the operators of a body of this block."""
+        return Walk(route, prefix)
 
     def seed(self, target: Key) -> None:
         """Begin with the gradient of a target with respect to itself: ones."""
@@ -80,8 +85,6 @@ class Walk:
         if callable(definition.gradient):
             found = self._call_rule(definition.gradient, forward, grads, wanted)
         elif isinstance(definition.control, Branch):
-            from opwright.backward.branches import differentiate_branch
-
             found = differentiate_branch(self, forward, definition.control, grads, wanted)
         else:
             flowing = ", ".join(repr(key.name) for key in forward.data_reads())

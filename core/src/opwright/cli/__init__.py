@@ -1,36 +1,22 @@
 """The command ``opwright``: what is installed, why a kernel was chosen, what is broken.
 
-Each command is a file of its own with ``add_arguments(parser)`` and ``run(args) -> exit code``.
+Each command is a file of its own with ``add_arguments(parser)`` and ``run(args) -> exit code``;
+other packages add theirs, see `opwright.commands`.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
+from opwright.cli.command import Command, get_command, list_commands
 from opwright.cli.usage import Parser, error_to_json, is_wrong_usage
+from opwright.describe.names import hint
 from opwright.errors import CommandError, OpwrightError
-from opwright.names import hint
-
-COMMANDS: Final = {
-    "plugins": "list the installed plugins and what came of them",
-    "ops": "list the operators, or show one as a page",
-    "kernels": "show which kernels there are, by operator, device and dtype",
-    "passes": "list the passes that rewrite a plan, in the order in which they run",
-    "graph": "draw a saved program as a page for a browser, with kernels and times",
-    "explain": "say which kernel serves an operator, and why",
-    "check": "check every operator and kernel of an installed package by rules",
-    "new": "write a package that brings an operator, a kernel or a device",
-    "bench": "time every kernel of an operator in turn, and compare what they compute",
-    "stubs": "write the installed operators as a .pyi, for type checkers and editors",
-    "doctor": "find what is broken, and the command that helps",
-}
-"""Every command, which is a module of this package, and one line about it."""
 
 _DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is broken."
 
@@ -67,23 +53,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(command: str | None, words: list[str]) -> int:
-    if command is not None and command not in COMMANDS:
-        known = hint(command, COMMANDS, "commands")
-        raise CommandError(f"unknown command, got {command!r}{known}")
-    parser, options = _make_parser(command)
+    chosen = None if command is None else get_command(command)
+    parser, options = _make_parser(command, chosen)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         raise CommandError(_unknown_argument(command, unknown[0], options))
-    if command is None:
+    if chosen is None:
         parser.print_help()
         return _USAGE_ERROR
-    return int(importlib.import_module(f"opwright.cli.{command}").run(args))
+    return int(chosen.load().run(args))
 
 
-def _make_parser(command: str | None) -> tuple[argparse.ArgumentParser, list[str]]:
+def _make_parser(
+    name: str | None, command: Command | None
+) -> tuple[argparse.ArgumentParser, list[str]]:
     """Make the parser, and list the options of the command that is given.
 
-    No module of another command is imported.
+    No module of another command is imported; without a command all of them are listed.
     """
     import opwright
 
@@ -92,12 +78,15 @@ def _make_parser(command: str | None) -> tuple[argparse.ArgumentParser, list[str
     parser.add_argument("--version", action="version", version=f"opwright {version}")
     options = ["--help", "--version"]
     subparsers: Any = parser.add_subparsers(metavar="COMMAND", dest="command")
-    for name, summary in COMMANDS.items():
-        sub = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
-        if name == command:
-            importlib.import_module(f"opwright.cli.{name}").add_arguments(sub)
-            sub.add_argument("--json", action="store_true", help="print JSON, for machines")
-            options = [max(a.option_strings, key=len) for a in sub._actions if a.option_strings]
+    if name is None or command is None:
+        for other, (summary, _) in list_commands().items():
+            subparsers.add_parser(other, help=summary)
+        return parser, options
+    summary = command.summary
+    sub = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+    command.load().add_arguments(sub)
+    sub.add_argument("--json", action="store_true", help="print JSON, for machines")
+    options = [max(a.option_strings, key=len) for a in sub._actions if a.option_strings]
     return parser, options
 
 

@@ -15,18 +15,14 @@ import numpy as np
 
 import opwright
 from opwright.cli.examine import Diagnosis, examine
-from opwright.discovery import (
-    PluginRecord,
-    Settings,
-    Source,
-    index,
-    merge,
-    package_of,
-    scan,
-    select_allowed,
-)
+from opwright.describe.names import hint
 from opwright.errors import CommandError
-from opwright.names import hint
+from opwright.plugins import index
+from opwright.plugins.discover import Settings, select_allowed
+from opwright.plugins.merge import merge
+from opwright.plugins.record import PluginRecord, package_of
+from opwright.plugins.scan import Source, scan
+from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
 from opwright.registry.advice import requirement
 from opwright.registry.import_notes import (
@@ -38,7 +34,6 @@ from opwright.registry.import_notes import (
     is_left_out,
 )
 from opwright.registry.refusals import WOULD_REFUSE
-from opwright.tables import align
 
 _TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")
 _REPEATS: Final = 3

@@ -19,10 +19,12 @@ from typing import Any, Final, NamedTuple
 import opwright
 from opwright.cli.isolation import describe_exit
 from opwright.cli.probe import CHECK, END, TRY
-from opwright.discovery import PluginRecord, Source, merge, package_of
-from opwright.discovery.index import key_of
-from opwright.discovery.load import is_machinery
 from opwright.errors import PluginError
+from opwright.plugins.index import key_of
+from opwright.plugins.load import is_machinery
+from opwright.plugins.merge import merge
+from opwright.plugins.record import PluginRecord, package_of
+from opwright.plugins.scan import Source
 from opwright.registry import Package, PluginFailure
 from opwright.registry.import_notes import EndedImport
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from opwright.cli.matrix import Matrix
 from opwright.cli.usage import check_device, resolving
-from opwright.context import Context, current_context
-from opwright.dtypes import DTYPES, canonical_dtype
+from opwright.describe.dtypes import DTYPES, canonical_dtype
+from opwright.describe.names import hint
 from opwright.errors import CommandError
-from opwright.names import hint
+from opwright.plugins.context import Context, current_context
 from opwright.registry import ANY, HOST_DEVICE, KernelRegistration, Package, split_device
 from opwright.registry.refusals import Refusals
 

@@ -6,9 +6,9 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
+from opwright.plugins.tables import align
 from opwright.registry import ANY, KernelRegistration, Package
 from opwright.registry.refusals import WOULD_REFUSE
-from opwright.tables import align
 
 _WIDTH: Final = 100
 _NONE: Final = "."

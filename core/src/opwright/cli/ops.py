@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 
+from opwright.cli.command import get_command
 from opwright.cli.usage import resolving
-from opwright.context import Context, current_context
-from opwright.errors import KernelError
-from opwright.tables import align
+from opwright.plugins.context import Context, current_context
+from opwright.plugins.tables import align
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,18 +23,9 @@ def run(args: argparse.Namespace) -> int:
     if args.type is None:
         _print_list(context, args)
         return 0
-    from opwright.cli.page import Page  # draws an example, for which the list has no need
-
     with resolving():
         context.ops.get(args.type)
-    page = Page(args.type, context)
-    if args.json:  # a crash of the example is in it
-        print(json.dumps(page.to_json(), indent=2))
-        return 1 if page.crash else 0
-    print(page.text())
-    if page.crash:
-        raise KernelError(page.crash)
-    return 0
+    return int(get_command("ops.page").load().run(args))
 
 
 def _print_list(context: Context, args: argparse.Namespace) -> None:

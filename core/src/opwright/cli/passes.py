@@ -6,9 +6,9 @@ import argparse
 import json
 
 from opwright.cli.usage import check_device
-from opwright.context import current_context
+from opwright.plugins.context import current_context
+from opwright.plugins.tables import align
 from opwright.registry import ANY
-from opwright.tables import align
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from opwright.context import Context, current_context
-from opwright.discovery import PluginRecord
+from opwright.plugins.context import Context, current_context
+from opwright.plugins.record import PluginRecord
+from opwright.plugins.tables import align
 from opwright.registry import Package
 from opwright.registry.import_notes import (
     EndedImport,
@@ -18,7 +19,6 @@ from opwright.registry.import_notes import (
     group_ended,
     is_left_out,
 )
-from opwright.tables import align
 
 _TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", "passes")
 

@@ -15,10 +15,12 @@ from itertools import chain
 from typing import Any, NamedTuple, TextIO
 
 from opwright.cli.isolation import end_without_core
-from opwright.discovery import PluginRecord, Registries, Source, merge
-from opwright.discovery.index import key_of
-from opwright.discovery.load import load_all
 from opwright.errors import OpwrightError
+from opwright.plugins.index import key_of
+from opwright.plugins.load import load_all
+from opwright.plugins.merge import Registries, merge
+from opwright.plugins.record import PluginRecord
+from opwright.plugins.scan import Source
 from opwright.registry import KernelEntry
 from opwright.registry.advice import advise_command
 from opwright.registry.refusals import find_refusal

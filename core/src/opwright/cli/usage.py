@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 
-from opwright.context import Context
+from opwright.describe.names import hint
 from opwright.errors import (
     CommandError,
     KernelError,
@@ -17,7 +17,7 @@ from opwright.errors import (
     RegistrationError,
     SettingError,
 )
-from opwright.names import hint
+from opwright.plugins.context import Context
 from opwright.registry.advice import advise_device
 
 _OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)

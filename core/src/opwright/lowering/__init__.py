@@ -10,16 +10,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 
-from opwright.devices import get_device
-from opwright.lowering.build_graph import GraphBuilder
-from opwright.lowering.finish import finish_kernels
-from opwright.lowering.memory import plan_memory
+from opwright.device.opening import get_device
+from opwright.lowering.build.build_graph import GraphBuilder
+from opwright.lowering.graph.values import LoweredOp
+from opwright.lowering.kernels.finish import finish_kernels
+from opwright.lowering.kernels.select import select_kernels
+from opwright.lowering.layout.memory import plan_memory
+from opwright.lowering.layout.placement import Placement
+from opwright.lowering.layout.plan import LoweredPlan, assemble
 from opwright.lowering.passes import remove_dead_ops, run_passes
-from opwright.lowering.placement import Placement
-from opwright.lowering.plan import LoweredPlan, assemble
 from opwright.lowering.request import LowerRequest
-from opwright.lowering.select import select_kernels
-from opwright.lowering.values import LoweredOp
 
 __all__ = ["LowerRequest", "LoweredPlan", "Placement", "lower"]
 
@@ -36,7 +36,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
     was_enabled = gc.isenabled()
     gc.disable()  # a plan makes many long-lived objects: collections would rescan them all
     try:
-        graph = GraphBuilder(request).build()
+        graph = GraphBuilder(request, lower).build()
         built = graph.ops
         remove_dead_ops(graph)
         run_passes(graph, request, ("canonicalize", "fuse", "layout"))

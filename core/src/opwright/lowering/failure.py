@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
-from opwright.lowering.values import LoweredOp, Role, Value
+from opwright.lowering.graph.values import LoweredOp, Role, Value
 
 
 class StepErrors:

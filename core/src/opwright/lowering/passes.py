@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opwright.discovery import Settings
+from opwright.describe.names import hint
 from opwright.errors import PluginError
-from opwright.lowering.graph import Graph
-from opwright.lowering.values import LoweredOp, Role, Value
-from opwright.lowering.verify import find_fault, last_writes
-from opwright.names import hint
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import LoweredOp, Role, Value
+from opwright.lowering.graph.verify import find_fault, last_writes
+from opwright.plugins.discover import Settings
 
 if TYPE_CHECKING:
+    from opwright.lowering.graph.values import Buffer
     from opwright.lowering.request import LowerRequest
-    from opwright.lowering.values import Buffer
     from opwright.registry import PassEntry
 
 

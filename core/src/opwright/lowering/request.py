@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from opwright.lowering.values import External, Role
-from opwright.meta import Meta
+from opwright.describe.meta import Meta
+from opwright.lowering.graph.values import External, Role
+from opwright.plugins.threads import count_for_plan, is_deterministic
 from opwright.registry import HOST_DEVICE, join_device
-from opwright.threads import count_for_plan, is_deterministic
 
 if TYPE_CHECKING:
-    from opwright.context import Context
+    from opwright.plugins.context import Context
     from opwright.program import Operator, Program
 
 

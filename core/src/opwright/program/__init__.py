@@ -7,10 +7,10 @@ from opwright.program.guards import (
     default_main_program,
     default_scope,
     default_startup_program,
-    name_guard,
     program_guard,
     scope_guard,
 )
+from opwright.program.name_prefix import name_guard
 from opwright.program.operator import Operator
 from opwright.program.program import Program
 from opwright.program.variable import Parameter, Variable

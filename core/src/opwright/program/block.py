@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.journal import transaction
+from opwright.describe.meta import Meta, format_shape
+from opwright.describe.names import hint
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
-from opwright.journal import transaction
-from opwright.meta import Meta, format_shape
-from opwright.names import hint
 from opwright.program.building import make_operator
 from opwright.program.operator import Given, Operator
 from opwright.program.reads import captured_names, check_reads
+from opwright.program.text import format_block
 from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Block:
             None or -1 for an unknown dimension. Without a shape the variable gets shape and dtype
             from the operator that writes it.
         dtype : str or numpy dtype
-            Any dtype of `opwright.dtypes`.
+            Any dtype of `opwright.describe.dtypes`.
         persistable : bool
             Whether the value outlives a run, in a scope.
         stop_gradient : bool
@@ -128,7 +129,7 @@ class Block:
         shape : sequence of int or None, optional
             May be unknown until it is set, before the first run.
         dtype : str or numpy dtype
-            Any dtype of `opwright.dtypes`.
+            Any dtype of `opwright.describe.dtypes`.
         trainable : bool
             Whether `append_backward` serves it unasked.
         stop_gradient : bool
@@ -343,16 +344,12 @@ class Block:
         return (var for var in self.vars.values() if isinstance(var, Parameter))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from opwright.program.pickling import reduce_block
-
-        return reduce_block(self)
+        return _find_block, (self.program, self.idx)  # in its program, which is pickled once
 
     def __repr__(self) -> str:
         return f"Block({self.idx}, {len(self.vars)} variables, {len(self.ops)} operators)"
 
     def __str__(self) -> str:
-        from opwright.program.text import format_block
-
         return format_block(self)
 
 
@@ -369,3 +366,7 @@ def _check_alike(old: Variable, made: Variable) -> None:
     if old.is_parameter != made.is_parameter or (made.persistable and not old.persistable):
         what = "a parameter" if made.is_parameter else "persistable"
         raise ProgramError(f"create_var: {old!r} exists and is not {what}; take another name")
+
+
+def _find_block(program: Program, idx: int) -> Block:
+    return program.block(idx)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opwright.control import Branch
+from opwright.describe.control import Branch
+from opwright.describe.meta import Meta, format_shape, shapes_match
+from opwright.describe.op_proto import AttrType
+from opwright.describe.vocabulary import STEP_SLOT, STREAM_ATTR
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
-from opwright.meta import Meta, format_shape, shapes_match
 from opwright.program.operator import (
     Given,
     Operator,
@@ -20,14 +22,12 @@ from opwright.program.operator import (
     fill_outputs,
 )
 from opwright.program.variable import DEFAULT_DTYPE, Variable
-from opwright.proto import AttrType
-from opwright.vocabulary import STEP_SLOT, STREAM_ATTR
 
 if TYPE_CHECKING:
-    from opwright.control import Loop
-    from opwright.definition import OpDefinition
+    from opwright.describe.control import Loop
+    from opwright.describe.definition import OpDefinition
+    from opwright.describe.op_proto import OpProto
     from opwright.program.block import Block
-    from opwright.proto import OpProto
 
 Inferred = tuple[tuple[int, ...] | None, str]
 """Shape, None where the rank is unknown, and dtype of one output."""

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from opwright.program.program import Program
+
 if TYPE_CHECKING:
     from opwright._runtime import Scope
-    from opwright.program.program import Program
 
 _PROGRAMS: ContextVar[tuple[Program, Program] | None] = ContextVar("programs", default=None)
 _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
-_PREFIX: ContextVar[str] = ContextVar("prefix", default="")
 
 # Made at first use, once for the process; guards never change them.
 _DEFAULTS: dict[str, Any] = {}
@@ -23,8 +23,6 @@ def _programs() -> tuple[Program, Program]:
     guarded = _PROGRAMS.get()
     if guarded is not None:
         return guarded
-    from opwright.program.program import Program
-
     return _DEFAULTS.setdefault("programs", (Program(), Program()))  # type: ignore[no-any-return]
 
 
@@ -62,28 +60,6 @@ def program_guard(
         yield programs
     finally:
         _PROGRAMS.reset(token)
-
-
-@contextmanager
-def name_guard(prefix: str) -> Iterator[str]:
-    """Begin the fresh names of programs with ``<prefix>/`` within a ``with`` block; guards nest.
-
-    Yields
-    ------
-    str
-        The whole prefix.
-    """
-    whole = f"{_PREFIX.get()}{prefix}/"
-    token = _PREFIX.set(whole)
-    try:
-        yield whole
-    finally:
-        _PREFIX.reset(token)
-
-
-def current_prefix() -> str:
-    """Return what fresh names begin with: "" or ``"encoder/"``."""
-    return _PREFIX.get()
 
 
 def default_scope() -> Scope:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.current import current_operators
+from opwright.describe.names import hint
+from opwright.describe.op_proto import AttrType
 from opwright.errors import ProgramError, SlotError
-from opwright.names import hint
+from opwright.program.text import format_operator
 from opwright.program.variable import Variable
-from opwright.proto import AttrType
 
 if TYPE_CHECKING:
-    from opwright.definition import OpDefinition
+    from opwright.describe.definition import OpDefinition
+    from opwright.describe.op_proto import AttrValue, OpProto, VarProto
     from opwright.program.block import Block
-    from opwright.proto import AttrValue, OpProto, VarProto
-    from opwright.registry import OpRegistry, Package
+    from opwright.registry import Package
 
 Names = tuple[str, ...]
 Slots = dict[str, Names]
@@ -32,7 +34,7 @@ def definition_of(op_type: str) -> OpDefinition:
     ProgramError
         For a plan-only type, which stands in no program.
     """
-    definition = _operators().get(op_type)
+    definition = current_operators().get(op_type)
     if definition.plan_only:
         raise ProgramError(
             f"{op_type}: an operator of a program must not be plan-only, got one that passes of "
@@ -43,15 +45,7 @@ def definition_of(op_type: str) -> OpDefinition:
 
 def package_of(op_type: str) -> Package:
     """Return the plugin that brings an operator type."""
-    return _operators().package_of(op_type)
-
-
-def _operators() -> OpRegistry:
-    # The one place where a program asks the rooms above it, at the latest moment.
-    from opwright.context import current_context
-
-    registry: OpRegistry = current_context().ops
-    return registry
+    return current_operators().package_of(op_type)
 
 
 class Operator:
@@ -152,14 +146,26 @@ class Operator:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from opwright.program.pickling import reduce_operator
-
-        return reduce_operator(self)
+        if self.block is None:
+            return _make_operator, (self.type, self.inputs, self.outputs, self.attrs)
+        for index, op in enumerate(self.block.ops):
+            if op is self:
+                return _find_operator, (self.block, index)
+        raise ProgramError(
+            f"{self.type}: an operator that is pickled or copied must be in its block, got one "
+            "that was taken out; append it again"
+        )
 
     def __repr__(self) -> str:
-        from opwright.program.text import format_operator
-
         return format_operator(self)
+
+
+def _find_operator(block: Block, index: int) -> Operator:
+    return block.ops[index]
+
+
+def _make_operator(op_type: str, inputs: Slots, outputs: Slots, attrs: Any) -> Operator:
+    return Operator.make(None, definition_of(op_type), inputs, outputs, attrs)
 
 
 def _split(

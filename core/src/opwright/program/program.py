@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from opwright.describe.journal import record
+from opwright.describe.names import UniqueNames
+from opwright.describe.vocabulary import STEP
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
-from opwright.journal import record
-from opwright.names import UniqueNames
 from opwright.program.block import Block
-from opwright.program.guards import current_prefix
+from opwright.program.name_prefix import current_prefix
+from opwright.program.text import format_program
+from opwright.program.transforms import copy_block, infer_block, prune_program
 from opwright.program.variable import Parameter, Variable
-from opwright.vocabulary import STEP
 
 _SEED_MAX = 2**63 - 1
+_FREE_FIELDS = ("initializer", "optimize", "regularizer")
+"""What a parameter has that is not in the serialised form."""
 
 
 class Program:
@@ -73,7 +77,7 @@ class Program:
         self._generation += 1
 
     def note_change(self, undo: Callable[..., object], *arguments: Any) -> None:
-        """Note a change that ``undo(*arguments)`` takes back; see `opwright.journal`."""
+        """Note a change that ``undo(*arguments)`` takes back; see `opwright.describe.journal`."""
         self._generation += 1
         record(self._take_back, undo, arguments)
 
@@ -181,15 +185,17 @@ class Program:
 
         Call it after the shape of a data variable or parameter was set.
         """
-        from opwright.program.rewriting import infer_block
-
         infer_block(self.global_block())
 
     def clone(self) -> Program:
         """Return a program like this one that shares nothing that changes."""
-        from opwright.program.rewriting import clone_program
-
-        return clone_program(self)
+        twin = object.__new__(Program)
+        for slot in Program.__slots__:
+            setattr(twin, slot, getattr(self, slot))
+        twin._names = set(self._names)
+        twin._unique = self._unique.copy()
+        twin.blocks = [copy_block(block, twin) for block in self.blocks]
+        return twin
 
     def prune(self, targets: Variable | str | Iterable[Variable | str]) -> Program:
         """Return a new program with only what computes the targets.
@@ -199,8 +205,6 @@ class Program:
         targets : Variable, name, or list of these
             Variables of the global block.
         """
-        from opwright.program.rewriting import prune_program
-
         return prune_program(self, targets)
 
     def to_proto(self) -> Any:
@@ -214,7 +218,13 @@ class Program:
         """Return the program that a ProgramDesc, or its bytes, describes."""
         from opwright.program.serialize import program_from_proto
 
-        return program_from_proto(message)
+        return program_from_proto(message, Program())
+
+    def replace_blocks(self, blocks: list[Block]) -> None:
+        """Take over a list of blocks, numbered from 0; the global block is being built then."""
+        self.blocks = blocks
+        self._current_idx = 0
+        self.touch()
 
     def building_state(self) -> tuple[Any, ...]:
         """Return what goes on where building goes on, and is not in the serialised form."""
@@ -226,15 +236,29 @@ class Program:
         self._unique = UniqueNames(counts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from opwright.program.pickling import reduce_program
+        # By its serialised form: definitions of operators hold functions, which no pickle holds.
+        from opwright.program.serialize import program_to_bytes
 
-        return reduce_program(self)
+        fields = {
+            parameter.name: {name: getattr(parameter, name) for name in _FREE_FIELDS}
+            for parameter in self.parameters()
+        }
+        return _make_program, (program_to_bytes(self), self.building_state(), fields)
 
     def __repr__(self) -> str:
         ops = sum(len(block.ops) for block in self.blocks)
         return f"Program({len(self.blocks)} blocks, {ops} operators)"
 
     def __str__(self) -> str:
-        from opwright.program.text import format_program
-
         return format_program(self)
+
+
+def _make_program(
+    data: bytes, state: tuple[Any, ...], fields: Mapping[str, Mapping[str, Any]]
+) -> Program:
+    program = Program.from_proto(data)
+    program.restore_building(state)
+    for parameter in program.parameters():
+        for name, value in fields[parameter.name].items():
+            setattr(parameter, name, value)
+    return program

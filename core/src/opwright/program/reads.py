@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from opwright.control import Loop
+from opwright.describe.control import Loop
 from opwright.errors import FeedError, ProgramError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright import framework_pb2 as pb
-from opwright import messages
-from opwright.dtypes import check_dtype
+from opwright.describe import wire as messages
+from opwright.describe.dtypes import check_dtype
 from opwright.errors import (
     DtypeError,
     FormatError,
@@ -17,11 +17,11 @@ from opwright.errors import (
 )
 from opwright.program.block import Block
 from opwright.program.operator import Operator, definition_of, package_of
-from opwright.program.program import Program
 from opwright.program.variable import Parameter, Variable
 
 if TYPE_CHECKING:
-    from opwright.definition import OpDefinition
+    from opwright.describe.definition import OpDefinition
+    from opwright.program.program import Program
 
 STD_PLUGIN: Final = "std"
 """The entry point whose operator types have no prefix."""
@@ -89,8 +89,8 @@ def program_to_bytes(
     return messages.program_to_bytes(program_to_proto(program, feeds, fetches))
 
 
-def program_from_proto(message: pb.ProgramDesc | bytes) -> Program:
-    """Return the program of a message, or of the bytes of one.
+def program_from_proto(message: pb.ProgramDesc | bytes, program: Program) -> Program:
+    """Read the program of a message, or of the bytes of one, into an empty program; return it.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def program_from_proto(message: pb.ProgramDesc | bytes) -> Program:
     if isinstance(message, bytes):
         message = messages.program_from_bytes(message)
     _check_head(message)
-    program = Program(message.seed)
+    program.seed = message.seed
     program.restore_streams(message.next_stream)
     for position, block_message in enumerate(message.blocks):
         _read_block(program, position, block_message)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from opwright.names import printable
-from opwright.program.variable import Variable, describe_type
-from opwright.proto import AttrType
-from opwright.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
+from opwright.describe.names import printable
+from opwright.describe.op_proto import AttrType
+from opwright.describe.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
+from opwright.program.variable import Variable
 
 if TYPE_CHECKING:
+    from opwright.describe.op_proto import VarProto
     from opwright.program.block import Block
     from opwright.program.operator import Operator
     from opwright.program.program import Program
-    from opwright.proto import VarProto
 
 _INDENT = "  "
 _MAX_COLUMN = 72
@@ -63,7 +63,7 @@ def _format_given(block: Block) -> list[str]:
     rows = []
     for variable in block.vars.values():
         if variable.persistable or variable.is_data or variable.name not in written:
-            name, type_ = printable(variable.name), describe_type(variable)
+            name, type_ = printable(variable.name), variable.type_text
             rows.append((_kind(variable), name, type_, _notes(variable)))
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     return [
@@ -110,7 +110,7 @@ def _format_results(op: Operator) -> str:
             continue
         for name in op.outputs.get(slot.name, ()):
             variable = op.block.find_var(name)
-            shown.append("?" if variable is None else describe_type(variable))
+            shown.append("?" if variable is None else variable.type_text)
     return ", ".join(shown)
 
 

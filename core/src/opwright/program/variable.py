@@ -6,9 +6,9 @@ import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.dtypes import canonical_dtype
-from opwright.errors import AttributeTypeError, ShapeError
-from opwright.meta import Meta
+from opwright.describe.dtypes import canonical_dtype
+from opwright.describe.meta import Meta
+from opwright.errors import AttributeTypeError, ProgramError, ShapeError
 
 if TYPE_CHECKING:
     from opwright.program.block import Block
@@ -163,13 +163,23 @@ class Variable:
         twin.block = block
         return twin
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from opwright.program.pickling import reduce_variable
+    @property
+    def type_text(self) -> str:
+        """Dtype and shape as a person reads them: ``float32[?, 64]``."""
+        if self.shape is None:
+            return f"{self.dtype}[...]"
+        return f"{self.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in self.shape)}]"
 
-        return reduce_variable(self)
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.block.vars.get(self.name) is not self:
+            raise ProgramError(
+                f"{self.name}: a variable that is pickled or copied must be in its block, got one "
+                "that was taken out; keep its name instead"
+            )
+        return _find_variable, (self.block, self.name)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {describe_type(self)})"
+        return f"{type(self).__name__}({self.name!r}, {self.type_text})"
 
 
 class Parameter(Variable):
@@ -228,9 +238,5 @@ class Parameter(Variable):
         return twin  # type: ignore[return-value]
 
 
-def describe_type(variable: Variable) -> str:
-    """Return dtype and shape as a person reads them: ``float32[?, 64]``."""
-    shape = variable.shape
-    if shape is None:
-        return f"{variable.dtype}[...]"
-    return f"{variable.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in shape)}]"
+def _find_variable(block: Block, name: str) -> Variable:
+    return block.vars[name]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError, RegistrationError
-from opwright.names import hint
 from opwright.registry import rules
 from opwright.registry.advice import advise_device
 from opwright.registry.package import Package, PluginReport

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from opwright.describe.names import hint
 from opwright.errors import OpwrightError, RegistrationError
-from opwright.names import hint
 from opwright.registry.package import Package
 from opwright.registry.registrations import KernelRegistration, key_text
 from opwright.registry.rules import is_library
@@ -16,7 +16,7 @@ from opwright.registry.target import load_target
 if TYPE_CHECKING:
     from opwright.registry.native_kernel import NativeKernel
     from opwright.registry.operators import OpRegistry
-    from opwright.registry.signature import PythonLayout
+    from opwright.registry.python_layout import PythonLayout
 
 
 class KernelKey(NamedTuple):
@@ -245,7 +245,9 @@ class KernelEntry:
     def _read_signature(
         self, function: Callable[..., object], with_attributes: bool
     ) -> PythonLayout:
-        from opwright.registry.signature import check_signature  # inspect: only where one is read
+        from opwright.registry.python_layout import (
+            check_signature,  # inspect: only where one is read
+        )
 
         definition = self._need_ops().get(self.op_type)
         return check_signature(function, definition, who=self.who, with_attributes=with_attributes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, RegistrationError
-from opwright.names import find_nearest
 from opwright.registry.advice import advise_device
 from opwright.registry.devices import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry

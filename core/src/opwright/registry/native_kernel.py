@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from opwright import _runtime
-from opwright.dtypes import dtype_from_code, dtype_to_code
+from opwright.describe.dtypes import dtype_from_code, dtype_to_code
+from opwright.describe.meta import Meta
+from opwright.describe.op_proto import AttrType, OpProto
 from opwright.errors import KernelError, OpwrightError
-from opwright.meta import Meta
-from opwright.proto import AttrType, OpProto
 from opwright.registry.rules import ANY
 
 

@@ -14,8 +14,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright import _runtime
-from opwright.definition import InferShape, NoGradient, OpDefinition
-from opwright.dtypes import dtype_from_code
+from opwright.describe.definition import InferShape, NoGradient, OpDefinition
+from opwright.describe.dtypes import dtype_from_code
+from opwright.describe.gradient_rules import GradOp
+from opwright.describe.meta import InferContext, Meta
+from opwright.describe.names import hint
+from opwright.describe.op_proto import OpProto
 from opwright.errors import (
     FormatError,
     OpwrightError,
@@ -23,10 +27,6 @@ from opwright.errors import (
     PluginError,
     RegistrationError,
 )
-from opwright.gradient_rules import GradOp
-from opwright.meta import InferContext, Meta
-from opwright.names import hint
-from opwright.proto import OpProto
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package
@@ -149,10 +149,8 @@ class NativeLibrary:
         return OpDefinition(proto, infer_shape, gradient)
 
     def _read_proto(self, op: NativeOp) -> OpProto:
-        from opwright.messages import op_proto_from_bytes  # protobuf takes 11 ms
-
         try:
-            return op_proto_from_bytes(op.proto)
+            return OpProto.from_proto(op.proto)
         except (FormatError, RegistrationError) as error:
             raise RegistrationError(
                 f"{op.type}: {self.label} must hand over a valid OpProto, got: {error}"

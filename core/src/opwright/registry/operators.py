@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from opwright.describe.names import hint
+from opwright.describe.vocabulary import GRAD_SUFFIX
 from opwright.errors import OperatorNotFoundError, RegistrationError
-from opwright.names import hint
 from opwright.registry import rules
 from opwright.registry.advice import advise_operator
 from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import OpRegistration
 from opwright.registry.target import load_target
-from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
-    from opwright.definition import OpDefinition
+    from opwright.describe.definition import OpDefinition
     from opwright.registry.import_notes import ImportNotes
     from opwright.registry.native_library import LibraryTable
 
@@ -202,7 +202,7 @@ class OpRegistry:
 
     @staticmethod
     def _checked(type: str, found: object, package: Package, hidden: bool) -> OpDefinition:
-        from opwright.definition import OpDefinition  # a list of types needs none
+        from opwright.describe.definition import OpDefinition  # a list of types needs none
 
         if not isinstance(found, OpDefinition):
             raise RegistrationError(
@@ -228,7 +228,7 @@ class OpRegistry:
         forward = self.find(type.removesuffix(GRAD_SUFFIX))
         if forward is None:
             return None
-        from opwright.gradient_rules import GradOp, derive_grad_definition  # as above
+        from opwright.describe.gradient_rules import GradOp, derive_grad_definition  # as above
 
         rule = forward.gradient
         if not isinstance(rule, GradOp) or rule.type != type:

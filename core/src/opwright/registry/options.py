@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from opwright.describe.names import hint
 from opwright.errors import RegistrationError, SettingError
-from opwright.names import hint
 from opwright.registry.package import Package
 from opwright.registry.registrations import OptionRegistration, make_option
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from opwright.describe.names import hint
 from opwright.errors import RegistrationError
-from opwright.names import hint
 from opwright.registry import rules
 from opwright.registry.import_notes import ImportNotes
 from opwright.registry.package import Package, PluginReport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from opwright.names import check_op_type
+from opwright.describe.names import check_op_type
 from opwright.registry import rules
 from opwright.registry.package import Package
 

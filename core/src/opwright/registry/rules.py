@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from opwright import names
-from opwright.dtypes import DTYPES
+from opwright.describe import names
+from opwright.describe.dtypes import DTYPES
+from opwright.describe.names import hint
 from opwright.errors import RegistrationError
-from opwright.names import hint
 from opwright.registry.package import STD_DISTRIBUTION, Package
 
 ANY: Final = "*"

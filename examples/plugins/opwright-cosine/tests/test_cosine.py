@@ -3,7 +3,7 @@
 import numpy as np
 
 import opwright as ow
-from opwright.testing import check_package
+from opwright_kit.testing import check_package
 
 A, B = np.random.default_rng(0).normal(size=(2, 5, 8))
 SCALE = 2.0

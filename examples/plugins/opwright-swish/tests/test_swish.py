@@ -3,7 +3,7 @@
 import numpy as np
 
 import opwright as ow
-from opwright.testing import check_package
+from opwright_kit.testing import check_package
 
 X = np.linspace(-6, 6, 25)
 BETA = 2.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from opwright.testing import Draw
+    from opwright_kit.testing import Draw
 
 Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 

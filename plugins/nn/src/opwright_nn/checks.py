@@ -14,9 +14,9 @@ from typing import NoReturn
 import numpy as np
 
 import opwright as ow
-from opwright.dtypes import canonical_dtype
 from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
-from opwright.names import hint
+from opwright.op import canonical_dtype
+from opwright.plugin import hint
 
 
 def check_int(

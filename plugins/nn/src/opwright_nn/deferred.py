@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import opwright as ow
 from opwright.errors import ShapeError
-from opwright.journal import record
 from opwright.op import format_shape
+from opwright.plugin import record_undo as record
 
 from .initializer import Initializer
 

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
-from opwright.array_kinds import plain_array
-from opwright.device_feeds import find_place
-from opwright.dtypes import canonical_dtype
+from opwright.device import find_place, hold, plain_array
 from opwright.errors import DtypeError, FeedError
-from opwright.held_values import hold
-from opwright.names import hint
+from opwright.op import canonical_dtype
+from opwright.plugin import hint
 
 from .inference import input_names
 

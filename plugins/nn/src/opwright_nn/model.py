@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
-from opwright.dtypes import dtype_to_numpy
 from opwright.errors import AttributeValueError, FeedError, ProgramError
-from opwright.journal import record
+from opwright.op import dtype_to_numpy
+from opwright.plugin import record_undo as record
 
 from . import checks
 from .clip import GradientClip

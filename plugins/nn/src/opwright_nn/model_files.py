@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
+from opwright import load_program
 from opwright.errors import FileMissingError, ProgramError
 from opwright.op import format_shape, shapes_match
-from opwright.saving import load_program
 
 from . import checks
 from .batches import Batches

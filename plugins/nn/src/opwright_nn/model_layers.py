@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import opwright as ow
 from opwright.errors import AttributeTypeError
-from opwright.journal import record
+from opwright.plugin import record_undo as record
 
 from . import checks, layers
 from .deferred import Deferred, deferred_guard

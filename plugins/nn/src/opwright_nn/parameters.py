@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import opwright as ow
-from opwright.dtypes import is_float
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
-from opwright.op import format_shape, shapes_match
+from opwright.op import format_shape, is_float, shapes_match
 
 from .deferred import Shape, ShapeRule, Waiting, find_deferred
 from .initializer import Initializer

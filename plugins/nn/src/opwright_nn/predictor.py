@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import opwright as ow
 from opwright.errors import FeedError
-from opwright.names import hint
+from opwright.plugin import hint
 from opwright.vocabulary import STEP
 
 from .inference import inference_program, input_names, persistable_names

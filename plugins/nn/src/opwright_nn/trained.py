@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, ProgramError
-from opwright.journal import record
-from opwright.names import hint
+from opwright.plugin import hint
+from opwright.plugin import record_undo as record
 
 from .optimizer.base import Pair
 

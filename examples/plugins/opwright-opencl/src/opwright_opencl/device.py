@@ -35,7 +35,7 @@ class DeviceArray(NamedTuple):
 
 
 class OpenClDevice:
-    """One OpenCL device, as `opwright.devices.PythonDevice` describes it.
+    """One OpenCL device, as `opwright.device.PythonDevice` describes it.
 
     All work goes to one queue that runs it in order, so that nothing has to wait for anything but
     copies to and from the host. A handle is a number that is never given twice: where opwright sees
@@ -186,7 +186,7 @@ class OpenClDevice:
 
 
 class OpenClDevices:
-    """All OpenCL devices, opened by number; see `opwright.devices.PythonDevices`."""
+    """All OpenCL devices, opened by number; see `opwright.device.PythonDevices`."""
 
     dlpack_code = OPENCL
 

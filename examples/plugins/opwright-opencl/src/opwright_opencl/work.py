@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opwright.dtypes import item_size
 from opwright.kernel import PrepareContext
-from opwright.op import Meta, numel
+from opwright.op import Meta, item_size, numel
 from opwright_opencl.device import DEVICES, DeviceArray, OpenClDevice
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright.devices import ArrayPlace
-from opwright.dtypes import dtype_from_numpy, dtype_to_numpy
+from opwright.device import ArrayPlace
 from opwright.errors import DtypeError
+from opwright.op import dtype_from_numpy, dtype_to_numpy
 from opwright_cuda.native import find_gpu
 
 INTERFACE: Final = "__cuda_array_interface__"

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Final
 
-from opwright.devices import ArrayPlace
+from opwright.device import ArrayPlace
 from opwright.errors import MissingRequirementError
 from opwright_cuda.arrays.array_interface import INTERFACE, describe, locate
 
@@ -27,7 +27,7 @@ def _cupy() -> Any:
 
 
 class CudaArrays:
-    """Makes CuPy arrays over memory of the runtime; see `opwright.devices.DeviceArrays`.
+    """Makes CuPy arrays over memory of the runtime; see `opwright.device.DeviceArrays`.
 
     For all but `view` and `stream` CuPy is not needed.
     """

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 from typing import Final
 
-from opwright.discovery.index import find_cache_folder
+from opwright.plugin import find_cache_folder
 from opwright_cuda.compile.compiler import Image
 
 FORMAT: Final = 1

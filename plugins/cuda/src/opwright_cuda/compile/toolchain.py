@@ -6,8 +6,9 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from opwright import threads
+from opwright import get_num_threads
 from opwright.errors import OpwrightError
+from opwright.kernel import watch_threads
 from opwright_cuda import native
 from opwright_cuda.compile.compiler import Compiler, Image, Instance, compile_all
 from opwright_cuda.compile.image_cache import ImageCache
@@ -49,7 +50,7 @@ class Toolchain:
         self._kernels: dict[tuple[str, str, str], LoadedKernel] = {}
         self._failures: dict[tuple[str, str, str], Exception] = {}
         self._lock = threading.Lock()
-        threads.watch(self)
+        watch_threads(self)
 
     def threads_changed(self, forked: bool) -> None:
         """Take a new lock in a forked child: a thread that is not there may have held the old."""
@@ -99,7 +100,7 @@ class Toolchain:
         if missing:
             # What takes longest first; nothing tells better than the length of its text.
             missing.sort(key=lambda instance: -len(instance.source.text))
-            n_at_once = threads.get_num_threads()
+            n_at_once = get_num_threads()
             images |= compile_all(self._compiler, missing, n_at_once, self._keep)
         for instance, image in images.items():
             self._load(instance, image)

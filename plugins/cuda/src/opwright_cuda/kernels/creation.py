@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright.dtypes import dtype_to_numpy
 from opwright.kernel import PrepareContext
+from opwright.op import dtype_to_numpy
 from opwright_cuda.dtypes import BITS, ITEM_BYTES
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of

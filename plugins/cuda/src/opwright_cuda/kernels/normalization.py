@@ -12,9 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from opwright.dtypes import dtype_to_numpy
 from opwright.kernel import PrepareContext
-from opwright.op import Meta
+from opwright.op import Meta, dtype_to_numpy
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_bytes, compute_type
 from opwright_cuda.kernels.elementwise import (
     Operand,

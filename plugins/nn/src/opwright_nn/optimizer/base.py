@@ -15,7 +15,7 @@ from opwright.errors import (
     ProgramError,
     VariableNotFoundError,
 )
-from opwright.journal import record
+from opwright.plugin import record_undo as record
 from opwright_nn import building, checks
 from opwright_nn.clip import GradientClip
 from opwright_nn.deferred import Shape

@@ -8,7 +8,7 @@ from typing import Any
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, VariableNotFoundError
-from opwright.names import hint
+from opwright.plugin import hint
 from opwright_nn import checks
 from opwright_nn.optimizer.adam import Adam, AdamW
 from opwright_nn.optimizer.base import Optimizer, Pair

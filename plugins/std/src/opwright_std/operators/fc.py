@@ -53,7 +53,8 @@ def _is_flat(ctx: BodyContext | GradientContext) -> bool:
 
 def _weight_dims(ctx: BodyContext | GradientContext) -> tuple[int, int]:
     meta = ctx.meta(ctx.inputs("weight")[0])
-    return (-1, -1) if meta is None else (meta.shape[0], meta.shape[1])
+    # A file may hold a weight of another rank: nothing has refused it where x has no shape yet.
+    return (-1, -1) if meta is None or len(meta.shape) != 2 else (meta.shape[0], meta.shape[1])
 
 
 def _fc_body(b: BodyContext) -> None:

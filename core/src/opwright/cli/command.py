@@ -1,0 +1,115 @@
+"""Which commands there are: those of the core, and those that installed packages add."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, NamedTuple
+
+from opwright.describe.names import hint
+from opwright.errors import CommandError
+
+GROUP: Final = "opwright.commands"
+"""The entry-point group of commands."""
+
+_KIT: Final = ("bench", "check", "graph", "new", "ops.page", "stubs")
+"""What opwright-kit adds: where it is not installed, the error names it."""
+
+
+class Command(NamedTuple):
+    """A command of ``opwright``; an entry point of the group ``opwright.commands`` names one.
+
+    Attributes
+    ----------
+    summary : str
+        What it does, in one line.
+    module : str
+        Has ``add_arguments(parser)`` and ``run(args) -> exit code``; imported at first use.
+    """
+
+    summary: str
+    module: str
+
+    def load(self) -> Any:
+        """Import the module."""
+        return importlib.import_module(self.module)
+
+
+OWN: Final = {
+    "plugins": Command("list the installed plugins and what came of them", "opwright.cli.plugins"),
+    "ops": Command("list the operators, or show one as a page", "opwright.cli.ops"),
+    "kernels": Command(
+        "show which kernels there are, by operator, device and dtype", "opwright.cli.kernels"
+    ),
+    "passes": Command(
+        "list the passes that rewrite a plan, in the order in which they run", "opwright.cli.passes"
+    ),
+    "explain": Command("say which kernel serves an operator, and why", "opwright.cli.explain"),
+    "doctor": Command("find what is broken, and the command that helps", "opwright.cli.doctor"),
+}
+"""The commands of the core, by name."""
+
+
+def list_commands() -> dict[str, Command]:
+    """Return all commands that can be loaded, by name; parts of others, with a dot, are left out.
+
+    One that cannot be loaded is reported by `get_command`.
+    """
+    commands = dict(OWN)
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        if "." in point.name or point.name in OWN:
+            continue
+        try:
+            commands[point.name] = _load(point)
+        except CommandError:
+            continue
+    return commands
+
+
+def get_command(name: str) -> Command:
+    """Return one command; no other one is loaded.
+
+    Raises
+    ------
+    CommandError
+        For an unknown name, naming the nearest, or what to install; where the package that adds
+        the command is broken, or two packages add one of this name.
+    """
+    if name in OWN:
+        return OWN[name]
+    points = list(entry_points(group=GROUP, name=name))
+    if not points:
+        if name in _KIT:
+            raise CommandError(
+                f"{name.partition('.')[0]}: opwright-kit provides this command, got an "
+                'installation without it; to get it: pip install "opwright[dev]"'
+            )
+        raise CommandError(
+            f"unknown command, got {name!r}{hint(name, [*list_commands(), *_KIT], 'commands')}"
+        )
+    if len(points) > 1:
+        owners = ", ".join(sorted(_owner(point) for point in points))
+        raise CommandError(
+            f"{name}: one package must provide a command, got {owners}; uninstall one of them"
+        )
+    return _load(points[0])
+
+
+def _load(point: EntryPoint) -> Command:
+    try:
+        command = point.load()
+    except Exception as error:
+        raise CommandError(
+            f"{point.name}: its package must be importable, got {type(error).__name__}: {error} "
+            f"from {_owner(point)}; reinstall or uninstall it"
+        ) from error
+    if not isinstance(command, Command):
+        raise CommandError(
+            f"{point.name}: an entry point of {GROUP} must name an opwright.commands.Command, got "
+            f"{command!r} from {_owner(point)}"
+        )
+    return command
+
+
+def _owner(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value

@@ -1,0 +1,19 @@
+"""For packages that add commands to ``opwright``: the public face of the command line.
+
+A command is an entry point in the group ``opwright.commands``. It names a `Command`, whose module
+has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at first use:
+
+>>> SIZES = Command("show how large the operators are", "opwright_acme.sizes")
+
+A function that looks up what the command line names does so within ``with resolving():``, so that
+an unknown name ends with exit code 2, as any wrong usage; what a command itself finds is 1.
+"""
+
+from __future__ import annotations
+
+from opwright.cli.command import GROUP, Command
+from opwright.cli.isolation import Tell, run_forked
+from opwright.cli.usage import resolving
+from opwright.plugins.tables import align
+
+__all__ = ["GROUP", "Command", "Tell", "align", "resolving", "run_forked"]

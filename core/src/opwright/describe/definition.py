@@ -1,0 +1,400 @@
+"""OpDefinition: everything that core knows of one operator, laid out for quick use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+
+from opwright.describe.control import Branch, Control, Loop
+from opwright.describe.dtypes import FLOAT_DTYPES
+from opwright.describe.meta import BlockMetas, InferContext, Meta
+from opwright.describe.names import hint
+from opwright.describe.op_proto import AttrValue, OpProto, VarProto
+from opwright.describe.vocabulary import STEP_SLOT
+from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
+
+if TYPE_CHECKING:
+    from opwright.describe.rule_context import BodyContext, GradientContext
+
+__all__ = [
+    "Body",
+    "Branch",
+    "Control",
+    "CountOutputs",
+    "GradientRule",
+    "InferShape",
+    "Loop",
+    "NoGradient",
+    "OpDefinition",
+    "SlotMetas",
+    "Upgrade",
+    "can_be_float",
+]
+
+InferShape: TypeAlias = Callable[[InferContext], None]
+GradientRule: TypeAlias = "Callable[[GradientContext], None]"
+Body: TypeAlias = "Callable[[BodyContext], None]"
+Upgrade: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
+"""From a description ``{"inputs": {slot: names}, "outputs": …, "attrs": …}`` and its version."""
+
+CountOutputs: TypeAlias = Callable[[InferContext], int]
+"""From input metas and attributes to the number of variables of the one duplicable output."""
+
+SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
+"""The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
+
+MAX_OUTPUTS: Final = 1 << 16
+"""Variables that a slot gets where only an attribute counts them: so many are made in a second."""
+
+
+class NoGradient(NamedTuple):
+    """Says that an operator has no gradient on purpose, and why."""
+
+    reason: str
+
+
+class _DtypeRule(NamedTuple):
+    """What the dtype of one input slot must be: that of another slot or attribute, or in a list."""
+
+    place: int
+    slot: VarProto
+    source_index: int
+    source_attr: str | None
+    allowed: frozenset[str]
+
+
+class OpDefinition:
+    """An operator: its OpProto, shape inference, gradient rule, and body or control flow.
+
+    Attributes
+    ----------
+    proto : OpProto
+        The operator from outside.
+    infer_shape : callable
+        Maps metas to metas through an `InferContext`.
+    gradient : callable, NoGradient or None
+        The rule; a declared reason for having none; None: `append_backward` refuses.
+    body : callable or None
+        Of a composite: writes simpler operators through a `BodyContext`.
+    control : Branch, Loop or None
+        How an operator with blocks is lowered.
+    random : bool
+        Whether it draws random numbers (attributes seed and stream, input step).
+    alias_slots : tuple of (int, int)
+        Positions of each output slot that works in place, and of the input slot it overwrites.
+    any_shape_only : bool
+        Whether of some input only the shape is read.
+    upgrade : callable or None
+        Makes the description of an older version one of today's.
+    count_outputs : callable or None
+        Gives the number of variables of its duplicable output, where nobody named them.
+    plan_only : bool
+        Whether only passes make it, while a plan is lowered: it stands in no program.
+    """
+
+    __slots__ = (
+        "_input_rules",
+        "_output_sources",
+        "alias_slots",
+        "any_shape_only",
+        "attr_names",
+        "body",
+        "control",
+        "count_outputs",
+        "gradient",
+        "infer_shape",
+        "input_index",
+        "op_type",
+        "output_index",
+        "plan_only",
+        "proto",
+        "random",
+        "upgrade",
+    )
+
+    def __init__(
+        self,
+        proto: OpProto,
+        infer_shape: InferShape,
+        gradient: GradientRule | NoGradient | None = None,
+        *,
+        body: Body | None = None,
+        control: Control | None = None,
+        random: bool = False,
+        upgrade: Upgrade | None = None,
+        count_outputs: CountOutputs | None = None,
+        plan_only: bool = False,
+    ) -> None:
+        self.proto = proto
+        self.infer_shape = infer_shape
+        self.gradient = gradient
+        self.body = body
+        self.control = control
+        self.random = random
+        self.upgrade = upgrade
+        self.count_outputs = count_outputs
+        self.plan_only = plan_only
+        self.op_type = proto.type
+        self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}
+        self.output_index = {slot.name: i for i, slot in enumerate(proto.outputs)}
+        self.any_shape_only = any(slot.shape_only for slot in proto.inputs)
+        self.alias_slots = tuple(
+            (i, self.input_index[slot.aliases])
+            for i, slot in enumerate(proto.outputs)
+            if slot.aliases is not None
+        )
+        self.attr_names = frozenset(proto.attr_protos)
+        rules = (self._make_rule(i, slot) for i, slot in enumerate(proto.inputs))
+        self._input_rules = tuple(rule for rule in rules if rule is not None)
+        self._output_sources = tuple(self._make_source(slot) for slot in proto.outputs)
+
+    def __repr__(self) -> str:
+        return f"OpDefinition({self.op_type!r})"
+
+    def _make_rule(self, index: int, slot: VarProto) -> _DtypeRule | None:
+        if slot.same_as is None and not slot.dtypes:
+            return None
+        source_index, source_attr, _ = self._make_source(slot)
+        return _DtypeRule(index, slot, source_index, source_attr, frozenset(slot.dtypes))
+
+    def _make_source(self, slot: VarProto) -> tuple[int, str | None, str | None]:
+        """Where the dtype of a slot comes from: an input, an attribute, or a constant."""
+        source = slot.same_as
+        if source in self.input_index:
+            return self.input_index[source], None, None
+        if source is not None:
+            return -1, source, None
+        return -1, None, slot.dtypes[0] if len(slot.dtypes) == 1 else None
+
+    def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
+        """Return the dtype that the OpProto gives an output, or None where it leaves it open."""
+        source_index, source_attr, constant = self._output_sources[index]
+        if source_index >= 0:
+            metas = inputs[source_index]
+            return metas[0].dtype if metas else None
+        if source_attr is not None:
+            return attrs.get(source_attr)
+        return constant
+
+    def dispatch_dtype(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str:
+        """Return the dtype that selects the kernel of one operator.
+
+        Parameters
+        ----------
+        inputs : tuple of tuple of Meta
+            Slot by slot, in the order of the OpProto.
+        attrs : mapping
+            Complete attributes.
+        """
+        name = self.proto.dispatch_slot
+        index = self.input_index.get(name)
+        if index is None:
+            dtype = attrs.get(name)
+        else:
+            dtype = inputs[index][0].dtype if inputs[index] else None
+        if dtype is None:
+            raise DtypeError(
+                f"{self.op_type}: {name!r} selects the kernel by its dtype, got none; give it"
+            )
+        return str(dtype)
+
+    def infer(
+        self,
+        inputs: SlotMetas,
+        attrs: Mapping[str, AttrValue],
+        outputs_present: tuple[int, ...],
+        blocks: BlockMetas | None = None,
+    ) -> SlotMetas:
+        """Return the metas of all outputs of one operator.
+
+        Parameters
+        ----------
+        inputs : tuple of tuple of Meta
+            Slot by slot in the order of the OpProto, () for an absent one; every rank is known.
+        attrs : mapping
+            Complete attributes, as `OpProto.fill_attrs` gives them.
+        outputs_present : tuple of int
+            The number of variables in each output slot.
+        blocks : callable, optional
+            Gives the metas of variables of a block, for operators with BLOCK attributes.
+
+        Raises
+        ------
+        DtypeError
+            Where inputs break the rules of dtypes.
+        ShapeError
+            Where shapes do not fit, or an output was left without a shape.
+        """
+        if self._input_rules:
+            self._check_dtypes(inputs, attrs)
+        ctx = InferContext(self, inputs, attrs, outputs_present, blocks)
+        if self.random:
+            _check_step(ctx)
+        try:
+            self.infer_shape(ctx)
+        except OpwrightError:
+            raise
+        except Exception as error:
+            raise ShapeError(
+                f"{self.op_type}: infer_shape must accept the inputs or say why not, "
+                f"got {type(error).__name__}: {error}, for {self._describe(inputs)}"
+            ) from error
+        outputs = ctx.outputs
+        if None in outputs:
+            self._fail_unset(outputs)
+        return tuple(outputs)  # type: ignore[arg-type]  # none of them is None
+
+    def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
+        """Return how many variables each output slot gets where nobody named them.
+
+        Required slots get one, a duplicable slot as many as `count_outputs` says, optional slots
+        and intermediate ones that are optional none.
+
+        Raises
+        ------
+        SlotError
+            Where the operator does not say how many variables a duplicable output has, or says
+            more than `MAX_OUTPUTS`.
+        """
+        counts = []
+        for slot in self.proto.outputs:
+            if slot.optional or not slot.duplicable:
+                counts.append(0 if slot.optional else 1)
+                continue
+            if self.count_outputs is None:
+                raise SlotError(
+                    f"{self.op_type}: the number of {slot.name!r} must be given, got no names; "
+                    "append the operator with a list of output variables"
+                )
+            ctx = InferContext(self, inputs, attrs, (0,) * len(self.output_index), None)
+            count = self.count_outputs(ctx)
+            if not 0 <= count <= MAX_OUTPUTS:
+                raise SlotError(
+                    f"{self.op_type}: {slot.name} must have at most {MAX_OUTPUTS} variables, got "
+                    f"{count}; make fewer, in several steps"
+                )
+            counts.append(count)
+        return tuple(counts)
+
+    def infer_dtypes(
+        self, inputs: SlotMetas, attrs: Mapping[str, AttrValue], outputs_present: tuple[int, ...]
+    ) -> tuple[str | None, ...]:
+        """Return the dtype of each output slot by the rules of the OpProto alone.
+
+        Serves where an input's rank is unknown; shapes are not looked at. None where the OpProto
+        leaves a dtype open, and for absent outputs.
+        """
+        self._check_dtypes(inputs, attrs)
+        return tuple(
+            self.output_dtype(index, inputs, attrs) if count else None
+            for index, count in enumerate(outputs_present)
+        )
+
+    def _check_dtypes(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> None:
+        for rule in self._input_rules:
+            metas = inputs[rule.place]
+            if not metas:
+                continue
+            expected = None
+            if rule.source_index >= 0:
+                source = inputs[rule.source_index]
+                expected = source[0].dtype if source else None
+            elif rule.source_attr is not None:
+                expected = attrs.get(rule.source_attr)
+            for meta in metas:
+                if expected is not None and meta.dtype != expected:
+                    raise DtypeError(
+                        f"{self.op_type}: {rule.slot.name} must have the dtype of "
+                        f"{rule.slot.same_as}, {expected}, got {meta.dtype}; cast one of them"
+                    )
+                if rule.allowed and meta.dtype not in rule.allowed:
+                    wanted = " or ".join(rule.slot.dtypes)
+                    raise DtypeError(
+                        f"{self.op_type}: {rule.slot.name} must be {wanted}, got {meta.dtype}"
+                    )
+
+    def _describe(self, inputs: SlotMetas) -> str:
+        pairs = zip(self.proto.inputs, inputs, strict=False)
+        return ", ".join(f"{slot.name} {meta}" for slot, metas in pairs for meta in metas)
+
+    def _fail_unset(self, outputs: Sequence[tuple[Meta, ...] | None]) -> NoReturn:
+        unset = self.proto.outputs[outputs.index(None)].name
+        raise ShapeError(
+            f"{self.op_type}: infer_shape must set output {unset!r}, got nothing; "
+            "call ctx.set_output"
+        )
+
+    def check_slots(
+        self, inputs: Mapping[str, Sequence[Any]], outputs: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """Check that each slot is known and holds as many variables as its VarProto says.
+
+        Parameters
+        ----------
+        inputs, outputs : mapping
+            Slot to a list of variables or names; an absent slot is missing or empty.
+
+        Raises
+        ------
+        SlotError
+            Names the nearest slot for an unknown one, and both variables of a broken alias.
+        """
+        self._check_side("input", self.proto.input_slots, inputs)
+        self._check_side("output", self.proto.output_slots, outputs)
+        if self.proto.outputs and not any(outputs.values()):
+            raise SlotError(f"{self.op_type}: an output must be given, got none; name one")
+        for slot in self.proto.outputs:
+            if slot.aliases is not None and outputs.get(slot.name):
+                self._check_alias(slot.name, slot.aliases, inputs, outputs)
+
+    def _check_side(
+        self, side: str, slots: Mapping[str, VarProto], given: Mapping[str, Sequence[Any]]
+    ) -> None:
+        for name in given:
+            if name not in slots:
+                known = hint(str(name), slots, f"{side}s")
+                raise SlotError(f"{self.op_type}: unknown {side}, got {name!r}{known}")
+        for name, slot in slots.items():
+            count = len(given.get(name, ()))
+            if count == 1 or (count and slot.duplicable) or (not count and slot.optional):
+                continue
+            if not count:
+                raise SlotError(
+                    f"{self.op_type}: {side} {name!r} is required, got none; give {name}="
+                )
+            raise SlotError(
+                f"{self.op_type}: {side} {name!r} takes one variable, got {count}; give only one"
+            )
+
+    def _check_alias(
+        self,
+        output: str,
+        input: str,
+        inputs: Mapping[str, Sequence[Any]],
+        outputs: Mapping[str, Sequence[Any]],
+    ) -> None:
+        written, read = list(outputs[output]), list(inputs.get(input, ()))
+        if written != read:
+            raise SlotError(
+                f"{self.op_type}: output {output!r} must be the variable of input {input!r}, "
+                f"got {written} and {read}; give both slots the same one"
+            )
+
+
+def _check_step(ctx: InferContext) -> None:
+    """Kernels read the step as one number: there must be one."""
+    for meta in ctx.inputs(STEP_SLOT):
+        if any(dim not in (1, -1) for dim in meta.shape):
+            ctx.fail(f"{STEP_SLOT} must have one element, got {meta}; give the number of the run")
+
+
+def can_be_float(proto: OpProto, slot: VarProto) -> bool:
+    """Tell whether a slot can hold floats, and so have a gradient."""
+    seen = set()
+    while slot.same_as is not None and slot.name not in seen and not slot.dtypes:
+        seen.add(slot.name)
+        attr = proto.attr_protos.get(slot.same_as)
+        if attr is not None:
+            return any(dtype in FLOAT_DTYPES for dtype in attr.allowed)
+        slot = proto.input(slot.same_as)
+    return not slot.dtypes or any(dtype in FLOAT_DTYPES for dtype in slot.dtypes)

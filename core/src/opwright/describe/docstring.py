@@ -1,0 +1,93 @@
+"""The docstring of an operator's function, written from its OpProto."""
+
+from __future__ import annotations
+
+import textwrap
+
+from opwright.describe.definition import NoGradient, OpDefinition
+from opwright.describe.op_proto import AttrProto, OpProto, VarProto
+
+_WIDTH = 96
+
+
+def make_docstring(definition: OpDefinition) -> str:
+    """Return a numpydoc docstring: comment, parameters with defaults and ranges, returns."""
+    proto = definition.proto
+    parts = [textwrap.fill(proto.comment, _WIDTH), ""]
+    parts += ["Parameters", "----------"]
+    for slot in proto.inputs:
+        parts += _entry(slot.name, _slot_type(slot, proto), slot.comment)
+    for attr in proto.attrs:
+        parts += _entry(attr.name, describe_attribute(attr), attr.comment)
+    parts += ["", "Returns", "-------"]
+    for slot in proto.outputs:
+        if not slot.intermediate:
+            parts += _entry(slot.name, _slot_type(slot, proto), slot.comment)
+    parts += ["", "Notes", "-----", *_notes(definition)]
+    return "\n".join(parts)
+
+
+def _entry(name: str, type_text: str, comment: str) -> list[str]:
+    body = textwrap.fill(comment, _WIDTH - 4)
+    return [f"{name} : {type_text}", textwrap.indent(body, "    ")]
+
+
+def _slot_type(slot: VarProto, proto: OpProto) -> str:
+    kind = "list of arrays or Variables" if slot.duplicable else "array or Variable"
+    words = [kind, *_describe_dtype(slot)]
+    if slot.aliases is not None:
+        words.append(f"the variable of {slot.aliases}")
+    if slot.optional and slot in proto.inputs:
+        words.append("optional")
+    return ", ".join(words)
+
+
+def _describe_dtype(slot: VarProto) -> list[str]:
+    words = [" | ".join(slot.dtypes)] if slot.dtypes else []
+    return words if slot.same_as is None else [*words, f"dtype of {slot.same_as}"]
+
+
+def describe_slot(slot: VarProto, proto: OpProto) -> list[str]:
+    """Return what holds for the variables of a slot, a few words each: ``may be absent``."""
+    words = _describe_dtype(slot)
+    if slot.aliases is not None:
+        words.append(f"alias: must be the variable of {slot.aliases}")
+    if slot.duplicable:
+        words.append("takes a list")
+    if slot.optional:
+        words.append("may be absent")
+    if slot.intermediate:
+        words.append("intermediate, for the gradient only")
+    if slot.shape_only:
+        words.append("only its shape is read")
+    if slot.name == proto.dispatch_slot and slot in proto.inputs:
+        words.append("its dtype selects the kernel")
+    return words
+
+
+def describe_attribute(attr: AttrProto) -> str:
+    """Return type, range and default of an attribute: ``float, in (0, inf), default 1.0``."""
+    words = [attr.type_name]
+    allowed = attr.describe_range()
+    if allowed:
+        words.append(allowed if attr.allowed else f"in {allowed}")
+    if attr.has_default:
+        default = list(attr.default) if isinstance(attr.default, tuple) else attr.default
+        words.append(f"default {default!r}")
+    else:
+        words.append("required" if attr.required else "optional")
+    return ", ".join(words)
+
+
+def _notes(definition: OpDefinition) -> list[str]:
+    gradient = definition.gradient
+    if isinstance(gradient, NoGradient):
+        text = f"Not differentiable: {gradient.reason}."
+    elif gradient is None and definition.body is None:
+        text = "Without a gradient rule."
+    else:
+        text = "Differentiable."
+    lines = [textwrap.fill(text, _WIDTH)]
+    if definition.proto.dynamic_output:
+        lines.append("The shape of the result depends on values.")
+    return lines

@@ -1,0 +1,161 @@
+"""The canonical names of dtypes, and the way to NumPy and DLPack and back.
+
+A dtype is named by one string everywhere: in programs, registrations, messages and errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from opwright.describe.names import hint
+from opwright.errors import DtypeError
+
+# DLPack's type codes (dlpack.h, DLDataTypeCode).
+_DL_INT, _DL_UINT, _DL_FLOAT, _DL_BFLOAT, _DL_BOOL = 0, 1, 2, 4, 6
+
+_DLPACK: Final = {
+    "bool": (_DL_BOOL, 8),
+    "int8": (_DL_INT, 8),
+    "int16": (_DL_INT, 16),
+    "int32": (_DL_INT, 32),
+    "int64": (_DL_INT, 64),
+    "uint8": (_DL_UINT, 8),
+    "uint16": (_DL_UINT, 16),
+    "uint32": (_DL_UINT, 32),
+    "uint64": (_DL_UINT, 64),
+    "float16": (_DL_FLOAT, 16),
+    "bfloat16": (_DL_BFLOAT, 16),
+    "float32": (_DL_FLOAT, 32),
+    "float64": (_DL_FLOAT, 64),
+}
+
+DTYPES: Final = tuple(_DLPACK)
+"""Every canonical dtype name."""
+
+FLOAT_DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
+"""The dtypes that can have a gradient."""
+
+INT_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+"""The integer dtypes, signed and unsigned; bool is none of them."""
+
+INDEX_DTYPES: Final = ("int32", "int64")
+"""The dtypes of positions and class ids."""
+
+MAX_DIM: Final = 2**63 - 1
+"""Of a shape: what a message, DLPack and the runtime hold. Sizes in bytes have the same bound."""
+
+_FLOATS: Final = frozenset(FLOAT_DTYPES)
+_CODES: Final = {
+    name: code | bits << 8 | 1 << 16 for name, (code, bits) in _DLPACK.items()
+}  # DLDataType {uint8 code, uint8 bits, uint16 lanes = 1} read as one little-endian word.
+_ITEM_SIZES: Final = {name: bits // 8 for name, (_, bits) in _DLPACK.items()}
+_NAMES: Final = {code: name for name, code in _CODES.items()}
+_NUMPY: Final[dict[str, np.dtype[Any]]] = {
+    name: np.dtype(name) for name in DTYPES if name != "bfloat16"
+}
+_FROM_NUMPY: Final[dict[np.dtype[Any], str]] = {dtype: name for name, dtype in _NUMPY.items()}
+
+
+def is_float(dtype: str) -> bool:
+    """Tell whether values of this canonical dtype can have a gradient."""
+    return dtype in _FLOATS
+
+
+def check_dtype(dtype: str, who: str = "dtype") -> None:
+    """Raise DtypeError, beginning with `who`, unless `dtype` is a canonical name."""
+    if dtype not in _DLPACK:
+        raise DtypeError(f"{who}: unknown dtype, got {dtype!r}{hint(str(dtype), DTYPES, 'dtypes')}")
+
+
+def canonical_dtype(dtype: object) -> str:
+    """Return the canonical name of a dtype given as a name, a NumPy dtype or a scalar type.
+
+    Parameters
+    ----------
+    dtype : str, numpy.dtype or type
+        ``"float32"``, ``np.float32``, ``np.dtype("<f4")``, ``ml_dtypes.bfloat16``.
+
+    Raises
+    ------
+    DtypeError
+        For anything that opwright has no name for.
+    """
+    if isinstance(dtype, str) and dtype in _DLPACK:
+        return dtype
+    if dtype is not None:  # which NumPy takes for float64
+        try:
+            return dtype_from_numpy(np.dtype(dtype))  # type: ignore[call-overload]
+        except (TypeError, ValueError, SyntaxError):
+            pass  # reported below, with what would have been right
+    known = hint(str(dtype), DTYPES, "dtypes")
+    raise DtypeError(f"dtype: unknown dtype, got {dtype!r}{known}")
+
+
+def dtype_from_numpy(dtype: np.dtype[Any]) -> str:
+    """Return the canonical name of a NumPy dtype of either byte order."""
+    name = _FROM_NUMPY.get(dtype)
+    if name is not None:
+        return name
+    native = dtype.newbyteorder("=")
+    if native in _FROM_NUMPY:
+        return _FROM_NUMPY[native]
+    if dtype.name in _DLPACK:  # bfloat16, which ml_dtypes adds to NumPy
+        return str(dtype.name)
+    raise DtypeError(f"dtype: unknown dtype, got {dtype}{hint(str(dtype), DTYPES, 'dtypes')}")
+
+
+def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of a canonical name, in native byte order.
+
+    Raises
+    ------
+    DtypeError
+        For an unknown name, and for bfloat16 where ml_dtypes is not installed.
+    """
+    found = _NUMPY.get(dtype)
+    if found is not None:
+        return found
+    check_dtype(dtype)
+    try:
+        import ml_dtypes  # 7 ms, and needed only by those who use bfloat16
+    except ImportError:
+        raise DtypeError(
+            "dtype: bfloat16 needs ml_dtypes beside NumPy, got no such module; "
+            "pip install ml_dtypes"
+        ) from None
+    _NUMPY[dtype] = np.dtype(ml_dtypes.bfloat16)
+    return _NUMPY[dtype]
+
+
+def item_size(dtype: str) -> int:
+    """Return the size of one element in bytes."""
+    try:
+        return _ITEM_SIZES[dtype]
+    except KeyError:
+        check_dtype(dtype)
+        raise
+
+
+def dlpack_type(dtype: str) -> tuple[int, int]:
+    """Return DLPack's (type code, bits) of a canonical name."""
+    check_dtype(dtype)
+    return _DLPACK[dtype]
+
+
+def dtype_to_code(dtype: str) -> int:
+    """Return the dtype as one int: DLDataType's bytes, ``code | bits << 8 | lanes << 16``."""
+    try:
+        return _CODES[dtype]
+    except KeyError:
+        check_dtype(dtype)
+        raise
+
+
+def dtype_from_code(code: int) -> str:
+    """Return the canonical name for what `dtype_to_code` gives."""
+    name = _NAMES.get(code)
+    if name is None:
+        raise DtypeError(f"dtype: unknown DLPack type, got code {code:#x}")
+    return name

@@ -1,0 +1,352 @@
+"""Gradients as one operator ``<type>_grad``, described by what its forward operator says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from opwright.describe.definition import OpDefinition, can_be_float
+from opwright.describe.meta import InferContext, Meta, shapes_match
+from opwright.describe.names import hint
+from opwright.describe.op_proto import OpProto, VarProto
+from opwright.describe.proto_rules import check_op_proto
+from opwright.describe.rule_context import BodyContext, Emitter, GradientContext, grad_name
+from opwright.errors import (
+    DtypeError,
+    GradientError,
+    OpwrightError,
+    RegistrationError,
+    ShapeError,
+)
+
+__all__ = [
+    "BodyContext",
+    "Emitter",
+    "GradOp",
+    "GradientContext",
+    "derive_grad_definition",
+    "grad_name",
+    "grad_op",
+    "graded_inputs",
+    "graded_outputs",
+]
+
+
+class GradOp:
+    """A gradient rule that writes one operator, of a type that nobody has to describe.
+
+    Attributes
+    ----------
+    type : str
+        The gradient operator's type, the forward type and ``_grad``.
+    needs : tuple of str
+        Forward inputs and outputs whose data it reads.
+    also : tuple of str
+        Forward outputs of which it gets the shape only.
+    no_grad : tuple of str
+        Forward inputs that never have a gradient.
+    """
+
+    __slots__ = ("also", "needs", "no_grad", "type")
+
+    def __init__(
+        self,
+        type: str,
+        needs: Sequence[str] = (),
+        also: Sequence[str] = (),
+        no_grad: Sequence[str] = (),
+    ) -> None:
+        self.type = type
+        self.needs = tuple(needs)
+        self.also = tuple(also)
+        self.no_grad = tuple(no_grad)
+
+    def __call__(self, g: GradientContext) -> None:
+        """Write the gradient operator and hand in what it computes."""
+        wanted = graded_inputs(g.proto, self)
+        self._refuse_what_would_be_lost(g, wanted)
+        inputs: dict[str, list[str]] = {slot.name: g.inputs(slot.name) for slot in g.proto.inputs}
+        for name in (*self.needs, *self.also):
+            if name in g.proto.output_slots:
+                inputs[name] = g.outputs(name)
+        for slot in graded_outputs(g.proto, self):
+            inputs[grad_name(slot.name)] = g.filled_output_grads(slot.name)
+        outputs = {
+            grad_name(slot.name): len(g.inputs(slot.name))
+            for slot in wanted
+            if g.wants_any(slot.name)
+        }
+        results = g.emit_multi(self.type, inputs, outputs, g.attrs)
+        for slot in wanted:
+            for index, name in enumerate(results.get(grad_name(slot.name), ())):
+                g.set_input_grad(slot.name, name, index)
+
+    def _refuse_what_would_be_lost(self, g: GradientContext, wanted: list[VarProto]) -> None:
+        """Gradients that the operator does not know of must not become zero unseen."""
+        flowing = graded_outputs(g.proto, self)
+        for slot in g.proto.outputs:
+            if slot not in flowing and any(grad is not None for grad in g.output_grads(slot.name)):
+                raise GradientError(
+                    f"{g.type}: no gradient flows back through output {slot.name!r}, "
+                    f"got {g.output_grads(slot.name)}; let the loss not depend on it"
+                )
+        for slot in g.proto.inputs:
+            if slot not in wanted and g.wants_any(slot.name):
+                raise GradientError(
+                    f"{g.type}: input {slot.name!r} has no gradient, got a wish for that of "
+                    f"{g.inputs(slot.name)}; give its variable stop_gradient=True"
+                )
+
+    def check(self, forward: OpProto) -> None:
+        """Raise RegistrationError where the rule does not fit its forward operator."""
+        if self.type != grad_name(forward.type):
+            raise RegistrationError(
+                f"{forward.type}: its gradient operator must be {grad_name(forward.type)!r}, "
+                f"got {self.type!r}"
+            )
+        known = (*forward.input_slots, *forward.output_slots)
+        for word, names, allowed in (
+            ("needs", self.needs, known),
+            ("also", self.also, tuple(forward.output_slots)),
+            ("no_grad", self.no_grad, tuple(forward.input_slots)),
+        ):
+            for name in names:
+                if name not in allowed:
+                    raise RegistrationError(
+                        f"{forward.type}: grad_op's {word} must name slots, got {name!r}"
+                        f"{hint(name, allowed, 'slots')}"
+                    )
+        if not graded_inputs(forward, self):
+            raise RegistrationError(
+                f"{forward.type}: grad_op needs an input that can have a gradient, got none; "
+                "declare no_gradient(reason)"
+            )
+
+
+def grad_op(
+    type: str,
+    needs: Sequence[str] = (),
+    also: Sequence[str] = (),
+    no_grad: Sequence[str] = (),
+) -> GradOp:
+    """Return the rule that writes one operator `type` as the gradient.
+
+    Its description is derived from the forward operator, nobody registers it; kernels are
+    registered for it as for any other. Its slots, in order:
+
+    - every forward input: those in `needs` with their data, the others shape only;
+    - the forward outputs in `needs` with their data, those in `also` shape only;
+    - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
+      `no_grad`; absent where it is zero;
+    - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
+
+    Its shape rule is derived, too: it refuses what the forward operator's refuses, and outputs or
+    gradients of outputs that have other shapes or dtypes than that gives.
+
+    Its attributes are the forward ones. A Python kernel may leave out shape-only slots:
+    ``def swish_grad(x, out_grad, x_grad, *, beta)``.
+
+    Parameters
+    ----------
+    type : str
+        The forward type and ``_grad``.
+    needs : sequence of str
+        Forward inputs and outputs whose data the kernels read. The memory planner frees the others.
+    also : sequence of str
+        Forward outputs of which the kernels get the shape only.
+    no_grad : sequence of str
+        Float inputs that never have a gradient, such as state that the operator updates. A wish for
+        one is refused, as is a gradient of an output that has none: nothing becomes zero unseen.
+    """
+    return GradOp(type, needs, also, no_grad)
+
+
+def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
+    """Return the outputs whose gradients flow back.
+
+    These are float outputs, but neither intermediate ones nor those that alias an input without a
+    gradient: such an input is state, which the operator updates.
+    """
+    return [
+        slot
+        for slot in forward.outputs
+        if not slot.intermediate
+        and slot.aliases not in rule.no_grad
+        and can_be_float(forward, slot)
+    ]
+
+
+def graded_inputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
+    """Return the inputs that can have a gradient: float ones that the rule does not exclude."""
+    return [
+        slot
+        for slot in forward.inputs
+        if slot.name not in rule.no_grad and can_be_float(forward, slot)
+    ]
+
+
+def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
+    """Return the definition of ``<type>_grad`` of an operator whose gradient is a `grad_op`.
+
+    Raises
+    ------
+    RegistrationError
+        Where the forward operator has no such rule, or names clash.
+    """
+    rule = forward.gradient
+    if not isinstance(rule, GradOp):
+        raise RegistrationError(
+            f"{forward.op_type}: its gradient is no grad_op, got {rule!r}; "
+            f"nothing says what {grad_name(forward.op_type)!r} would be"
+        )
+    proto = forward.proto
+    wanted = graded_inputs(proto, rule)
+    derived = OpProto(
+        type=rule.type,
+        comment=f"The gradient of {proto.type}.",
+        inputs=(*_forward_slots(proto, rule), *_output_grad_slots(graded_outputs(proto, rule))),
+        outputs=tuple(_input_grad_slot(slot) for slot in wanted),
+        attrs=proto.attrs,
+        version=proto.version,
+        dispatch=proto.dispatch_slot or None,
+    )
+    check_op_proto(derived)
+    return OpDefinition(derived, _GradShape(forward, derived, [slot.name for slot in wanted]))
+
+
+class _Read(NamedTuple):
+    """An input that has the metas of an output of the forward operator: that one, or its gradient.
+
+    Attributes
+    ----------
+    place : int
+        Among the inputs.
+    name : str
+    output : int
+        The place of the output.
+    output_name : str
+    """
+
+    place: int
+    name: str
+    output: int
+    output_name: str
+
+
+class _GradShape:
+    """The shape rule of a derived gradient: what it is given must be of one forward operator.
+
+    Kernels of gradients take the shapes of their arrays from one another, so these must agree. The
+    forward operator's own rule says whether its inputs do, and which outputs come of them;
+    these outputs, and their gradients, must be just so. Which dtypes the inputs may have, the
+    derived OpProto says as the forward one does.
+    """
+
+    __slots__ = ("_counts", "_forward", "_reads", "_wanted")
+
+    def __init__(self, forward: OpDefinition, derived: OpProto, wanted: Sequence[str]) -> None:
+        self._forward = forward
+        self._wanted = tuple((grad_name(name), name) for name in wanted)
+        places = {slot.name: place for place, slot in enumerate(derived.inputs)}
+        self._reads = tuple(
+            _Read(places[name], name, output, slot.name)
+            for output, slot in enumerate(forward.proto.outputs)
+            for name in (slot.name, grad_name(slot.name))
+            if name in places
+        )
+        simple = not any(slot.optional or slot.duplicable for slot in forward.proto.outputs)
+        # Of an operator whose outputs are always there, once each.
+        self._counts = (1,) * len(forward.proto.outputs) if simple else None
+
+    def __call__(self, ctx: InferContext) -> None:
+        """Refuse inputs that do not fit together; each gradient has the meta of its input."""
+        made = self._infer_forward(ctx)
+        inputs = ctx.all_inputs
+        for read in self._reads:
+            given = inputs[read.place]
+            if given and given != made[read.output]:  # without any, the gradient is zero
+                self._check(ctx, read, given, made[read.output] or ())
+        for grad, name in self._wanted:
+            if ctx.has_output(grad):
+                ctx.set_metas(grad, ctx.inputs(name))
+
+    def _infer_forward(self, ctx: InferContext) -> list[tuple[Meta, ...] | None]:
+        """Return the metas of the forward operator's outputs."""
+        counts = self._counts or tuple(
+            self._count(ctx, output) for output in range(len(self._forward.proto.outputs))
+        )
+        forward = ctx.for_operator(self._forward, len(self._forward.proto.inputs), counts)
+        try:
+            self._forward.infer_shape(forward)
+        except OpwrightError as error:
+            kind = DtypeError if isinstance(error, DtypeError) else ShapeError
+            raise kind(
+                f"{ctx.op_type}: its inputs must be those of {self._forward.op_type}, got {error}"
+            ) from error
+        return forward.outputs
+
+    def _count(self, ctx: InferContext, output: int) -> int:
+        """Return how many variables an output of the forward operator has."""
+        slot = self._forward.proto.outputs[output]
+        places = [read.place for read in self._reads if read.output == output]
+        given = max((len(ctx.all_inputs[place]) for place in places), default=0)
+        if given or slot.optional:
+            return given
+        if not slot.duplicable:
+            return 1
+        count = self._forward.count_outputs  # inputs and attributes are named alike
+        return 0 if count is None else count(ctx)
+
+    def _check(
+        self, ctx: InferContext, read: _Read, given: Sequence[Meta], made: Sequence[Meta]
+    ) -> None:
+        """Compare an input with an output of the forward operator where they are not equal."""
+        if len(given) != len(made) or not all(map(_match, given, made)):
+            wanted, got = (", ".join(map(str, metas)) for metas in (made, given))
+            ctx.fail(
+                f"{read.name} must be {wanted}, as {self._forward.op_type} makes "
+                f"{read.output_name}, got {got}; give it what belongs to these inputs"
+            )
+
+
+def _match(a: Meta, b: Meta) -> bool:
+    """Whether two metas may be one: an unknown dimension may be any."""
+    return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
+
+
+def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
+    """The forward inputs, then those outputs that the gradient reads."""
+    slots = [replace(slot, shape_only=slot.name not in rule.needs) for slot in proto.inputs]
+    for slot in proto.outputs:
+        if slot.name in rule.needs or slot.name in rule.also:
+            needed = slot.name in rule.needs
+            slots.append(replace(slot, shape_only=not needed, intermediate=False, aliases=None))
+    return slots
+
+
+def _output_grad_slots(graded: Sequence[VarProto]) -> list[VarProto]:
+    """``<out>_grad``: one of several is absent where it is zero; of the dtype of the output."""
+    optional = len(graded) > 1  # without any gradient there is nothing to compute
+    return [
+        VarProto(
+            name=grad_name(slot.name),
+            comment=f"gradient of {slot.name}" + ("; absent: zero" if optional else ""),
+            duplicable=slot.duplicable,
+            optional=optional,
+            dtypes=slot.dtypes,
+            same_as=slot.same_as,
+        )
+        for slot in graded
+    ]
+
+
+def _input_grad_slot(slot: VarProto) -> VarProto:
+    """``<in>_grad``: absent where it is not wanted; shape and dtype of the input."""
+    return VarProto(
+        name=grad_name(slot.name),
+        comment=f"gradient of {slot.name}, its shape and dtype",
+        duplicable=slot.duplicable,
+        optional=True,
+        same_as=slot.name,
+    )

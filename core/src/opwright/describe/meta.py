@@ -1,0 +1,400 @@
+"""Metas (shape and dtype), the arithmetic of shapes, and what shape inference sees.
+
+A dimension of -1 is unknown; a shape of unknown rank never comes here. What is inferred for known
+dimensions must agree with what is inferred for unknown ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+
+from opwright.describe.dtypes import MAX_DIM, check_dtype
+from opwright.describe.held_values import describe_held, is_held, wider_dtype
+from opwright.describe.names import hint
+from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
+
+Shape: TypeAlias = tuple[int, ...]
+"""Dimensions, -1 where unknown."""
+
+
+class Meta(NamedTuple):
+    """What is known of a value before it exists.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Dimensions, -1 where unknown.
+    dtype : str
+        Canonical name.
+    """
+
+    shape: Shape
+    dtype: str
+
+    def __str__(self) -> str:
+        """Return ``float32[?, 784]``."""
+        return f"{self.dtype}{format_shape(self.shape)}"
+
+
+BlockMetas: TypeAlias = Callable[[int, Sequence[str]], Sequence[Meta]]
+"""Gives the metas of variables, by name, as they are at the end of the block of that index."""
+
+
+class SlotLayout(Protocol):
+    """Where each slot of an operator stands, and which dtype its outputs have; made once."""
+
+    @property
+    def op_type(self) -> str:
+        """The operator type."""
+
+    @property
+    def input_index(self) -> Mapping[str, int]:
+        """The position of each input slot."""
+
+    @property
+    def output_index(self) -> Mapping[str, int]:
+        """The position of each output slot."""
+
+    @property
+    def attr_names(self) -> frozenset[str]:
+        """The attributes."""
+
+    def output_dtype(
+        self, index: int, inputs: tuple[tuple[Meta, ...], ...], attrs: Mapping[str, Any]
+    ) -> str | None:
+        """Return the dtype that the OpProto gives an output, or None where it leaves it open."""
+
+
+class InferContext:
+    """What shape inference reads and writes: metas in, attributes, metas out.
+
+    Made for every operator when a program is built and again when it is lowered, so it holds
+    references only and looks everything else up when asked.
+    """
+
+    __slots__ = ("_attrs", "_blocks", "_counts", "_inputs", "_layout", "outputs")
+
+    def __init__(
+        self,
+        layout: SlotLayout,
+        inputs: tuple[tuple[Meta, ...], ...],
+        attrs: Mapping[str, Any],
+        counts: tuple[int, ...],
+        blocks: BlockMetas | None,
+    ) -> None:
+        self._layout = layout
+        self._inputs = inputs
+        self._attrs = attrs
+        self._counts = counts
+        self._blocks = blocks
+        self.outputs: list[tuple[Meta, ...] | None] = [None if n else () for n in counts]
+        """What was set so far, slot by slot: None: wanted and not yet set; (): not wanted."""
+
+    @property
+    def op_type(self) -> str:
+        """The operator type."""
+        return self._layout.op_type
+
+    def input(self, slot: str) -> Meta:
+        """Return the meta of an input; SlotError where the slot is unknown or absent."""
+        try:
+            return self._inputs[self._layout.input_index[slot]][0]
+        except (KeyError, IndexError):
+            self._fail_input(slot)
+
+    def inputs(self, slot: str) -> list[Meta]:
+        """Return the metas of all variables of a slot, none where it is absent."""
+        index = self._layout.input_index.get(slot)
+        if index is None:
+            self._fail_input(slot)
+        return list(self._inputs[index])
+
+    @property
+    def all_inputs(self) -> tuple[tuple[Meta, ...], ...]:
+        """The metas of all inputs, slot by slot in the order of the OpProto."""
+        return self._inputs
+
+    def has_input(self, slot: str) -> bool:
+        """Tell whether an optional input was given."""
+        index = self._layout.input_index.get(slot)
+        if index is None:
+            self._fail_input(slot)
+        return bool(self._inputs[index])
+
+    def has_output(self, slot: str) -> bool:
+        """Tell whether an output is wanted; setting one that is not wanted does nothing."""
+        return self.output_count(slot) > 0
+
+    @property
+    def output_slots(self) -> Iterable[str]:
+        """The names of all output slots, in order."""
+        return self._layout.output_index
+
+    def output_count(self, slot: str) -> int:
+        """Return the number of variables in an output slot."""
+        index = self._layout.output_index.get(slot)
+        if index is None:
+            self._fail_output(slot)
+        return self._counts[index]
+
+    def attr(self, name: str) -> Any:
+        """Return the value of an attribute, None where it is absent."""
+        value = self._attrs.get(name)
+        if value is None and name not in self._layout.attr_names:
+            known = hint(name, self._layout.attr_names, "attributes")
+            raise AttributeValueError(
+                f"{self.op_type}: infer_shape asks for an unknown attribute, got {name!r}{known}"
+            )
+        return value
+
+    def set_output(self, slot: str, shape: Sequence[int], dtype: str | None = None) -> None:
+        """Set the meta of an output of one variable.
+
+        Parameters
+        ----------
+        slot : str
+            The output slot. One that is not wanted is passed over.
+        shape : sequence of int
+            Dimensions, -1 where unknown.
+        dtype : str, optional
+            Only where the slot has neither `same_as` nor a single dtype.
+        """
+        index = self._layout.output_index.get(slot)
+        if index is None:
+            self._fail_output(slot)
+        if self._counts[index] == 1:
+            self.outputs[index] = (self._make_meta(slot, index, shape, dtype),)
+        elif self._counts[index]:
+            self._fail_count(slot, 1, self._counts[index])
+
+    def set_outputs(
+        self, slot: str, shapes: Iterable[Sequence[int]], dtype: str | None = None
+    ) -> None:
+        """Set the metas of all variables of an output slot, as many as `output_count` says."""
+        index = self._layout.output_index.get(slot)
+        if index is None:
+            self._fail_output(slot)
+        metas = tuple(self._make_meta(slot, index, shape, dtype) for shape in shapes)
+        if self._counts[index]:
+            if len(metas) != self._counts[index]:
+                self._fail_count(slot, len(metas), self._counts[index])
+            self.outputs[index] = metas
+
+    def set_metas(self, slot: str, metas: Sequence[Meta]) -> None:
+        """Set the metas of all variables of an output slot, each with a dtype of its own."""
+        for meta in metas:
+            check_dtype(meta.dtype, self.op_type)
+        index = self._layout.output_index.get(slot)
+        if index is None:
+            self._fail_output(slot)
+        if self._counts[index]:
+            if len(metas) != self._counts[index]:
+                self._fail_count(slot, len(metas), self._counts[index])
+            self.outputs[index] = tuple(metas)
+
+    def require(self, condition: object, message: str) -> None:
+        """Raise ShapeError ``<operator>: <message>`` unless `condition` holds."""
+        if not condition:
+            raise ShapeError(f"{self.op_type}: {message}")
+
+    def require_shape(self, slot: str, shape: Sequence[int]) -> None:
+        """Raise ShapeError unless each input of a slot, where it is given, has this shape.
+
+        -1 stands for any size on both sides.
+        """
+        for meta in self.inputs(slot):
+            if not shapes_match(meta.shape, shape):
+                wanted, got = format_shape(shape), format_shape(meta.shape)
+                self.fail(f"{slot} must have the shape {wanted}, got {got}")
+
+    def require_held(self, attr_name: str, dtype: str) -> None:
+        """Raise AttributeValueError unless arrays of `dtype` hold the value of an attribute.
+
+        A float dtype holds every number; an integer dtype whole ones in its range, bool 0 and 1.
+        """
+        value = self.attr(attr_name)
+        if not is_held(value, dtype):
+            wanted, other = describe_held(dtype, value), wider_dtype(value)
+            raise AttributeValueError(
+                f"{self.op_type}: {attr_name} must be {wanted} to become {dtype}, got "
+                f"{attr_name}={value!r}; take a dtype that holds it, such as {other}"
+            )
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise ShapeError ``<operator>: <message>``; `require` makes the message each time."""
+        raise ShapeError(f"{self.op_type}: {message}")
+
+    def block_metas(self, attr_name: str, names: Sequence[str]) -> list[Meta]:
+        """Return the metas of variables of the block that a BLOCK attribute names."""
+        if self._blocks is None:
+            raise ShapeError(
+                f"{self.op_type}: the block {attr_name!r} can be read only within a program, "
+                "got an operator on its own; append it to a block"
+            )
+        return list(self._blocks(self.attr(attr_name), names))
+
+    def for_operator(
+        self, layout: SlotLayout, n_inputs: int, counts: tuple[int, ...]
+    ) -> InferContext:
+        """Return the context of an operator with these attributes and the first of the inputs."""
+        return InferContext(layout, self._inputs[:n_inputs], self._attrs, counts, self._blocks)
+
+    def _make_meta(self, slot: str, index: int, shape: Sequence[int], dtype: str | None) -> Meta:
+        for dim in shape:
+            # type() and not isinstance: 20 ns a dimension, and bool is no dimension.
+            if type(dim) is not int or not -1 <= dim <= MAX_DIM:
+                shape = self._convert_shape(slot, shape)
+                break
+        if dtype is None:
+            dtype = self._layout.output_dtype(index, self._inputs, self._attrs)
+            if dtype is None:
+                raise DtypeError(
+                    f"{self.op_type}: infer_shape must give output {slot!r} a dtype, got none; "
+                    "declare same_dtype_as or one of dtypes, or set it with dtype="
+                )
+        else:
+            check_dtype(dtype, f"{self.op_type}: output {slot!r}")
+        return Meta(shape if type(shape) is tuple else tuple(shape), dtype)
+
+    def _convert_shape(self, slot: str, shape: Sequence[int]) -> Shape:
+        dims = tuple(int(dim) for dim in shape)
+        if not all(-1 <= dim <= MAX_DIM for dim in dims):
+            self.fail(f"output {slot!r} must have dimensions in [0, 2**63), got {list(dims)}")
+        return dims
+
+    def _fail_input(self, slot: str) -> NoReturn:
+        known = self._layout.input_index
+        if slot in known:
+            raise SlotError(
+                f"{self.op_type}: input {slot!r} is absent, got no variable; ask has_input first"
+            )
+        raise SlotError(
+            f"{self.op_type}: infer_shape asks for an unknown input, got {slot!r}"
+            f"{hint(slot, known, 'inputs')}"
+        )
+
+    def _fail_output(self, slot: str) -> NoReturn:
+        raise SlotError(
+            f"{self.op_type}: infer_shape sets an unknown output, got {slot!r}"
+            f"{hint(slot, self._layout.output_index, 'outputs')}"
+        )
+
+    def _fail_count(self, slot: str, n_set: int, n_wanted: int) -> NoReturn:
+        raise ShapeError(
+            f"{self.op_type}: output {slot!r} takes {n_wanted} variable(s), got {n_set} shape(s); "
+            "set one shape for each variable"
+        )
+
+
+def format_shape(shape: Iterable[int]) -> str:
+    """Return ``[?, 784]`` for ``(-1, 784)``."""
+    return "[" + ", ".join("?" if dim < 0 else str(dim) for dim in shape) + "]"
+
+
+def dims_match(a: int, b: int) -> bool:
+    """Tell whether two dimensions may be equal: where one is unknown, they may."""
+    return a == b or a < 0 or b < 0
+
+
+def shapes_match(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Tell whether two shapes have one rank and dimensions that may be equal."""
+    return len(a) == len(b) and all(map(dims_match, a, b))
+
+
+def merge_dims(a: int, b: int) -> int:
+    """Return the known one of two dimensions that must be equal, -1 where neither is."""
+    return b if a < 0 else a
+
+
+def numel(shape: Iterable[int]) -> int:
+    """Return the number of elements; -1 where a dimension is unknown, 0 where one is 0."""
+    count = 1
+    unknown = False
+    for dim in shape:
+        if dim < 0:
+            unknown = True
+        else:
+            count *= dim
+    return -1 if unknown and count else count
+
+
+def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
+    """Return the shape of NumPy's broadcasting of two shapes.
+
+    An unknown dimension beside one of n > 1 gives n; beside 1 or another unknown it stays unknown.
+
+    Raises
+    ------
+    ShapeError
+        Where two dimensions differ and neither is 1.
+    """
+    if a == b:
+        return a
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    shift = len(longer) - len(shorter)
+    dims = list(longer)
+    for axis, dim in enumerate(shorter, shift):
+        other = dims[axis]
+        if dim == other or dim == 1:
+            continue
+        if other == 1 or other == -1:
+            dims[axis] = dim
+        elif dim != -1:
+            ctx.fail(
+                f"shapes must broadcast, got {format_shape(a)} and {format_shape(b)}; "
+                f"{other} and {dim} differ on axis {axis - len(longer)}, make one of them 1"
+            )
+    return tuple(dims)
+
+
+def normalize_axis(
+    ctx: InferContext, axis: int, rank: int, name: str = "axis", scalar: bool = False
+) -> int:
+    """Return an axis counted from the front; one below 0 counts from the back.
+
+    Parameters
+    ----------
+    ctx : InferContext
+        Names the operator in the error.
+    axis : int
+        In [-rank, rank).
+    rank : int
+        The number of dimensions.
+    name : str
+        The attribute, for the error.
+    scalar : bool
+        Whether a 0-d input counts as one element along one axis, as in NumPy: 0 or -1.
+    """
+    count = max(rank, 1) if scalar else rank
+    if -count <= axis < count:
+        return axis + count if axis < 0 else axis
+    if count:
+        ctx.fail(f"{name} must be in [{-count}, {count}) for a {rank}-d input, got {name}={axis}")
+    return ctx.fail(f"{name} needs an input of 1 or more dimensions, got {name}={axis} for 0-d")
+
+
+def normalize_axes(
+    ctx: InferContext, axes: Sequence[int], rank: int, name: str = "axis"
+) -> tuple[int, ...]:
+    """Return axes counted from the front, in the order given; all axes where none is given.
+
+    Raises
+    ------
+    ShapeError
+        Where one is outside [-rank, rank) or given twice.
+    """
+    if not axes:
+        return tuple(range(rank))
+    normal = tuple(normalize_axis(ctx, axis, rank, name) for axis in axes)
+    if len(set(normal)) != len(normal):
+        ctx.fail(f"{name} must name each axis once, got {name}={list(axes)}")
+    return normal
+
+
+def reduced_shape(shape: Shape, axes: Iterable[int], keepdims: bool) -> Shape:
+    """Return a shape without the given axes (counted from the front), or with 1 in their place."""
+    gone = set(axes)
+    if keepdims:
+        return tuple(1 if axis in gone else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in gone)

@@ -1,0 +1,120 @@
+"""Names: which are valid, hints for mistyped ones, and fresh ones that nobody holds yet."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from opwright.describe.journal import record
+from opwright.errors import RegistrationError
+
+_OP_TYPE: Final = re.compile(r"([a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*")
+
+
+def check_op_type(op_type: str) -> None:
+    """Raise RegistrationError unless a type is ``lower_snake``, after a prefix and a dot if any."""
+    if not _OP_TYPE.fullmatch(str(op_type)):
+        raise RegistrationError(
+            f"{op_type}: an operator type must be lower_snake, after a prefix and a dot where it "
+            f"has one, got {op_type!r}; write it like 'acme.rms_norm'"
+        )
+    for part in op_type.split("."):
+        if keyword.iskeyword(part):
+            raise RegistrationError(
+                f"{op_type}: an operator type must not be a Python keyword, got {part!r}"
+            )
+
+
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that looks most like `name`, or None where none comes near."""
+    import difflib  # 2 ms, for those who mistyped
+
+    candidates = sorted(known)
+    matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    if matches:
+        return matches[0]
+    folded = [other for other in candidates if other.lower() == name.lower()]
+    if folded:
+        return folded[0]
+    # difflib rates `num` against `num_classes` low, though one is the beginning of the other.
+    starts = [other for other in candidates if name and other.startswith(name)]
+    return min(starts, key=len) if starts else None
+
+
+def printable(name: str) -> str:
+    """Return a name as a line of text may hold it: what is no printable sign is escaped."""
+    if name.isprintable():
+        return name
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in name
+    )
+
+
+def hint(name: str, known: Iterable[str], what: str = "names") -> str:
+    """Return the end of an error message: the nearest name, or else the list of all.
+
+    Parameters
+    ----------
+    name : str
+        What was given.
+    known : iterable of str
+        What would have been right.
+    what : str
+        The word for the known names, in the plural: ``"inputs"``.
+
+    Returns
+    -------
+    str
+        ``"; did you mean 'axis'?"``, ``"; inputs are 'x', 'y'"`` or ``"; it has no inputs"``.
+    """
+    names = list(known)
+    nearest = find_nearest(name, names)
+    if nearest is not None:
+        return f"; did you mean {nearest!r}?"
+    if not names:
+        return f"; it has no {what}"
+    shown = ", ".join(repr(other) for other in names[:12])
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"; {what} are {shown}{more}"
+
+
+class UniqueNames:
+    """Counts the names made from each prefix, so that every one is new.
+
+    ``make("fc")`` gives ``fc_0``, ``fc_1``, and so on. Names taken by other means are left out
+    where `taken` says so.
+    """
+
+    __slots__ = ("_counters",)
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._counters: dict[str, int] = dict(counts or {})
+
+    def counts(self) -> dict[str, int]:
+        """Return the next number of each prefix: ``UniqueNames(counts)`` goes on where this is."""
+        return dict(self._counters)
+
+    def make(self, prefix: str, taken: Callable[[str], object] | None = None) -> str:
+        """Return ``<prefix>_<n>`` with the next n for which `taken` is false.
+
+        Parameters
+        ----------
+        prefix : str
+            What the name begins with.
+        taken : callable, optional
+            Tells whether a name is in use; a dictionary's ``__contains__`` serves.
+        """
+        count = self._counters.get(prefix, 0)
+        record(self._counters.__setitem__, prefix, count)
+        name = f"{prefix}_{count}"
+        while taken is not None and taken(name):
+            count += 1
+            name = f"{prefix}_{count}"
+        self._counters[prefix] = count + 1
+        return name
+
+    def copy(self) -> UniqueNames:
+        """Return a counter that goes on where this one stands, on its own."""
+        return UniqueNames(self._counters)

@@ -1,0 +1,397 @@
+"""OpMaker: describes an operator in one chained expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from opwright.describe.attribute_values import (
+    AttrType,
+    convert_element,
+    convert_value,
+    describe_type,
+)
+from opwright.describe.definition import (
+    Body,
+    Control,
+    CountOutputs,
+    GradientRule,
+    InferShape,
+    NoGradient,
+    OpDefinition,
+    Upgrade,
+)
+from opwright.describe.dtypes import DTYPES
+from opwright.describe.gradient_rules import GradOp
+from opwright.describe.names import check_op_type, hint
+from opwright.describe.op_proto import AttrProto, OpProto, VarProto
+from opwright.describe.proto_rules import (
+    check_control,
+    check_count_outputs,
+    check_op_proto,
+    check_random,
+)
+from opwright.errors import RegistrationError
+
+BLOCK: Final = AttrType.BLOCK
+"""The type of an attribute that holds a sub-block."""
+
+_ATTR_TYPES: Final[dict[object, AttrType]] = {
+    int: AttrType.INT,
+    float: AttrType.FLOAT,
+    str: AttrType.STRING,
+    bool: AttrType.BOOL,
+    list[int]: AttrType.INTS,
+    list[float]: AttrType.FLOATS,
+    list[str]: AttrType.STRINGS,
+    list[bool]: AttrType.BOOLS,
+    BLOCK: BLOCK,
+}
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A slot or an attribute as far as it has been described."""
+
+    kind: str
+    name: str
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+_Made = TypeVar("_Made", AttrProto, VarProto)
+
+
+class OpMaker:
+    """Describes an operator: its slots, its attributes, and what they may hold.
+
+    Every method returns the maker, so that calls are chained; a constraint says something of the
+    slot or attribute added last. Mistakes are `RegistrationError` naming the operator.
+
+    >>> maker = (
+    ...     OpMaker("acme.swish")
+    ...     .add_comment("Swish, out = x * sigmoid(beta * x).")
+    ...     .add_input("x", "any shape, float")
+    ...     .add_output("out", "shape and dtype of x")
+    ...     .same_dtype_as("x")
+    ...     .add_attr("beta", float, "steepness")
+    ...     .default(1.0)
+    ...     .greater_than(0.0)
+    ... )
+
+    Parameters
+    ----------
+    type : str
+        The operator type: ``lower_snake``, after the plugin's name and a dot.
+    version : int
+        Raised when saved programs need an `upgrade`.
+    """
+
+    def __init__(self, type: str, version: int = 1) -> None:
+        check_op_type(type)
+        self._type = type
+        self._version = version
+        self._comment = ""
+        self._drafts: list[_Draft] = []
+        self._dispatch: str | None = None
+        self._dynamic = False
+
+    def add_comment(self, text: str) -> OpMaker:
+        """Say what the operator computes: the formula, edge cases, the source."""
+        if self._comment:
+            raise self._error("add_comment must be called once, got a second comment")
+        self._comment = text
+        return self
+
+    def add_input(self, name: str, comment: str) -> OpMaker:
+        """Add an input slot of one variable, required until `as_optional`."""
+        return self._add("input", name, comment)
+
+    def add_output(self, name: str, comment: str) -> OpMaker:
+        """Add an output slot of one variable."""
+        return self._add("output", name, comment)
+
+    def add_attr(self, name: str, type: object, comment: str) -> OpMaker:
+        """Add an attribute; without `default` and `required` it may be absent.
+
+        Parameters
+        ----------
+        name : str
+            Its name, different from every slot's.
+        type : type
+            int, float, str, bool, list[int], list[float], list[str], list[bool] or BLOCK.
+        comment : str
+            What it means.
+        """
+        try:
+            attr_type = _ATTR_TYPES[type]
+        except (KeyError, TypeError):
+            raise self._error(
+                f"the type of attribute {name!r} must be int, float, str, bool, a list of one of "
+                f"them such as list[int], or BLOCK, got {type!r}"
+            ) from None
+        self._add("attribute", name, comment)
+        self._drafts[-1].values["type"] = attr_type
+        return self
+
+    # -- what an attribute may be ------------------------------------------------------------------
+
+    def default(self, value: object) -> OpMaker:
+        """Give the attribute the value that it has where none is given."""
+        draft = self._attribute("default")
+        attr_type = draft.values["type"]
+        converted = convert_value(attr_type, value)
+        if converted is None:
+            raise self._error(
+                f"the default of {draft.name!r} must be {describe_type(attr_type)}, got {value!r}"
+            )
+        return self._set(draft, "default", converted)
+
+    def greater_than(self, bound: float) -> OpMaker:
+        """Let only values above the bound be given."""
+        return self._bound("greater_than", "min", bound, exclusive=True)
+
+    def at_least(self, bound: float) -> OpMaker:
+        """Let only the bound and values above it be given."""
+        return self._bound("at_least", "min", bound, exclusive=False)
+
+    def less_than(self, bound: float) -> OpMaker:
+        """Let only values below the bound be given."""
+        return self._bound("less_than", "max", bound, exclusive=True)
+
+    def at_most(self, bound: float) -> OpMaker:
+        """Let only the bound and values below it be given."""
+        return self._bound("at_most", "max", bound, exclusive=False)
+
+    def between(self, low: float, high: float) -> OpMaker:
+        """Let only values from `low` to `high` be given, both included."""
+        self._bound("between", "min", low, exclusive=False)
+        return self._bound("between", "max", high, exclusive=False)
+
+    def one_of(self, *values: object) -> OpMaker:
+        """Let only these values, or elements of a list, be given."""
+        draft = self._attribute("one_of")
+        element = draft.values["type"].element
+        if not values:
+            raise self._error(f"one_of must list the values of {draft.name!r}, got none")
+        converted = tuple(convert_element(element, value) for value in values)
+        if None in converted:
+            raise self._error(
+                f"each value allowed for {draft.name!r} must be {describe_type(element)}, "
+                f"got {values[converted.index(None)]!r}"
+            )
+        return self._set(draft, "allowed", converted)
+
+    def required(self) -> OpMaker:
+        """Let the attribute never be left out."""
+        return self._set(self._attribute("required"), "required", True)
+
+    def as_dtype(self, *names: str) -> OpMaker:
+        """Let the attribute be the canonical name of a dtype, one of `names` where given."""
+        draft = self._attribute("as_dtype")
+        if draft.values["type"] is not AttrType.STRING:
+            raise self._error(f"as_dtype is for str attributes, got {draft.name!r}")
+        self._check_dtypes(draft.name, names)
+        return self._set(draft, "allowed", names or DTYPES)
+
+    # -- what a slot may hold ----------------------------------------------------------------------
+
+    def as_duplicable(self) -> OpMaker:
+        """Let the slot take a list of one or more variables."""
+        return self._set(self._slot("as_duplicable"), "duplicable", True)
+
+    def as_optional(self) -> OpMaker:
+        """Let the slot be absent."""
+        return self._set(self._slot("as_optional"), "optional", True)
+
+    def as_intermediate(self) -> OpMaker:
+        """Say that only the gradient needs the output."""
+        return self._set(self._slot("as_intermediate", "output"), "intermediate", True)
+
+    def as_shape_only(self) -> OpMaker:
+        """Say that kernels read the shape of the input, never the data."""
+        return self._set(self._slot("as_shape_only", "input"), "shape_only", True)
+
+    def same_dtype_as(self, name: str) -> OpMaker:
+        """Give the slot the dtype of an input, or the dtype that a dtype attribute names."""
+        return self._set(self._slot("same_dtype_as"), "same_as", name)
+
+    def dtypes(self, *names: str) -> OpMaker:
+        """Let the slot have only these dtypes."""
+        draft = self._slot("dtypes")
+        if not names:
+            raise self._error(f"dtypes must list the dtypes of {draft.name!r}, got none")
+        self._check_dtypes(draft.name, names)
+        return self._set(draft, "dtypes", names)
+
+    def aliases(self, slot: str) -> OpMaker:
+        """Say that the output must be given the variable of this input: it is updated in place."""
+        return self._set(self._slot("aliases", "output"), "aliases", slot)
+
+    # -- the operator as a whole -------------------------------------------------------------------
+
+    def dispatch_on(self, name: str) -> OpMaker:
+        """Let the dtype of this input, or this dtype attribute, select the kernel."""
+        self._dispatch = name
+        return self
+
+    def dynamic_output(self) -> OpMaker:
+        """Say that the shapes of outputs depend on values: kernels resize them."""
+        self._dynamic = True
+        return self
+
+    def build(
+        self,
+        infer_shape: InferShape,
+        gradient: GradientRule | NoGradient | None = None,
+        *,
+        body: Body | None = None,
+        control: Control | None = None,
+        random: bool = False,
+        upgrade: Upgrade | None = None,
+        count_outputs: CountOutputs | None = None,
+        plan_only: bool = False,
+    ) -> OpDefinition:
+        """Check everything that was said and return the operator.
+
+        Parameters
+        ----------
+        infer_shape : callable
+            ``infer_shape(ctx: InferContext)``: sets the meta of every output.
+        gradient : callable or NoGradient, optional
+            `grad_op`, a function of a `GradientContext`, or `no_gradient`. Without one,
+            `append_backward` refuses the operator, or expands it where it has a body.
+        body : callable, optional
+            Of a composite: writes simpler operators through a `BodyContext`. One that draws
+            random numbers is built with `random`; the operators of the body take over its own.
+        control : Branch or Loop, optional
+            How an operator with blocks is lowered.
+        random : bool
+            Whether it draws random numbers. It must then have an int attribute ``seed`` of
+            default 0, an int attribute ``stream`` that may be absent, and an optional int64 input
+            ``step``.
+        upgrade : callable, optional
+            ``upgrade(desc, from_version) -> desc``.
+        count_outputs : callable, optional
+            ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
+            has, for ``opwright.ops``, where nobody names them.
+        plan_only : bool
+            Only passes make it, while a plan is lowered. It has kernels, but no gradient, body or
+            control flow, is hidden, and stands in no program.
+
+        Raises
+        ------
+        RegistrationError
+            Where a rule for operators is broken.
+        """
+        definition = OpDefinition(
+            self._make_proto(),
+            infer_shape,
+            gradient,
+            body=body,
+            control=control,
+            random=random,
+            upgrade=upgrade,
+            count_outputs=count_outputs,
+            plan_only=plan_only,
+        )
+        self._check(definition)
+        return definition
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _make_proto(self) -> OpProto:
+        proto = OpProto(
+            type=self._type,
+            comment=self._comment,
+            inputs=tuple(self._made("input", VarProto)),
+            outputs=tuple(self._made("output", VarProto)),
+            attrs=tuple(self._made("attribute", AttrProto)),
+            version=self._version,
+            dispatch=self._dispatch,
+            dynamic_output=self._dynamic,
+        )
+        check_op_proto(proto)
+        return proto
+
+    def _check(self, definition: OpDefinition) -> None:
+        """Check what is said beside the OpProto."""
+        for word in ("infer_shape", "gradient", "body", "upgrade", "count_outputs"):
+            function = getattr(definition, word)
+            optional = word != "infer_shape" and function is None
+            if not (optional or callable(function) or isinstance(function, NoGradient)):
+                raise self._error(f"{word} must be a function, got {function!r}")
+        gradient = definition.gradient
+        if isinstance(gradient, GradOp):
+            gradient.check(definition.proto)
+        elif isinstance(gradient, NoGradient) and not gradient.reason.strip():
+            raise self._error("no_gradient must say why there is none, got no reason")
+        if definition.random:
+            check_random(definition.proto)
+        if definition.control is not None:
+            check_control(definition.proto, definition.control)
+        if definition.count_outputs is not None:
+            check_count_outputs(definition.proto)
+        said = (definition.gradient, definition.body, definition.control, definition.upgrade)
+        if definition.plan_only and said != (None,) * len(said):
+            raise self._error("plan_only excludes gradient, body, control and upgrade, got one")
+
+    def _error(self, message: str) -> RegistrationError:
+        return RegistrationError(f"{self._type}: {message}")
+
+    def _add(self, kind: str, name: str, comment: str) -> OpMaker:
+        self._drafts.append(_Draft(kind, name, {"comment": comment}))
+        return self
+
+    def _made(self, kind: str, made: type[_Made]) -> list[_Made]:
+        return [made(name=d.name, **d.values) for d in self._drafts if d.kind == kind]
+
+    def _attribute(self, method: str) -> _Draft:
+        if not self._drafts or self._drafts[-1].kind != "attribute":
+            raise self._error(f"{method} must follow add_attr, got {self._describe_last()}")
+        return self._drafts[-1]
+
+    def _slot(self, method: str, kind: str = "") -> _Draft:
+        last = self._drafts[-1].kind if self._drafts else ""
+        if last not in ("input", "output") or (kind and last != kind):
+            wanted = f"add_{kind}" if kind else "add_input or add_output"
+            raise self._error(f"{method} must follow {wanted}, got {self._describe_last()}")
+        return self._drafts[-1]
+
+    def _describe_last(self) -> str:
+        if not self._drafts:
+            return "nothing before it"
+        return f"the {self._drafts[-1].kind} {self._drafts[-1].name!r} before it"
+
+    def _set(self, draft: _Draft, key: str, value: Any) -> OpMaker:
+        if key in draft.values:
+            raise self._error(
+                f"{draft.kind} {draft.name!r} must be given its {key} once, "
+                f"got {draft.values[key]!r} and {value!r}"
+            )
+        draft.values[key] = value
+        return self
+
+    def _bound(self, method: str, key: str, bound: float, exclusive: bool) -> OpMaker:
+        draft = self._attribute(method)
+        attr_type: AttrType = draft.values["type"]
+        if not attr_type.is_numeric:
+            raise self._error(
+                f"{method} is for int and float attributes, "
+                f"got {draft.name!r}, {attr_type.type_name}"
+            )
+        converted = convert_element(attr_type.element, bound)
+        if converted is None:
+            raise self._error(
+                f"each bound of {draft.name!r} must be {describe_type(attr_type.element)}, "
+                f"got {bound!r}"
+            )
+        self._set(draft, key, converted)
+        return self._set(draft, f"{key}_exclusive", exclusive)
+
+    def _check_dtypes(self, name: str, dtypes: tuple[str, ...]) -> None:
+        for dtype in dtypes:
+            if dtype not in DTYPES:
+                raise self._error(
+                    f"the dtypes of {name!r} must be canonical names, got {dtype!r}"
+                    f"{hint(str(dtype), DTYPES, 'dtypes')}"
+                )

@@ -1,0 +1,328 @@
+"""Gradient rules and composite bodies: what they see of an operator, and how they write others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from opwright.describe.meta import Meta
+from opwright.describe.names import hint
+from opwright.describe.op_proto import OpProto
+from opwright.describe.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
+from opwright.errors import AttributeValueError, GradientError, SlotError
+
+Names: TypeAlias = "str | Sequence[str | None] | None"
+"""The variables that a rule gives to a slot: one name, a list of names, or None for absent."""
+
+Results: TypeAlias = "str | Sequence[str] | int | None"
+"""The variables that a rule wants written: names, or a number of fresh ones; None leaves it out."""
+
+
+class Emitter(Protocol):
+    """Where the operators that a rule writes go; made by those who call rules."""
+
+    @property
+    def block(self) -> Any:
+        """The block that operators are written to."""
+
+    @property
+    def program(self) -> Any:
+        """Its program."""
+
+    def emit(
+        self,
+        type: str,
+        inputs: dict[str, tuple[str, ...]],
+        outputs: dict[str, tuple[str, ...] | int],
+        attrs: dict[str, Any],
+    ) -> dict[str, list[str]]:
+        """Write one operator and return the names of its outputs, slot by slot in order.
+
+        An int among `outputs` asks for that many fresh variables; what is not among them is named
+        as `opwright.describe.composite.name_outputs` says. No names for the step of a random
+        operator decline it.
+        """
+
+    def meta(self, name: str) -> Meta | None:
+        """Return the meta of a variable; None where its rank is unknown."""
+
+
+class RuleOperator(Protocol):
+    """What a rule's context reads of the operator; `program.Operator` is one."""
+
+    @property
+    def type(self) -> str:
+        """The operator type."""
+
+    @property
+    def inputs(self) -> Mapping[str, Sequence[str]]:
+        """Variable names by input slot; absent slots are missing or empty."""
+
+    @property
+    def outputs(self) -> Mapping[str, Sequence[str]]:
+        """Variable names by output slot."""
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Complete attributes."""
+
+
+class RuleContext:
+    """What gradient rules and bodies have in common: reading one operator, writing others."""
+
+    __slots__ = ("_emitter", "attrs", "op", "proto", "type")
+
+    def __init__(self, op: RuleOperator, proto: OpProto, emitter: Emitter) -> None:
+        self.op = op
+        self.proto = proto
+        self.type = op.type
+        self.attrs = op.attrs
+        self._emitter = emitter
+
+    @property
+    def block(self) -> Any:
+        """The block that operators are written to."""
+        return self._emitter.block
+
+    @property
+    def program(self) -> Any:
+        """The program of that block."""
+        return self._emitter.program
+
+    def attr(self, name: str) -> Any:
+        """Return an attribute of the operator, None where it is absent."""
+        value = self.attrs.get(name)
+        if value is None and name not in self.proto.attr_protos:
+            known = hint(name, self.proto.attr_protos, "attributes")
+            raise AttributeValueError(f"{self.type}: unknown attribute, got {name!r}{known}")
+        return value
+
+    def has_input(self, slot: str) -> bool:
+        """Tell whether an optional input was given."""
+        return bool(self.inputs(slot))
+
+    def input(self, slot: str) -> str | None:
+        """Return the name of the variable of an input slot, None where it is absent."""
+        names = self.inputs(slot)
+        return names[0] if names else None
+
+    def inputs(self, slot: str) -> list[str]:
+        """Return the names of the variables of an input slot, none where it is absent."""
+        self.proto.input(slot)
+        return list(self.op.inputs.get(slot, ()))
+
+    def output(self, slot: str) -> str | None:
+        """Return the name of the variable of an output slot, None where it is absent."""
+        names = self.outputs(slot)
+        return names[0] if names else None
+
+    def outputs(self, slot: str) -> list[str]:
+        """Return the names of the variables of an output slot, none where it is absent."""
+        self.proto.output(slot)
+        return list(self.op.outputs.get(slot, ()))
+
+    def meta(self, name: str) -> Meta | None:
+        """Return the meta of a variable; None where its rank is unknown."""
+        return self._emitter.meta(name)
+
+    def emit(
+        self,
+        type: str,
+        inputs: Mapping[str, Names],
+        outputs: Mapping[str, Results] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Write one operator and return the name of its first output.
+
+        Parameters
+        ----------
+        type : str
+            The operator type.
+        inputs : mapping
+            Slot to a name, a list of names, or None for an absent one.
+        outputs : mapping, optional
+            Slot to a name or a list of names, or a number of fresh variables. A required slot that
+            is not in it gets a fresh variable, a list as many as the operator counts; an aliased
+            output is the variable of its input.
+        attrs : mapping, optional
+            Attributes; defaults are filled in.
+        """
+        results = self.emit_multi(type, inputs, outputs, attrs)
+        return next(names[0] for names in results.values() if names)
+
+    def emit_multi(
+        self,
+        type: str,
+        inputs: Mapping[str, Names],
+        outputs: Mapping[str, Results] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> dict[str, list[str]]:
+        """Write one operator and return the names of all its outputs, slot by slot."""
+        given = {slot: self._as_names(type, slot, names) for slot, names in inputs.items()}
+        wanted: dict[str, tuple[str, ...] | int] = {}
+        for slot, result in (outputs or {}).items():
+            if isinstance(result, int):
+                wanted[slot] = result
+            elif result is not None:
+                wanted[slot] = (result,) if isinstance(result, str) else tuple(result)
+        present = {slot: names for slot, names in given.items() if names or slot == STEP_SLOT}
+        return self._emitter.emit(type, present, wanted, dict(attrs or {}))
+
+    def _as_names(self, type: str, slot: str, names: Names) -> tuple[str, ...]:
+        if names is None:
+            return ()
+        listed = (names,) if isinstance(names, str) else tuple(names)
+        kept = tuple(name for name in listed if name is not None)
+        if len(kept) != len(listed):
+            raise GradientError(
+                f"{self.type}: its rule gives {slot!r} of {type!r} a list with holes, "
+                f"got {list(listed)}; fill them with {FILL_LIKE!r}"
+            )
+        return kept
+
+
+class GradientContext(RuleContext):
+    """What a gradient rule sees: one forward operator, and the gradients of its outputs.
+
+    A rule writes operators through `emit` and hands in each gradient by `set_input_grad`. The
+    caller then reads `input_grads`.
+    """
+
+    __slots__ = ("_asked", "_output_grads", "_wanted", "input_grads")
+
+    def __init__(
+        self,
+        op: RuleOperator,
+        proto: OpProto,
+        emitter: Emitter,
+        output_grads: Mapping[str, Sequence[str | None]],
+        wanted: Mapping[str, Sequence[bool]],
+    ) -> None:
+        """Make the context of one call of a rule.
+
+        Parameters
+        ----------
+        op : RuleOperator
+            The forward operator.
+        proto : OpProto
+            Its OpProto.
+        emitter : Emitter
+            Where the rule's operators go.
+        output_grads : mapping
+            Output slot to the gradient of each of its variables, None where it is zero.
+        wanted : mapping
+            Input slot to whether the gradient of each of its variables is wanted.
+        """
+        super().__init__(op, proto, emitter)
+        self._output_grads = output_grads
+        self._wanted = wanted
+        self._asked: set[str] = set()
+        self.input_grads: dict[tuple[str, int], str | None] = {}
+        """Gradients handed in so far, by (slot, index); None: declared to be zero."""
+
+    def output_grad(self, slot: str) -> str | None:
+        """Return the name of the gradient of an output, None where it is zero."""
+        grads = self.output_grads(slot)
+        return grads[0] if grads else None
+
+    def output_grads(self, slot: str) -> list[str | None]:
+        """Return the gradients of all variables of an output slot, None where one is zero."""
+        self._asked.add(slot)
+        grads = list(self._output_grads.get(slot, ()))
+        return grads or [None] * len(self.outputs(slot))
+
+    def wants(self, slot: str, index: int = 0) -> bool:
+        """Tell whether the gradient of an input is wanted; others need not be computed."""
+        flags = self._wanted.get(slot, ())
+        if index >= len(flags):
+            self.proto.input(slot)
+            return False
+        return bool(flags[index])
+
+    def wants_any(self, slot: str) -> bool:
+        """Tell whether the gradient of any variable of a slot is wanted."""
+        return any(self.wants(slot, index) for index in range(len(self.inputs(slot))))
+
+    def set_input_grad(self, slot: str, name: str | None, index: int = 0) -> None:
+        """Hand in the gradient of an input; one that is not wanted is passed over.
+
+        Parameters
+        ----------
+        slot : str
+            The input slot.
+        name : str or None
+            The variable that holds the gradient. None declares that it is zero everywhere.
+        index : int
+            Which variable of a duplicable slot.
+        """
+        count = len(self.inputs(slot))
+        if not 0 <= index < count:
+            raise SlotError(
+                f"{self.type}: its gradient rule sets the gradient of {slot!r}[{index}], "
+                f"got {count} variable(s) there"
+            )
+        if (slot, index) in self.input_grads:
+            raise GradientError(
+                f"{self.type}: its gradient rule must set the gradient of {slot!r} once, "
+                f"got {self.input_grads[slot, index]!r} and {name!r}; add them with 'add_n'"
+            )
+        if self.wants(slot, index):
+            self.input_grads[slot, index] = name
+
+    def check_complete(self) -> None:
+        """Raise GradientError where the rule, having run, left out a gradient.
+
+        It must have handed in every gradient that is wanted, and asked for every output gradient
+        that is not zero: otherwise a part of the sum would be zero unseen.
+        """
+        for slot, grads in self._output_grads.items():
+            if slot not in self._asked and any(grad is not None for grad in grads):
+                raise GradientError(
+                    f"{self.type}: its gradient rule must use the gradient of output {slot!r}, "
+                    f"got {list(grads)} left over; call g.output_grad or refuse it"
+                )
+        for slot, flags in self._wanted.items():
+            for index, flag in enumerate(flags):
+                if flag and (slot, index) not in self.input_grads:
+                    which = f"{slot!r}[{index}]" if len(flags) > 1 else f"{slot!r}"
+                    raise GradientError(
+                        f"{self.type}: its gradient rule must set the gradient of {which}, "
+                        "got none; call g.set_input_grad, with None where it is zero"
+                    )
+
+    def filled_output_grads(self, slot: str) -> list[str]:
+        """Return the gradients of all variables of an output slot, zeros written out.
+
+        Returns an empty list where all of them are zero.
+        """
+        grads = self.output_grads(slot)
+        if all(grad is None for grad in grads):
+            return []
+        return [
+            grad if grad is not None else self.emit(FILL_LIKE, {X: name}, attrs={"value": 0.0})
+            for grad, name in zip(grads, self.outputs(slot), strict=True)
+        ]
+
+
+class BodyContext(RuleContext):
+    """What the body of a composite sees: the operator, in whose place simpler ones are written.
+
+    Every output that is present must be written, by `set_output` or as an output of `emit`.
+    """
+
+    __slots__ = ()
+
+    def has_output(self, slot: str) -> bool:
+        """Tell whether an output is wanted."""
+        return bool(self.outputs(slot))
+
+    def set_output(self, slot: str, name: str, index: int = 0) -> None:
+        """Make a variable the output: copies it there; one that is not wanted is passed over."""
+        names = self.outputs(slot)
+        if index < len(names):
+            self.emit(ASSIGN, {X: name}, {OUT: names[index]})
+
+
+def grad_name(slot: str) -> str:
+    """Return the gradient slot of a slot, or the gradient type of an operator type."""
+    return slot + GRAD_SUFFIX

@@ -1,0 +1,29 @@
+"""Devices: what a plugin's device must provide, how it is opened, and how arrays reach it.
+
+The public face for authors of devices; `PythonDevice`, `PythonDevices` and `DeviceArrays` are
+protocols: a class that has their members need not inherit from them.
+"""
+
+from __future__ import annotations
+
+from opwright.describe.held_values import hold
+from opwright.device.arrays import plain_array
+from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
+from opwright.device.device_feeds import find_place
+from opwright.device.opening import get_device
+from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
+
+__all__ = [
+    "HOST_DEVICE",
+    "ArrayPlace",
+    "DeviceArrays",
+    "DeviceEntry",
+    "PythonDevice",
+    "PythonDevices",
+    "find_place",
+    "get_device",
+    "hold",
+    "join_device",
+    "plain_array",
+    "split_device",
+]

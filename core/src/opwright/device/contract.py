@@ -1,0 +1,141 @@
+"""What a plugin must provide for a device: the protocols of devices and of their arrays."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Final, NamedTuple, Protocol
+
+
+class PythonDevice(Protocol):
+    """What a plugin's device must have. A handle is an int, never 0; sizes are in bytes.
+
+    Attributes
+    ----------
+    name : str
+        Device type, as plans and kernels name it.
+    dlpack_code : int
+        DLPack's DLDeviceType.
+    addressable : bool
+        Whether a handle is an address that may be offset, so that one arena serves a plan;
+        otherwise each value gets a buffer of its own.
+    """
+
+    name: str
+    dlpack_code: int
+    addressable: bool
+
+    def allocate(self, size: int, /) -> int:
+        """Return a handle; MemoryError where there is no room."""
+
+    def free(self, handle: int, /) -> None:
+        """Give the memory back."""
+
+    def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
+        """Copy bytes; a host side is an address, an addressable handle may be offset."""
+
+    def synchronize(self) -> None:
+        """Wait until everything that was begun is done."""
+
+    def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
+        """Return the array that Python kernels of this device get.
+
+        Never called for handle 0: a tensor without elements, or of which only the shape is read,
+        reaches the kernel as a NumPy dummy.
+        """
+
+
+class PythonDevices(Protocol):
+    """Devices of one type of which there may be several, or none: a plugin names this instead.
+
+    A lone `PythonDevice` is number 0, and is taken to be there.
+
+    Attributes
+    ----------
+    dlpack_code : int
+        DLPack's DLDeviceType, that of each device; asked for without opening one.
+    """
+
+    dlpack_code: int
+
+    def open(self, number: int, /) -> PythonDevice:
+        """Return the device of this number, at least 0; called once for each that is used.
+
+        All Contexts share what it returned, as long as one of them, a plan or a tensor holds it;
+        it is asked for again only after that. Never called by two threads at once.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            Where there is none of this number, or what it needs is missing: the text reaches the
+            user as it is. Any other error is told as one of the plugin's.
+        """
+
+
+class ArrayPlace(NamedTuple):
+    """Where an array of another library lies: compact, row-major.
+
+    Attributes
+    ----------
+    pointer : int
+        Its address on the device; 0 without elements.
+    shape : tuple of int
+    dtype : str
+        A canonical name, ``"float32"``.
+    number : int or None
+        Of the device; None without elements, which lie anywhere.
+    stream : int
+        Handle of the stream on which its library still works on it; 0 where that is done.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    dtype: str
+    number: int | None
+    stream: int
+
+
+class DeviceArrays(Protocol):
+    """What Python kernels on a device in a compiled library need; named by ``arrays=`` in a hook.
+
+    All methods are called with the GIL held. Pointers are ints, numbers those of the device.
+
+    It may have three members more, for libraries that do not speak DLPack: `interface`, the name
+    of an attribute by which arrays on devices of this type say where they lie, ``locate`` and
+    ``describe``. Then such arrays are taken as those with ``__dlpack__`` are, and tensors on the
+    device have the attribute.
+
+    ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. It raises ValueError,
+    as ``<rule broken>, got <value>; <way out>``, for one that cannot be read as it is.
+
+    ``describe(pointer, shape, dtype, number, /)`` returns what the attribute of a tensor is: all
+    work on it is done when a library sees it. It raises AttributeError where the attribute cannot
+    tell the dtype: the tensor does not have it then.
+    """
+
+    def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:
+        """Return the device's kind of array over memory that opwright owns, compact row-major.
+
+        It is made once where the address stays from run to run, and given to each run. Never
+        called for a tensor without elements or of which only the shape is read: the kernel gets a
+        NumPy dummy.
+        """
+
+    def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:
+        """Return a context manager within which the library enqueues on this stream.
+
+        Asked for in each call of a kernel, and left when the kernel returns: work that goes on
+        belongs to the stream. The stream may be one that is being recorded.
+        """
+
+
+MEMBERS: Final = (
+    "name",
+    "dlpack_code",
+    "addressable",
+    "allocate",
+    "free",
+    "copy",
+    "synchronize",
+    "view",
+)
+"""What a device is checked for when it is opened."""

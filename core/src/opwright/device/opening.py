@@ -1,0 +1,210 @@
+"""Devices of the runtime by name: the host's own, and those that plugins bring."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+from opwright import _runtime
+from opwright.device.arrays import HOST_CODES
+from opwright.device.contract import MEMBERS, PythonDevice, PythonDevices
+from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
+from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
+
+if TYPE_CHECKING:
+    from opwright.plugins.context import Context
+    from opwright.registry.native_kernel import NativeKernel
+    from opwright.registry.native_library import NativeDevice
+
+# What a Context has used stays open as long as its registry lives. The runtime itself holds no
+# device, but knows which are open: what one library, or one object, brings is opened once.
+_used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
+_opening = threading.RLock()  # not held while a plugin is imported, which waits for other threads
+
+
+def _forget_lock() -> None:
+    global _opening  # noqa: PLW0603
+    _opening = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)  # the thread that held the old one may be gone
+
+
+def get_device(name: str, context: Context) -> _runtime.Device:
+    """Return the runtime's device of this name, opened at its first use.
+
+    It is one for all Contexts whose entry of this name is the same library file or Python object.
+
+    Parameters
+    ----------
+    name : str
+        Device type, and the number behind a colon where it is not 0: ``"cuda"``, ``"cuda:1"``.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        Where no plugin brings it, or the number is none.
+    PluginError
+        Where what the plugin named is no device, or its library cannot be used.
+    KernelError
+        Where the device cannot be opened, or there are not so many.
+    """
+    kind, number = split_device(name)
+    if kind == HOST_DEVICE:
+        return _runtime.host_device()
+    entry = context.devices.get(kind)
+    used = _used.setdefault(entry, {})
+    device = used.get(number)
+    if device is None:
+        device = _find_or_open(entry, number, context)
+        _give_arrays(device, entry)
+        used[number] = device
+    return device
+
+
+def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
+    if not entry.is_native or device.arrays is not None:
+        return
+    try:
+        arrays = entry.load_arrays()
+    except PluginError:  # told by the kernels that need them, and by doctor
+        return
+    device.set_arrays(arrays)
+
+
+def find_helper(name: str, kernel: str, context: Context) -> NativeKernel:
+    """Return a kernel of the library that brought a device; see `opwright.kernel.DeviceCall`.
+
+    Raises
+    ------
+    PluginError
+        Where the device is in no library, or the library has no such kernel.
+    """
+    entry = context.devices.get(name)
+    if not entry.is_native:
+        raise PluginError(
+            f"{name}: a DeviceCall needs a device in a compiled library, got {entry!r}; "
+            "return a Python callable"
+        )
+    return cast("NativeDevice", entry.load(context.ops.libraries)).find_helper(kernel)
+
+
+def find_lack_of_arrays(name: str, context: Context) -> str | None:
+    """Give a device the arrays of its Python kernels; return why it has none, None where it does.
+
+    Raises
+    ------
+    PluginError
+        Where what the plugin named cannot be imported, or lacks a method.
+    """
+    device = get_device(name, context)
+    entry = context.devices.get(split_device(name)[0])
+    if not entry.is_native:
+        return None  # it makes them itself
+    arrays = entry.load_arrays()
+    if device.arrays is not None and device.arrays is arrays:
+        return None
+    if arrays is not None and device.arrays is not None:
+        return (
+            f"device {entry.name} of {entry.package.label} has one kind of arrays in a process, "
+            f"got {arrays!r} beside {device.arrays!r} of another Context; name the same in both"
+        )
+    if arrays is None:
+        return (
+            f"device {entry.name} of {entry.package.label} gives no arrays to kernels in Python; "
+            "its hook must name them: registry.add(..., arrays=)"
+        )
+    device.set_arrays(arrays)
+    return None
+
+
+def find_device_name(code: int, number: int, context: Context) -> str | None:
+    """Return the name of the device that DLPack calls (code, number), None where nobody brings it.
+
+    The libraries and modules of the registered devices are opened; no device is.
+    """
+    if code in HOST_CODES:
+        return HOST_DEVICE
+    for kind in context.devices.names():
+        entry = context.devices.find(kind)
+        if entry is None:
+            continue
+        try:
+            loaded = entry.load(context.ops.libraries)
+        except PluginError:  # told where the device is asked for by name
+            continue
+        if getattr(loaded, "dlpack_code", None) == code:
+            return join_device(kind, number)
+    return None
+
+
+def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None:
+    """Return DLPack's device of an array that says where it lies by a device's attribute alone.
+
+    None for all else. The libraries and arrays of the registered devices are opened; no device is.
+    """
+    if hasattr(value, "__dlpack__"):
+        return None
+    for kind in context.devices.names():
+        entry = context.devices.find(kind)
+        if entry is None or not entry.is_native:
+            continue
+        try:
+            arrays: Any = entry.load_arrays()
+            interface = getattr(arrays, "interface", None)
+            if interface is None or not hasattr(value, interface):
+                continue
+            code: int = cast("NativeDevice", entry.load(context.ops.libraries)).dlpack_code
+        except PluginError:  # told where the device is asked for by name
+            continue
+        try:
+            number = arrays.locate(getattr(value, interface)).number
+        except (ValueError, OpwrightError):  # told where the array is read
+            number = 0
+        return code, number or 0
+    return None
+
+
+def _find_or_open(entry: DeviceEntry, number: int, context: Context) -> _runtime.Device:
+    loaded = entry.load(context.ops.libraries)
+    with _opening:
+        if entry.is_native:
+            return cast("NativeDevice", loaded).open(number, entry.package)
+        return _runtime.find_python_device(loaded, number) or _open(loaded, entry, number)
+
+
+def _open(loaded: object, entry: DeviceEntry, number: int) -> _runtime.Device:
+    made = loaded
+    if hasattr(loaded, "open"):
+        made = _call_open(cast("PythonDevices", loaded), entry, number)
+    elif number:
+        raise DeviceNotFoundError(
+            f"{entry.name}:{number}: a device written in Python is one unless it brings open, got "
+            f"number {number}; write {entry.name!r}"
+        )
+    origin = f"{entry.package.label} ({loaded!r})"
+    return _runtime.make_python_device(_checked(made, entry), number, loaded, origin)
+
+
+def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> PythonDevice:
+    try:
+        return devices.open(number)
+    except OpwrightError:
+        raise
+    except Exception as error:
+        raise KernelError(
+            f"{join_device(entry.name, number)}: could not be opened by {entry.package.label}, "
+            f"got {type(error).__name__}: {error}; see whether the device works without opwright"
+        ) from error
+
+
+def _checked(loaded: object, entry: DeviceEntry) -> PythonDevice:
+    missing = [name for name in MEMBERS if not hasattr(loaded, name)]
+    if missing:
+        raise PluginError(
+            f"{entry.name}: a device must have {', '.join(MEMBERS)}, got {loaded!r} without "
+            f"{missing[0]!r} from {entry.package.label}; add it"
+        )
+    return cast("PythonDevice", loaded)

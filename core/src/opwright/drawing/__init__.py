@@ -1,8 +1,0 @@
-"""Networks as pages: operators in layers, chosen kernels, and what each step takes."""
-
-from __future__ import annotations
-
-from opwright.drawing.page import Drawn, write_page
-from opwright.drawing.writing import check_target
-
-__all__ = ["Drawn", "check_target", "write_page"]

@@ -1,0 +1,33 @@
+"""For authors of kernels: what ``prepare`` is given, how to refuse, why a kernel was chosen."""
+
+from opwright.lowering.prepare_one import PreparedKernel, prepare_one
+from opwright.plugins.explanation import Candidate, Explanation, explain
+from opwright.plugins.threads import MAX_THREADS
+from opwright.plugins.threads import watch as watch_threads
+from opwright.registry import ANY, KernelEntry, KernelKey
+from opwright.registry.prepare_context import (
+    DeviceCall,
+    PrepareContext,
+    Refuse,
+    Unsupported,
+)
+from opwright.registry.python_layout import PythonLayout, check_signature
+
+__all__ = [
+    "ANY",
+    "MAX_THREADS",
+    "watch_threads",
+    "KernelKey",
+    "KernelEntry",
+    "PrepareContext",
+    "PreparedKernel",
+    "prepare_one",
+    "DeviceCall",
+    "Refuse",
+    "Unsupported",
+    "explain",
+    "Explanation",
+    "Candidate",
+    "PythonLayout",
+    "check_signature",
+]

@@ -1,0 +1,344 @@
+"""From operators over names to a `Graph` of values: shapes inferred, composites opened.
+
+What happens here and nowhere else: names become values, an aliased output shares its input's
+buffer (a feed is copied first), a composite without a kernel is replaced by its body, the seed of
+the program reaches its random operators, and the graph is cut after an operator whose output shape
+depends on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opwright.describe import vocabulary
+from opwright.errors import FeedError, OpwrightError, ProgramError
+from opwright.lowering.build.control import lower_control
+from opwright.lowering.build.expand import open_composite
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.making import infer_op, metas_of
+from opwright.lowering.kernels import select
+from opwright.lowering.graph.signature import Signature
+from opwright.lowering.graph.values import (
+    Buffer,
+    Continuation,
+    External,
+    LoweredOp,
+    Role,
+    Value,
+    copy_op,
+    external_value,
+    new_value,
+)
+from opwright.describe.meta import Meta
+from opwright.describe.names import hint
+
+if TYPE_CHECKING:
+    from opwright.describe.definition import OpDefinition
+    from opwright.lowering.build.control import Lower
+    from opwright.lowering.request import LowerRequest
+
+Names = Mapping[str, Sequence[str]]
+
+
+class GraphBuilder:
+    """Builds one graph.
+
+    ``env`` holds the current value of each name; ``inner_names`` those that bodies of composites
+    made up, which belong to no program and are never kept in the scope; ``lower`` lowers bodies,
+    and what follows a dynamic operator.
+    """
+
+    def __init__(self, request: LowerRequest, lower: Lower) -> None:
+        self.request = request
+        self.lower = lower
+        written = [name for op in request.ops for names in op.outputs.values() for name in names]
+        self.graph = Graph(request, frozenset(written), select)
+        self.env: dict[str, Value] = {}
+        self.inner_names: set[str] = set()
+        self._lasting = request.lasting
+        self._keep_all = request.keep_all
+        self._persistables: dict[str, Buffer] = {}
+        self._advance = request.advance_step
+
+    def build(self) -> Graph:
+        """Return the graph of the whole request."""
+        request = self.request
+        for name, meta in request.given.items():
+            self._give(name, meta)
+        for name in request.stores:
+            given = self.env[name]
+            target = self._write(name, given.meta, given.buffer.size)
+            self.graph.ops.append(copy_op(self.env[name], target, request.first_index))
+            self.env[name] = target
+        for position, op in enumerate(request.ops):
+            index = request.first_index + position
+            try:
+                lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
+            except OpwrightError as error:
+                error.add_note(f"in operator {index}: {op}")
+                raise
+            if lowered is not None and lowered.is_dynamic:
+                self._cut(lowered, position + 1)
+                return self.graph
+        self._advance_step(request.first_index + len(request.ops))
+        self._collect_fetches([self._fetched(name) for name in request.fetches])
+        return self.graph
+
+    def append(
+        self,
+        definition: OpDefinition,
+        inputs: Names,
+        outputs: Names,
+        attrs: Mapping[str, Any],
+        index: int,
+    ) -> LoweredOp | None:
+        """Append one operator, or the body of a composite (then None)."""
+        names: list[Sequence[str]] = []
+        counts: list[int] = []
+        for slot in definition.output_index:
+            written = outputs.get(slot, ())
+            names.append(written)
+            counts.append(len(written))
+        if definition.random:
+            attrs = self._seed(attrs)
+        op = LoweredOp(definition, self._values(definition, inputs), attrs, index)
+        if definition.control is None:
+            op.signature = infer_op(self.graph, op, tuple(counts))
+        else:
+            outs = lower_control(
+                op, definition.control, counts, self.request, self.lower
+            )
+            op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
+        body = definition.body
+        before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
+        self._write_outputs(op, names, op.signature)
+        if body is not None and not select.find_kernel(op, self.graph, self.request):
+            open_composite(self, op, inputs, outputs, before)
+            return None
+        self.graph.ops.append(op)
+        return op
+
+    def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
+        """The values that the names of each input slot stand for."""
+        env = self.env
+        found: list[tuple[Value, ...]] = []
+        try:
+            for slot in definition.input_index:
+                names = inputs.get(slot, ())
+                if len(names) == 1:  # nearly always: no inner loop for it
+                    found.append((env[names[0]],))
+                else:
+                    found.append(tuple([env[name] for name in names]))
+            return tuple(found)
+        except KeyError:  # rare: the first read of a persistable, or an error
+            for slot in definition.input_index:
+                for name in inputs.get(slot, ()):
+                    if name not in self.env:
+                        self._read_persistable(name, definition.op_type, slot)
+        return self._values(definition, inputs)
+
+    def _write_outputs(
+        self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
+    ) -> None:
+        alias_slots = op.definition.alias_slots
+        aliased = dict(alias_slots) if alias_slots else {}
+        written = []
+        for slot, slot_names in enumerate(names):
+            metas, sizes = signature.outputs[slot], signature.sizes[slot]
+            values: tuple[Value, ...]
+            if slot in aliased:
+                shared = self._own_inputs(op, aliased[slot])
+                slots = zip(slot_names, metas, shared, strict=True)
+                values = tuple([Value(name, meta, old.buffer, op) for name, meta, old in slots])
+            elif len(slot_names) == 1 == len(metas):
+                values = (self._write(slot_names[0], metas[0], sizes[0], op),)
+            else:
+                new = zip(slot_names, metas, sizes, strict=True)
+                values = tuple([self._write(name, meta, size, op) for name, meta, size in new])
+            written.append(values)
+            for value in values:
+                self.env[value.name] = value
+        op.outputs = tuple(written)
+
+    def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
+        """The values of an input slot that the operator overwrites: given ones are copied first."""
+        owned = []
+        for value in op.inputs[slot]:
+            external = value.buffer.external
+            if external is not None and external.role in (Role.FEED, Role.CAPTURED):
+                copy = new_value(value.name, value.meta)
+                self.graph.ops.append(copy_op(value, copy, op.index))
+                owned.append(copy)
+            else:
+                owned.append(value)
+        op.inputs = (*op.inputs[:slot], tuple(owned), *op.inputs[slot + 1 :])
+        return op.inputs[slot]
+
+    def _give(self, name: str, meta: Meta) -> None:
+        external = self.request.given_external(name, meta)
+        value = external_value(external)
+        self.graph.feeds[name] = value
+        if self.request.copies_given(external):
+            moved = new_value(name, meta)
+            self.graph.ops.append(copy_op(value, moved, self.request.first_index))
+            value = moved
+        self.env[name] = value
+
+    def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
+        """The value of a name that nothing before it gave or wrote: the scope's."""
+        meta = self.request.persistables.get(name)
+        if meta is None:
+            raise ProgramError(
+                f"{op_type}: {slot} must be written before it is read, got {name!r}, which no "
+                f"operator has written and neither feeds nor scope hold{hint(name, self.env)}; "
+                "feed it, or run the startup program in this scope"
+            )
+        value = external_value(External(Role.PERSISTABLE, name, meta))
+        self._persistables[name] = value.buffer
+        self.env[name] = value
+        if name == vocabulary.STEP:
+            self._advance = True
+        return value
+
+    def _write(self, name: str, meta: Meta, size: int, op: LoweredOp | None = None) -> Value:
+        """A new value for ``name``: in the scope where the name lives on, else in the arena."""
+        if size == 0 and -1 in meta.shape:
+            value = Value(name, meta, Buffer(0), op)
+            value.buffer.dynamic = True
+            return value
+        lasting = name in self._lasting or (self._keep_all and name not in self.inner_names)
+        if not lasting:
+            return Value(name, meta, Buffer(size), op)
+        buffer = self._persistables.get(name)
+        if buffer is None:
+            external = External(Role.PERSISTABLE, name, meta, create=True)
+            buffer = self._persistables[name] = Buffer(size, external)
+        elif buffer.external is not None and buffer.external.meta != meta:
+            old = buffer.external.meta
+            raise ProgramError(
+                f"variable {name!r}: a persistable keeps one shape and dtype within a network, got "
+                f"{meta.dtype}{list(meta.shape)} after {old.dtype}{list(old.shape)}; "
+                "write to another name"
+            )
+        return Value(name, meta, buffer, op)
+
+    def _seed(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Seed 0 stands for the program's own."""
+        program = self.request.program
+        if attrs.get("seed") or program is None:
+            return attrs
+        return {**attrs, "seed": program.seed}
+
+    def _advance_step(self, index: int) -> None:
+        """Raise ``@step`` by one, with operators, so that it works on every device."""
+        if not self._advance or vocabulary.STEP in self.request.given:
+            return
+        ops = self.request.context.ops
+        one = f"{vocabulary.STEP}/one"
+        fill = ops.get(vocabulary.FILL_LIKE)
+        attrs = fill.proto.fill_attrs({"value": 1})
+        self.inner_names.add(one)
+        self.append(fill, {"x": [vocabulary.STEP]}, {"out": [one]}, attrs, index)
+        add = ops.get(vocabulary.ADD_N)
+        names = {"out": [vocabulary.STEP]}
+        self.append(add, {"x": [vocabulary.STEP, one]}, names, add.proto.fill_attrs({}), index)
+
+    def _collect_fetches(self, values: list[Value]) -> None:
+        role = self.request.fetch_role
+        if role is None or self.request.keeps_fetches:
+            self.graph.fetches = self.graph.keeps = values
+            return
+        for value in values:
+            external = self.request.fetch_external(role, value.name, value.meta)
+            self.graph.sinks.append((value, external))
+
+    def _fetched(self, name: str) -> Value:
+        value = self.env.get(name)
+        if value is None and name in self.request.persistables:
+            value = self._read_persistable(name, "compile", "fetch")
+        if value is None:
+            raise FeedError(
+                f"fetch: no operator writes {name!r}{hint(name, self.env)}; "
+                "fetch a variable of this network"
+            )
+        return value
+
+    def _cut(self, dynamic: LoweredOp, position: int) -> None:
+        """End the graph after ``dynamic``; the rest is lowered when its shapes are known."""
+        request = self.request
+        if request.fetch_role is not Role.FETCH:
+            raise ProgramError(
+                f"{dynamic.type}: its output shape depends on values, which the body of a "
+                "control-flow operator cannot have; move it out of the body"
+            )
+        found = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
+        needed = dict.fromkeys(request.fetches)
+        for op in request.ops[position:]:
+            for names in op.inputs.values():
+                needed.update(dict.fromkeys(names))
+        crossing = {
+            name: self.env[name]
+            for name in needed
+            if name in self.env and name not in self._persistables
+        }
+        crossing.update((value.name, value) for value in found)
+        self.graph.keeps = list(crossing.values())
+        self.graph.continuation = Continuation(
+            found, crossing, _Rest(self, found, crossing, position)
+        )
+
+    @property
+    def advances_step(self) -> bool:
+        """Whether an operator so far reads ``@step``."""
+        return self._advance
+
+    def persistable_metas(self) -> dict[str, Meta]:
+        """What the scope holds once the operators so far have run."""
+        metas = dict(self.request.persistables)
+        for name, buffer in self._persistables.items():
+            if buffer.external is not None:
+                metas[name] = buffer.external.meta
+        return metas
+
+
+class _Rest:
+    """Lowers what follows a dynamic operator, for the shapes that it found."""
+
+    __slots__ = (
+        "_advances_step",
+        "_crossing",
+        "_found",
+        "_lower",
+        "_persistables",
+        "_position",
+        "_request",
+    )
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        found: tuple[Value, ...],
+        crossing: dict[str, Value],
+        position: int,
+    ) -> None:
+        self._request = builder.request
+        self._lower = builder.lower
+        self._advances_step = builder.advances_step
+        self._persistables = builder.persistable_metas()
+        self._found = found
+        self._crossing = crossing
+        self._position = position
+
+    def __call__(self, shapes: tuple[tuple[int, ...], ...]) -> Any:
+        request = self._request
+        given = {name: value.meta for name, value in self._crossing.items()}
+        for value, shape in zip(self._found, shapes, strict=True):
+            given[value.name] = Meta(tuple(shape), value.meta.dtype)
+        stores = [
+            value.name for value in self._found if request.keep_all or value.name in request.lasting
+        ]
+        ops = request.ops[self._position :]
+        first = request.first_index + self._position
+        rest = request.rest(ops, given, self._persistables, stores, first, self._advances_step)
+        return self._lower(rest).plan

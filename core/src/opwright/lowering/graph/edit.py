@@ -1,0 +1,294 @@
+"""Changes of a graph: each is checked when it is asked for, all are applied in one sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from opwright.errors import PluginError
+from opwright.lowering.graph.making import view_value
+from opwright.lowering.graph.uses import OUTSIDE
+from opwright.registry import ANY
+
+if TYPE_CHECKING:
+    from opwright.lowering.graph.graph import Graph
+    from opwright.lowering.graph.uses import Uses
+    from opwright.lowering.graph.values import Buffer, LoweredOp, Value
+
+
+class Edit:
+    """Changes that a pass collects: `fuse` and `bypass` say whether one can be made.
+
+    Both look at the graph as it was before the first change, and refuse what another change of
+    this edit might have made wrong. `apply` makes all changes; a new edit sees the result.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: Uses | None = None
+        self._at: dict[LoweredOp, Sequence[LoweredOp]] = {}
+        self._gone: set[LoweredOp] = set()
+        self._lost: set[Value] = set()
+        self._stand_in: dict[Value, Value] = {}
+        self._newly_read: set[Buffer] = set()
+        self._pinned: set[Value] = set()
+        self._moved: set[Buffer] = set()
+        self._directions: set[int] = set()
+
+    @property
+    def _uses(self) -> Uses:
+        """Looked up when the first change is asked for: many passes find nothing to change."""
+        if self._known is None:
+            self._known = self._graph.uses()
+        return self._known
+
+    def fuse(
+        self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp], at: LoweredOp | None = None
+    ) -> bool:
+        """Put new operators in the place of old ones, and tell whether that is allowed.
+
+        Parameters
+        ----------
+        ops : sequence of LoweredOp
+            The operators to take out.
+        new : sequence of LoweredOp
+            What does their work, in order; empty to take out what nobody needs.
+        at : LoweredOp, optional
+            One of ``ops``, where the new ones stand; default: the last of them.
+
+        Returns
+        -------
+        bool
+            False, and nothing is changed, where another operator or the caller of the plan needs
+            a value that would get lost, where a value would be read too early or too late, where
+            an earlier change of this edit has taken one of ``ops``, or where a kernel is pinned
+            for one of them that the new ones do not come from, or the one of its type among them.
+
+        Raises
+        ------
+        PluginError
+            Where ``ops`` are none of the graph's, or ``at`` is none of them.
+        """
+        position = self._uses.position
+        old = set(ops)
+        places = {position.get(op, OUTSIDE): op for op in ops}
+        if not ops or OUTSIDE in places or (at and at not in old):
+            raise PluginError(
+                f"fuse: must be given operators of the graph and a place among them, got {ops} "
+                f"and {at}; make a new edit after apply"
+            )
+        first, last = min(places), max(places)
+        at = at or places[last]
+        here = position[at]
+        directions = {1} if first < here else set()
+        if last > here:
+            directions.add(-1)
+        if not self._gone.isdisjoint(old) or not self._keeps_order(directions):
+            return False
+        if not all(op.outputs or op is at for op in ops):  # what writes nothing has another effect
+            return False
+        made = {value for op in new for value in op.writes()}
+        written = {value for op in ops for values in op.outputs for value in values}
+        lost = written - made
+        if not (
+            self._can_lose(lost, old)
+            and self._can_read(new, here, places)
+            and self._can_write(made, here, places)
+            and self._keeps_pins(ops, new)
+        ):
+            return False
+        self._take(ops, new, at, lost, directions)
+        self._moved.update(v.buffer for v in made if self._uses.written_at.get(v, here) != here)
+        return True
+
+    def bypass(self, op: LoweredOp, *sources: Value) -> bool:
+        """Take out an operator; its readers read ``sources`` instead, one for each output.
+
+        Parameters
+        ----------
+        op : LoweredOp
+        *sources : Value
+            What holds the same data as the outputs, with equal shapes and dtypes.
+
+        Returns
+        -------
+        bool
+            False, and nothing is changed, where the output is visible outside or written in
+            place, or where a reader comes after the source was overwritten.
+
+        Raises
+        ------
+        PluginError
+            Where ``op`` is none of the graph's, or a source does not fit.
+        """
+        outputs = op.writes()
+        if op not in self._uses.position or [v.meta for v in outputs] != [v.meta for v in sources]:
+            raise PluginError(f"bypass: sources must fit the outputs of {op}, got {sources}")
+        if op in self._gone or not outputs:
+            return False
+        sources = tuple([self.current(source) for source in sources])
+        pairs = list(zip(outputs, sources, strict=True))
+        if not all(self._can_stand_in(out, source) for out, source in pairs):
+            return False
+        self._gone.add(op)
+        for out, source in pairs:
+            self._stand_in[out] = source
+            self._newly_read.add(source.buffer)
+            self._pinned.add(source.source or source)
+        return True
+
+    def current(self, value: Value) -> Value:
+        """Return what is read for a value after the bypasses so far: mostly the value itself."""
+        while value in self._stand_in:
+            value = self._stand_in[value]
+        return value
+
+    def apply(self) -> bool:
+        """Make all changes, and tell whether there were any."""
+        if not self._gone:
+            return False
+        ops: list[LoweredOp] = []
+        for op in self._graph.ops:
+            if op not in self._gone:
+                ops.append(op)
+            else:
+                ops += self._at.get(op, ())
+        for new in self._at.values():
+            for op in new:
+                for value in op.writes():
+                    value.op = op
+        if self._stand_in:
+            for op in ops:
+                self._redirect(op)
+        self._graph.ops = ops
+        self._graph.forget_uses()
+        return True
+
+    def _take(
+        self,
+        ops: Sequence[LoweredOp],
+        new: Sequence[LoweredOp],
+        at: LoweredOp,
+        lost: set[Value],
+        directions: set[int],
+    ) -> None:
+        self._gone.update(ops)
+        self._at[at] = tuple(new)
+        self._lost |= lost
+        self._directions |= directions
+        origins = tuple(sorted({i for op in ops for i in op.origins or (op.index,)}))
+        for op in new:
+            op.origins = origins
+            for value in op.data_reads():
+                self._newly_read.add(value.buffer)
+                self._pinned.add(value.source or value)
+
+    def _keeps_order(self, directions: set[int]) -> bool:
+        """Moves to the back do not disturb each other, nor do moves to the front; a mix may."""
+        return not directions or len(directions | self._directions) == 1 or not self._directions
+
+    def _can_lose(self, lost: set[Value], ops: set[LoweredOp]) -> bool:
+        """Whether nobody but ``ops`` needs the values."""
+        if not lost.isdisjoint(self._pinned):
+            return False
+        stays_within = self._uses.stays_within
+        return all(stays_within(value, ops) for value in lost)
+
+    def _can_read(self, new: Sequence[LoweredOp], here: int, places: Collection[int]) -> bool:
+        """Whether what the new operators read is there, before their place."""
+        made: set[Value] = set()
+        for op in new:
+            for value in op.data_reads():
+                read = self.current(value)
+                own = read.source or read
+                if own in made:
+                    continue
+                if own in self._lost or not self._is_there(own, here, places):
+                    return False
+            made.update(op.writes())
+        return True
+
+    def _is_there(self, value: Value, here: int, places: Collection[int]) -> bool:
+        begin = self._uses.written_at.get(value, OUTSIDE)
+        if begin in places or value.buffer in self._moved:
+            return False
+        if begin == OUTSIDE and value.buffer.external is None:
+            return False
+        return self._uses.holds(value, here, places)
+
+    def _can_write(self, made: set[Value], here: int, places: Collection[int]) -> bool:
+        """Whether no other operator stands between a write's old place and its new one."""
+        uses = self._uses
+        for value in made:
+            old = uses.written_at.get(value, here)
+            if old == here:
+                continue
+            if old not in places or value.buffer in self._newly_read:
+                return False
+            low, high = sorted((old, here))
+            if uses.is_read_between(value.buffer, low, high, places):
+                return False
+            if uses.is_written_between(value.buffer, low, high, places):
+                return False
+        return True
+
+    def _keeps_pins(self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp]) -> bool:
+        """A kernel that is pinned by its operator's type runs, or another one of its library.
+
+        Where one of the new operators is of that type, it is the one that the pin is for.
+        """
+        pins = self._graph.request.context.pins
+        if not pins:
+            return True
+        for op in ops:
+            wanted = pins.get(op.type, pins.get(ANY))
+            heirs = [made for made in new if made.type == op.type] or new
+            if wanted is not None and not all(self._is_of(made, wanted) for made in heirs):
+                return False
+        return True
+
+    def _is_of(self, op: LoweredOp, library: str) -> bool:
+        if op.is_copy:
+            return True
+        return self._graph.has_kernel(op) and op.entry is not None and op.entry.library == library
+
+    def _can_stand_in(self, out: Value, source: Value) -> bool:
+        """Whether every reader of ``out`` may read ``source`` instead."""
+        uses = self._uses
+        own = source.source or source
+        if out is source or out in self._pinned or out.buffer.dynamic or uses.is_visible(out):
+            return False
+        if own in self._lost or own.buffer in self._moved:
+            return False
+        return all(
+            reader not in self._gone
+            and uses.holds(own, uses.position[reader])
+            and not _writes_over(reader, out)
+            for reader in uses.readers(out)
+        )
+
+    def _redirect(self, op: LoweredOp) -> None:
+        """Let an operator read what stands in for its inputs."""
+        if any(self._reads_anew(value) for values in op.inputs for value in values):
+            op.inputs = tuple([tuple(map(self._read_instead, values)) for values in op.inputs])
+            for child in op.children:
+                child.bindings = tuple(
+                    [(self._read_instead(value), number) for value, number in child.bindings]
+                )
+
+    def _reads_anew(self, value: Value) -> bool:
+        return (value.source or value) in self._stand_in or value in self._stand_in
+
+    def _read_instead(self, value: Value) -> Value:
+        if value.source in self._stand_in:
+            return view_value(self.current(value.source), value.meta)
+        return self.current(value)
+
+
+def _writes_over(op: LoweredOp, value: Value) -> bool:
+    """Whether an operator writes an output where the value lies."""
+    return any(
+        value in (read, read.source)
+        for _, slot in op.definition.alias_slots
+        for read in op.inputs[slot]
+    )

@@ -1,0 +1,209 @@
+"""The lowered form that passes rewrite: operators over values in the order of the program.
+
+A pass keeps the order of reads and writes of every buffer. How a pass is written:
+`opwright.rewriting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opwright.describe.definition import OpDefinition
+from opwright.describe.meta import Meta
+from opwright.lowering.graph.edit import Edit
+from opwright.lowering.graph.making import make_op, view_value
+from opwright.lowering.graph.signature import Signature
+from opwright.lowering.graph.uses import Uses
+from opwright.lowering.graph.values import (
+    Continuation,
+    External,
+    LoweredOp,
+    Value,
+    new_value,
+)
+
+if TYPE_CHECKING:
+    from opwright._runtime import Prepared
+    from opwright.lowering.kernels.finish import Unfinished
+    from opwright.lowering.request import LowerRequest
+
+
+class KernelChooser(Protocol):
+    """Chooses kernels; `opwright.lowering.kernels.select` does, which is a room above."""
+
+    def find_kernel(self, op: LoweredOp, graph: Graph, request: LowerRequest, /) -> bool:
+        """Choose a kernel for an operator; False where no kernel accepts it."""
+
+    def find_preferring_kernel(
+        self, op: LoweredOp, attr: str, graph: Graph, request: LowerRequest, /
+    ) -> bool:
+        """Choose a kernel, and tell whether it prefers the value of an attribute."""
+
+
+class Graph:
+    """A network for known shapes, as passes see it.
+
+    Attributes
+    ----------
+    request : LowerRequest
+        What the graph was built for.
+    device : str
+        Device type that the plan runs on.
+    ops : list of LoweredOp
+        In the order of the program.
+    written_names : frozenset of str
+        Names that the network's operators write, persistable or not.
+    feeds : dict of str to Value
+    sinks : list of (Value, External)
+        Values that must lie in given memory when the plan ends: fetches, outputs of a body.
+    keeps : list of Value
+        Values that must outlive the plan's last operator: a continuation reads them, or the next
+        turn of a loop.
+    fetches : list of Value
+        The fetched values in order, once sinks are placed.
+    signatures : dict
+        What equal operators share, by type, metas and attributes.
+    prepare_s : float
+        Seconds spent in the ``prepare`` of kernels.
+    keep_all : bool
+        True for ``Network.run``: nothing may be removed.
+    n_threads : int
+        How many threads the chosen kernels use: one count for all of them.
+    unfinished : dict of Prepared to Unfinished
+        Kernels that put off a part of their ``prepare`` until the end of lowering.
+    """
+
+    __slots__ = (
+        "_by_type",
+        "_kernels",
+        "_uses",
+        "continuation",
+        "device",
+        "feeds",
+        "fetches",
+        "keep_all",
+        "keeps",
+        "n_threads",
+        "ops",
+        "prepare_s",
+        "request",
+        "signatures",
+        "sinks",
+        "unfinished",
+        "written_names",
+    )
+
+    def __init__(
+        self, request: LowerRequest, written_names: frozenset[str], kernels: KernelChooser
+    ) -> None:
+        self.request = request
+        self._kernels = kernels
+        self.device = request.device
+        self.keep_all = request.keep_all
+        self.written_names = written_names
+        self.ops: list[LoweredOp] = []
+        self.feeds: dict[str, Value] = {}
+        self.sinks: list[tuple[Value, External]] = []
+        self.keeps: list[Value] = []
+        self.fetches: list[Value] = []
+        self.signatures: dict[tuple[Any, ...], Signature] = {}
+        self.prepare_s = 0.0
+        self.n_threads = 1
+        self.unfinished: dict[Prepared, Unfinished] = {}
+        self.continuation: Continuation | None = None
+        self._uses: Uses | None = None
+        self._by_type: dict[str, list[LoweredOp]] | None = None
+
+    def definition(self, op_type: str) -> OpDefinition | None:
+        """Return the definition of an operator, or None where no plugin brings it."""
+        return self.request.context.ops.find(op_type)
+
+    def of_type(self, *types: str) -> list[LoweredOp]:
+        """Return the operators of these types, in order: cheap where there are none."""
+        if self._by_type is None:
+            self._by_type = {}
+            for op in self.ops:
+                self._by_type.setdefault(op.type, []).append(op)
+        found = [ops for ops in map(self._by_type.get, set(types)) if ops]
+        if len(found) < 2:
+            return list(found[0]) if found else []
+        wanted = frozenset(types)
+        return [op for op in self.ops if op.type in wanted]
+
+    def value(self, name: str, meta: Meta) -> Value:
+        """Return a new value in memory of its own; ``name`` serves messages only."""
+        return new_value(name, meta)
+
+    def view(self, source: Value, meta: Meta) -> Value:
+        """Return the data of ``source`` in another shape, without a copy.
+
+        Raises
+        ------
+        ShapeError
+            Where the dtype or the number of elements differs.
+        """
+        return view_value(source, meta)
+
+    def make(
+        self,
+        operator: OpDefinition | str,
+        inputs: Mapping[str, Value | Sequence[Value]],
+        outputs: Mapping[str, Value | Sequence[Value]],
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        like: LoweredOp,
+    ) -> LoweredOp:
+        """Return a new operator, checked against its definition; `edit` puts it into the graph.
+
+        Parameters
+        ----------
+        operator : OpDefinition or str
+        inputs, outputs : mapping of str to Value or sequence of Value
+            By slot; absent slots are left out. Outputs may be values that other operators write
+            so far: so a fetch or a persistable stays what it is.
+        attrs : mapping, optional
+            Missing ones are filled with their defaults.
+        like : LoweredOp
+            The operator of the program that errors name.
+
+        Raises
+        ------
+        OpwrightError
+            Where operator, slots, attributes, dtypes or shapes are wrong, or an output that must
+            lie in the memory of an input does not.
+        """
+        return make_op(self, operator, inputs, outputs, attrs or {}, like)
+
+    def is_served(self, op_type: str) -> bool:
+        """Whether the plan's device has kernels of an operator, for any dtype: cheap to ask."""
+        devices = self.request.context.kernels.devices_of(op_type)
+        return self.device in devices or "*" in devices
+
+    def has_kernel(self, op: LoweredOp) -> bool:
+        """Whether the plan's device has a kernel that accepts ``op``; it is chosen then."""
+        return self._kernels.find_kernel(op, self, self.request)
+
+    def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
+        """Whether the kernel that `has_kernel` would choose prefers what an attribute of ``op`` is.
+
+        It is chosen then. What else it prefers must be so, too. No kernel is prepared behind the
+        last one that prefers it, see `opwright.kernel.KernelEntry.prefers`: where none does, none
+        at all.
+        """
+        return self._kernels.find_preferring_kernel(op, attr, self, self.request)
+
+    def uses(self) -> Uses:
+        """Return who reads and writes what, as the graph is now; kept until it changes."""
+        if self._uses is None:
+            self._uses = Uses(self)
+        return self._uses
+
+    def edit(self) -> Edit:
+        """Return a collection of changes, each checked when it is asked for, applied at once."""
+        return Edit(self)
+
+    def forget_uses(self) -> None:
+        """Have `uses` and `of_type` look again, after ``ops`` was changed by hand."""
+        self._uses = None
+        self._by_type = None

@@ -1,0 +1,131 @@
+"""Operators of a graph: what follows from their inputs, and those that passes make anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opwright.describe.definition import OpDefinition
+from opwright.describe.meta import Meta, numel
+from opwright.errors import ShapeError, SlotError
+from opwright.lowering.graph.signature import Signature, SlotMetas, attrs_key
+from opwright.lowering.graph.values import LoweredOp, Value
+
+if TYPE_CHECKING:
+    from opwright.lowering.graph.graph import Graph
+
+Slots = Mapping[str, Value | Sequence[Value]]
+
+
+def metas_of(slots: Sequence[Sequence[Value]]) -> SlotMetas:
+    """The metas of values, slot by slot."""
+    metas = []
+    for slot in slots:  # nearly every slot holds one value: no inner loop for it
+        metas.append((slot[0].meta,) if len(slot) == 1 else tuple([value.meta for value in slot]))
+    return tuple(metas)
+
+
+def signature_of(op: LoweredOp) -> Signature:
+    """What follows from the operator's metas and attributes; made here for operators of passes."""
+    if op.signature is None:
+        metas = metas_of(op.inputs), metas_of(op.outputs)
+        op.signature = Signature(op.definition, *metas, op.attrs)
+    return op.signature
+
+
+def infer_op(graph: Graph, op: LoweredOp, counts: tuple[int, ...]) -> Signature:
+    """Infer the outputs; of equal operators, as in the layers of a deep network, only once."""
+    metas = metas_of(op.inputs)
+    key = (op.type, metas, counts, attrs_key(op.attrs))
+    signature = graph.signatures.get(key)
+    if signature is None:
+        outputs = op.definition.infer(metas, op.attrs, counts)
+        _check_known(op, outputs)
+        signature = Signature(op.definition, metas, outputs, op.attrs)
+        graph.signatures[key] = signature
+    return signature
+
+
+def make_op(
+    graph: Graph,
+    operator: OpDefinition | str,
+    inputs: Slots,
+    outputs: Slots,
+    attrs: Mapping[str, Any],
+    like: LoweredOp,
+) -> LoweredOp:
+    """See `Graph.make`."""
+    definition = graph.request.context.ops.get(operator) if isinstance(operator, str) else operator
+    proto = definition.proto
+    given, wanted = _listed(inputs), _listed(outputs)
+    _check_aliases(definition, given, wanted)
+    in_place = {slot.name: given.get(slot.aliases or "", ()) for slot in proto.outputs}
+    aliased = {proto.outputs[i].name for i, _ in definition.alias_slots}
+    named = {slot: in_place[slot] if slot in aliased else wanted[slot] for slot in wanted}
+    definition.check_slots(given, named)
+    read = tuple([given.get(slot.name, ()) for slot in proto.inputs])
+    written = tuple([wanted.get(slot.name, ()) for slot in proto.outputs])
+    op = LoweredOp(definition, read, proto.fill_attrs(attrs), like.index)
+    op.signature = infer_op(graph, op, tuple([len(values) for values in written]))
+    for slot, values, metas in zip(proto.outputs, written, op.signature.outputs, strict=True):
+        for value, meta in zip(values, metas, strict=True):
+            if value.meta != meta:
+                raise ShapeError(
+                    f"{op.type}: output {slot.name!r} is {meta}, got a value of {value.meta} "
+                    f"for it, {value.name!r}; give one that fits"
+                )
+            if value.source is not None:
+                raise SlotError(
+                    f"{op.type}: output {slot.name!r} must be a value of its own, got a view of "
+                    f"{value.name!r}; write the value itself"
+                )
+    op.outputs = written
+    return op
+
+
+def view_value(source: Value, meta: Meta) -> Value:
+    """The data of ``source`` in another shape."""
+    held = source.meta
+    if meta.dtype != held.dtype or numel(meta.shape) != numel(held.shape) or -1 in meta.shape:
+        raise ShapeError(f"view: dtype and number of elements must stay {held}, got {meta}")
+    view = Value(source.name, meta, source.buffer)
+    view.source = source.source or source
+    return view
+
+
+def _listed(slots: Slots) -> dict[str, tuple[Value, ...]]:
+    return {
+        name: (values,) if isinstance(values, Value) else tuple(values)
+        for name, values in slots.items()
+    }
+
+
+def _check_aliases(
+    definition: OpDefinition,
+    inputs: Mapping[str, tuple[Value, ...]],
+    outputs: Mapping[str, tuple[Value, ...]],
+) -> None:
+    """An output that the operator writes in place must lie where the input lies."""
+    for out_slot, in_slot in definition.alias_slots:
+        output = definition.proto.outputs[out_slot].name
+        input = definition.proto.inputs[in_slot].name
+        written = [value.buffer for value in outputs.get(output, ())]
+        if written != [value.buffer for value in inputs.get(input, ())]:
+            raise SlotError(
+                f"{definition.op_type}: output {output!r} must lie in the memory of input "
+                f"{input!r}, got {list(outputs.get(output, ()))}; take the output of the operator "
+                "that is replaced"
+            )
+
+
+def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
+    """Inputs are known here, so outputs must be, unless the operator says that values decide."""
+    if op.definition.proto.dynamic_output:
+        return
+    for slot, metas in zip(op.definition.proto.outputs, outputs, strict=True):
+        for meta in metas:
+            if -1 in meta.shape:
+                raise ShapeError(
+                    f"{op.type}: infer_shape must know {slot.name!r} where all inputs are known, "
+                    f"got {meta}; mend it, or declare dynamic_output()"
+                )

@@ -1,0 +1,160 @@
+"""What equal operators share within one lowering: metas, sizes, and the kernel chosen for them.
+
+A deep network has few different operators. Inferring shapes, hashing attributes and choosing a
+kernel are done once for each signature; the operators themselves only point to it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from opwright.describe.dtypes import MAX_DIM, item_size
+from opwright.describe.meta import Meta, numel
+from opwright.errors import OutOfMemoryError, ShapeError
+
+if TYPE_CHECKING:
+    from opwright._runtime import Prepared
+    from opwright.describe.definition import OpDefinition
+    from opwright.registry import KernelEntry
+
+    Refusals = tuple[tuple[KernelEntry, str], ...]
+
+SlotMetas = tuple[tuple[Meta, ...], ...]
+
+MAX_BYTES: Final = MAX_DIM
+"""Of a value, and of all values that share one memory: the runtime counts in signed 64 bits."""
+
+MAX_RANK: Final = 64
+"""Of NumPy's arrays."""
+
+
+class Choice(NamedTuple):
+    """A kernel that was chosen for a signature.
+
+    Attributes
+    ----------
+    entry : KernelEntry
+    prepared : Prepared
+    reuse : tuple of (int, int)
+        Positions of output and input slots of one value each that the kernel lets lie in one
+        memory, equal in size and dtype.
+    refusals : tuple of (KernelEntry, str)
+        What would have come first, and why it does not serve.
+    """
+
+    entry: KernelEntry
+    prepared: Prepared
+    reuse: tuple[tuple[int, int], ...]
+    refusals: Refusals
+
+
+class Signature:
+    """Definition, metas and attributes of an operator, and what follows from them alone.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of tuple of Meta
+        Slot by slot, in the order of the OpProto.
+    sizes : tuple of tuple of int
+        Bytes of each output; 0 where only the run can tell.
+    attrs_key : tuple
+        The attributes as a key.
+    choices : dict to Choice
+        By device, where the choice depends on nothing but the signature; by device, number of
+        threads and packable arguments, where the kernel or one before it has a ``prepare``.
+    """
+
+    __slots__ = (
+        "_attrs",
+        "_moved_bytes",
+        "attrs_key",
+        "choices",
+        "definition",
+        "inputs",
+        "outputs",
+        "sizes",
+    )
+
+    def __init__(
+        self,
+        definition: OpDefinition,
+        inputs: SlotMetas,
+        outputs: SlotMetas,
+        attrs: Mapping[str, Any],
+    ) -> None:
+        self.definition = definition
+        self.inputs = inputs
+        self.outputs = outputs
+        self.sizes = tuple(tuple(map(size_bytes, metas)) for metas in outputs)
+        for slot, metas in enumerate(outputs):
+            for meta, size in zip(metas, self.sizes[slot], strict=True):
+                if size > MAX_BYTES or size == 0 or len(meta.shape) > MAX_RANK:
+                    who = f"{definition.op_type}: {definition.proto.outputs[slot].name}"
+                    _check_size(who, meta)
+        self.choices: dict[str | tuple[Any, ...], Choice] = {}
+        self._moved_bytes = -1
+        self.attrs_key = attrs_key(attrs)
+        self._attrs = attrs
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that selects the kernel."""
+        return self.definition.dispatch_dtype(self.inputs, self._attrs)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that a run reads and writes; those of dynamic outputs are not known."""
+        if self._moved_bytes < 0:
+            slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
+            read = sum(size_bytes(m) for slot, ms in slots if not slot.shape_only for m in ms)
+            self._moved_bytes = read + sum(map(sum, self.sizes))
+        return self._moved_bytes
+
+    def choose(self, entry: KernelEntry, prepared: Prepared, refusals: Refusals) -> Choice:
+        """Return the choice of a kernel, with what of its ``may_reuse`` fits these metas."""
+        pairs = []
+        for out_name, in_name in entry.may_reuse:
+            out_slot = self.definition.output_index[out_name]
+            in_slot = self.definition.input_index[in_name]
+            if self._fit(self.outputs[out_slot], self.inputs[in_slot]):
+                pairs.append((out_slot, in_slot))
+        return Choice(entry, prepared, tuple(pairs), refusals)
+
+    @staticmethod
+    def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:
+        if len(outputs) != 1 or len(inputs) != 1:
+            return False
+        out, source = outputs[0], inputs[0]
+        return out.dtype == source.dtype and size_bytes(out) == size_bytes(source)
+
+
+def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Attributes as a key. The bits of floats go with a zero: 0.0 and -0.0 are equal."""
+    if not attrs:
+        return ()
+    items = tuple(attrs.items())
+    for name, value in items:
+        floats = value if value.__class__ is tuple else (value,)
+        if floats and floats[0].__class__ is float and 0.0 in floats:
+            items += ((name, struct.pack(f"{len(floats)}d", *floats)),)
+    return items
+
+
+def _check_size(who: str, meta: Meta) -> None:
+    """Raise an error for what can be no array, NumPy's least of all; it counts a dim of 0 as 1."""
+    if len(meta.shape) > MAX_RANK:
+        raise ShapeError(f"{who} must have at most {MAX_RANK} dims, got {len(meta.shape)}")
+    size = math.prod(max(dim, 1) for dim in meta.shape) * item_size(meta.dtype)
+    if size > MAX_BYTES:
+        raise OutOfMemoryError(
+            f"{who} must have less than 2**63 bytes, each dim counted as 1 at least, got {meta} of "
+            f"{size} bytes; make it smaller"
+        )
+
+
+def size_bytes(meta: Meta) -> int:
+    """Bytes of a value; 0 while a dimension is unknown."""
+    return max(numel(meta.shape), 0) * item_size(meta.dtype)

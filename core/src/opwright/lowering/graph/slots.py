@@ -1,0 +1,60 @@
+"""What passes share: values by slot name, and operators made only where a kernel serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opwright.errors import DtypeError
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import LoweredOp, Value
+
+
+def input_of(op: LoweredOp, slot: str) -> Value | None:
+    """Return the one value of an input slot, None where it is absent or unknown to the operator."""
+    index = op.definition.input_index.get(slot)
+    values = () if index is None else op.inputs[index]
+    return values[0] if len(values) == 1 else None
+
+
+def output_of(op: LoweredOp, slot: str) -> Value | None:
+    """Return the one value of an output slot, None where it is absent or unknown."""
+    index = op.definition.output_index.get(slot)
+    values = () if index is None else op.outputs[index]
+    return values[0] if len(values) == 1 else None
+
+
+def other_input(op: LoweredOp, one: Value) -> Value | None:
+    """Return what an operator of ``x`` and ``y`` reads beside ``one``, None for twice the same."""
+    x, y = input_of(op, "x"), input_of(op, "y")
+    if x is y:
+        return None
+    return y if x is one else x
+
+
+def writer_of(value: Value | None, *types: str) -> LoweredOp | None:
+    """Return the operator that writes a value if it is of one of these types, else None."""
+    if value is None or value.op is None or value.op.type not in types:
+        return None
+    return value.op
+
+
+def make_if_served(
+    graph: Graph,
+    op_type: str,
+    inputs: Mapping[str, Value | Sequence[Value] | None],
+    outputs: Mapping[str, Value | Sequence[Value] | None],
+    attrs: Mapping[str, Any],
+    like: LoweredOp,
+) -> LoweredOp | None:
+    """Return a new operator, None where it does not take these dtypes or no kernel accepts it.
+
+    Slots that are None are absent.
+    """
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    written = {slot: value for slot, value in outputs.items() if value is not None}
+    try:
+        made = graph.make(op_type, given, written, attrs, like=like)
+    except DtypeError:
+        return None
+    return made if graph.has_kernel(made) else None

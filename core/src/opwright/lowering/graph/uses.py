@@ -1,0 +1,162 @@
+"""Who reads and writes what in a graph, and at which positions: what passes ask before they act."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opwright.lowering.graph.graph import Graph
+    from opwright.lowering.graph.values import Buffer, LoweredOp, Value
+
+OUTSIDE = -1
+"""The position at which given values were written: before the first operator."""
+
+
+class Uses:
+    """Reads and writes of one graph, as it was when this was made.
+
+    Only reads of data count: an operator that wants a value's shape, or writes over it, does not
+    keep it alive.
+
+    Attributes
+    ----------
+    position : dict of LoweredOp to int
+        Places in ``graph.ops``.
+    written_at : dict of Value to int
+        Where a value is written; a value that is given from outside is left out.
+    """
+
+    __slots__ = (
+        "_first_write",
+        "_lasting",
+        "_readers",
+        "_reads",
+        "_rewrites",
+        "position",
+        "written_at",
+    )
+
+    def __init__(self, graph: Graph) -> None:
+        self.position: dict[LoweredOp, int] = {}
+        self.written_at: dict[Value, int] = {}
+        self._readers: dict[Value, list[LoweredOp]] = {}
+        self._reads: dict[Buffer, list[int]] | None = None  # made when first asked for
+        self._first_write: dict[Buffer, int] = {}
+        self._rewrites: dict[Buffer, list[int]] = {}  # every write, where there are several
+        self._lasting = {_own(value) for value, _ in graph.sinks}
+        self._lasting.update(map(_own, graph.keeps))
+        self._lasting.update(map(_own, graph.fetches))
+        self._enter(graph.ops)
+
+    def _enter(self, ops: Iterable[LoweredOp]) -> None:
+        readers_of, position_of, written_at = self._readers, self.position, self.written_at
+        first_write, rewrites = self._first_write, self._rewrites
+        for position, op in enumerate(ops):
+            position_of[op] = position
+            for values in op.data_slots():
+                for value in values:
+                    read: Value | None = value
+                    while read is not None:  # a view, then the value that it shows
+                        readers = readers_of.get(read)
+                        if readers is None:
+                            readers_of[read] = [op]
+                        elif readers[-1] is not op:
+                            readers.append(op)
+                        read = read.source
+            for values in op.outputs:
+                for value in values:
+                    written_at[value] = position
+                    buffer = value.buffer
+                    if first_write.setdefault(buffer, position) != position:
+                        rewrites.setdefault(buffer, [first_write[buffer]]).append(position)
+
+    def _reads_of(self, buffer: Buffer) -> list[int]:
+        """Sorted positions at which memory is read."""
+        if self._reads is None:
+            found: dict[Buffer, list[int]] = defaultdict(list)
+            for value, readers in self._readers.items():
+                found[value.buffer] += map(self.position.__getitem__, readers)
+            for positions in found.values():
+                positions.sort()
+            self._reads = dict(found)
+        return self._reads.get(buffer, [])
+
+    def _writes_of(self, buffer: Buffer) -> Sequence[int]:
+        """Sorted positions at which memory is written."""
+        if buffer in self._rewrites:
+            return self._rewrites[buffer]
+        return (self._first_write[buffer],) if buffer in self._first_write else ()
+
+    def readers(self, value: Value) -> tuple[LoweredOp, ...]:
+        """Return the operators that read the data of a value or of a view of it, in order."""
+        return tuple(self._readers.get(value, ()))
+
+    def is_visible(self, value: Value) -> bool:
+        """Whether a value is wanted beyond the operators: fetched, kept on, or left in the scope.
+
+        A version of a persistable that is overwritten later is not.
+        """
+        own = value.source or value
+        if own in self._lasting:
+            return True
+        if value.buffer.external is None:
+            return False
+        written = self.written_at.get(own, OUTSIDE)
+        return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
+
+    def only_reader(self, value: Value) -> LoweredOp | None:
+        """Return the one operator that reads a value which is visible nowhere else, or None."""
+        readers = self._readers.get(value, ())
+        if len(readers) != 1 or value.source is not None or self.is_visible(value):
+            return None
+        return readers[0]
+
+    def stays_within(self, value: Value, ops: set[LoweredOp]) -> bool:
+        """Whether nobody but some operators needs a value."""
+        return ops.issuperset(self._readers.get(value, ())) and not self.is_visible(value)
+
+    def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
+        """Whether memory is read at a position between two, those of ``but`` left out."""
+        return _any_between(self._reads_of(buffer), low, high, but)
+
+    def is_written_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
+        """Whether memory is written at a position between two, those of ``but`` left out."""
+        return _any_between(self._writes_of(buffer), low, high, but)
+
+    def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
+        """Whether an operator can run where another one stands.
+
+        It may cross no write of memory that it reads, and no read or write of memory that it
+        writes. What stands at ``to`` itself is not looked at: it is what `op` is merged into.
+        """
+        low, high = sorted((self.position[op], self.position[to]))
+        for value in op.data_reads():
+            if self.is_written_between(value.buffer, low, high, ()):
+                return False
+        for value in op.writes():
+            buffer = value.buffer
+            if self.is_read_between(buffer, low, high, ()):
+                return False
+            if self.is_written_between(buffer, low, high, ()):
+                return False
+        return bool(op.outputs)  # what writes nothing has another effect, in its place
+
+    def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
+        """Whether memory holds a value just before a position, writes at ``but`` left out."""
+        begin = self.written_at.get(_own(value), OUTSIDE)
+        return begin < position and not self.is_written_between(value.buffer, begin, position, but)
+
+
+def _own(value: Value) -> Value:
+    return value.source or value
+
+
+def _any_between(positions: Sequence[int], low: int, high: int, but: Collection[int]) -> bool:
+    """Whether a sorted list has a member strictly between two numbers that is not in ``but``."""
+    begin, end = bisect_right(positions, low), bisect_left(positions, high)
+    if not but:
+        return begin < end
+    return any(positions[i] not in but for i in range(begin, end))

@@ -1,0 +1,153 @@
+"""What stands in the place of an isolated kernel: it hands arrays over, and takes results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from opwright import _runtime
+from opwright.describe.dtypes import canonical_dtype
+from opwright.errors import KernelError
+from opwright.lowering.isolation.process import KernelCall, KernelProcess
+from opwright.plugins.discover import Settings
+from opwright.registry.prepare_context import Refuse, Unsupported
+
+if TYPE_CHECKING:
+    from opwright.describe.meta import Meta
+    from opwright.describe.op_proto import OpProto
+    from opwright.registry import KernelEntry
+
+_processes: Final[dict[str, tuple[object, KernelProcess]]] = {}
+"""One for each plugin, beside the time limit and the path that it was made for."""
+
+
+def prepare_isolated(
+    entry: KernelEntry,
+    proto: OpProto,
+    metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
+    attrs: Mapping[str, Any],
+    packable: tuple[int, ...],
+    options: tuple[tuple[str, Any], ...],
+    *,
+    deterministic: bool,
+) -> _runtime.Prepared | Refuse:
+    """Return what runs a kernel in the process of its plugin, or the kernel's refusal.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    proto : OpProto
+        Of its operator.
+    metas : (inputs, outputs)
+        Slot by slot.
+    attrs : mapping
+        Those that are not absent.
+    packable : tuple of int
+        Flat inputs that the plan never writes.
+    options : tuple of (str, value)
+        Those that differ from their defaults.
+    deterministic : bool
+        Whether the plan's bits must not depend on the number of threads.
+
+    Raises
+    ------
+    KernelError
+        Where ``prepare`` fails, ends the process, or does not return.
+    """
+    inputs, outputs = metas
+    call = KernelCall(
+        tuple(entry.key),
+        tuple(entry.package),
+        tuple(attrs.items()),
+        tuple(tuple((meta.shape, meta.dtype) for meta in slot) for slot in inputs),
+        tuple(map(len, outputs)),
+        packable if entry.takes_prepare else (),
+        options,
+        deterministic,
+    )
+    kernel = IsolatedKernel(entry, proto, call)
+    if entry.takes_prepare:
+        refusal = kernel.prepare()
+        if refusal is not None:
+            return refusal
+    slots = (*proto.inputs, *proto.outputs)
+    return _runtime.prepare_python(
+        kernel,
+        list(range(len(slots))),
+        duplicable=[i for i, slot in enumerate(slots) if slot.duplicable],
+        op_type=proto.type,
+    )
+
+
+class IsolatedKernel:
+    """A function of arrays, which another process computes.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    proto : OpProto
+    call : KernelCall
+        Of the shapes that it is prepared for; it takes any others too.
+    """
+
+    def __init__(self, entry: KernelEntry, proto: OpProto, call: KernelCall) -> None:
+        self._who = entry.who
+        self._plugin = entry.package.plugin
+        self._inputs = proto.inputs
+        self._call = call
+
+    def prepare(self) -> Refuse | None:
+        """Have the kernel prepared, and return its refusal, None where it does not refuse."""
+        process = _find_process(self._plugin)
+        with process.lock:
+            kind, value = process.ask(self._who, "prepare", self._call)
+        if kind == "lacks":
+            return Unsupported(value)
+        if kind == "refused":
+            return Refuse(value)
+        self._check(kind, value)
+        return None
+
+    def __call__(self, *slots: Any) -> None:
+        """Compute outputs from inputs: arrays, tuples of them, or None for an absent slot."""
+        n_inputs = len(self._inputs)
+        inputs = [_listed(slot) for slot in slots[:n_inputs]]
+        outputs = [array for slot in slots[n_inputs:] for array in _listed(slot)]
+        metas = tuple(tuple((a.shape, canonical_dtype(a.dtype)) for a in slot) for slot in inputs)
+        process = _find_process(self._plugin)
+        with process.lock:
+            memory = process.memory
+            memory.reset()
+            places: list[int] = []
+            for slot, arrays, described in zip(self._inputs, inputs, metas, strict=True):
+                for array, meta in zip(arrays, described, strict=True):
+                    places.append(-1 if slot.shape_only else memory.add(*meta))
+                    if not slot.shape_only:
+                        memory.view(places[-1], *meta)[...] = array
+            call = self._call._replace(inputs=metas)
+            kind, value = process.ask(self._who, "run", call, places, memory.end)
+            self._check(kind, value)
+            for out, (place, shape, dtype) in zip(outputs, value, strict=True):
+                target = out.resize(shape) if isinstance(out, _runtime.Resizer) else out
+                target[...] = memory.view(place, shape, dtype)
+
+    def _check(self, kind: str, value: Any) -> None:
+        if kind == "failed":
+            raise KernelError(f"{self._who}: it failed in its process, got {value}")
+
+
+def _listed(slot: Any) -> tuple[Any, ...]:
+    if slot is None:
+        return ()
+    return slot if isinstance(slot, tuple) else (slot,)
+
+
+def _find_process(plugin: str) -> KernelProcess:
+    limit_s = Settings.from_environment().isolate_time_limit_s
+    wanted = (limit_s, tuple(sys.path))
+    made, process = _processes.get(plugin, (None, None))
+    if process is None or made != wanted:
+        process = KernelProcess(limit_s)
+        _processes[plugin] = (wanted, process)  # the former one ends with who still uses it
+    return process

@@ -1,0 +1,200 @@
+"""The process in which the kernels of one plugin run, started when it is needed and when it ended.
+
+It keeps what was prepared and bound. Every request says everything, so a process that takes over
+from one that ended has nothing to be handed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from opwright.errors import KernelError
+from opwright.lowering.isolation.memory import SharedMemory
+from opwright.plugins.threads import VARIABLE, get_num_threads
+
+_LAST_WORDS_S: Final = 5.0
+"""How long a process that has closed its connection may take to end."""
+
+_START_S: Final = 120.0
+"""How long a process may take to import opwright and find its plugins."""
+
+_LOOK_S: Final = 0.25
+"""How often a process that does not answer is looked at."""
+
+Slots = tuple[tuple[tuple[tuple[int, ...], str], ...], ...]
+"""Shape and dtype of each array of each slot."""
+
+
+class KernelCall(NamedTuple):
+    """A kernel, and what it is prepared for.
+
+    Attributes
+    ----------
+    key : tuple of str
+        Its `KernelKey`.
+    package : tuple of str
+        The `Package` that provides it.
+    attrs : tuple of (str, value)
+        Those that are not absent.
+    inputs : tuple of tuple of (tuple of int, str)
+        Shape and dtype of each array, slot by slot.
+    counts : tuple of int
+        How many arrays each output slot has.
+    packable : tuple of int
+        Flat inputs that the plan never writes.
+    options : tuple of (str, value)
+        Those that differ from their defaults.
+    deterministic : bool
+        Whether its bits must not depend on the number of threads.
+    """
+
+    key: tuple[str, ...]
+    package: tuple[str, ...]
+    attrs: tuple[tuple[str, Any], ...]
+    inputs: Slots
+    counts: tuple[int, ...]
+    packable: tuple[int, ...]
+    options: tuple[tuple[str, Any], ...]
+    deterministic: bool
+
+
+class KernelProcess:
+    """A process for the kernels of one plugin; one request at a time.
+
+    Parameters
+    ----------
+    time_limit_s : float
+        How long one request may take.
+
+    Attributes
+    ----------
+    lock : threading.Lock
+        To be held from writing the memory to reading it.
+    memory : SharedMemory
+        Of the process that runs now.
+    """
+
+    def __init__(self, time_limit_s: float) -> None:
+        self.lock = threading.Lock()
+        self._time_limit_s = time_limit_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._is_new = False
+        self._end: Any = None
+        self.memory = SharedMemory()
+        self._owner = os.getpid()
+
+    def ask(self, who: str, *request: Any) -> Any:
+        """Return the answer to a request.
+
+        Raises
+        ------
+        KernelError
+            Where the process ends instead, or is ended since it takes too long; `who` begins it.
+        """
+        connection = self._start()
+        try:
+            if self._is_new:
+                self._wait(who, connection, _START_S)
+                connection.recv()
+                self._is_new = False
+            connection.send(request)
+            self._wait(who, connection, self._time_limit_s)
+            return connection.recv()
+        except (EOFError, OSError):
+            raise self._ended(who) from None
+        except BaseException:  # Ctrl-C: what it goes on to answer is not for the next request
+            self.close()
+            raise
+
+    def _wait(self, who: str, connection: Connection, limit_s: float) -> None:
+        waited_s = 0.0
+        while not connection.poll(min(_LOOK_S, limit_s)):
+            waited_s += _LOOK_S
+            # A child of the process may keep the connection open beyond its end.
+            ended = self._process is None or self._process.poll() is not None
+            if ended and not connection.poll():
+                raise EOFError
+            if waited_s >= limit_s:
+                self.close()
+                raise KernelError(
+                    f"{who}: an isolated kernel must return, got no end within {limit_s:g} s; the "
+                    "next call starts a new process"
+                )
+
+    def _ended(self, who: str) -> KernelError:
+        how = "a closed connection"
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                how = _how_it_ended(self._process.wait(_LAST_WORDS_S))
+        self.close()
+        return KernelError(
+            f"{who}: an isolated kernel must not end its process, got {how}; the next call starts "
+            "a new one"
+        )
+
+    def _start(self) -> Connection:
+        if self._owner != os.getpid():  # a fork: the process is the parent's
+            self._process = self._connection = None
+            self._owner = os.getpid()
+            self.memory = SharedMemory()
+        if self._connection is None:
+            self._connection, theirs = Pipe()
+            with theirs:
+                self._process = _start_process(theirs.fileno(), self.memory.descriptor)
+            self._is_new = True
+            self._end = weakref.finalize(
+                self, _end_process, self._process, self._connection, self._owner
+            )
+        return self._connection
+
+    def close(self) -> None:
+        """End the process; the next request starts another one, with memory of its own."""
+        if self._end is not None:
+            self._end()
+        self._process = self._connection = self._end = None
+        self.memory.close()
+        self.memory = SharedMemory()
+
+
+def _end_process(process: subprocess.Popen[bytes], connection: Connection, owner: int) -> None:
+    if owner != os.getpid():
+        return  # after a fork: it serves the parent
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    connection.close()
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"an exit with code {code}"
+    return f"the signal {signal.Signals(-code).name} ({signal.strsignal(-code)})"
+
+
+def _start_process(connection: int, memory: int) -> subprocess.Popen[bytes]:
+    """Start the process in a group of its own: Ctrl-C reaches this one alone, which ends all."""
+    path = [entry or str(Path.cwd()) for entry in sys.path]
+    command = [sys.executable, "-P", "-m", "opwright.run.kernel_server"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "OPWRIGHT_ISOLATE": "",
+        VARIABLE: str(get_num_threads()),
+    }
+    return subprocess.Popen(
+        [*command, str(connection), str(memory), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        pass_fds=(connection, memory),
+        start_new_session=True,
+    )

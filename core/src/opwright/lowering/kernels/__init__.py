@@ -1,0 +1,1 @@
+"""Which kernel computes each operator of a graph, and how it is prepared."""

@@ -1,0 +1,238 @@
+"""A kernel made ready for one operator: a Python one or a compiled one, for any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from opwright import _runtime
+from opwright.device.opening import find_helper, find_lack_of_arrays, get_device
+from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
+from opwright.lowering.graph.making import signature_of
+from opwright.lowering.graph.values import LoweredOp
+from opwright.plugins.discover import Settings
+from opwright.registry import HOST_DEVICE
+from opwright.registry.prepare_context import DeviceCall, PrepareContext, Refuse, Unsupported
+
+if TYPE_CHECKING:
+    from opwright.lowering.request import LowerRequest
+    from opwright.registry import KernelEntry
+    from opwright.registry.prepare_context import Complete
+    from opwright.registry.python_layout import PythonLayout
+
+
+def prepare_kernel(
+    entry: KernelEntry,
+    op: LoweredOp,
+    device: str,
+    packable: tuple[int, ...],
+    request: LowerRequest,
+    deferred: list[tuple[Complete, Any]] | None = None,
+) -> _runtime.Prepared | Refuse:
+    """Make a kernel ready for an operator's attributes and metas, or return its refusal.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    op : LoweredOp
+    device : str
+        Device type that the operator runs on.
+    packable : tuple of int
+        Flat arguments that the plan reads from the scope and never writes.
+    request : LowerRequest
+        Says which Context, which of the devices and how many threads.
+    deferred : list, optional
+        Takes what the kernel puts off until the end of lowering; what is returned then only says
+        what will be. Without it nothing can be put off.
+
+    Raises
+    ------
+    OpwrightError
+        Where prepare fails without refusing.
+    """
+    if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
+        return _prepare_isolated(entry, op, packable, request)
+    if entry.is_native:
+        return _prepare_native(entry, op, device, packable, request)
+    if entry.layout is not None:
+        return _prepare_function(entry, entry.layout, op, device, request)
+    return _prepare_class(entry, op, device, packable, request, deferred)
+
+
+def opened_device(device: str, request: LowerRequest) -> _runtime.Device | None:
+    """The runtime's device of an operator; None for the host."""
+    return None if device == HOST_DEVICE else get_device(request.device_name, request.context)
+
+
+def _lack_of_arrays(device: str, request: LowerRequest) -> str | None:
+    """Why Python kernels of an operator's device would get no arrays; None where they do."""
+    return (
+        None if device == HOST_DEVICE else find_lack_of_arrays(request.device_name, request.context)
+    )
+
+
+def _attributes(op: LoweredOp) -> dict[str, Any]:
+    """Every attribute of an operator, None where absent."""
+    return {attr.name: op.attrs.get(attr.name) for attr in op.definition.proto.attrs}
+
+
+def _duplicable(op: LoweredOp) -> list[int]:
+    """The places of the slots that take lists."""
+    proto = op.definition.proto
+    return [i for i, slot in enumerate((*proto.inputs, *proto.outputs)) if slot.duplicable]
+
+
+def _prepare_function(
+    entry: KernelEntry, layout: PythonLayout, op: LoweredOp, device: str, request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make a Python function, which takes attributes beside arrays, ready for these attributes."""
+    lacking = _lack_of_arrays(device, request)
+    if lacking is not None:
+        return Refuse(lacking)
+    attrs = _attributes(op)
+    return _runtime.prepare_python(
+        entry.load(),
+        layout.positional,
+        layout.keywords,
+        {name: attrs[name] for name in layout.attributes},
+        duplicable=_duplicable(op),
+        capturable=entry.capturable,
+        op_type=op.type,
+    )
+
+
+def _prepare_class(
+    entry: KernelEntry,
+    op: LoweredOp,
+    device: str,
+    packable: tuple[int, ...],
+    request: LowerRequest,
+    deferred: list[tuple[Complete, Any]] | None,
+) -> _runtime.Prepared | Refuse:
+    """Call a Python kernel's ``prepare`` for these attributes and metas."""
+    proto = op.definition.proto
+    metas = signature_of(op)
+    inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
+    outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
+    number = 0 if device == HOST_DEVICE else request.device_number
+    options = request.context.options.fill(dict(request.options or ()))
+    ctx = PrepareContext(
+        op.type, inputs, outputs, _attributes(op), device, request.n_threads, number, options
+    )
+    ctx.deferred = deferred
+    ctx.deterministic = request.deterministic
+    try:
+        ready = entry.load().prepare(ctx)
+        if isinstance(ready, DeviceCall):
+            return _prepare_call(ready, op, device, request)
+        lacking = _lack_of_arrays(device, request)
+        if lacking is not None:
+            return Refuse(lacking)
+        binds = hasattr(ready, "bind")
+        layout = entry.check_prepared(ready.bind if binds else ready)
+    except Refuse as refusal:
+        return _without_traceback(refusal)  # it is kept, and would keep the plan
+    except Exception as error:
+        raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
+    packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
+    return _runtime.prepare_python(
+        ready,
+        layout.positional,
+        layout.keywords,
+        duplicable=_duplicable(op),
+        bind=binds,
+        packs=packs,
+        n_threads=request.n_threads,
+        capturable=entry.capturable,
+        op_type=op.type,
+    )
+
+
+def _prepare_call(
+    call: DeviceCall, op: LoweredOp, device: str, request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make that kernel of the device's library ready which a Python kernel asks for."""
+    opened = get_device(request.device_name, request.context)  # first: its lack says more
+    helper = find_helper(device, call.kernel, request.context)
+    metas = signature_of(op)
+    try:
+        return helper.prepare_call(
+            op.definition.proto, (metas.inputs, metas.outputs), call.attrs, opened
+        )
+    except _runtime.RefusedError as refusal:
+        return _refusal(refusal)
+
+
+def _prepare_native(
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    """Make a compiled kernel ready for these attributes and metas, or return its refusal."""
+    signature = signature_of(op)
+    try:
+        prepared: _runtime.Prepared = entry.load().prepare(
+            op.definition.proto,
+            (signature.inputs, signature.outputs),
+            op.attrs,
+            packable=packable,
+            n_threads=request.n_threads,
+            device=opened_device(device, request),
+            deterministic=request.deterministic,
+        )
+    except _runtime.RefusedError as refusal:
+        return _refusal(refusal)
+    except OpwrightError as error:
+        raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
+    return prepared
+
+
+def _prepare_isolated(
+    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], request: LowerRequest
+) -> _runtime.Prepared | Refuse:
+    from opwright.lowering.isolation import prepare_isolated  # what starts processes takes 10 ms
+
+    signature = signature_of(op)
+    metas = (signature.inputs, signature.outputs)
+    options = request.options or ()
+    return prepare_isolated(
+        entry,
+        op.definition.proto,
+        metas,
+        op.attrs,
+        packable,
+        options,
+        deterministic=request.deterministic,
+    )
+
+
+def _without_traceback(refusal: Refuse) -> Refuse:
+    if isinstance(refusal, Unsupported):
+        return Unsupported(refusal.lack)
+    return Refuse(refusal.reason)
+
+
+def _refusal(error: _runtime.RefusedError) -> Refuse:
+    kind = Unsupported if isinstance(error, _runtime.UnsupportedError) else Refuse
+    return kind(str(error) or "gave no reason")
+
+
+def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
+    """The error for a kernel whose prepare failed, of the class that it raised if that is ours."""
+    ours = type(error).__module__ == OpwrightError.__module__
+    kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
+    if isinstance(error, MemoryError):
+        kind = OutOfMemoryError
+    name = "" if isinstance(error, OpwrightError) else f"{type(error).__name__}: "
+    return kind(
+        f"{entry.who}: prepare failed for operator {op.index}, got {name}{error}; {way_out}"
+    )
+
+
+def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:
+    """The pack functions that the kernel asked for, by flat argument."""
+    packs = {}
+    flat = 0
+    for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
+        if slot.name in ctx.packs:
+            packs[flat] = ctx.packs[slot.name]
+        flat += len(values)
+    return packs

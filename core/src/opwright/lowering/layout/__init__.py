@@ -1,0 +1,1 @@
+"""From a graph with kernels to a plan: memory laid out, steps handed to the runtime."""

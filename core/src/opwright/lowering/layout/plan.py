@@ -1,0 +1,274 @@
+"""The last step of lowering: a `Graph` with kernels and memory becomes a runtime plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from opwright import _runtime
+from opwright.describe.control import Branch, Loop
+from opwright.describe.dtypes import dtype_to_code
+from opwright.device.opening import get_device
+from opwright.lowering.failure import StepErrors
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
+from opwright.lowering.kernels.estimate import estimate_ns
+from opwright.lowering.layout.memory import MemoryLayout
+from opwright.lowering.layout.placement import Placement
+from opwright.plugins.discover import Settings
+from opwright.registry import HOST_DEVICE
+
+if TYPE_CHECKING:
+    from opwright.describe.meta import Meta
+    from opwright.lowering.request import LowerRequest
+    from opwright.registry import KernelEntry
+
+
+class LoweredPlan:
+    """A plan of the runtime, and what is known of it.
+
+    Attributes
+    ----------
+    plan : _runtime.Plan
+    placement : Placement
+        What runs where.
+    given_externals : dict of str to int
+        Number of the external of each captured value that is read.
+    fetch_externals : tuple of int
+        Externals of the fetches; empty where fetches were kept as values.
+    fetch_values : tuple of int
+        Values of the fetches, in order.
+    fetch_metas : tuple of Meta
+    """
+
+    __slots__ = (
+        "fetch_externals",
+        "fetch_metas",
+        "fetch_values",
+        "given_externals",
+        "placement",
+        "plan",
+    )
+
+    def __init__(self, plan: _runtime.Plan, placement: Placement) -> None:
+        self.plan = plan
+        self.placement = placement
+        self.given_externals: dict[str, int] = {}
+        self.fetch_externals: tuple[int, ...] = ()
+        self.fetch_values: tuple[int, ...] = ()
+        self.fetch_metas: tuple[Meta, ...] = ()
+
+
+def assemble(graph: Graph, request: LowerRequest, layout: MemoryLayout) -> LoweredPlan:
+    """Build the runtime's plan."""
+    return _Assembler(graph, request, layout).build()
+
+
+class _Assembler:
+    def __init__(self, graph: Graph, request: LowerRequest, layout: MemoryLayout) -> None:
+        self._graph = graph
+        self._request = request
+        self._layout = layout
+        self._host = get_device(HOST_DEVICE, request.context)
+        self._device = get_device(request.device_name, request.context)
+        checks = _runtime.CHECK_ALL if Settings.from_environment().checked else 0
+        self._builder = _runtime.PlanBuilder(self._device, request.device_name, checks=checks)
+        self._offsets: dict[str | None, list[int]] = {}
+        self._given: dict[str, int] = {}
+        self._lasting: dict[str, None] = {}
+
+    def build(self) -> LoweredPlan:
+        self._lay_out()
+        graph, builder = self._graph, self._builder
+        if self._request.given_role is Role.FEED or self._request.fetch_role is None:
+            for value in graph.feeds.values():  # all of them, in order, whether read or not
+                self._value(value)
+        end_of_feeds = self._end_of_feeds()
+        for position, op in enumerate(graph.ops):
+            if position == end_of_feeds:
+                builder.feeds_read()
+            self._step(op, position)
+        if end_of_feeds == len(graph.ops):
+            builder.feeds_read()
+        fetches = [self._value(value) for value in graph.fetches]
+        if self._request.fetch_role is Role.FETCH:
+            for fetch in fetches:
+                builder.fetch(fetch)
+        self._continue()
+        builder.writes(tuple(self._lasting))
+        plan = builder.build(StepErrors(graph.ops, self._request.device_name))
+        lowered = LoweredPlan(plan, self._placement())
+        lowered.given_externals = self._given
+        lowered.fetch_values = tuple(fetches)
+        externals = [value.buffer.root().external for value in graph.fetches]
+        lowered.fetch_externals = tuple(e.index for e in externals if e is not None)
+        lowered.fetch_metas = tuple(value.meta for value in graph.fetches)
+        return lowered
+
+    def _end_of_feeds(self) -> int:
+        """Position behind the last operator that reads a feed on the device; -1: there is none."""
+        request = self._request
+        if request.given_role is not Role.FEED or not request.device_feeds:
+            return -1
+        end = 0
+        for position, op in enumerate(self._graph.ops):
+            reads = [value.buffer.root().external for value in op.data_reads()]
+            if any(map(request.reads_device_feed, reads)):
+                end = position + 1
+        return end
+
+    def _lay_out(self) -> None:
+        for name, sizes in self._layout.slots.items():
+            device = self._device if name is None else self._host
+            if device.has_arena:
+                offsets = self._layout.offsets(name)
+                self._builder.arena(offsets[-1], device)
+            else:
+                offsets = list(range(len(sizes) + 1))
+                self._builder.buffers(sizes, device)
+            self._offsets[name] = offsets
+
+    def _value(self, value: Value) -> int:
+        """Number of a value, added at its first use."""
+        if value.id < 0:
+            if value.source is not None:
+                self._value(value.source)  # the first value of an external says what it is
+            kind, index, device = self._place(value.buffer.root())
+            code = dtype_to_code(value.meta.dtype)
+            value.id = self._builder.value(code, value.meta.shape, kind, index, device=device)
+        return value.id
+
+    def _place(self, buffer: Buffer) -> tuple[int, int, _runtime.Device | None]:
+        device = None if buffer.device is None else self._host
+        if buffer.dynamic:
+            return _runtime.DYNAMIC, 0, device
+        if buffer.external is None:
+            return _runtime.ARENA, self._offsets[buffer.device][buffer.slot], device
+        external = buffer.external
+        if external.index < 0:
+            external.index = self._builder.external(
+                int(external.role), external.name, create=external.create
+            )
+            if external.role is Role.CAPTURED:
+                self._given.setdefault(external.name, external.index)
+        return _runtime.EXTERNAL, external.index, device
+
+    def _shape(self, value: Value) -> int:
+        """Number of a value of which only the shape is read."""
+        if value.shape_id < 0:
+            code = dtype_to_code(value.meta.dtype)
+            value.shape_id = self._builder.value(code, value.meta.shape, _runtime.NONE, 0)
+        return value.shape_id
+
+    def _step(self, op: LoweredOp, position: int) -> None:
+        if op.is_copy:
+            ((source,),), ((target,),) = op.inputs, op.outputs
+            self._builder.copy(self._value(source), self._value(target), position)
+        elif op.children:
+            self._control(op, position)
+        else:
+            self._kernel(op, position)
+        for value in op.writes():
+            external = value.buffer.root().external
+            if external is not None and external.role is Role.PERSISTABLE:
+                self._lasting[external.name] = None
+
+    def _kernel(self, op: LoweredOp, position: int) -> None:
+        number_of = self._value
+        args: list[int] = []
+        begin = [0]
+        for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
+            number = self._shape if slot.shape_only else number_of
+            args += [number(value) for value in values]
+            begin.append(len(args))
+        for values in op.outputs:
+            args += [number_of(value) for value in values]
+            begin.append(len(args))
+        offset, size = -1, 0
+        if op.workspace is not None:
+            _, offset, _ = self._place(op.workspace)
+            size = op.workspace.size
+        self._builder.kernel(
+            op.prepared,
+            args,
+            begin,
+            len(op.inputs),
+            position,
+            offset,
+            size,
+            0 if op.prepared.needs_gil else estimate_ns(op, self._graph.device),
+            device=None if op.device is None else self._host,
+        )
+
+    def _control(self, op: LoweredOp, position: int) -> None:
+        control = op.definition.control
+        if isinstance(control, Loop):
+            self._loop(op, control, position)
+        elif isinstance(control, Branch):
+            self._branch(op, control, position)
+
+    def _branch(self, op: LoweredOp, control: Branch, position: int) -> None:
+        outputs = [self._value(value) for value in op.outputs[0]]
+        branches = []
+        for child in op.children:
+            bindings = [(self._value(value), external) for value, external in child.bindings]
+            bindings += zip(outputs, child.plan.fetch_externals, strict=True)
+            branches.append((child.plan.plan, tuple(bindings)))
+        condition = op.inputs[op.definition.input_index[control.condition]][0]
+        then, otherwise = branches
+        self._builder.branch(self._value(condition), (then, otherwise), position)
+
+    def _loop(self, op: LoweredOp, control: Loop, position: int) -> None:
+        (child,) = op.children
+        carried = op.inputs[op.definition.input_index[control.carried]]
+        outputs = op.outputs[op.definition.output_index[control.outputs]]
+        *next_values, condition = child.plan.fetch_values
+        triples = []
+        names = op.attrs[control.block_inputs]
+        for name, source, target, new in zip(names, carried, outputs, next_values, strict=True):
+            self._builder.copy(self._value(source), self._value(target), position)
+            triples.append((self._value(target), child.plan.given_externals[name], new))
+        limit = op.attrs.get(control.max_iterations or "", -1)
+        initial = op.inputs[op.definition.input_index[control.condition]][0]
+        self._builder.loop(
+            child.plan.plan,
+            condition,
+            triples,
+            tuple((self._value(value), external) for value, external in child.bindings),
+            limit,
+            position,
+            self._value(initial),
+        )
+
+    def _continue(self) -> None:
+        continuation = self._graph.continuation
+        if continuation is not None:
+            self._builder.continuation(
+                [self._value(value) for value in continuation.dynamic],
+                continuation.resolve,
+                [(self._value(value), name) for name, value in continuation.crossing.items()],
+            )
+
+    def _placement(self) -> Placement:
+        graph = self._graph
+        kernels: Counter[KernelEntry] = Counter()
+        device = self._request.device_name
+        placement = Placement(device, n_threads=graph.n_threads, prepare_s=graph.prepare_s)
+        for op in graph.ops:
+            if op.is_copy:
+                placement.copies += 1
+                placement.bytes_moved += op.inputs[0][0].buffer.size
+                continue
+            placement.operators += 1
+            placement.types[op.type] += 1
+            if op.entry is not None:
+                kernels[op.entry] += 1
+                for entry, reason in op.refusals:
+                    who = f"{op.type} by {entry.device}/{entry.library}"
+                    placement.refusals.setdefault(who, reason)
+                placement.python_steps += op.prepared.needs_gil
+            for child in op.children:
+                placement.add_child(child.plan.placement)
+        for entry, count in kernels.items():
+            placement.kernels[f"{entry.device}/{entry.library}"] += count
+        return placement

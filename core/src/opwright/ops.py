@@ -1,0 +1,23 @@
+"""``opwright.ops``: every discovered operator as a function, for variables and for arrays.
+
+``opwright.ops.softmax(x, axis=-1)`` appends to the current block where ``x`` is a `Variable` and
+computes at once where it is an array. A third party's operators are in a namespace of its name:
+``opwright.ops.acme.swish``. Functions are made at first use, so that plugins show up by themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from opwright import _runtime
+from opwright.run.ops.namespace import Finder
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Any operator, as far as a type checker knows; `opwright stubs` tells it more."""
+
+
+sys.modules[__name__].__class__ = _runtime.Namespace
+Finder("", globals())

@@ -1,0 +1,343 @@
+"""The Context: which operators, kernels, devices and passes there are, and what is pinned.
+
+The default Context is one of the few globals of opwright. It is made on first need by discovery;
+`context_guard` replaces it for a while, in the thread or task that asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, Protocol, Self
+
+import opwright
+from opwright.describe.names import hint
+from opwright.errors import KernelNotFoundError, PluginError
+from opwright.plugins import threads
+from opwright.plugins.discover import Discovery, discover
+from opwright.plugins.merge import Registries, make_registries
+from opwright.plugins.record import PluginRecord
+from opwright.registry import (
+    ANY,
+    DeviceRegistry,
+    KernelEntry,
+    KernelRegistry,
+    OpRegistry,
+    OptionRegistry,
+    PassRegistry,
+    PluginFailure,
+    PluginReport,
+)
+
+_serials = itertools.count(1)
+
+
+class Watcher(Protocol):
+    """What keeps plans of a Context, and must forget them when it changes."""
+
+    def clear(self) -> None:
+        """Forget them."""
+
+
+class Context:
+    """Registries, pins and prepared kernels; what a plan is lowered with.
+
+    Parameters
+    ----------
+    registries : Registries, optional
+        By default empty ones, to be filled by hand; `Context.discover` fills them from what is
+        installed.
+    records : sequence of PluginRecord
+        The plugins that filled them.
+
+    Attributes
+    ----------
+    ops, kernels, devices, passes, options : OpRegistry, KernelRegistry, DeviceRegistry, \
+PassRegistry, OptionRegistry
+        What there is.
+    report : PluginReport
+        What came of every installed plugin.
+    records : tuple of PluginRecord
+        What each plugin registers.
+    discovery : Discovery or None
+        How it was found; None for a Context filled by hand.
+    prepared : dict
+        Kernels prepared for plans, by whatever `lower` tells them apart.
+    """
+
+    def __init__(
+        self, registries: Registries | None = None, records: Sequence[PluginRecord] = ()
+    ) -> None:
+        self._serial = next(_serials)
+        self._refreshed = 0
+        self._pins: Mapping[str, str] = MappingProxyType({})
+        self._chosen_options: Mapping[str, Any] = MappingProxyType({})
+        self._pin_lock = threading.Lock()
+        self._paths: Sequence[str] | None = None
+        self.discovery: Discovery | None = None
+        self.prepared: dict[Any, Any] = {}
+        self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
+        self._set(registries or make_registries(), records)
+        threads.watch(self)
+
+    @classmethod
+    def discover(cls, paths: Sequence[str] | None = None) -> Self:
+        """Return a Context with everything that is installed.
+
+        Parameters
+        ----------
+        paths : sequence of str, optional
+            Where to look; by default ``sys.path``.
+
+        Raises
+        ------
+        SettingError
+            For an unknown name in OPWRIGHT_PLUGINS.
+        PluginError
+            With OPWRIGHT_STRICT=1 for the first plugin that fails. Without it such a plugin is
+            quarantined, see `failures`.
+        """
+        found = _discover(paths)
+        context = cls(found.registries, found.records)
+        context.discovery = found
+        context._paths = paths
+        return context
+
+    def _set(self, registries: Registries, records: Sequence[PluginRecord]) -> None:
+        self.ops: OpRegistry = registries.ops
+        self.kernels: KernelRegistry = registries.kernels
+        self.devices: DeviceRegistry = registries.devices
+        self.passes: PassRegistry = registries.passes
+        self.options: OptionRegistry = registries.options
+        self.report: PluginReport = registries.report
+        self.records = tuple(records)
+
+    def refresh(self) -> None:
+        """Look again at what is installed, after a package came or went while this process ran.
+
+        Modules that were imported before are not imported again.
+        """
+        importlib.invalidate_caches()
+        found = _discover(self._paths)
+        before = self.generation
+        self._set(found.registries, found.records)
+        self.discovery = found
+        self.prepared.clear()
+        self._tell_watchers()
+        self._refreshed += before + 1
+        self._serial = next(_serials)  # apart from the Contexts that `with_pins` made
+
+    @property
+    def failures(self) -> tuple[PluginFailure, ...]:
+        """The plugins that are kept out, each with its reason and traceback."""
+        return self.report.failures
+
+    @property
+    def generation(self) -> int:
+        """A number that rises whenever something is added to a registry."""
+        return (
+            self._refreshed
+            + self.ops.generation
+            + self.kernels.generation
+            + self.devices.generation
+            + self.passes.generation
+            + self.options.generation
+        )
+
+    @property
+    def pins(self) -> Mapping[str, str]:
+        """Operator type, or ``"*"``, to the library that it is pinned to."""
+        return self._pins
+
+    @property
+    def chosen_options(self) -> Mapping[str, Any]:
+        """The options that `with_options` chose and that differ from their defaults, by name."""
+        return self._chosen_options
+
+    def plan_key(self, n_threads: int | None = None) -> tuple[Any, ...]:
+        """Return what of the Context decides a plan: itself, threads, options and pins.
+
+        Parameters
+        ----------
+        n_threads : int, optional
+            How many threads the plan may use; by default `opwright.get_num_threads`.
+        """
+        count = threads.get_num_threads() if n_threads is None else n_threads
+        options = tuple(self._chosen_options.items())
+        return (self._serial, self.generation, count, options, *sorted(self._pins.items()))
+
+    def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
+        """Choose the library whose kernels compute an operator, whatever their priority.
+
+        Takes effect at once, for every thread that uses this Context; as a context manager it
+        lasts until the end of the block. `with_pins` serves one thread alone.
+
+        Parameters
+        ----------
+        op_type : str
+            An operator type: only this library's kernels are used for it, on every device, and it
+            is an error where they do not fit. ``"*"``: the library's kernels come first for every
+            operator that has one, and others serve the rest.
+        library : str
+            ``"numpy"``, ``"onednn"``, a plugin's name.
+
+        Raises
+        ------
+        KernelNotFoundError
+            Where the library brings no kernel for it.
+        """
+        self._check_pin(op_type, library)
+        with self._pin_lock:
+            before = self._pins.get(op_type)
+            self._pins = MappingProxyType({**self._pins, op_type: library})
+        self._tell_watchers()
+        return self._unpin_after(op_type, before)
+
+    @contextlib.contextmanager
+    def _unpin_after(self, op_type: str, before: str | None) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with self._pin_lock:
+                pins = {key: value for key, value in self._pins.items() if key != op_type}
+                if before is not None:
+                    pins[op_type] = before
+                self._pins = MappingProxyType(pins)
+            self._tell_watchers()
+
+    def unpin(self, op_type: str) -> None:
+        """Take back the pin of one operator type or of ``"*"``; nothing happens where none is."""
+        with self._pin_lock:
+            pins = {key: value for key, value in self._pins.items() if key != op_type}
+            self._pins = MappingProxyType(pins)
+        self._tell_watchers()
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have ``watcher.clear()`` called when other kernels may be chosen; held weakly."""
+        self._watchers.add(watcher)
+
+    def threads_changed(self, forked: bool) -> None:
+        """Forget the plans; in a forked child also every kernel prepared for several threads."""
+        if forked:
+            self._pin_lock = threading.Lock()  # the thread that held the old one may be gone
+            for key, prepared in list(self.prepared.items()):
+                if getattr(prepared, "n_threads", 1) > 1:
+                    self.prepared.pop(key, None)
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        for watcher in list(self._watchers):
+            watcher.clear()
+
+    def with_pins(self, pins: Mapping[str, str]) -> Context:
+        """Return a Context of the same registries with these pins and no others.
+
+        >>> with context_guard(current_context().with_pins({"*": "numpy"})):
+        ...     pass
+        """
+        for op_type, library in pins.items():
+            self._check_pin(op_type, library)
+        return self._twin(pins, self._chosen_options)
+
+    def with_options(self, options: Mapping[str, Any]) -> Context:
+        """Return a Context of the same registries and pins with these options and no others.
+
+        They hold for eager calls and for networks that are compiled or run under it;
+        ``Network.compile(options=...)`` chooses them for one network.
+
+        Parameters
+        ----------
+        options : mapping of str to value
+            By name, ``{"cuda.allow_tf32": True}``; `options` lists what there is.
+
+        Raises
+        ------
+        SettingError
+            For an unknown option, naming the nearest, and for a value of another type.
+        """
+        return self._twin(self._pins, self.options.check("Context.with_options", options))
+
+    def _twin(self, pins: Mapping[str, str], options: Mapping[str, Any]) -> Context:
+        twin = Context(
+            Registries(
+                self.ops, self.kernels, self.devices, self.passes, self.report, self.options
+            ),
+            self.records,
+        )
+        twin._paths, twin.discovery = self._paths, self.discovery
+        twin._serial, twin._refreshed = self._serial, self._refreshed
+        twin.prepared = self.prepared
+        twin._pins = MappingProxyType(dict(pins))
+        twin._chosen_options = MappingProxyType(dict(options))
+        return twin
+
+    def _check_pin(self, op_type: str, library: str) -> None:
+        if op_type != ANY:
+            self.ops.get(op_type)
+        libraries = self.kernels.libraries_of(op_type)
+        if library not in libraries:
+            raise KernelNotFoundError(
+                f"{op_type}: pin must name a library that brings a kernel for it, "
+                f"got {library!r}{hint(library, libraries, 'libraries')}"
+            )
+
+    def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
+        """Return the kernels that fit, best first, with the pins applied."""
+        return self.kernels.candidates(op_type, device, dtype, self._pins)
+
+
+def _discover(paths: Sequence[str] | None) -> Discovery:
+    if _discovering.get():
+        raise PluginError(
+            "discovery: a plugin needed the registries while they were being filled; a hook module "
+            "must only name things: import what uses operators when it is first used"
+        )
+    token = _discovering.set(True)
+    try:
+        return discover(paths, core_version=getattr(opwright, "__version__", ""))
+    finally:
+        _discovering.reset(token)
+
+
+_discovering: ContextVar[bool] = ContextVar("opwright_discovering", default=False)
+guarded_context: ContextVar[Context | None] = ContextVar("opwright_context", default=None)
+"""The Context of the innermost `context_guard` of this thread or task, None outside of all."""
+
+_default: Context | None = None
+_default_lock = threading.Lock()
+
+
+def current_context() -> Context:
+    """Return the Context of the innermost `context_guard`, or else the default one.
+
+    The default Context is made on first need, by discovery.
+    """
+    return guarded_context.get() or _default or _make_default()
+
+
+def _make_default() -> Context:
+    global _default  # noqa: PLW0603 - one of the few globals there are
+    # No lock while hook modules are imported: a thread that imports one of them, and needs the
+    # Context for it, would wait for this thread, and this one for its import lock. Two threads
+    # that come here at once both look, and the first one's Context stays.
+    made = Context.discover()
+    with _default_lock:
+        if _default is None:
+            _default = made
+        return _default
+
+
+@contextlib.contextmanager
+def context_guard(context: Context) -> Iterator[Context]:
+    """Make `context` the current one in this thread or task, for the length of a block."""
+    token = guarded_context.set(context)
+    try:
+        yield context
+    finally:
+        guarded_context.reset(token)

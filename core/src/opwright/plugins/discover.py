@@ -1,0 +1,192 @@
+"""The whole way from the path to the registries, as the default Context goes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from opwright.describe.names import hint
+from opwright.errors import SettingError
+from opwright.plugins import index
+from opwright.plugins.load import load_all, strict_error
+from opwright.plugins.merge import Registries, merge
+from opwright.plugins.record import PluginRecord, package_of
+from opwright.plugins.scan import Source, scan, sort_key
+from opwright.registry import PluginFailure
+from opwright.registry.import_notes import ImportNotes
+
+
+class Settings(NamedTuple):
+    """What the environment says about plugins.
+
+    Attributes
+    ----------
+    allowed : tuple of str or None
+        OPWRIGHT_PLUGINS, names separated by commas: only these are loaded; None: all.
+    strict : bool
+        OPWRIGHT_STRICT=1: the first failure is an error.
+    cache_folder : str or None
+        Where the index and the notes of imports are; None: nowhere.
+    checked : bool
+        OPWRIGHT_CHECKED=1: plans watch what kernels do to their arguments.
+    isolated : tuple of str
+        OPWRIGHT_ISOLATE, names separated by commas: their kernels of the host run in processes of
+        their own.
+    isolate_time_limit_s : float
+        OPWRIGHT_ISOLATE_TIME_LIMIT, seconds that such a kernel may take.
+    """
+
+    allowed: tuple[str, ...] | None = None
+    strict: bool = False
+    cache_folder: str | None = None
+    checked: bool = False
+    isolated: tuple[str, ...] = ()
+    isolate_time_limit_s: float = 60.0
+
+    @staticmethod
+    def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the environment variables; an empty one counts as unset.
+
+        Raises
+        ------
+        SettingError
+            For a value of OPWRIGHT_STRICT or OPWRIGHT_CHECKED that is neither 0 nor 1, and for
+            a time limit that is no positive number.
+        """
+        env = os.environ if environ is None else environ
+        return Settings(
+            _read_names("OPWRIGHT_PLUGINS", env) or None,
+            _read_switch("OPWRIGHT_STRICT", env),
+            index.find_cache_folder(env),
+            _read_switch("OPWRIGHT_CHECKED", env),
+            _read_names("OPWRIGHT_ISOLATE", env),
+            _read_seconds("OPWRIGHT_ISOLATE_TIME_LIMIT", env, 60.0),
+        )
+
+
+def _read_names(name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, environ.get(name, "").split(","))))
+
+
+def _read_seconds(name: str, environ: Mapping[str, str], default: float) -> float:
+    text = environ.get(name, "").strip()
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise SettingError(f"{name}: must be a number of seconds above 0, got {text!r}; set it so")
+    return seconds
+
+
+def _read_switch(name: str, environ: Mapping[str, str]) -> bool:
+    value = environ.get(name, "").strip().lower()
+    if value not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
+        raise SettingError(f"{name}: must be 0 or 1, got {value!r}; set it to 1")
+    return value in {"1", "true", "yes", "on"}
+
+
+class Discovery(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    registries : Registries
+        Filled, with the report of what failed.
+    records : tuple of PluginRecord
+        Every plugin that loaded, those included that then clashed with another one.
+    index_path : str or None
+        Where the index is.
+    index_state : str
+        ``"read"``, ``"written"``, or what kept it from being so.
+    """
+
+    registries: Registries
+    records: tuple[PluginRecord, ...]
+    index_path: str | None
+    index_state: str
+
+
+def discover(
+    paths: Sequence[str] | None = None,
+    settings: Settings | None = None,
+    core_version: str = "",
+) -> Discovery:
+    """Find the installed plugins and fill registries with what they bring.
+
+    Parameters
+    ----------
+    paths : sequence of str, optional
+        Where to look; by default ``sys.path``.
+    settings : Settings, optional
+        By default what the environment says.
+    core_version : str
+        Version of opwright; indexes of another one are not read.
+
+    Raises
+    ------
+    SettingError
+        For an unknown name in OPWRIGHT_PLUGINS.
+    PluginError
+        With OPWRIGHT_STRICT=1 for any failure.
+    """
+    settings = Settings.from_environment() if settings is None else settings
+    sources = scan(paths)
+    allowed = select_allowed(sources, settings.allowed)
+    folder = settings.cache_folder
+    path = None if folder is None else index.index_path(folder, sources, core_version)
+    known = index.read(path, sources)
+    notes = None if folder is None else ImportNotes(folder)
+    records, failures = _load_missing(allowed, known.records, settings.strict, notes)
+    state = _update(known, records)
+    disabled = [package_of(source) for source in sources if source not in allowed]
+    registries = merge(records, failures, disabled, notes)
+    if settings.strict and registries.report.failures:
+        raise strict_error(registries.report.failures[0])
+    return Discovery(registries, tuple(records), path, state)
+
+
+def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list[Source]:
+    """Return the sources whose plugin is named; all of them for None.
+
+    Raises
+    ------
+    SettingError
+        For a name that no installed plugin has.
+    """
+    if names is None:
+        return sources
+    known = sorted({source.name for source in sources})
+    for name in names:
+        if name not in known:
+            raise SettingError(
+                f"OPWRIGHT_PLUGINS: no plugin of this name is installed, got {name!r}"
+                f"{hint(name, known, 'installed plugins')}"
+            )
+    return [source for source in sources if source.name in names]
+
+
+def _load_missing(
+    sources: list[Source],
+    known: Mapping[str, PluginRecord],
+    strict: bool,
+    notes: ImportNotes | None,
+) -> tuple[list[PluginRecord], list[PluginFailure]]:
+    """Take from the index what it has, and load the rest; sorted as `scan` sorts."""
+    missing = [source for source in sources if index.key_of(source) not in known]
+    loaded, failures = load_all(missing, strict, notes)
+    found = [known[key] for key in map(index.key_of, sources) if key in known]
+    if not loaded:
+        return found, failures
+    return sorted([*found, *loaded], key=lambda record: sort_key(record.source)), failures
+
+
+def _update(known: index.IndexFile, records: list[PluginRecord]) -> str:
+    """Write the index if something in it is new; return its state."""
+    fresh = {index.key_of(r.source): r for r in records if not r.from_index and r.files}
+    if not fresh or known.path is None:
+        return known.state
+    # Plugins that OPWRIGHT_PLUGINS leaves out this time keep their place.
+    state = index.write(known.path, {**known.records, **fresh}.values())
+    return f"{known.state}; {state}" if known.state.startswith(("corrupt", "unreadable")) else state

@@ -1,0 +1,241 @@
+"""Why a kernel was chosen: every candidate of an operator, accepted or rejected, and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from opwright.describe.definition import OpDefinition
+from opwright.describe.dtypes import canonical_dtype
+from opwright.errors import OpwrightError
+from opwright.plugins.context import Context, current_context
+from opwright.plugins.tables import align
+from opwright.registry import ANY, KernelEntry, split_device
+from opwright.registry.refusals import WOULD_REFUSE, Refusals
+from opwright.registry.registrations import key_text
+
+_COLUMNS = ("", "library", "device", "dtype", "priority", "package", "verdict", "reason")
+
+
+class Candidate(NamedTuple):
+    """One kernel of the operator, and what speaks for or against it.
+
+    Attributes
+    ----------
+    entry : KernelEntry
+        The kernel.
+    rank : int
+        1 for the one that is tried first for its dtype; 0 for one that is rejected.
+    verdict : str
+        ``"chosen"``, ``"accepted"`` (tried if those before it refuse) or ``"rejected"``.
+    reason : str
+        Why; empty for the chosen one.
+    """
+
+    entry: KernelEntry
+    rank: int
+    verdict: str
+    reason: str
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the kernel may serve."""
+        return self.rank > 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the candidate as plain data."""
+        entry = self.entry
+        return {
+            **entry.key._asdict(),
+            "priority": entry.priority,
+            "package": entry.package._asdict(),
+            "target": entry.target if isinstance(entry.target, str) else repr(entry.target),
+            "verdict": self.verdict,
+            "rank": self.rank or None,
+            "reason": self.reason,
+        }
+
+
+class Explanation:
+    """Every kernel of one operator type, as a table: ``print(explain("softmax"))``.
+
+    Attributes
+    ----------
+    op_type, device : str
+        What was asked.
+    dtype : str or None
+        None: any.
+    candidates : list of Candidate
+        The accepted ones in the order in which they are tried, then the rejected ones.
+    notes : list of str
+        The pin that applies, plugins that failed to load or cannot say whether they refuse.
+    otherwise : str
+        What happens where no kernel serves and none is needed; empty where that is an error.
+    """
+
+    def __init__(
+        self,
+        op_type: str,
+        device: str,
+        dtype: str | None,
+        candidates: list[Candidate],
+        notes: list[str],
+        otherwise: str = "",
+    ) -> None:
+        self.otherwise = otherwise
+        self.op_type = op_type
+        self.device = device
+        self.dtype = dtype
+        self.candidates = candidates
+        self.notes = notes
+
+    @property
+    def chosen(self) -> KernelEntry | None:
+        """The kernel that serves, or None where none does."""
+        return next((c.entry for c in self.candidates if c.verdict == "chosen"), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as plain data."""
+        return {
+            "op_type": self.op_type,
+            "device": self.device,
+            "dtype": self.dtype,
+            "candidates": [candidate.to_json() for candidate in self.candidates],
+            "notes": list(self.notes),
+            "otherwise": self.otherwise,
+        }
+
+    def __str__(self) -> str:
+        title = key_text(self.op_type, self.device, self.dtype or "any dtype")
+        if self.chosen is None:
+            title += f": {self.otherwise or 'no kernel fits'}"
+        rows = [_COLUMNS, *map(_row, self.candidates)] if self.candidates else []
+        return "\n".join([title, *align(rows, right={4}), *self.notes])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _row(candidate: Candidate) -> tuple[str, ...]:
+    entry = candidate.entry
+    return (
+        str(candidate.rank or ""),
+        entry.library,
+        entry.device,
+        entry.dtype,
+        str(entry.priority),
+        entry.package.label,
+        candidate.verdict,
+        candidate.reason,
+    )
+
+
+def explain(
+    op_type: str,
+    device: str = "cpu",
+    dtype: object = None,
+    *,
+    context: Context | None = None,
+    refusals: Iterable[tuple[KernelEntry, str]] = (),
+) -> Explanation:
+    """List every kernel of an operator and say which one serves, and why the others do not.
+
+    Kernels that fit the device and dtype are imported, for one that cannot be is no candidate; and
+    one whose plugin says that it would refuse on this machine is none.
+
+    Parameters
+    ----------
+    op_type : str
+        Operator type.
+    device : str
+        Device type; a number behind it, as in ``"cuda:1"``, changes nothing.
+    dtype : str, numpy.dtype or type, optional
+        Dtype that selects the kernel; by default any.
+    context : Context, optional
+        By default the current one.
+    refusals : iterable of (KernelEntry, str)
+        What refused when a plan was prepared, and why: a kernel refuses certain shapes or
+        attributes, which this function is not told.
+
+    Returns
+    -------
+    Explanation
+        ``str()`` is a table, ``to_json()`` plain data.
+
+    Raises
+    ------
+    OperatorNotFoundError
+        For an unknown operator type.
+    KernelNotFoundError
+        For a device that no plugin brings, and for which the operator has no kernel.
+    DtypeError
+        For an unknown dtype.
+    """
+    context = context or current_context()
+    device, _ = split_device(device)
+    name = None if dtype is None else canonical_dtype(dtype)
+    definition = context.ops.get(op_type)
+    known = {*context.devices.names(), *context.kernels.devices_of(op_type)}
+    if device not in known and ANY not in known:
+        raise context.kernels.not_found(op_type, device, name or ANY, devices=known)
+    refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
+    accepted: list[Candidate] = []
+    rejected: list[Candidate] = []
+    said = Refusals(context.options.fill(context.chosen_options))
+    for entry in _ordered(context, op_type):
+        reason = _reject(context, entry, device, name) or refused.get(entry.key)
+        reason = reason or _foresee(entry, said)
+        if reason is not None:
+            rejected.append(Candidate(entry, 0, "rejected", reason))
+            continue
+        # Kernels for different dtypes never meet, so without a dtype each has its own first one.
+        rivals = [other for other in accepted if name or other.entry.dtype in {entry.dtype, ANY}]
+        rank = 1 + len(rivals)
+        waiting = "tried if those above refuse" if rank > 1 else ""
+        accepted.append(Candidate(entry, rank, "accepted" if rank > 1 else "chosen", waiting))
+    candidates, notes = accepted + rejected, [*_notes(context, op_type), *said.faults]
+    return Explanation(op_type, device, name, candidates, notes, _without_kernel(definition))
+
+
+def _without_kernel(definition: OpDefinition) -> str:
+    """Return how an operator is run where no kernel serves; empty where that is an error."""
+    if definition.body is not None:
+        return "a composite, run as the simpler operators of its body"
+    if definition.control is not None:
+        return "control flow, its blocks run as plans of their own"
+    return ""
+
+
+def _ordered(context: Context, op_type: str) -> list[KernelEntry]:
+    """Every kernel of the operator, in the order in which `candidates` would try them."""
+    entries = context.kernels.sort(context.kernels.entries(op_type))
+    preferred = context.pins.get(op_type) or context.pins.get(ANY)
+    return sorted(entries, key=lambda entry: preferred not in {None, entry.library})
+
+
+def _reject(context: Context, entry: KernelEntry, device: str, dtype: str | None) -> str | None:
+    """Return why a kernel does not serve, or None where it does."""
+    if entry.device not in {device, ANY}:
+        return f"is for the device {entry.device}"
+    if dtype is not None and entry.dtype not in {dtype, ANY}:
+        return f"is for {entry.dtype}"
+    pinned = context.pins.get(entry.op_type)
+    if pinned not in {None, entry.library}:
+        return f"the Context pins {entry.op_type} to {pinned}"
+    try:
+        entry.load()
+    except OpwrightError as error:
+        return f"failed to load: {error}"
+    return None
+
+
+def _foresee(entry: KernelEntry, said: Refusals) -> str | None:
+    """Return that a kernel would refuse on this machine and why, None where it would not."""
+    reason = said.find(entry.find_refusal, entry.package)
+    return None if reason is None else WOULD_REFUSE + reason
+
+
+def _notes(context: Context, op_type: str) -> list[str]:
+    pin = context.pins.get(op_type) or context.pins.get(ANY)
+    pins = [] if pin is None else [f"the Context pins {op_type} to the library {pin!r}"]
+    return [*pins, *context.report.lines()]

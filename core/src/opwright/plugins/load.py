@@ -1,0 +1,253 @@
+"""Loads one plugin: imports its hook module, checks its hooks, and collects what they register.
+
+pluggy's own loader stops at the first plugin that fails, so each is loaded alone, and one that
+raises is quarantined with its traceback while the others go on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from opwright.describe.names import hint
+from opwright.errors import PluginError, RegistrationError
+from opwright.plugins.record import PluginRecord, WatchedFile, package_of
+from opwright.plugins.scan import Source
+from opwright.registry import Package, PluginFailure
+from opwright.registry.advice import advise_command
+from opwright.registry.import_notes import ImportNotes, noted
+from opwright.registry.rules import is_name
+
+# The clock of file times may be that much behind the one that `time_ns` reads.
+_CLOCK_GAP_NS = 20_000_000
+
+
+def load(source: Source) -> PluginRecord:
+    """Import the hook module of a plugin and run its hooks.
+
+    Raises
+    ------
+    Exception
+        Whatever the plugin raises; RegistrationError or PluginError for a broken rule.
+    """
+    if not is_name(source.name):
+        raise PluginError(
+            f"{source.name}: name of an entry point must be lower_snake, for it is written in "
+            f"operator types, got {source.name!r}; rename it"
+        )
+    importlib.import_module("opwright.plugins.hooks")  # what is core's own cost, not the plugin's
+    began_ns = time.time_ns()
+    began = time.perf_counter()
+    before = set(sys.modules)
+    plugin = _import_plugin(source.target)
+    additions = _run_hooks(plugin, package_of(source))
+    load_ms = (time.perf_counter() - began) * 1e3
+    files = _watch(source.target.partition(":")[0], before, began_ns)
+    return PluginRecord(source, *additions, files, round(load_ms, 3))
+
+
+def load_all(
+    sources: Iterable[Source], strict: bool = False, notes: ImportNotes | None = None
+) -> tuple[list[PluginRecord], list[PluginFailure]]:
+    """Load plugins one by one; what fails is returned beside what works.
+
+    Parameters
+    ----------
+    sources : iterable of Source
+        The plugins.
+    strict : bool
+        Raise at the first failure.
+    notes : ImportNotes, optional
+        Where is noted which hook module is being imported; what has ended processes is left out.
+
+    Raises
+    ------
+    PluginError
+        When `strict`, with the plugin's own error as its cause.
+    """
+    records: list[PluginRecord] = []
+    failures: list[PluginFailure] = []
+    for source in sources:
+        package = package_of(source)
+        try:
+            with noted(notes, source.target.partition(":")[0], package):
+                records.append(load(source))
+        except KeyboardInterrupt as error:
+            error.add_note(_describe_interrupted(package))
+            raise
+        except BaseException as error:
+            failure = describe_failure(package, error)
+            if strict:
+                raise strict_error(failure) from error
+            failures.append(failure)
+    return records, failures
+
+
+def _describe_interrupted(package: Package) -> str:
+    """Return what helps where a plugin takes so long that somebody interrupts it."""
+    return (
+        f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it does: "
+        "opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
+    )
+
+
+def describe_failure(package: Package, error: BaseException) -> PluginFailure:
+    """Return what is to be said about a plugin that raised `error`."""
+    text = str(error).strip().removeprefix(f"{package.plugin}: ")
+    is_rule = isinstance(error, RegistrationError | PluginError)
+    name = "" if is_rule else type(error).__name__ + (": " if text else "")
+    trace = _trace_plugin(error)
+    if not trace and not is_rule:  # a SyntaxError, which shows the line by itself
+        import traceback  # here and below: 1 ms, for plugins that fail
+
+        trace = "".join(traceback.format_exception_only(error))
+    return PluginFailure(package, name + text, trace, advise_command(error, package))
+
+
+def _trace_plugin(error: BaseException) -> str:
+    """Return the traceback from the plugin's own code on; empty where none of it ran."""
+    inner = error.__traceback__
+    while inner is not None and is_machinery(inner.tb_frame.f_code.co_filename):
+        inner = inner.tb_next
+    if inner is None:
+        return ""
+    import traceback
+
+    return "".join(traceback.format_exception(type(error), error, inner))
+
+
+def is_machinery(path: str) -> bool:
+    """Tell whether a file belongs to what loads plugins: discovery, importlib or pluggy."""
+    folder = path.replace("\\", "/").rpartition("/")[0]
+    return path.startswith("<frozen importlib") or folder.endswith(
+        ("/opwright/plugins", "/importlib", "/pluggy")
+    )
+
+
+def strict_error(failure: PluginFailure) -> PluginError:
+    """Return the error that OPWRIGHT_STRICT=1 raises for a failure."""
+    package = failure.package
+    return PluginError(
+        f"plugin {package.plugin!r} of {package.label} failed to load: {failure.reason}; "
+        f"{failure.advice}, or leave it out with OPWRIGHT_PLUGINS, or unset OPWRIGHT_STRICT"
+    )
+
+
+def _import_plugin(target: str) -> object:
+    module, _, attribute = target.partition(":")
+    plugin: object = importlib.import_module(module)
+    for name in filter(None, attribute.split(".")):
+        plugin = getattr(plugin, name)
+    return plugin
+
+
+def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any, Any]:
+    """Return what was registered: operators, kernels, devices, passes and options."""
+    import pluggy  # with the hooks 2-4 ms, which a process that finds the index full saves
+
+    from opwright.plugins import hooks
+
+    manager = pluggy.PluginManager("opwright")
+    manager.add_hookspecs(hooks)
+    try:
+        manager.register(plugin, package.plugin)
+        _check_known(manager, hooks.HOOKS, package)
+    except pluggy.PluginValidationError as error:
+        raise PluginError(_describe_invalid(error)) from error
+    additions = []
+    for name, registrar_type in zip(hooks.HOOKS, _registrars(), strict=True):
+        registrar = registrar_type(package)
+        _check_parameter(manager, name, package)
+        getattr(manager.hook, name)(registry=registrar)
+        registrar.close()
+        additions.append(tuple(registrar.additions))
+    ops, kernels, devices, passes, options = additions
+    return ops, kernels, devices, passes, options
+
+
+def _registrars() -> tuple[Any, ...]:
+    from opwright.plugins import hooks
+
+    return (
+        hooks.OpRegistrar,
+        hooks.KernelRegistrar,
+        hooks.DeviceRegistrar,
+        hooks.PassRegistrar,
+        hooks.OptionRegistrar,
+    )
+
+
+def _check_known(manager: Any, known: tuple[str, ...], package: Package) -> None:
+    """Raise for a plugin without hooks, and for a hook that opwright does not call."""
+    callers = manager.get_hookcallers(manager.get_plugin(package.plugin)) or []
+    if not callers:
+        raise PluginError(
+            f"{package.plugin}: a plugin must implement a hook, got none; mark functions named "
+            f"{', '.join(known)} with @opwright.plugin.hookimpl"
+        )
+    for caller in callers:
+        optional = all(hook.optionalhook for hook in caller.get_hookimpls())
+        if caller.name not in known and not optional:
+            raise PluginError(
+                f"{package.plugin}: unknown hook, got {caller.name!r}"
+                f"{hint(caller.name, known, 'hooks')}"
+            )
+
+
+def _check_parameter(manager: Any, name: str, package: Package) -> None:
+    # pluggy lets a hook leave out what it does not need; without a registry it can add nothing.
+    for hook in getattr(manager.hook, name).get_hookimpls():
+        if "registry" not in hook.argnames:
+            raise PluginError(
+                f"{package.plugin}: hook with a wrong signature, got {name} without the "
+                f"parameter 'registry'; write def {name}(registry)"
+            )
+
+
+def _describe_invalid(error: BaseException) -> str:
+    """Return pluggy's several lines about a hook of a wrong signature as one."""
+    text = " ".join(str(error).split())
+    found = re.search(r"hookimpl definition: ((\w+)\(.*?\)) ", text)
+    if found is None:
+        return f"hook with a wrong signature: {text}"
+    return f"hook with a wrong signature, got {found[1]}; write def {found[2]}(registry)"
+
+
+def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, ...]:
+    """Return the files that the registrations may depend on, as they are.
+
+    These are the hook module, the packages around it, and what these imported of their own
+    distribution. Empty where a file has no time, or changed while it was read.
+    """
+    top = module.partition(".")[0]
+    # A module that was there before tells nothing of what it imported: then all of the package.
+    known: set[str] = set() if module in before else before
+    names = {n for n in sys.modules if n.split(".", 1)[0] == top and n not in known}
+    parts = module.split(".")
+    names |= {".".join(parts[: i + 1]) for i in range(len(parts))}
+    files = []
+    for name in sorted(names):
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if path is None:  # a namespace package, or made by hand
+            if name == module:
+                return ()
+            continue
+        file = stat_file(path)
+        if file is None or file.mtime_ns >= began_ns - _CLOCK_GAP_NS:
+            return ()
+        files.append(file)
+    return tuple(files)
+
+
+def stat_file(path: str) -> WatchedFile | None:
+    """Return a file as it is now, or None where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - hot
+    except OSError:
+        return None
+    return WatchedFile(path, status.st_mtime_ns, status.st_size)

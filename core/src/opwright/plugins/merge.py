@@ -1,0 +1,135 @@
+"""Merges the records of plugins into registries: each enters whole, or is quarantined whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from opwright.plugins.record import PluginRecord
+from opwright.registry import (
+    DeviceRegistry,
+    KernelRegistry,
+    OpRegistry,
+    OptionRegistry,
+    Package,
+    PassRegistry,
+    PluginFailure,
+    PluginReport,
+)
+from opwright.registry.import_notes import ImportNotes
+
+
+class Registries(NamedTuple):
+    """What a Context holds."""
+
+    ops: OpRegistry
+    kernels: KernelRegistry
+    devices: DeviceRegistry
+    passes: PassRegistry
+    report: PluginReport
+    options: OptionRegistry
+
+
+def make_registries(report: PluginReport | None = None) -> Registries:
+    """Return empty registries whose errors quote one report."""
+    report = report or PluginReport()
+    ops = OpRegistry(report)
+    kernels = KernelRegistry(ops, report)
+    devices, passes = DeviceRegistry(report), PassRegistry(report)
+    return Registries(ops, kernels, devices, passes, report, OptionRegistry())
+
+
+def merge(
+    records: Iterable[PluginRecord],
+    failures: Iterable[PluginFailure] = (),
+    disabled: Iterable[Package] = (),
+    notes: ImportNotes | None = None,
+) -> Registries:
+    """Return registries filled from records, in their order: of two that clash the first stays.
+
+    Parameters
+    ----------
+    records : iterable of PluginRecord
+        Plugins that loaded, sorted.
+    failures : iterable of PluginFailure
+        Plugins that did not; those that clash are added to them.
+    disabled : iterable of Package
+        Plugins that OPWRIGHT_PLUGINS leaves out.
+    notes : ImportNotes, optional
+        Where is noted what is imported later, while it is.
+    """
+    registries = make_registries(PluginReport(notes=notes))
+    loaded: list[Package] = []
+    failed = list(failures)
+    for record in records:
+        clash = _find_clash(record, registries, loaded)
+        if clash is None:
+            _enter(record, registries)
+            loaded.append(record.package)
+        else:
+            failed.append(clash)
+    report = registries.report
+    report.loaded, report.failures = tuple(loaded), tuple(failed)
+    report.disabled = tuple(disabled)
+    return registries
+
+
+def _enter(record: PluginRecord, registries: Registries) -> None:
+    package = record.package
+    registries.ops.enter(record.ops, package)
+    registries.kernels.enter(record.kernels, package)
+    for device in record.devices:
+        registries.devices.enter(device, package)
+    for item in record.passes:
+        registries.passes.enter(item, package)
+    for option in record.options:
+        registries.options.enter(option, package)
+
+
+def _find_clash(
+    record: PluginRecord, registries: Registries, loaded: list[Package]
+) -> PluginFailure | None:
+    """Return the failure of a plugin that brings what another one has brought, or None."""
+    package = record.package
+    for what, owner in _clashes(record, registries, loaded):
+        reason = f"{what} twice, by {owner.label} and {package.label}"
+        return PluginFailure(package, reason, "", _advise(owner, package))
+    return None
+
+
+def _clashes(
+    record: PluginRecord, registries: Registries, loaded: list[Package]
+) -> Iterator[tuple[str, Package]]:
+    ops, kernels, devices, passes = registries[:4]
+    for op in record.ops:
+        if owner := ops.find_clash(op.type):
+            yield f"{op.type}: operator is registered", owner
+    for kernel in record.kernels:
+        if taken := kernels.find_clash(kernel):
+            yield f"{taken[0]}: kernel is registered", taken[1]
+    for device in record.devices:
+        if owner := devices.find_clash(device.name):
+            yield f"{device.name}: device is registered", owner
+    for item in record.passes:
+        if owner := passes.find_clash(item.name):
+            yield f"{item.name}: pass is registered", owner
+    yield from _name_clashes(record, ops, loaded)
+
+
+def _name_clashes(
+    record: PluginRecord, ops: OpRegistry, loaded: list[Package]
+) -> Iterator[tuple[str, Package]]:
+    name = record.source.name
+    for package in loaded:
+        if package.plugin == name:
+            yield f"{name}: name of a plugin is used", package
+    # opwright.ops.NAME cannot be an operator and hold the operators of a plugin at once.
+    owner = ops.find_clash(name)
+    if owner is not None and any("." in op.type for op in record.ops):
+        yield f"{name}: name of an operator and of a plugin is used", owner
+
+
+def _advise(owner: Package, package: Package) -> str:
+    if owner.distribution in {package.distribution, "opwright"}:
+        return f"pip install --upgrade {package.distribution}"
+    return f"pip uninstall {package.distribution} (or {owner.distribution})"

@@ -1,0 +1,101 @@
+"""What is known of one plugin once its hooks have run: plain data, to and from the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from opwright.plugins.scan import Source
+from opwright.registry import (
+    DeviceRegistration,
+    KernelRegistration,
+    OpRegistration,
+    OptionRegistration,
+    Package,
+    PassRegistration,
+)
+
+
+class WatchedFile(NamedTuple):
+    """A file that a plugin's hooks were read from, as it was then.
+
+    Attributes
+    ----------
+    path : str
+    mtime_ns : int
+        Time of change.
+    size_bytes : int
+    """
+
+    path: str
+    mtime_ns: int
+    size_bytes: int
+
+
+class PluginRecord(NamedTuple):
+    """One plugin and everything that it registers; nothing of it has been imported.
+
+    Attributes
+    ----------
+    source : Source
+        Where it was found.
+    ops, kernels, devices, passes, options : tuple
+        Its registrations, in the order of its hooks.
+    files : tuple of WatchedFile
+        What must be unchanged for the record to hold; empty: it holds for this process only.
+    load_ms : float
+        How long importing its hook module and running its hooks took.
+    from_index : bool
+        Whether it was read from the index instead.
+    """
+
+    source: Source
+    ops: tuple[OpRegistration, ...] = ()
+    kernels: tuple[KernelRegistration, ...] = ()
+    devices: tuple[DeviceRegistration, ...] = ()
+    passes: tuple[PassRegistration, ...] = ()
+    options: tuple[OptionRegistration, ...] = ()
+    files: tuple[WatchedFile, ...] = ()
+    load_ms: float = 0.0
+    from_index: bool = False
+
+    @property
+    def package(self) -> Package:
+        """Who this is."""
+        return package_of(self.source)
+
+    def to_plain(self) -> tuple[Any, ...]:
+        """Return what `from_plain` reads: tuples, strings and numbers, no named tuples."""
+        source, *groups, load_ms, _ = self
+        return (tuple(source), *(tuple(map(tuple, group)) for group in groups), load_ms)
+
+    @staticmethod
+    def from_plain(data: Sequence[Any]) -> PluginRecord:
+        """Return a record that `to_plain` wrote; JSON has made lists of its tuples."""
+        source, ops, kernels, devices, passes, options, files, load_ms = data
+        return PluginRecord(
+            Source(*source),
+            tuple(map(OpRegistration._make, ops)),
+            tuple(map(_read_kernel, kernels)),
+            tuple(DeviceRegistration(*item) for item in devices),
+            tuple(PassRegistration(*item) for item in passes),
+            tuple(OptionRegistration(*item) for item in options),
+            tuple(WatchedFile(*item) for item in files),
+            float(load_ms),
+            from_index=True,
+        )
+
+
+def package_of(source: Source) -> Package:
+    """Return the package that a source belongs to."""
+    return Package(source.name, source.distribution, source.version)
+
+
+def _read_kernel(item: Sequence[Any]) -> KernelRegistration:
+    kernel = KernelRegistration._make(item)
+    if type(kernel.dtypes) is tuple:  # thousands of these are read by every process
+        return kernel
+    pairs = tuple((output, given) for output, given in kernel.may_reuse)
+    preferred = ((name, value) for name, value in kernel.prefers)
+    prefers = tuple((name, tuple(v) if type(v) is list else v) for name, v in preferred)
+    return kernel._replace(dtypes=tuple(kernel.dtypes), may_reuse=pairs, prefers=prefers)

@@ -1,0 +1,8 @@
+"""Saving programs with their parameters, and loading them; nothing in a file is run."""
+
+from __future__ import annotations
+
+from opwright.program.files.loading import LoadedProgram, load, load_program
+from opwright.program.files.writing import save
+
+__all__ = ["LoadedProgram", "load", "load_program", "save"]

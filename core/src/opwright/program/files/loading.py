@@ -1,0 +1,135 @@
+"""`load`: a saved program, with what it keeps set in a scope."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from opwright.errors import FormatError
+from opwright.program import Program, default_scope
+from opwright.program.files.opening import SavedPair, folder_of, read_saved
+from opwright.program.files.pair import read_program
+from opwright.program.files.params_file import Arrays, read_params
+from opwright.program.files.writing import kept_variables
+
+if TYPE_CHECKING:
+    from opwright._runtime import Scope
+
+_NO_NOTES: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class _Fields(NamedTuple):
+    program: Program
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+
+
+class LoadedProgram(_Fields):
+    """A program that was saved: ``program, feeds, fetches = load(folder)``.
+
+    Attributes
+    ----------
+    program : Program
+        What was saved.
+    feeds : tuple of str
+        The variables that must be fed, in the order in which they were declared.
+    fetches : tuple of str
+        The results that were named when it was saved.
+    notes : mapping
+        What `save` was given to keep beside them.
+    """
+
+    notes: Mapping[str, Any] = _NO_NOTES
+
+
+def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
+    """Return the program of a folder that `save` has written, and set its variables in a scope.
+
+    Nothing in the files is run. Everything is checked before the scope is changed. Beside
+    processes that save to the folder, what is returned and set is what one call of `save` wrote.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder; or one of those in its ``generations``; or any with ``program.pb`` and
+        ``params.safetensors`` of one call of `save` in it.
+    scope : Scope, optional
+        Where the persistable variables are set; the default scope by default.
+
+    Returns
+    -------
+    LoadedProgram
+        The program, what it is fed, and its results.
+
+    Raises
+    ------
+    FileMissingError
+        Where the folder holds no saved program.
+    FormatError
+        Where a file is truncated, foreign, damaged, too large or of a newer format; where the
+        parameters are not those of the program, with the names that are missing, extra or
+        misshapen.
+    OperatorNotFoundError
+        Where an operator is unknown; it names the package to install.
+    """
+    loaded, arrays = read_saved(folder_of("load", path), _read_whole)
+    target = default_scope() if scope is None else scope
+    for variable in kept_variables(loaded.program):
+        array = arrays[variable.name]
+        if variable.shape != array.shape:
+            variable.shape = array.shape  # of a dimension that nobody had told
+        target.var(variable.name).set(array)
+    return loaded
+
+
+def _read_whole(files: SavedPair) -> tuple[LoadedProgram, Arrays]:
+    data, loaded = _read_program(files)
+    kept = kept_variables(loaded.program)
+    expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
+    with files.open_params(data) as (path, handle):
+        return loaded, read_params(path, handle, data, expected)
+
+
+def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
+    """Return a saved program without its parameters; no scope is touched.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder that `save` has written, or the ``program.pb`` in it.
+
+    Raises
+    ------
+    FileMissingError, FormatError, OperatorNotFoundError
+        As `load` does.
+    """
+    given = folder_of("load_program", path)
+    if given.exists() and not given.is_dir():
+        return _parse(read_program(given, follow=True))
+    return read_saved(given, _read_program)[1]
+
+
+def _read_program(files: SavedPair) -> tuple[bytes, LoadedProgram]:
+    """The bytes of a program's file, and what they say."""
+    data = files.read_program()
+    loaded = _parse(data)
+    loaded.notes = files.notes
+    return data, loaded
+
+
+def _parse(data: bytes) -> LoadedProgram:
+    from opwright.describe import wire as messages  # and protobuf with it
+
+    message = messages.program_from_bytes(data)
+    program = Program.from_proto(message)
+    _check_names(program, (*message.feeds, *message.fetches))
+    return LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
+
+
+def _check_names(program: Program, names: tuple[str, ...]) -> None:
+    block = program.global_block()
+    for name in names:
+        if name not in block.vars:
+            raise FormatError(f"program: a feed or fetch must be a variable, got {name!r}")

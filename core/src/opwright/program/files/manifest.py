@@ -1,0 +1,126 @@
+"""The manifest of a generation: which files it has, how long they are, and what they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from opwright.errors import AttributeValueError, FormatError
+from opwright.program.files.disk import open_regular, read_small
+from opwright.program.files.params_file import ParamsMark
+
+MANIFEST: Final = "generation.json"
+PROGRAM: Final = "program.pb"
+PARAMS: Final = "params.safetensors"
+
+_FORMAT: Final = "opwright.generation"
+_VERSION: Final = 1
+_MAX_NOTES_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = _MAX_NOTES_BYTES + (1 << 16)
+
+
+class Manifest(NamedTuple):
+    """What a generation consists of.
+
+    Attributes
+    ----------
+    program_bytes, params_bytes : int
+        The sizes of the two files.
+    mark : ParamsMark
+        The SHA-256 of the program, and the CRC-32 of the parameters' names, shapes and data.
+    notes : dict
+        What the caller of `save` wanted kept beside them.
+    """
+
+    program_bytes: int
+    params_bytes: int
+    mark: ParamsMark
+    notes: dict[str, Any]
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the bytes of a manifest."""
+    content = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "files": {
+            PROGRAM: {"size_bytes": manifest.program_bytes, "sha256": manifest.mark.program},
+            PARAMS: {"size_bytes": manifest.params_bytes, "crc32": manifest.mark.checksum},
+        },
+        "notes": manifest.notes,
+    }
+    return json.dumps(content).encode() + b"\n"
+
+
+def check_notes(notes: object) -> dict[str, Any]:
+    """Return what a user wants kept, as it will come back; AttributeValueError otherwise."""
+    if notes is None:
+        return {}
+    if not isinstance(notes, Mapping) or not all(isinstance(name, str) for name in notes):
+        raise AttributeValueError(
+            f"save: notes must be a mapping with names, got {notes!r}; write notes={{'epoch': 3}}"
+        )
+    try:
+        text = json.dumps(dict(notes), allow_nan=False)
+        copy: dict[str, Any] = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise AttributeValueError(
+            f"save: notes must be what JSON can write, got {error}; give numbers, text and lists"
+        ) from None
+    if copy != dict(notes):
+        raise AttributeValueError(
+            f"save: notes must come back from JSON as they were, got {notes!r}; name everything by "
+            "text, and give lists instead of tuples"
+        )
+    if len(text) > _MAX_NOTES_BYTES:
+        raise AttributeValueError(
+            f"save: notes must be at most {_MAX_NOTES_BYTES} bytes of JSON, got {len(text)}; keep "
+            "what is large in a persistable variable"
+        )
+    return copy
+
+
+def read_manifest(path: Path, folder: int) -> Manifest:
+    """Return the manifest of an open folder.
+
+    Raises
+    ------
+    FormatError
+        Where it is no manifest, or one of a newer format.
+    """
+    with open_regular(path, folder) as handle:
+        data = read_small(path, handle, _MAX_BYTES)
+    try:
+        content = json.loads(data)
+        if content["format"] != _FORMAT or type(content["format_version"]) is not int:
+            raise ValueError(f"format {content['format']!r}")
+        if content["format_version"] > _VERSION:
+            raise FormatError(
+                f"{path}: format version must be at most {_VERSION}, got "
+                f"{content['format_version']}; install a newer opwright"
+            )
+        program, params = content["files"][PROGRAM], content["files"][PARAMS]
+        mark = ParamsMark(_text(program["sha256"]), _text(params["crc32"]))
+        sizes = _size(program["size_bytes"]), _size(params["size_bytes"])
+        return Manifest(*sizes, mark, dict(content["notes"]))
+    except FormatError:
+        raise
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise FormatError(
+            f"{path}: truncated, or no manifest of opwright.save, got {error!r}; remove the folder "
+            "that it is in to load the generation before"
+        ) from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} instead of text")
+    return value
+
+
+def _size(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(f"{value!r} instead of a size")
+    return value

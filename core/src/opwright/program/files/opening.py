@@ -1,0 +1,190 @@
+"""Reading one saved state: every file is opened once, and all of them are of one generation."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from opwright.errors import AttributeTypeError, FileMissingError, FormatError
+from opwright.program.files.disk import open_folder, open_regular
+from opwright.program.files.generations import (
+    GENERATIONS,
+    find_newest,
+    list_numbers,
+    name_of,
+)
+from opwright.program.files.manifest import MANIFEST, PARAMS, PROGRAM, read_manifest
+from opwright.program.files.pair import (
+    OpenFile,
+    check_top_level,
+    open_pair_params,
+    read_open_program,
+    read_program,
+)
+from opwright.program.files.params_file import digest_of, read_mark
+
+_MAX_TRIES: Final = 100
+_GONE: Final = frozenset({errno.ENOENT, errno.ESTALE})
+
+Read = TypeVar("Read")
+
+
+def folder_of(who: str, path: object) -> Path:
+    """Return what a user gave as a folder as a Path; AttributeTypeError names `who` otherwise."""
+    if not isinstance(path, str | os.PathLike):
+        raise AttributeTypeError(
+            f"{who}: path must be a str or a path, got {path!r}; the folder comes first"
+        )
+    return Path(path)
+
+
+class SavedPair:
+    """The files of a pair by itself; see `opwright.program.files.pair`.
+
+    Attributes
+    ----------
+    folder : Path
+        Where they are.
+    notes : dict
+        Empty: a pair has no manifest.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes: dict[str, Any] = {}
+
+    def read_program(self) -> bytes:
+        """Return the bytes of the program."""
+        return read_program(self.folder / PROGRAM, follow=True)
+
+    @contextlib.contextmanager
+    def open_params(self, program: bytes) -> Iterator[OpenFile]:
+        """Open the parameters that were saved with the program."""
+        with open_pair_params(self.folder, program) as opened:
+            yield opened
+
+
+class SavedGeneration(SavedPair):
+    """The files of a generation, all of them open: no saver can take them away any more.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are, for messages.
+    handle : int
+        That folder, open: what is opened by it is of one generation.
+    stack : ExitStack
+        Closes the files.
+    """
+
+    def __init__(self, folder: Path, handle: int, stack: ExitStack) -> None:
+        super().__init__(folder)
+        self._manifest = read_manifest(folder / MANIFEST, handle)
+        self._program = stack.enter_context(open_regular(folder / PROGRAM, handle))
+        self._params = stack.enter_context(open_regular(folder / PARAMS, handle))
+        self.notes = self._manifest.notes
+
+    def read_program(self) -> bytes:
+        """Return the bytes of the program; FormatError where the manifest says otherwise."""
+        path = self.folder / PROGRAM
+        program = read_open_program(path, self._program)
+        wanted = self._manifest.mark.program
+        if len(program) != self._manifest.program_bytes or digest_of(program) != wanted:
+            raise FormatError(
+                f"{path}: truncated or damaged, got other bytes than its {MANIFEST} says"
+            )
+        return program
+
+    @contextlib.contextmanager
+    def open_params(self, program: bytes) -> Iterator[OpenFile]:
+        """Return the parameters; FormatError where the manifest says otherwise."""
+        path, manifest = self.folder / PARAMS, self._manifest
+        size_bytes = os.fstat(self._params).st_size
+        if size_bytes != manifest.params_bytes or read_mark(path, self._params) != manifest.mark:
+            raise FormatError(
+                f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
+                f"its {MANIFEST}, which says {manifest.params_bytes}"
+            )
+        yield path, self._params
+
+
+def read_saved(folder: Path, read: Callable[[SavedPair], Read]) -> Read:
+    """Return what `read` makes of the newest generation, or of a pair by itself.
+
+    What fails while another process saves is done again with what that one has saved.
+
+    Raises
+    ------
+    FileMissingError
+        Where the folder holds no saved program.
+    FormatError, OSError
+        What `read` raises of a state that is still the newest one.
+    """
+    for _ in range(_MAX_TRIES):
+        newest = find_newest(folder)
+        try:
+            with _open(folder, newest) as files:
+                return read(files)
+        except (FormatError, OSError) as error:
+            if find_newest(folder) != newest:
+                failure: OSError | FormatError = error
+                continue
+            if isinstance(error, OSError) and error.errno in _GONE:
+                error = _missing(folder, newest, error)
+            _note_older(folder, newest, error)
+            raise error from None
+    raise failure
+
+
+@contextlib.contextmanager
+def _open(folder: Path, newest: int | None) -> Iterator[SavedPair]:
+    path = folder
+    if newest is not None:
+        check_top_level(folder)
+        path = folder / GENERATIONS / name_of(newest)
+    with ExitStack() as stack:
+        try:
+            handle = stack.enter_context(open_folder(path))
+        except NotADirectoryError:
+            raise FileMissingError(errno.ENOENT, "not a folder", os.fspath(path)) from None
+        if newest is not None or os.path.lexists(path / MANIFEST):
+            yield SavedGeneration(path, handle, stack)
+        else:
+            yield SavedPair(path)
+
+
+def _missing(folder: Path, newest: int | None, error: OSError) -> FileMissingError | FormatError:
+    """The error for what is not there: it says how much of it there is."""
+    name = Path(error.filename or PROGRAM).name
+    if newest is not None:
+        return FormatError(
+            f"{folder / GENERATIONS / name_of(newest)}: must hold {MANIFEST}, {PROGRAM} and "
+            f"{PARAMS}, got none by the name of {name}; remove the folder to load the generation "
+            "before"
+        )
+    if name == PARAMS:
+        return FileMissingError(
+            f"{folder / name}: must be beside the program that it was saved with, got no such "
+            "file; save both again"
+        )
+    if folder.is_dir():
+        got = f"a folder without {PROGRAM}"
+    else:
+        got = "a file" if folder.exists() else "no such folder"
+    begin = "" if folder.is_absolute() else f", which begins at {Path.cwd()}"
+    return FileMissingError(
+        f"{folder}: must be a folder that opwright.save has written, with {PROGRAM} and {PARAMS} "
+        f"in it, got {got}; check the path{begin}"
+    )
+
+
+def _note_older(folder: Path, newest: int | None, error: Exception) -> None:
+    older = [number for number in list_numbers(folder) if number != newest]
+    if older:
+        path = folder / GENERATIONS / name_of(older[-1])
+        error.add_note(f"the generation before it: opwright.load({os.fspath(path)!r})")

@@ -1,0 +1,200 @@
+"""The two files at the top of a folder: links to the newest generation, or a saved pair by itself.
+
+A pair by itself is what releases without generations have written, or what somebody has copied out
+of a generation. The first `save` to its folder makes it a generation, before it adds its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from opwright.errors import FormatError
+from opwright.program.files.disk import (
+    Chunk,
+    open_folder,
+    open_regular,
+    read_into,
+    read_small,
+    remove_file,
+    sync_folder,
+    write_file,
+)
+from opwright.program.files.generations import (
+    GENERATIONS,
+    find_newest,
+    link_text,
+    list_numbers,
+    name_of,
+    publish,
+    read_link,
+)
+from opwright.program.files.manifest import (
+    MANIFEST,
+    PARAMS,
+    PROGRAM,
+    Manifest,
+    encode_manifest,
+    read_manifest,
+)
+from opwright.program.files.params_file import (
+    ParamsMark,
+    check_belongs,
+    digest_of,
+    read_mark,
+)
+from opwright.program.files.savers import Saver
+
+_NEW: Final = ".new"  # what the first releases called the files of a save that is under way
+_COPY_BYTES: Final = 1 << 20
+
+OpenFile = tuple[Path, int]
+"""A path, for messages, and the handle through which alone the file is read."""
+
+
+def read_program(path: Path, *, follow: bool = False) -> bytes:
+    """Return the bytes of a program's file; see `open_regular`."""
+    with open_regular(path, follow=follow) as handle:
+        return read_open_program(path, handle)
+
+
+def read_open_program(path: Path, handle: int) -> bytes:
+    """Return the bytes of a program's file that is open; FormatError where they are too many."""
+    from opwright.describe import wire as messages  # and protobuf with it
+
+    return read_small(path, handle, messages.MAX_PROGRAM_BYTES)
+
+
+@contextlib.contextmanager
+def open_pair_params(folder: Path, program: bytes) -> Iterator[OpenFile]:
+    """Open the parameters of a pair by itself: the file that was written with the program.
+
+    After a save of the first releases that was interrupted between its two renames it has its
+    temporary name yet.
+
+    Raises
+    ------
+    FileNotFoundError, FormatError
+        Where there is none; it says what is wrong with ``params.safetensors``.
+    """
+    with ExitStack() as stack:
+        yield _open_fitting(stack, folder, program)
+
+
+def _open_fitting(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
+    failures = []
+    for path in (folder / PARAMS, folder / (PARAMS + _NEW)):
+        try:
+            handle = stack.enter_context(open_regular(path, follow=True))
+            check_belongs(path, read_mark(path, handle), program)
+        except (FileNotFoundError, FormatError) as error:
+            failures.append(error)
+        else:
+            return path, handle
+    raise failures[0]
+
+
+def check_top_level(folder: Path) -> None:
+    """Raise FormatError where a file at the top of a folder with generations is of none of them.
+
+    Somebody has put it there and expects it to be loaded, which it would not be. A copy of a
+    file of a generation is none such: tools that copy folders make files of links.
+    """
+    for name in _find_foreign(folder):
+        raise FormatError(
+            f"{folder / name}: must be a link to {link_text(name)}, as opwright.save makes it, got "
+            f"another file, of none of the {GENERATIONS}; remove it to load the newest of them, or "
+            "move both files to a folder of their own to load these"
+        )
+
+
+def _find_foreign(folder: Path) -> list[str]:
+    names = [name for name in (PROGRAM, PARAMS) if _is_foreign(folder, name)]
+    # A saver may have put the links there, and removed a generation, since this began to look.
+    return [name for name in names if _is_foreign(folder, name)]
+
+
+def _is_foreign(folder: Path, name: str) -> bool:
+    path = folder / name
+    if not os.path.lexists(path) or read_link(path) == link_text(name):
+        return False
+    try:
+        found = _mark_of(path)
+    except (FileNotFoundError, FormatError):
+        return True
+    return all(found != _mark_in(manifest, name) for manifest in _manifests(folder))
+
+
+def _mark_of(path: Path) -> tuple[int, ParamsMark]:
+    with open_regular(path, follow=True) as handle:
+        size_bytes = os.fstat(handle).st_size
+        if path.name == PARAMS:
+            return size_bytes, read_mark(path, handle)
+    return size_bytes, ParamsMark(digest_of(read_program(path, follow=True)), "")
+
+
+def _mark_in(manifest: Manifest, name: str) -> tuple[int, ParamsMark]:
+    if name == PARAMS:
+        return manifest.params_bytes, manifest.mark
+    return manifest.program_bytes, manifest.mark._replace(checksum="")
+
+
+def _manifests(folder: Path) -> Iterator[Manifest]:
+    for number in list_numbers(folder):
+        path = folder / GENERATIONS / name_of(number)
+        # One that is gone or damaged has no file that would be loaded.
+        with contextlib.suppress(OSError, FormatError), open_folder(path) as handle:
+            yield read_manifest(path / MANIFEST, handle)
+
+
+def adopt_pair(folder: Path, saver: Saver) -> None:
+    """Make a pair by itself a generation, so that no moment of a save is without it.
+
+    Nothing is done where there is no whole pair, or another saver has made it a generation.
+    """
+    number = (find_newest(folder) or 0) + 1
+    if number > 1 and not _find_foreign(folder):
+        return
+    with ExitStack() as stack:
+        try:
+            program = read_program(folder / PROGRAM, follow=True)
+            source = _open_fitting(stack, folder, program)
+        except (FileNotFoundError, FormatError):
+            return
+        _finish_interrupted(folder, source)
+        publish(folder, saver, lambda new: _copy_pair(new, program, source), number)
+
+
+def _finish_interrupted(folder: Path, source: OpenFile) -> None:
+    """Give the parameters of an interrupted save their name: both files are then of one save."""
+    path, _ = source
+    if path.name != PARAMS:
+        with contextlib.suppress(FileNotFoundError):  # another saver was quicker
+            path.rename(folder / PARAMS)
+        sync_folder(folder)
+
+
+def remove_interrupted(folder: Path) -> None:
+    """Remove what saves of the first releases have left; the pair they belong to is adopted."""
+    for name in (PROGRAM, PARAMS):
+        remove_file(folder / (name + _NEW))
+
+
+def _copy_pair(new: Path, program: bytes, source: OpenFile) -> None:
+    path, handle = source
+    size_bytes = os.fstat(handle).st_size
+    write_file(new / PROGRAM, [program])
+    write_file(new / PARAMS, _read_chunks(path, handle, size_bytes))
+    manifest = Manifest(len(program), size_bytes, read_mark(path, handle), {})
+    write_file(new / MANIFEST, [encode_manifest(manifest)])
+
+
+def _read_chunks(path: Path, handle: int, size_bytes: int) -> Iterator[Chunk]:
+    for begin in range(0, size_bytes, _COPY_BYTES):
+        chunk = bytearray(min(_COPY_BYTES, size_bytes - begin))
+        read_into(path, handle, memoryview(chunk), begin)
+        yield bytes(chunk)

@@ -1,0 +1,148 @@
+"""The parameters file: safetensors, with the program that it belongs to and a checksum.
+
+A safetensors file has no checksum of its own, and nothing in it says which program it is for. Both
+stand in its metadata, which any safetensors reader passes over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from numpy.typing import NDArray
+
+from opwright.describe.dtypes import dtype_from_numpy
+from opwright.describe.meta import Meta, Shape, shapes_match
+from opwright.errors import FormatError
+from opwright.program.files.disk import Chunk
+from opwright.program.files.safetensors_file import (
+    Tensor,
+    data_of,
+    encode,
+    read_array,
+    read_header,
+)
+
+Arrays = dict[str, NDArray[Any]]
+Expected = Mapping[str, tuple[Shape | None, str]]
+"""Shape, None where any will do and -1 for any dimension, and dtype of each variable."""
+
+_PROGRAM_KEY: Final = "opwright.program"
+_CHECKSUM_KEY: Final = "opwright.crc32"
+_MAX_LISTED: Final = 5
+
+
+class ParamsMark(NamedTuple):
+    """What tells one parameters file from all others: its program's digest, its checksum."""
+
+    program: str
+    checksum: str
+
+
+def digest_of(program: bytes) -> str:
+    """Return what tells one program from all others."""
+    return hashlib.sha256(program).hexdigest()
+
+
+def mark_of(arrays: Mapping[str, NDArray[Any]], program: bytes) -> ParamsMark:
+    """Return the mark of the file that holds these arrays for a program."""
+    return ParamsMark(digest_of(program), _checksum(arrays))
+
+
+def encode_params(arrays: Arrays, mark: ParamsMark) -> Iterator[Chunk]:
+    """Yield the bytes of a parameters file."""
+    metadata = {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum}
+    return encode(arrays, metadata)
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """CRC-32 of names, dtypes, shapes and data, in the order of names."""
+    crc = 0
+    for name in sorted(arrays):
+        array = arrays[name]
+        head = f"{name}\0{dtype_from_numpy(array.dtype)}\0{array.shape}\0"
+        crc = zlib.crc32(head.encode(), crc)
+        crc = zlib.crc32(data_of(array), crc)
+    return f"{crc:08x}"
+
+
+def read_mark(path: Path, handle: int) -> ParamsMark:
+    """Return the mark of an open parameters file.
+
+    Raises
+    ------
+    FormatError
+        Where it is truncated or foreign.
+    """
+    return _mark_in(path, read_header(path, handle).metadata)
+
+
+def _mark_in(path: Path, metadata: Mapping[str, str]) -> ParamsMark:
+    program = metadata.get(_PROGRAM_KEY)
+    if program is None:
+        raise FormatError(f"{path}: not written by opwright.save, got no program that it is for")
+    return ParamsMark(program, metadata.get(_CHECKSUM_KEY, ""))
+
+
+def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
+    """Raise FormatError unless a parameters file was written with a program."""
+    if mark.program != digest_of(program):
+        raise FormatError(
+            f"{path}: must be the parameters that were saved with the program, got those of "
+            "another program; save both again"
+        )
+
+
+def read_params(path: Path, handle: int, program: bytes, expected: Expected) -> Arrays:
+    """Return the arrays of an open parameters file, all of `expected` and no others.
+
+    Names, dtypes and shapes are compared before any data is read.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for messages.
+    handle : int
+        It is open, and read through this alone.
+    program : bytes
+        The program that it must have been written with.
+    expected : mapping of str to (shape, dtype)
+        The variables that the program keeps.
+
+    Raises
+    ------
+    FormatError
+        Where the file is truncated, foreign, damaged or of another program; where tensors are
+        missing, extra or of another shape, with their names.
+    """
+    header = read_header(path, handle)
+    mark = _mark_in(path, header.metadata)
+    check_belongs(path, mark, program)
+    _check_metas(path, header.tensors, expected)
+    arrays = {name: read_array(path, handle, header.tensors[name]) for name in expected}
+    if _checksum(arrays) != mark.checksum:
+        raise FormatError(
+            f"{path}: damaged, or not written by opwright.save, got data that does not have its "
+            "checksum; save it again"
+        )
+    return arrays
+
+
+def _check_metas(path: Path, tensors: Mapping[str, Tensor], expected: Expected) -> None:
+    problems = [f"{name!r} is missing" for name in expected if name not in tensors]
+    problems += [
+        f"{name!r} is no variable of the program" for name in tensors if name not in expected
+    ]
+    for name, (meta, _, _) in tensors.items():
+        shape, dtype = expected.get(name, meta)
+        want = Meta(meta.shape if shape is None else shape, dtype)
+        if meta.dtype != dtype or not shapes_match(meta.shape, want.shape):
+            problems.append(f"{name!r} must be {want}, got {meta}")
+    if problems:
+        more = f"; and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
+        raise FormatError(
+            f"{path}: does not fit the program: {'; '.join(problems[:_MAX_LISTED])}{more}"
+        )

@@ -1,0 +1,136 @@
+"""Who is saving to a folder now, and what those have left behind who no longer are.
+
+Each saver works under names of its own, which end in its token. It holds a lock on a file as long
+as it lives; the system lets go of the lock when the process ends, however it ends. Locks decide
+nothing but what is rubbish: a saver whose files were taken for rubbish writes them again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from opwright.program.files.disk import remove_file, remove_folder
+
+_LOCK: Final = ".saving-"
+_NEW: Final = ".new-"
+_OLD: Final = ".old-"
+_LINK: Final = ".link-"
+_ABANDONED_S: Final = 24 * 3600
+"""Where a file system has no locks, a saver that began so long before another one is gone."""
+
+
+class Saver:
+    """The names under which one call of `save` works, until it ends.
+
+    Parameters
+    ----------
+    folder : Path
+        What is saved to.
+    generations : Path
+        The folder of generations in it.
+    """
+
+    def __init__(self, folder: Path, generations: Path) -> None:
+        self._folder = folder
+        self._generations = generations
+
+    def __enter__(self) -> Saver:
+        while True:
+            self.token = secrets.token_hex(8)
+            path = self._generations / (_LOCK + self.token)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+            if _try_lock(self._handle) is not False and _is_at(self._handle, path):
+                return self
+            os.close(self._handle)  # another saver has taken it for rubbish before it was locked
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            _remove_work(self._folder, self._generations, self.token)
+        finally:
+            os.close(self._handle)
+
+    @property
+    def new_folder(self) -> Path:
+        """Where the files of a generation are written before it has a number."""
+        return self._generations / (_NEW + self.token)
+
+    @property
+    def new_link(self) -> Path:
+        """A link before it has its name; it is made beside those that it replaces."""
+        return self._folder / (_LINK + self.token)
+
+    def retire(self, generation: Path) -> None:
+        """Remove a generation: from readers at once, then from the disk."""
+        retired = self._generations / (_OLD + secrets.token_hex(8))
+        try:
+            generation.rename(retired)
+        except FileNotFoundError:
+            return  # another saver was quicker
+        remove_folder(retired)
+
+    def clean(self) -> None:
+        """Remove what savers have left behind that no longer live."""
+        for name in [path.name for path in self._generations.iterdir()]:
+            if name.startswith(_OLD):
+                remove_folder(self._generations / name)
+            elif name.startswith(_LOCK) and name != _LOCK + self.token:
+                self._clean_after(name.removeprefix(_LOCK))
+            elif name.startswith(_NEW) and not self._has_lock(name.removeprefix(_NEW)):
+                remove_folder(self._generations / name)
+
+    def _has_lock(self, token: str) -> bool:
+        # A saver makes the lock first and removes it last: it may be there though a listing that
+        # was read meanwhile lacks it.
+        return os.path.lexists(self._generations / (_LOCK + token))
+
+    def _clean_after(self, token: str) -> None:
+        path = self._generations / (_LOCK + token)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return  # gone meanwhile, or of another user, who will clean it
+        try:
+            locked = _try_lock(handle)
+            if locked or (locked is None and self._is_abandoned(handle)):
+                _remove_work(self._folder, self._generations, token)
+        finally:
+            os.close(handle)
+
+    def _is_abandoned(self, handle: int) -> bool:
+        # Both times are of the machine that has the disk.
+        return os.fstat(self._handle).st_mtime - os.fstat(handle).st_mtime > _ABANDONED_S
+
+
+def _remove_work(folder: Path, generations: Path, token: str) -> None:
+    """Remove what a saver works with, the lock last."""
+    remove_folder(generations / (_NEW + token))
+    remove_file(folder / (_LINK + token))
+    remove_file(generations / (_LOCK + token))
+
+
+def _try_lock(handle: int) -> bool | None:
+    """Whether a lock was free and is taken now; None where the file system has no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,203 @@
+"""What a kernel class sees in ``prepare``: attributes, metas and threads, before any data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+from opwright.describe.meta import Meta
+from opwright.describe.names import hint
+from opwright.errors import KernelError, OpwrightError
+
+
+class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fault
+    """Raised by a kernel in ``prepare``: the next candidate shall be tried.
+
+    Attributes
+    ----------
+    reason : str
+        Why, in a few words; `explain` and errors show it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unsupported(Refuse):
+    """Raised by a kernel in ``prepare``: this machine lacks what it needs.
+
+    The next candidate is tried, as after any refusal; reports say that it is the machine's.
+
+    Attributes
+    ----------
+    lack : str
+        What is lacking, in a few words.
+    reason : str
+        The same, behind words that say whose it is.
+    """
+
+    def __init__(self, lack: str) -> None:
+        super().__init__(f"this machine lacks what the kernel needs: {lack}")
+        self.lack = lack
+
+
+class DeviceCall(NamedTuple):
+    """What ``prepare`` returns to have a compiled kernel of the device's library run, no Python.
+
+    A kernel of a device in a compiled library is then written as data: Python decides once, in
+    ``prepare``, what shall be launched, and the library's own kernel does it in every run.
+
+    Attributes
+    ----------
+    kernel : str
+        Operator type under which the device's library has that kernel.
+    attrs : dict
+        What its prepare reads: int, float, bool, str, bytes (read as a string), or a list of
+        int or of str.
+    """
+
+    kernel: str
+    attrs: Mapping[str, Any]
+
+
+Complete: TypeAlias = Callable[[Sequence[Any]], None]
+"""Does, at the end of lowering, what several kernels put off; see `PrepareContext.defer`."""
+
+
+class PrepareContext:
+    """Everything that is known of one operator when a plan is made.
+
+    Attributes
+    ----------
+    op_type : str
+        Operator type.
+    inputs, outputs : dict of str to list of Meta
+        Shapes and dtypes by slot; an empty list for an absent slot. A dimension that only the run
+        tells is -1.
+    attrs : dict
+        Every attribute, None where absent.
+    device : str
+        Device type.
+    device_number : int
+        Which of the devices of that type.
+    n_threads : int
+        How many threads the kernel may use.
+    deterministic : bool
+        Whether every run must give the same bits: then `n_threads` is the same on every machine,
+        and nothing that is measured may decide.
+    options : dict
+        The value of every option that a plugin declares, by name: ``"acme.fast_exp"``.
+    workspace_bytes : int
+        What was asked for by `workspace`.
+    packs : dict of str to callable
+        What was asked for by `pack`.
+    deferred : list of (callable, object) or None
+        What was put off by `defer`; None where nothing can be.
+    """
+
+    __slots__ = (
+        "attrs",
+        "deferred",
+        "deterministic",
+        "device",
+        "device_number",
+        "inputs",
+        "n_threads",
+        "op_type",
+        "options",
+        "outputs",
+        "packs",
+        "workspace_bytes",
+    )
+
+    def __init__(
+        self,
+        op_type: str,
+        inputs: Mapping[str, Sequence[Meta]],
+        outputs: Mapping[str, Sequence[Meta]],
+        attrs: Mapping[str, Any],
+        device: str = "cpu",
+        n_threads: int = 1,
+        device_number: int = 0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.op_type = op_type
+        self.inputs = {slot: list(metas) for slot, metas in inputs.items()}
+        self.outputs = {slot: list(metas) for slot, metas in outputs.items()}
+        self.attrs = dict(attrs)
+        self.device = device
+        self.device_number = device_number
+        self.n_threads = n_threads
+        self.options = dict(options or {})
+        self.workspace_bytes = 0
+        self.packs: dict[str, Callable[[Any], object]] = {}
+        self.deferred: list[tuple[Complete, Any]] | None = None
+        self.deterministic = False
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Decline this operator, so that the next candidate is tried.
+
+        Raises
+        ------
+        Refuse
+            Always.
+        """
+        raise Refuse(reason)
+
+    def lack(self, what: str) -> NoReturn:
+        """Decline on this machine, which lacks something, so that the next candidate is tried.
+
+        Where no other kernel is meant to serve in its place, raise
+        `opwright.errors.MissingRequirementError` with what to install.
+
+        Raises
+        ------
+        Unsupported
+            Always.
+        """
+        raise Unsupported(what)
+
+    def workspace(self, size_bytes: int) -> None:
+        """Ask for scratch memory during each run; the largest of several calls counts."""
+        if type(size_bytes) is not int or size_bytes < 0:
+            raise KernelError(
+                f"{self.op_type}: workspace must be a number of bytes, got {size_bytes!r}; "
+                "give an int of at least 0"
+            )
+        self.workspace_bytes = max(self.workspace_bytes, size_bytes)
+
+    def pack(self, slot: str, function: Callable[[Any], object]) -> None:
+        """Ask to be given ``function(array)`` in place of an input that the plan never writes.
+
+        The plan keeps the result and makes it again when the variable has been set. Where the
+        input is no such variable, the kernel gets the array as it is.
+        """
+        if len(self.inputs.get(slot, ())) != 1:
+            known = [name for name, metas in self.inputs.items() if len(metas) == 1]
+            raise KernelError(
+                f"{self.op_type}: pack takes an input slot that holds one variable, got {slot!r}"
+                f"{hint(str(slot), known, 'such inputs')}"
+            )
+        self.packs[slot] = function
+
+    def defer(self, complete: Complete, work: Any) -> bool:
+        """Put off what takes long, such as compiling; False where it must be done now.
+
+        Where it returns True, what ``prepare`` returns then is checked, serves to lay out the plan,
+        and is never run. Once all kernels of the plan are chosen, `complete` is called with what
+        those of them have put off that the plan uses, to do it together; then ``prepare`` is called
+        again, may put off nothing, and must decide what it decided before.
+
+        Parameters
+        ----------
+        complete : callable
+            Takes a list of `work`, of all kernels that gave this same function. What fails in it
+            is not for it to raise, but for the ``prepare`` of the kernel that it belongs to.
+        work : object
+            What this kernel needs.
+        """
+        if self.deferred is None:
+            return False
+        self.deferred.append((complete, work))
+        return True

@@ -1,0 +1,1 @@
+"""Running operators: networks, compiled callables, and eager calls of one operator."""

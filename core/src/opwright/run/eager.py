@@ -1,0 +1,270 @@
+"""Operators called directly: on Variables they extend the block, on arrays they run at once.
+
+The runtime keeps a table of one-operator plans by shapes, dtypes and attributes and comes here only
+for combinations that it has not seen, and for what is no array that is ready as it is: numbers,
+strided arrays, and those that are lent by ``__dlpack__`` alone. They are made ready, and looked up.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opwright import _runtime
+from opwright.describe.definition import OpDefinition
+from opwright.describe.held_values import hold
+from opwright.describe.journal import transaction
+from opwright.describe.meta import Meta
+from opwright.device.arrays import as_given, from_numpy_like, is_array, lend, read_array
+from opwright.device.feeds import meta_of
+from opwright.errors import AttributeValueError, SlotError
+from opwright.lowering import LoweredPlan, LowerRequest, lower
+from opwright.program import Operator, Variable
+from opwright.registry import HOST_DEVICE, split_device
+from opwright.run.device_calls import DeviceCalls
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from opwright.describe.op_proto import VarProto
+    from opwright.plugins.context import Context
+
+
+class Missing(enum.Enum):
+    """Stands for an argument that was not given although it must be."""
+
+    VALUE = enum.auto()
+
+
+class EagerSource:
+    """The slow path of one operator's function; ``eager`` is the runtime's quick one before it."""
+
+    def __init__(self, definition: OpDefinition, context: Context) -> None:
+        self._definition = definition
+        self._context = context
+        self._proto = definition.proto
+        self.eager = _runtime.EagerOperator(
+            len(self._proto.inputs),
+            sum(1 << i for i, slot in enumerate(self._proto.inputs) if slot.duplicable),
+            self.slow,
+            1 if self.returns_one else 2,
+            as_given,
+        )
+
+        self._on_devices = DeviceCalls(
+            self._proto,
+            context,
+            self._lower,
+            lambda plan, arrays: self.eager.run(plan, arrays, True),
+        )
+        context.watch(self)
+
+    def clear(self) -> None:
+        """Forget the plans; the next call chooses kernels anew."""
+        self.eager.clear()
+        self._on_devices.clear()
+
+    @property
+    def returns_one(self) -> bool:
+        """Whether the result is one array and not a tuple: lists are flattened into a tuple."""
+        slots = [slot for slot in self._proto.outputs if not slot.intermediate]
+        return len(slots) == 1 and not slots[0].duplicable
+
+    def slow(self, *args: Any) -> Any:
+        """Run or append the operator for arguments in the order of the OpProto."""
+        n_inputs = len(self._proto.inputs)
+        given = [self._as_list(s, v) for s, v in zip(self._proto.inputs, args, strict=False)]
+        attrs = self._attributes(args[n_inputs:])
+        for slot in given:
+            if any(isinstance(item, Variable) for item in slot):
+                return self._append(given, attrs)
+        return self._run(given, attrs, args[n_inputs:])
+
+    def _as_list(self, slot: VarProto, value: Any) -> list[Any]:
+        """The variables or arrays of one slot."""
+        if value is Missing.VALUE or (value is None and not slot.optional):
+            raise SlotError(
+                f"{self._proto.type}: input {slot.name!r} is required, got none; pass {slot.name}="
+            )
+        if value is None:
+            return []
+        if not slot.duplicable:
+            return [value]
+        if isinstance(value, (list, tuple)):
+            return list(value)
+        raise SlotError(
+            f"{self._proto.type}: input {slot.name!r} takes a list, got "
+            f"{type(value).__name__}; pass [{slot.name}]"
+        )
+
+    def _attributes(self, values: Sequence[Any]) -> dict[str, Any]:
+        attrs = {}
+        for attr, value in zip(self._proto.attrs, values, strict=True):
+            if value is Missing.VALUE:
+                raise AttributeValueError(
+                    f"{self._proto.type}: attribute {attr.name!r} is required, got none; "
+                    f"pass {attr.name}="
+                )
+            if value is not None:
+                attrs[attr.name] = value
+        return self._proto.fill_attrs(attrs)
+
+    @transaction()
+    def _append(self, given: list[list[Any]], attrs: dict[str, Any]) -> Any:
+        """Append to the current block of the variables' program; return the outputs."""
+        variables = [item for slot in given for item in slot]
+        for item in variables:
+            if not isinstance(item, Variable):
+                raise SlotError(
+                    f"{self._proto.type}: variables and arrays cannot be mixed, got "
+                    f"{type(item).__name__} beside a Variable; make it a variable, or run the "
+                    "network first"
+                )
+        block = variables[0].block.program.current_block()
+        inputs = {s.name: v for s, v in zip(self._proto.inputs, given, strict=True) if v}
+        outputs = self._output_names(block, inputs, attrs)
+        op = block.append_op(self._proto.type, inputs, outputs, attrs)
+        results = []
+        for slot in self._proto.outputs:
+            if not slot.intermediate:
+                results += [block.var(name) for name in op.output(slot.name)]
+        return results[0] if self.returns_one else tuple(results)
+
+    def _output_names(
+        self, block: Any, inputs: dict[str, list[Variable]], attrs: dict[str, Any]
+    ) -> dict[str, list[str]]:
+        """Names for duplicable outputs, which the block cannot count by itself."""
+        if not any(slot.duplicable and not slot.optional for slot in self._proto.outputs):
+            return {}
+        metas = tuple(
+            tuple(self._known_meta(variable) for variable in inputs.get(slot.name, ()))
+            for slot in self._proto.inputs
+        )
+        counts = self._definition.output_counts(metas, attrs)
+        return {
+            slot.name: [block.program.unique_name(self._proto.type) for _ in range(count)]
+            for slot, count in zip(self._proto.outputs, counts, strict=True)
+            if slot.duplicable and count
+        }
+
+    def _known_meta(self, variable: Variable) -> Meta:
+        meta = variable.meta
+        if meta is None:
+            raise SlotError(
+                f"{self._proto.type}: the number of outputs depends on the shape of "
+                f"{variable.name!r}, got an unknown one; append it with named outputs"
+            )
+        return meta
+
+    def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
+        """Make the arrays ready and run their plan, lowered where none is kept."""
+        others = (i for s in given for i in s if is_array(i) and not isinstance(i, np.ndarray))
+        like = next(others, None)
+        if like is not None:
+            given = [[lend(item) for item in items] for items in given]
+        device = self._on_devices.find_device(given)
+        if device is not None:
+            return self._on_devices.call(device, given, attrs, self._held)
+        arrays = self._arrays(given)
+        ready = [
+            (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
+            for slot, slot_arrays in zip(self._proto.inputs, arrays, strict=True)
+        ]
+        plan = self.eager.find(*ready, *values)
+        if plan is None:
+            plan = self._lower(arrays, attrs).plan
+            self.eager.insert((*ready, *values), plan)
+        flat = [array for slot in arrays for array in slot]
+        return from_numpy_like(self.eager.run(plan, flat), like)
+
+    def _arrays(self, given: list[list[Any]]) -> list[list[NDArray[Any]]]:
+        """Every input as a ready NumPy array."""
+        slots = [f"{self._proto.type}: {slot.name}" for slot in self._proto.inputs]
+        # Arrays first: numbers and lists take on their dtypes.
+        read = [
+            [read_array(item, who) if is_array(item) else item for item in items]
+            for who, items in zip(slots, given, strict=True)
+        ]
+        return self._held(read)
+
+    def _held(self, read: list[list[Any]]) -> list[list[Any]]:
+        """What is no array yet as one that goes with those that are."""
+        return [
+            [item if is_array(item) else self._hold(slot, item, read) for item in items]
+            for slot, items in zip(self._proto.inputs, read, strict=True)
+        ]
+
+    def _hold(self, slot: VarProto, value: Any, read: list[list[Any]]) -> NDArray[Any]:
+        """A Python number, a list or a NumPy scalar of one slot as an array."""
+        dtype, beside = self._expected_dtype(slot, read)
+        return hold(value, dtype, f"{self._proto.type}: {slot.name}", beside)
+
+    def _expected_dtype(self, slot: VarProto, read: list[list[Any]]) -> tuple[str | None, str]:
+        """The dtype that a Python number or list takes on, and the slot of the array it is of."""
+        for other, items in zip(self._proto.inputs, read, strict=True):
+            tied = slot.same_as == other.name or other.same_as == slot.name or other is slot
+            tied = tied or (slot.same_as is not None and slot.same_as == other.same_as)
+            for item in items:
+                if tied and isinstance(item, (np.ndarray, np.generic, _runtime.Tensor)):
+                    return meta_of(item).dtype, other.name
+        return None, ""
+
+    def _lower(
+        self, arrays: list[list[Any]], attrs: dict[str, Any], device: str = HOST_DEVICE
+    ) -> LoweredPlan:
+        """Lower the operator for arrays, and tensors on the device, of these metas."""
+        proto = self._proto
+        inputs: dict[str, tuple[str, ...]] = {}
+        metas: dict[str, Meta] = {}
+        there: list[str] = []
+        for slot, items in zip(proto.inputs, arrays, strict=True):
+            names = [
+                slot.name if not slot.duplicable else f"{slot.name}.{i}" for i in range(len(items))
+            ]
+            metas.update(zip(names, map(meta_of, items), strict=True))
+            if device != HOST_DEVICE:
+                pairs = zip(names, items, strict=True)
+                there += [name for name, item in pairs if isinstance(item, _runtime.Tensor)]
+            if names:
+                inputs[slot.name] = tuple(names)
+        slot_metas = tuple(
+            tuple(metas[name] for name in inputs.get(slot.name, ())) for slot in proto.inputs
+        )
+        outputs, fetches = self._outputs(inputs, self._definition.output_counts(slot_metas, attrs))
+        self._definition.check_slots(inputs, outputs)
+        op = Operator.make(None, self._definition, inputs, outputs, attrs)
+        kind, number = split_device(device)
+        request = LowerRequest(
+            [op],
+            self._context,
+            given=metas,
+            fetches=fetches,
+            device=kind,
+            device_number=number,
+            takes_fallback=False,
+            fetch_device=kind != HOST_DEVICE,
+            device_feeds=frozenset(there),
+            copies_feeds=False,  # a call alone is no graph
+        )
+        return lower(request)
+
+    def _outputs(
+        self, inputs: dict[str, tuple[str, ...]], counts: Sequence[int]
+    ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+        outputs: dict[str, tuple[str, ...]] = {}
+        fetches: list[str] = []
+        for slot, count in zip(self._proto.outputs, counts, strict=True):
+            if slot.aliases is not None:
+                names = inputs.get(slot.aliases, ())
+            elif slot.duplicable:
+                names = tuple(f"{slot.name}.{i}" for i in range(count))
+            else:
+                names = (slot.name,) * count
+            if names:
+                outputs[slot.name] = names
+            if not slot.intermediate:
+                fetches += names
+        return outputs, fetches

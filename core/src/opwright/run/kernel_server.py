@@ -1,0 +1,188 @@
+"""The process that computes the kernels of an isolated plugin; see `opwright.lowering.isolation`.
+
+``python -m opwright.run.kernel_server CONNECTION MEMORY PARENT``: descriptors of a connection and
+of the memory that both map, and the id of the process that has started this one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections import OrderedDict
+from multiprocessing.connection import Connection
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opwright import _runtime
+from opwright.describe.dtypes import canonical_dtype, dtype_to_numpy
+from opwright.describe.meta import Meta
+from opwright.errors import KernelError, OpwrightError
+from opwright.lowering.isolation import KernelCall, SharedMemory
+from opwright.lowering.prepare_one import prepare_one
+from opwright.plugins.context import context_guard, current_context
+from opwright.program import Operator
+from opwright.registry import HOST_DEVICE, KernelEntry, Package
+from opwright.registry.prepare_context import Refuse, Unsupported
+from opwright.run.network import Network
+
+_PR_SET_PDEATHSIG: Final = 1
+_MAX_NETWORKS: Final = 256
+"""Kept, each with its plans: the operators of a large model."""
+
+Answer = tuple[str, Any]
+
+
+class KernelNetwork(NamedTuple):
+    """A network of one operator.
+
+    Attributes
+    ----------
+    names : list of str
+        Of its inputs, flat.
+    variables : frozenset of str
+        Those of them that are read from the scope, where the kernel may pack them.
+    run : CompiledNetwork
+    """
+
+    names: list[str]
+    variables: frozenset[str]
+    run: _runtime.CompiledNetwork
+
+
+class Kernels:
+    """Computes what it is asked for; keeps what it has prepared.
+
+    Parameters
+    ----------
+    memory : SharedMemory
+    """
+
+    def __init__(self, memory: SharedMemory) -> None:
+        self._memory = memory
+        self._context = current_context()
+        self._networks: OrderedDict[KernelCall, KernelNetwork] = OrderedDict()
+
+    def prepare(self, call: KernelCall) -> Answer:
+        """Prepare a kernel; the answer says whether it refuses, and why."""
+        entry = self._find(call)
+        definition = self._context.ops.get(entry.op_type)
+        inputs = tuple(tuple(Meta(*meta) for meta in slot) for slot in call.inputs)
+        attrs = dict(call.attrs)
+        metas = inputs, definition.infer(inputs, attrs, call.counts)
+        try:
+            prepare_one(
+                entry,
+                metas,
+                attrs,
+                context=self._context,
+                device=HOST_DEVICE,
+                packable=call.packable,
+                options=call.options,
+                deterministic=call.deterministic,
+            )
+        except Unsupported as refusal:
+            return "lacks", refusal.lack
+        except Refuse as refusal:
+            return "refused", refusal.reason
+        return "ready", None
+
+    def run(self, call: KernelCall, places: list[int], end: int) -> Answer:
+        """Run a kernel; the answer says where which outputs lie, behind the inputs."""
+        network = self._networks.get(call)
+        if network is None:
+            network = self._networks[call] = self._compile(call)
+            if len(self._networks) > _MAX_NETWORKS:
+                self._networks.popitem(last=False)
+        feeds: dict[str, NDArray[Any]] = {}
+        metas = [meta for slot in call.inputs for meta in slot]
+        for name, place, (shape, dtype) in zip(network.names, places, metas, strict=True):
+            is_there = place >= 0
+            array = self._memory.view(place, shape, dtype) if is_there else _nothing(shape, dtype)
+            if name in network.variables:
+                network.run.scope.var(name).set(array)
+            else:
+                feeds[name] = array
+        outputs = network.run(**feeds)
+        self._memory.reset(end)
+        described = [(array.shape, canonical_dtype(array.dtype)) for array in outputs]
+        listed = [(self._memory.add(*meta), *meta) for meta in described]
+        for array, output in zip(outputs, listed, strict=True):
+            self._memory.view(*output)[...] = array
+        return "done", listed
+
+    def _compile(self, call: KernelCall) -> KernelNetwork:
+        entry = self._find(call)
+        definition = self._context.ops.get(entry.op_type)
+        proto = definition.proto
+        inputs = {
+            slot.name: _names(slot.name, len(metas))
+            for slot, metas in zip(proto.inputs, call.inputs, strict=True)
+        }
+        outputs = {
+            slot.name: _names(slot.name, count) if slot.aliases is None else inputs[slot.aliases]
+            for slot, count in zip(proto.outputs, call.counts, strict=True)
+        }
+        names = [name for listed in inputs.values() for name in listed]
+        fetches = [name for listed in outputs.values() for name in listed]
+        variables = frozenset(names[flat] for flat in call.packable).difference(fetches)
+        # Of a type that only passes make, too.
+        operator = Operator.make(None, definition, inputs, outputs, dict(call.attrs))
+        with context_guard(self._context.with_pins({entry.op_type: entry.library})):
+            run = Network([operator]).compile(
+                feed=[name for name in names if name not in variables],
+                fetch=fetches,
+                scope=_runtime.Scope(),
+                passes=[],
+                options=dict(call.options),
+                deterministic=call.deterministic,
+            )
+        return KernelNetwork(names, variables, run)
+
+    def _find(self, call: KernelCall) -> KernelEntry:
+        for entry in self._context.kernels.entries(call.key[0]):
+            if tuple(entry.key) == call.key and entry.package == Package(*call.package):
+                return entry
+        raise KernelError(
+            f"{call.key[0]}: an isolated kernel comes from an installed package, got one that only "
+            "the other process has; install the package that registers it"
+        )
+
+
+def _names(slot: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{slot}:{i}" for i in range(count))
+
+
+def _nothing(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """Return an array of which only the shape is read: no page of it is ever touched."""
+    return np.zeros(shape, dtype_to_numpy(dtype))
+
+
+def serve(connection: Connection, kernels: Kernels) -> None:
+    """Say that it is there; answer requests, ``(method of Kernels, *arguments)``, to their end."""
+    connection.send(("started", None))
+    while True:
+        try:
+            method, *arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer: Answer = getattr(kernels, method)(*arguments)
+        except OpwrightError as error:
+            answer = "failed", str(error)
+        connection.send(answer)
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process with the one that started it, however that one ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    _end_with(int(sys.argv[3]))
+    serve(Connection(int(sys.argv[1])), Kernels(SharedMemory(int(sys.argv[2]))))

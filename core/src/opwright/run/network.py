@@ -1,0 +1,377 @@
+"""Network: operators in order, run step by step on a scope or compiled into one call."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from opwright import _runtime
+from opwright.describe.names import hint
+from opwright.device.feeds import FeedSpec
+from opwright.device.opening import get_device
+from opwright.errors import FeedError, ProgramError
+from opwright.lowering import LoweredPlan, LowerRequest, Placement, lower
+from opwright.plugins.context import current_context
+from opwright.plugins.threads import count_for_plan
+from opwright.program import Block, Operator, Variable, default_scope
+from opwright.registry import HOST_DEVICE, split_device
+from opwright.run.arguments import (
+    check_fallback,
+    checked_operators,
+    choose_deterministic,
+    list_items,
+)
+from opwright.run.bindings import lasting_names, names_read_first, scope_metas
+from opwright.run.compiled import CompiledSource, PreparedRun
+from opwright.run.kit import load_tool
+from opwright.run.plan_cache import PlanCache
+
+if TYPE_CHECKING:
+    import os
+
+    from opwright_kit.drawing import Drawn
+    from opwright_kit.profiling import Profile
+
+
+class Network:
+    """Operators in order, over the variables of a scope.
+
+    Parameters
+    ----------
+    block_or_operators : Block or iterable of Operator, optional
+        A block is followed as it grows; operators are copied into a list of the network's own.
+
+    Raises
+    ------
+    ProgramError
+        For anything else.
+    """
+
+    def __init__(self, block_or_operators: Block | Iterable[Operator] | None = None) -> None:
+        self._block = block_or_operators if isinstance(block_or_operators, Block) else None
+        self._ops: list[Operator] = []
+        self._changes = 0
+        self._plans = PlanCache()
+        self._last: LoweredPlan | None = None
+        self._compiled: weakref.ref[_runtime.CompiledNetwork] | None = None
+        if self._block is None and block_or_operators is not None:
+            for op in checked_operators(block_or_operators):
+                self.add_op(op)
+
+    @property
+    def ops(self) -> Sequence[Operator]:
+        """The operators, in order."""
+        return self._ops if self._block is None else self._block.ops
+
+    @property
+    def block(self) -> Block | None:
+        """The block that the network follows, None for a network of loose operators."""
+        return self._block
+
+    @property
+    def generation(self) -> int:
+        """Raised by every change of the operators."""
+        return self._changes if self._block is None else self._block.program.generation
+
+    def add_op(self, op: Operator) -> int:
+        """Append an operator and return its index, which `run` takes as `first` or `last`."""
+        if not isinstance(op, Operator):
+            raise ProgramError(
+                f"Network.add_op: must be given an Operator, got {type(op).__name__}; "
+                "make one with opwright.Operator(type, **slots_and_attributes)"
+            )
+        if self._block is not None:
+            self._block.append_op(op.type, dict(op.inputs), dict(op.outputs), dict(op.attrs))
+        else:
+            self._ops.append(op)
+            self._changes += 1
+        return len(self.ops) - 1
+
+    def run(
+        self,
+        scope: _runtime.Scope | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        *,
+        device: str = HOST_DEVICE,
+        fallback: str | None = None,
+        deterministic: bool | None = None,
+    ) -> None:
+        """Run the operators from `first` to `last`, both included; the default is all.
+
+        Every variable that they write is in the scope afterwards. No pass removes or fuses
+        anything, and no memory is shared.
+
+        Parameters
+        ----------
+        scope : Scope, optional
+            Where variables are read and written; default: the default scope.
+        first, last : int, optional
+            Indices as `add_op` returned them.
+        device : str
+            Device to run on: its type, and its number behind a colon where it is not 0, as in
+            ``"cuda:1"``. Variables read are moved there.
+        fallback : str, optional
+            ``"cpu"`` lets operators without a kernel for the device run on the host.
+        deterministic : bool, optional
+            As of `compile`.
+
+        Raises
+        ------
+        ProgramError
+            If a variable is read that neither an operator wrote nor the scope holds, or `fallback`
+            is anything else.
+        KernelNotFoundError, KernelError
+            If a kernel is missing, or fails.
+        """
+        scope = default_scope() if scope is None else scope
+        check_fallback("Network.run", fallback)
+        fixed = choose_deterministic("Network.run", deterministic)
+        begin, end = self._range(first, last)
+        ops = tuple(self.ops[begin:end])
+        kind, number = split_device(device)
+        context = current_context()
+        metas = scope_metas(scope, names_read_first(ops), get_device(device, context))
+        n_threads = count_for_plan(fixed)
+        key = (
+            ("run", self.generation, begin, end, kind, number, fallback, fixed),
+            tuple(metas.items()),
+            context.plan_key(n_threads),
+        )
+        plan = self._plans.find(key)
+        if plan is None:
+            request = LowerRequest(
+                ops,
+                context,
+                persistables=metas,
+                device=kind,
+                device_number=number,
+                fallback=fallback,
+                keep_all=True,
+                program=self._program,
+                first_index=begin,
+                deterministic=fixed,
+                n_threads=n_threads,
+            )
+            plan = self._plans.add(key, lower(request))
+        self._last, self._compiled = plan, None
+        plan.plan.run(scope)
+
+    def compile(
+        self,
+        feed: Sequence[Variable | str] = (),
+        fetch: Sequence[Variable | str] = (),
+        device: str = HOST_DEVICE,
+        scope: _runtime.Scope | None = None,
+        passes: Sequence[str] | None = None,
+        fallback: str | None = None,
+        fetch_device: bool = False,
+        options: Mapping[str, Any] | None = None,
+        deterministic: bool | None = None,
+    ) -> _runtime.CompiledNetwork:
+        """Return a callable ``f(**feeds) -> list`` that runs the network as it is now.
+
+        Parameters
+        ----------
+        feed : sequence of Variable or str
+            Names of the keyword arguments. An array is borrowed, read-only, for the call; one on
+            `device`, of whatever library with ``__dlpack__``, is read there without a trip over
+            the host.
+        fetch : sequence of Variable or str
+            What is returned, in order: fresh NumPy arrays that belong to the caller.
+        device : str
+            Device to run on: its type, and its number behind a colon where it is not 0, as in
+            ``"cuda:1"``.
+        scope : Scope, optional
+            Holds the persistable variables; default: the default scope.
+        passes : sequence of str, optional
+            Names of the only passes to run, ``[]`` for none; or, each with a ``-`` before it, of
+            those to leave out. Default: all run.
+        fallback : str, optional
+            ``"cpu"`` lets operators without a kernel for the device run on the host.
+        fetch_device : bool
+            Leave fetches on the device and return `Tensor` objects.
+        options : mapping of str to value, optional
+            What plugins let users choose, by name: ``{"cuda.allow_tf32": True}``. The others are
+            those of the current Context, see `Context.with_options`.
+        deterministic : bool, optional
+            Whether results must have the same bits in every run, with any number of threads.
+            Default: what the environment variable OPWRIGHT_DETERMINISTIC says, else not.
+
+        Raises
+        ------
+        SettingError
+            For an unknown option, and for a value of another type.
+        FeedError
+            If a feed or fetch names no variable. Shapes are checked when the callable is called.
+        ProgramError
+            If `fallback` is anything else.
+        DeviceNotFoundError, KernelError
+            If no plugin brings the device, or there is none of this number.
+        """
+        scope = default_scope() if scope is None else scope
+        check_fallback("Network.compile", fallback)
+        kind, number = split_device(device)
+        feeds = [self._spec(item) for item in list_items(feed, "feed")]
+        fetches = tuple(self._check_fetch(item) for item in list_items(fetch, "fetch"))
+        ops = tuple(self.ops)
+        fed = {spec.name for spec in feeds}
+        context = current_context()
+        given = {} if options is None else options
+        chosen = context.options.check("Network.compile", given, context.chosen_options)
+        template = LowerRequest(
+            ops,
+            context,
+            lasting=lasting_names(self._block, ops, fetches) - fed,
+            fetches=fetches,
+            device=kind,
+            device_number=number,
+            fallback=fallback,
+            passes=None if passes is None else tuple(list_items(passes, "passes")),
+            fetch_device=fetch_device,
+            program=self._program,
+            options=tuple(chosen.items()),
+            deterministic=choose_deterministic("Network.compile", deterministic),
+        )
+        source = CompiledSource(
+            template, feeds, scope, self._plans, self.generation, self._remember_plan
+        )
+        compiled = source.callable()
+        self._compiled = weakref.ref(compiled)  # weak, for it holds this network
+        return compiled
+
+    def placement(self) -> Placement:
+        """Return what the plan that was lowered or run last runs where.
+
+        Raises
+        ------
+        ProgramError
+            If nothing was lowered yet.
+        """
+        if self._last is None:
+            raise ProgramError(
+                "Network.placement: a plan must have been lowered, got none; "
+                "call run, or call what compile returned"
+            )
+        # The device may refuse later than the plan was made.
+        return replace(self._last.placement, graph_refusal=self._last.plan.capture_refusal)
+
+    def plan_for(
+        self, feeds: Mapping[str, Any] | None = None, scope: _runtime.Scope | None = None
+    ) -> PreparedRun:
+        """Return the plan of what was compiled or run last for these feeds, and what it is given.
+
+        Parameters
+        ----------
+        feeds : mapping of str to array, optional
+            As a call of the compiled network takes them.
+        scope : Scope, optional
+            Holds the persistable variables; default: that of the compiled network, and for `run`
+            the default scope.
+
+        Raises
+        ------
+        ProgramError
+            If nothing was compiled or run yet, or what `compile` returned is gone.
+        FeedError
+            For a missing, unknown or misshapen feed.
+        """
+        if self._compiled is not None:
+            compiled = self._compiled()
+            if compiled is None:
+                raise ProgramError(
+                    "Network.profile: what compile returned must still be held, got one that is "
+                    "gone; keep it in a variable"
+                )
+            return compiled.plan_for(feeds, scope)
+        if self._last is None:
+            raise ProgramError(
+                "Network.profile: there must be a plan, got none; call compile or run first"
+            )
+        if feeds:
+            raise FeedError(
+                f"Network.profile: what run lowered takes no feeds, got {sorted(feeds)}; set "
+                "the variables in the scope, or profile what compile returns"
+            )
+        written = frozenset(name for op in self.ops for name in op.output_names())
+        return PreparedRun(self._last, (), default_scope() if scope is None else scope, written)
+
+    def profile(
+        self,
+        feeds: Mapping[str, Any] | None = None,
+        n: int | None = None,
+        *,
+        scope: _runtime.Scope | None = None,
+    ) -> Profile:
+        """Measure each step of what was compiled or run last: `opwright_kit.profile`.
+
+        Raises
+        ------
+        MissingRequirementError
+            If opwright-kit is not installed.
+        """
+        return load_tool("profile")(self, feeds, n, scope=scope)  # type: ignore[no-any-return]
+
+    def graph_html(self, path: str | os.PathLike[str], **options: Any) -> Drawn:
+        """Write the network as an HTML page, to look at in a browser: `opwright_kit.draw`.
+
+        Raises
+        ------
+        MissingRequirementError
+            If opwright-kit is not installed.
+        """
+        return load_tool("draw")(self, path, **options)  # type: ignore[no-any-return]
+
+    def _remember_plan(self, plan: LoweredPlan) -> None:
+        self._last = plan
+
+    @property
+    def _program(self) -> Any:
+        return None if self._block is None else self._block.program
+
+    def _range(self, first: int | None, last: int | None) -> tuple[int, int]:
+        count = len(self.ops)
+        begin = 0 if first is None else first
+        end = count - 1 if last is None else last
+        for name, index in (("first", begin), ("last", end)):
+            if isinstance(index, bool) or not isinstance(index, int):
+                raise ProgramError(f"Network.run: {name} must be an index, got {index!r}")
+            if count and not 0 <= index < count:
+                raise ProgramError(
+                    f"Network.run: {name} must be in [0, {count}), got {index}; "
+                    "use what add_op returned"
+                )
+        if begin > end + 1:
+            raise ProgramError(f"Network.run: first must not be after last, got {begin} and {end}")
+        return begin, end + 1
+
+    def _spec(self, item: Variable | str) -> FeedSpec:
+        name = item if isinstance(item, str) else item.name
+        if self._block is None:
+            known = names_read_first(self._ops)
+            if name in known:
+                return FeedSpec(name, None, None)
+            raise FeedError(
+                f"feed: no operator reads {name!r} before it is written{hint(name, known)}"
+            )
+        variable = self._block.find_var(name)
+        if variable is None:
+            raise FeedError(
+                f"feed: the block has no variable {name!r}{hint(name, self._block.vars)}"
+            )
+        return FeedSpec(name, variable.shape, variable.dtype)
+
+    def _check_fetch(self, item: Variable | str) -> str:
+        name = item if isinstance(item, str) else item.name
+        known = {
+            n
+            for op in self.ops
+            for side in (op.inputs, op.outputs)
+            for s in side.values()
+            for n in s
+        }
+        if name in known or (self._block is not None and self._block.find_var(name) is not None):
+            return name
+        raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")

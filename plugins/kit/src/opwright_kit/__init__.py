@@ -1,0 +1,35 @@
+"""opwright-kit: for authors of operators, kernels and devices.
+
+A conformance kit, templates, timings, drawings, profiles and stubs; most of it is used by commands,
+``opwright check`` and its kin. Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opwright_kit.drawing import write_page as draw
+    from opwright_kit.profiling import profile
+    from opwright_kit.testing import check_package, run_kernel
+
+_HOMES = {
+    "check_package": ("opwright_kit.testing", "check_package"),
+    "draw": ("opwright_kit.drawing", "write_page"),
+    "profile": ("opwright_kit.profiling", "profile"),
+    "run_kernel": ("opwright_kit.testing", "run_kernel"),
+}
+
+__all__ = ["check_package", "draw", "profile", "run_kernel"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'opwright_kit' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,273 @@
+"""Inputs and attributes of one operator from words of a command line: ``x=64x10``, ``axis=-1``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from opwright.errors import CommandError
+from opwright.op import (
+    AttrProto,
+    AttrType,
+    OpDefinition,
+    OpProto,
+    VarProto,
+    canonical_dtype,
+    dtype_to_numpy,
+    is_float,
+)
+from opwright.op import describe_value_type as describe_type
+from opwright.plugin import hint
+from opwright.vocabulary import GRAD_SUFFIX
+from opwright_kit.testing.sample import Array, Sample, meta_of
+
+Shape = tuple[int, ...]
+
+
+class ArrayWish(NamedTuple):
+    """The shape of one array, and its dtype where one is given."""
+
+    shape: Shape
+    dtype: str | None = None
+
+
+_SHAPE: Final = re.compile(r"\d+([x,]\d+)*")
+_SCALAR: Final = "()"
+_MOST_BYTES: Final = 2**30
+_SEED: Final = 1
+
+
+def read_shapes(words: Iterable[str], proto: OpProto) -> dict[str, list[ArrayWish]]:
+    """Return shapes, and dtypes where they are given, by input slot.
+
+    Parameters
+    ----------
+    words : iterable of str
+        ``"x=64x10"`` each, once more for each array of a slot that takes a list; ``"64x10"`` where
+        the operator has one required input. ``"x=()"`` is a scalar, ``"label=64x1:int64"`` says the
+        dtype too.
+
+    Raises
+    ------
+    CommandError
+        For text that is no shape, a slot given twice, and a required input without a shape: then
+        all inputs are listed.
+    SlotError
+        For an unknown slot.
+    """
+    shapes: dict[str, list[ArrayWish]] = {}
+    for word in words:
+        name, equals, text = word.rpartition("=")
+        slot = proto.input(name) if equals else _only_input(proto, word)
+        lengths, colon, dtype = text.partition(":")
+        wish = ArrayWish(
+            _read_shape(lengths, proto, slot), canonical_dtype(dtype) if colon else None
+        )
+        shapes.setdefault(slot.name, []).append(wish)
+        if len(shapes[slot.name]) > 1 and not slot.duplicable:
+            raise CommandError(
+                f"{proto.type}: input {slot.name!r} takes one array, got {word!r} as well; give "
+                "one shape"
+            )
+    missing = [slot for slot in proto.inputs if not slot.optional and slot.name not in shapes]
+    if missing:
+        _fail_missing(proto, missing)
+    return shapes
+
+
+def _only_input(proto: OpProto, word: str) -> VarProto:
+    required = [slot for slot in proto.inputs if not slot.optional]
+    if len(required) != 1:
+        names = hint("", [slot.name for slot in proto.inputs], "inputs")
+        raise CommandError(
+            f"{proto.type}: a shape must say of which input it is, got {word!r}; write "
+            f"--shape NAME={word}{names}"
+        )
+    return required[0]
+
+
+def _read_shape(text: str, proto: OpProto, slot: VarProto) -> Shape:
+    if text == _SCALAR:
+        return ()
+    if not _SHAPE.fullmatch(text):
+        raise CommandError(
+            f"{proto.type}: a shape must be lengths with x between them, got {text!r}; write "
+            f"--shape {slot.name}=64x10, or {slot.name}={_SCALAR} for a scalar"
+        )
+    shape = tuple(int(part) for part in re.split("[x,]", text))
+    if np.prod(shape, dtype=float) * 8 > _MOST_BYTES:
+        raise CommandError(
+            f"{proto.type}: an input must be smaller than {_MOST_BYTES >> 30} GiB, got {text!r}"
+        )
+    return shape
+
+
+def _fail_missing(proto: OpProto, missing: Sequence[VarProto]) -> None:
+    names = ", ".join(repr(slot.name) for slot in missing)
+    shown = " ".join(f"--shape {slot.name}=64x10" for slot in missing)
+    lines = [f"{proto.type}: required inputs need a shape, got none for {names}; give {shown}"]
+    for slot in proto.inputs:
+        traits = [", optional"] if slot.optional else []
+        traits += [", several"] if slot.duplicable else []
+        lines.append(f"  {slot.name}{''.join(traits)}: {slot.comment}")
+    raise CommandError("\n".join(lines))
+
+
+def read_attributes(words: Iterable[str], proto: OpProto) -> dict[str, Any]:
+    """Return complete attributes from words ``"axis=-1"``, ``"strides=2,2"``, ``"exact=true"``.
+
+    Raises
+    ------
+    CommandError
+        For a word without ``=``, and for a value of another type.
+    AttributeValueError
+        For an unknown name, a missing required attribute and a value out of range.
+    """
+    given: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise CommandError(
+                f"{proto.type}: an attribute must be given as NAME=VALUE, got {word!r}"
+                f"{hint(name, proto.attr_protos, 'attributes')}"
+            )
+        given[name] = _read_value(proto.attr(name), text, proto)
+    return proto.fill_attrs(given)
+
+
+def _read_value(attr: AttrProto, text: str, proto: OpProto) -> Any:
+    try:
+        if not attr.type.is_list:
+            return _READERS[attr.type](text)
+        parts = [part for part in text.strip("[]()").split(",") if part.strip()]
+        return [_READERS[attr.type.element](part.strip()) for part in parts]
+    except (ValueError, KeyError) as error:
+        example = {AttrType.BOOL: "; write true or false"}.get(attr.type.element, "")
+        example = "; write 1,2" if attr.type.is_list and not example else example
+        raise CommandError(
+            f"{proto.type}: {attr.name} must be {describe_type(attr.type)}, got {text!r}{example}"
+        ) from error
+
+
+_READERS: Final[Mapping[AttrType, Callable[[str], Any]]] = {
+    AttrType.INT: int,
+    AttrType.BLOCK: int,
+    AttrType.FLOAT: float,
+    AttrType.STRING: str,
+    AttrType.BOOL: lambda text: {"true": True, "false": False}[text.lower()],
+}
+
+
+def choose_dtype(definition: OpDefinition, dtype: str | None, known: Sequence[str]) -> str:
+    """Return the dtype that selects the kernel: the given one, or float32, or the first known.
+
+    Parameters
+    ----------
+    known : sequence of str
+        The dtypes of the operator's kernels.
+
+    Raises
+    ------
+    DtypeError
+        For an unknown dtype.
+    CommandError
+        For one that the operator does not take.
+    """
+    proto = definition.proto
+    slot = proto.input_slots.get(proto.dispatch_slot)
+    allowed = list(slot.dtypes if slot is not None and slot.dtypes else ())
+    if dtype is None:
+        found = [name for name in known if not allowed or name in allowed] or allowed
+        return "float32" if "float32" in found or not found else found[0]
+    name = canonical_dtype(dtype)
+    if allowed and name not in allowed:
+        raise CommandError(
+            f"{proto.type}: {proto.dispatch_slot} must be {' or '.join(allowed)}, got {name}"
+        )
+    return name
+
+
+def make_sample(
+    definition: OpDefinition,
+    shapes: Mapping[str, Sequence[ArrayWish]],
+    attrs: Mapping[str, Any],
+    dtype: str,
+) -> Sample:
+    """Return arrays of these shapes: floats in [0.1, 1), whole numbers below the shortest axis.
+
+    Raises
+    ------
+    OpwrightError
+        Where the operator does not accept them.
+    """
+    rng = np.random.default_rng(_SEED)
+    dtypes = _input_dtypes(definition.proto, attrs, dtype)
+    dims = [dim for listed in shapes.values() for wish in listed for dim in wish.shape if dim]
+    least = min(dims, default=1)
+    inputs = {
+        slot.name: tuple(
+            _draw(rng, wish.shape, wish.dtype or dtypes[slot.name], least)
+            for wish in shapes[slot.name]
+        )
+        for slot in definition.proto.inputs
+        if slot.name in shapes
+    }
+    sample = Sample(definition.op_type, inputs, attrs, {}, "", dtype)
+    counts = definition.output_counts(sample.input_metas(definition), attrs)
+    outputs = {
+        slot.name: _count(slot, count, inputs)
+        for slot, count in zip(definition.proto.outputs, counts, strict=True)
+    }
+    return Sample(definition.op_type, inputs, attrs, outputs, "", dtype)
+
+
+def describe_sample(sample: Sample, proto: OpProto) -> str:
+    """Return inputs and attributes that are not as by default: ``x float32[64, 10], axis=0``."""
+    parts = [
+        f"{slot} {meta_of(array)}" for slot, arrays in sample.inputs.items() for array in arrays
+    ]
+    parts += [
+        f"{name}={list(value) if isinstance(value, tuple) else value!r}"
+        for name, value in sample.attrs.items()
+        if value != proto.attr(name).default
+    ]
+    return ", ".join(parts)
+
+
+def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
+    """The dtype of each input: what it is tied to, or the first it may have."""
+    found: dict[str, str] = {}
+    for slot in proto.inputs:
+        if slot.name == proto.dispatch_slot:
+            found[slot.name] = dtype
+        elif slot.same_as is None and slot.dtypes:
+            preferred = [name for name in (dtype, "float32", "int64") if name in slot.dtypes]
+            found[slot.name] = (preferred or list(slot.dtypes))[0]
+    for _ in proto.inputs:  # a slot may be tied to one that is tied itself
+        for slot in proto.inputs:
+            tied = found.get(slot.same_as or "") or attrs.get(slot.same_as or "")
+            if tied is not None:
+                found.setdefault(slot.name, tied)
+    return {slot.name: found.get(slot.name, dtype) for slot in proto.inputs}
+
+
+def _draw(rng: np.random.Generator, shape: Shape, dtype: str, least: int) -> Array:
+    kind = dtype_to_numpy(dtype)
+    if is_float(dtype):
+        return np.asarray(rng.uniform(0.1, 1.0, shape)).astype(kind)
+    if kind.kind == "b":
+        return np.asarray(rng.random(shape) < 0.5)
+    return np.asarray(rng.integers(0, min(least, 100), shape)).astype(kind)
+
+
+def _count(slot: VarProto, count: int, inputs: Mapping[str, Sequence[Array]]) -> int:
+    """How many variables an output has: as its alias, or as what it is the gradient of."""
+    forward = slot.name.removesuffix(GRAD_SUFFIX)
+    if slot.aliases is not None:
+        return len(inputs.get(slot.aliases, ()))
+    if slot.optional and slot.name.endswith(GRAD_SUFFIX) and forward != slot.name:
+        return len(inputs.get(forward, ()))
+    return count

@@ -1,0 +1,87 @@
+"""``opwright check``: the conformance kit on an installed package."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import ExitStack
+from typing import Any, Final
+
+from opwright.commands import resolving
+from opwright.errors import CommandError
+from opwright_kit.testing import (
+    TIME_LIMIT_S,
+    Check,
+    IsolatedCheck,
+    PackageCheck,
+    Result,
+    run_check,
+)
+from opwright_kit.testing.text import format_scorecard
+
+_CLEAR: Final = "\r\033[K"
+"""Sets a terminal back to the beginning of an empty line."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the distribution, and what the check can be narrowed to."""
+    parser.add_argument("package", help="distribution to check, as pip knows it")
+    parser.add_argument(
+        "--rule", action="append", default=[], metavar="NAME", help="only this rule; repeatable"
+    )
+    parser.add_argument("--subject", metavar="NAME", help="only this operator or kernel")
+    parser.add_argument("--seed", type=int, default=0, help="of the samples (default: 0)")
+    parser.add_argument("--sample", type=int, metavar="NUMBER", help="only this sample")
+    parser.add_argument("--dtype", help="only this dispatch dtype")
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        default=TIME_LIMIT_S,
+        metavar="SECONDS",
+        help=f"for one sample of one rule (default: {TIME_LIMIT_S:g})",
+    )
+    parser.add_argument(
+        "--in-process",
+        action="store_true",
+        help="without a process that may end, and no time limit: for debuggers",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the scorecard; 1 where something was found."""
+    shows = sys.stderr.isatty() and not args.json
+    with ExitStack() as stack:
+        with resolving():  # what goes wrong in a check is a finding
+            check = _open(args, stack)
+        card = run_check(check, _show if shows else None)
+    if shows:
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
+    print(json.dumps(card.to_json(), indent=2) if args.json else format_scorecard(card))
+    return 0 if card.ok else 1
+
+
+def _check_number(option: str, number: int) -> int:
+    if number < 0:
+        raise CommandError(f"check: --{option} must be at least 0, got {number}")
+    return number
+
+
+def _open(args: argparse.Namespace, stack: ExitStack) -> Check:
+    """Return the check, in this process or in one that ends with the stack."""
+    options: dict[str, Any] = {
+        "rules": args.rule,
+        "subject": args.subject,
+        "seed": _check_number("seed", args.seed),
+        "sample": None if args.sample is None else _check_number("sample", args.sample),
+        "dtype": args.dtype,
+    }
+    if args.in_process:
+        return PackageCheck(args.package, **options)
+    check = IsolatedCheck(args.package, time_limit_s=args.time_limit, **options)
+    return stack.enter_context(check)
+
+
+def _show(result: Result) -> None:
+    """Show on a terminal what is being checked; overwritten by what comes next."""
+    print(f"{_CLEAR}{result.subject}: {result.rule}", end="", file=sys.stderr, flush=True)

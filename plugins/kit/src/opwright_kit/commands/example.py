@@ -1,0 +1,288 @@
+"""An example call of an operator, drawn from its OpProto so that it runs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from opwright import Context, context_guard, ops
+from opwright.commands import Tell, run_forked
+from opwright.device import HOST_DEVICE
+from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
+from opwright.op import DTYPES, Meta, OpDefinition, SlotMetas, format_shape, is_float
+from opwright_kit.testing.drawing import Sampler, draw_sample, draw_samples
+from opwright_kit.testing.launching import Launch
+from opwright_kit.testing.sample import Array, Sample, meta_of
+from opwright_kit.testing.samplers import find_sampler, load_samplers
+
+_WIDTH: Final = 96
+
+_SEEDS: Final = 12
+"""Samples among which the plainest is chosen."""
+
+_LONG: Final = 20
+"""An axis of which nobody wants to read."""
+
+_RUNS: Final = 5
+"""Of the plainest ones, until one runs."""
+
+_RAN: Final = "ran"
+"""Told in the place of a kernel when the call has come back."""
+
+_GIVE_UP: Final = 3
+"""Seeds in a row that gave nothing: then samples with other attributes are tried."""
+
+
+class Example(NamedTuple):
+    """Inputs and attributes that an operator accepts, and what it makes of them.
+
+    Attributes
+    ----------
+    definition : OpDefinition
+    sample : Sample
+        The arrays and the complete attributes.
+    outputs : tuple of tuple of Meta
+        Shape and dtype of the outputs, by slot.
+    crash : str
+        How the process ended in which it was run, and in which kernel; empty where it ran.
+    """
+
+    definition: OpDefinition
+    sample: Sample
+    outputs: SlotMetas
+    crash: str = ""
+
+    def code(self) -> list[str]:
+        """Return lines of Python that make the inputs and call the operator."""
+        proto = self.definition.proto
+        lines = ["import numpy as np", "import opwright as ow", ""]
+        given = {n: arrays for n, arrays in self.sample.inputs.items() if arrays}
+        for name, arrays in given.items():
+            listed = [_array_code(array) for array in arrays]
+            value = listed[0]
+            if proto.input(name).duplicable:
+                value = f"[{', '.join(listed)}]"
+            lines.append(f"{name} = {value}")
+        arguments: list[str] = []
+        for slot in proto.inputs:
+            if slot.name in given:
+                in_order = len(arguments) == proto.inputs.index(slot)
+                arguments.append(slot.name if in_order else f"{slot.name}={slot.name}")
+        arguments += [f"{name}={value!r}" for name, value in self.given_attrs().items()]
+        results = ", ".join(self._returned()) or "results"
+        return [*lines, *_call_code(results, f"ow.ops.{proto.type}", arguments)]
+
+    def _returned(self) -> list[str]:
+        """The names of what a call returns; one for a tuple of unknown length."""
+        slots = [slot for slot in self.definition.proto.outputs if not slot.intermediate]
+        if any(slot.duplicable for slot in slots):
+            return []
+        return [slot.name for slot in slots if len(slots) == 1 or not slot.optional]
+
+    def given_attrs(self) -> dict[str, Any]:
+        """Return the attributes that differ from their defaults."""
+        protos = self.definition.proto.attr_protos
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self.sample.attrs.items()
+            if value != protos[name].default
+        }
+
+    def shapes(self, unknown: bool = False) -> str | None:
+        """Return ``x [2, 3], y [3] -> out [2, 3]``; None where the rule refuses.
+
+        With `unknown` the first axis of the first input, and of those of its shape, is unknown, as
+        where a batch is fed.
+        """
+        inputs, outputs = self.sample.input_metas(self.definition), self.outputs
+        if unknown:
+            first = next((metas[0] for metas in inputs if metas), None)
+            if first is None or not first.shape:
+                return None
+            inputs = tuple(
+                tuple(
+                    Meta((-1, *m.shape[1:]), m.dtype) if m.shape == first.shape else m for m in ms
+                )
+                for ms in inputs
+            )
+            counts = self.sample.output_counts(self.definition)
+            try:
+                outputs = self.definition.infer(inputs, self.sample.attrs, counts)
+            except OpwrightError:
+                return None
+        proto = self.definition.proto
+        sides = (zip(proto.inputs, inputs, strict=True), zip(proto.outputs, outputs, strict=True))
+        left, right = (
+            ", ".join(f"{slot.name} {format_shape(m.shape)}" for slot, ms in side for m in ms)
+            for side in sides
+        )
+        return f"{left} -> {right}" if left else right
+
+
+def find_example(definition: OpDefinition, context: Context) -> Example | None:
+    """Return an example that has run on the host, or has crashed there; None where there is none.
+
+    It runs in a process of its own, which is all that a kernel can bring down.
+
+    Raises
+    ------
+    PluginError
+        Where a package's own samples cannot be loaded.
+    """
+    if definition.plan_only or definition.control is not None:
+        return None
+    sampler = find_sampler(load_samplers(), definition)
+    for dtype in _runnable_dtypes(definition, context):
+        found = sorted(_draw(definition, dtype, sampler), key=_rank)[:_RUNS]
+        example = _find_runnable([*found, *map(_zero_integers, found)], context)
+        if example is not None:
+            return example
+    return None
+
+
+def _find_runnable(examples: list[Example], context: Context) -> Example | None:
+    """Return the first that runs, or crashes."""
+
+    def run_all(tell: Tell) -> None:
+        for number, example in enumerate(examples):
+            for who in _kernels_in_turn(example, context):
+                tell([number, who])
+            if _runs(example, context):
+                tell([number, _RAN])
+                return
+
+    told, end = run_forked(run_all)
+    if not told:
+        return None
+    number, who = told[-1]
+    example: Example = examples[number]
+    if end:
+        return example._replace(crash=f"{end} in kernel {who}")
+    return example if who == _RAN else None
+
+
+def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
+    """Name each kernel that is asked for the example, up to the one that takes it."""
+    definition, sample = example.definition, example.sample
+    if definition.body is not None:
+        yield f"of the body of {definition.op_type}"
+    for entry in context.candidates(definition.op_type, HOST_DEVICE, sample.dtype):
+        yield entry.who
+        with suppress(Refuse, OpwrightError):  # the call tells
+            Launch(entry, sample, context=context)
+            return
+
+
+def _zero_integers(example: Example) -> Example:
+    """Return the example with 0 for every whole number, which any count or position may be."""
+    inputs = {
+        name: tuple(a if is_float(meta_of(a).dtype) else np.zeros_like(a) for a in arrays)
+        for name, arrays in example.sample.inputs.items()
+    }
+    return example._replace(sample=replace(example.sample, inputs=inputs))
+
+
+def _runs(example: Example, context: Context) -> bool:
+    """Run the example: values may be out of range, such as a class id, which no shape rule sees."""
+    proto = example.definition.proto
+    arguments: dict[str, Any] = dict(example.given_attrs())
+    for name, arrays in example.sample.inputs.items():
+        if arrays:
+            arguments[name] = list(arrays) if proto.input(name).duplicable else arrays[0]
+    try:
+        with np.errstate(all="ignore"), context_guard(context):
+            _find_function(example.definition.op_type)(**arguments)
+    except OpwrightError:
+        return False
+    return True
+
+
+def _find_function(op_type: str) -> Callable[..., Any]:
+    """Return ``opwright.ops.acme.swish`` for ``"acme.swish"``."""
+    found: Any = ops
+    for part in op_type.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
+
+
+def _runnable_dtypes(definition: OpDefinition, context: Context) -> list[str]:
+    """The dispatch dtypes in which the host runs an operator; those of NumPy, float32 first."""
+    order = ("float32", "float64", "int64", "int32", "bool", *DTYPES)
+    return [
+        dtype
+        for dtype in dict.fromkeys(order)
+        if dtype != "bfloat16"
+        and (
+            definition.body is not None
+            or context.candidates(definition.op_type, HOST_DEVICE, dtype)
+        )
+    ]
+
+
+def _draw(definition: OpDefinition, dtype: str, sampler: Sampler | None) -> Iterator[Example]:
+    n_found = 0
+    for seed in range(_SEEDS):
+        if seed == _GIVE_UP and not n_found:
+            break
+        sample = draw_sample(definition, dtype, seed, sampler)
+        if sample is not None:
+            n_found += 1
+            yield Example(definition, sample, sample.infer(definition))
+    if not n_found:
+        for sample in draw_samples(definition, dtype, 0, sampler):
+            yield Example(definition, sample, sample.infer(definition))
+
+
+def _rank(example: Example) -> tuple[int, ...]:
+    """The plainest comes first: no axis of length 0, few of length 1, matrices, few attributes."""
+    listed = example.sample.input_metas(example.definition)
+    metas = [meta for slot_metas in listed for meta in slot_metas]
+    dims = [dim for meta in metas for dim in meta.shape]
+    results = [dim for ms in example.outputs for m in ms for dim in m.shape]
+    slots = example.definition.proto.inputs
+    lonely = sum(s.duplicable and len(ms) == 1 for s, ms in zip(slots, listed, strict=True))
+    return (
+        (*dims, *results).count(0) + sum(dim > _LONG for dim in dims),
+        len(example.given_attrs()),
+        abs((len(metas[0].shape) if metas else 2) - 2) + lonely,
+        results.count(1) + dims.count(1),
+        len(metas),
+    )
+
+
+def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
+    """Python that calls a function, in several lines where one would be too long."""
+    line = f"{results} = {function}({', '.join(arguments)})"
+    if len(line) <= _WIDTH:
+        return [line]
+    if len(results) > _WIDTH // 2:
+        results = "results"
+    listed = textwrap.wrap(", ".join(arguments), _WIDTH - 4)
+    return [f"{results} = {function}(", *(f"    {part}" for part in listed), ")"]
+
+
+def _array_code(array: Array) -> str:
+    """Python that makes an array of this shape and dtype; whole numbers are those of the sample."""
+    dtype = meta_of(array).dtype
+    if not is_float(dtype):
+        return f'np.array({array.tolist()}, "{dtype}")'
+    if not array.ndim:
+        return f'np.array(0.5, "{dtype}")'
+    return f'np.random.rand({", ".join(map(str, array.shape))}).astype("{dtype}")'
+
+
+def example_to_json(example: Example | None) -> Mapping[str, Any] | None:
+    """Return an example as plain data."""
+    if example is None:
+        return None
+    return {
+        "code": "\n".join(example.code()),
+        "shapes": example.shapes(),
+        "crash": example.crash or None,
+    }

@@ -1,0 +1,8 @@
+"""Networks as pages: operators in layers, chosen kernels, and what each step takes."""
+
+from __future__ import annotations
+
+from opwright_kit.drawing.page import Drawn, write_page
+from opwright_kit.drawing.writing import check_target
+
+__all__ = ["Drawn", "check_target", "write_page"]

@@ -1,0 +1,76 @@
+"""Which kernel would serve each operator of a drawing on each device, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from opwright import Context
+from opwright.errors import OpwrightError
+from opwright.kernel import explain
+
+if TYPE_CHECKING:
+    from opwright_kit.drawing.graph import Node
+
+
+class KernelChoices:
+    """Explanations by operator type, device and dtype; each is asked for once.
+
+    Attributes
+    ----------
+    devices : tuple of str
+        Device types, the one that is drawn first.
+    found : list of dict
+        What `explain` says, as plain data, in the order of asking.
+    """
+
+    def __init__(self, context: Context, devices: Sequence[str]) -> None:
+        self._context = context
+        self.devices = tuple(devices)
+        self.found: list[dict[str, Any]] = []
+        self._known: dict[tuple[str, str, str | None], int] = {}
+
+    def explain(self, node: Node, device: str) -> int:
+        """Return the number of the explanation for an operator, in `found`."""
+        if node.op is None:
+            raise ValueError(f"{node.name}: a variable has no kernel")
+        key = (node.op.type, device, _dispatch_dtype(node))
+        if key not in self._known:
+            self._known[key] = len(self.found)
+            self.found.append(self._ask(*key))
+        return self._known[key]
+
+    def chosen(self, node: Node, device: str) -> str:
+        """Return ``device/library`` of the kernel, or what happens where there is none."""
+        answer = self.found[self.explain(node, device)]
+        for candidate in answer["candidates"]:
+            if candidate["verdict"] == "chosen":
+                return f"{device}/{candidate['library']}"
+        otherwise: str = answer["otherwise"]
+        # The reason behind the comma is for the details.
+        return otherwise.partition(",")[0] or f"no kernel on {device}"
+
+    def _ask(self, op_type: str, device: str, dtype: str | None) -> dict[str, Any]:
+        try:
+            return explain(op_type, device, dtype, context=self._context).to_json()
+        except OpwrightError as error:
+            return {
+                "op_type": op_type,
+                "device": device,
+                "dtype": dtype,
+                "candidates": [],
+                "notes": [str(error)],
+                "otherwise": "",
+            }
+
+
+def _dispatch_dtype(node: Node) -> str | None:
+    """The dtype that selects the kernel, as far as the program tells; None: any."""
+    if node.op is None:
+        return None
+    slot = node.op.definition.proto.dispatch_slot
+    for read in node.reads:
+        if read.slot == slot and read.type:
+            return read.type.split("[")[0]
+    dtype = node.op.attrs.get(slot)
+    return dtype if isinstance(dtype, str) else None

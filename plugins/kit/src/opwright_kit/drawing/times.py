@@ -1,0 +1,130 @@
+"""What a profile says of each operator of a drawing: time, share, colour."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from opwright_kit.profiling import Profile, ProfileRow
+
+_COLD: Final = (255, 250, 240)
+_HOT: Final = (253, 141, 60)
+"""Dark text stays readable on both."""
+
+_TITLE: Final = ("step", "operator", "place", "kernel", "calls", "median", "min", "share", "memory")
+
+
+class StepTimes:
+    """The rows of a profile by operator; without a profile nothing is known of any."""
+
+    def __init__(self, profile: Profile | None) -> None:
+        self._profile = profile
+        self._rows: dict[tuple[int, int], list[ProfileRow]] = defaultdict(list)
+        for row in profile.rows if profile is not None else ():
+            for index in row.operators:
+                self._rows[row.block, index].append(row)
+        shares = [self.share(*key) for key in self._rows]
+        self._most = max(shares, default=0.0) or 1.0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a profile."""
+        return self._profile is not None
+
+    def share(self, block: int, index: int) -> float:
+        """Share of the steps that do the operator's work, in [0, 1]."""
+        return math.fsum(row.share for row in self._rows.get((block, index), ()))
+
+    def colour(self, block: int, index: int) -> str:
+        """Return the colour of heat; empty where nothing was measured."""
+        if (block, index) not in self._rows:
+            return ""
+        # The root lets small shares be told apart.
+        heat = math.sqrt(self.share(block, index) / self._most)
+        parts = [round(c + (h - c) * heat) for c, h in zip(_COLD, _HOT, strict=True)]
+        return f"#{parts[0]:02x}{parts[1]:02x}{parts[2]:02x}"
+
+    def text(self, block: int, index: int) -> str:
+        """Return time and share as they stand on an operator, on the first of those joined."""
+        rows = self._rows.get((block, index), [])
+        own = [row for row in rows if row.operators[0] == index]
+        if not own:
+            return f"with #{rows[0].operators[0]}" if rows else ""
+        from opwright_kit.profiling.report import format_seconds
+
+        seconds = math.fsum(row.median_s for row in own)
+        share = math.fsum(row.share for row in own)
+        return f"{format_seconds(seconds)} {100 * share:.0f} %"
+
+    def kernel(self, block: int, index: int) -> str:
+        """Return the kernel that ran; empty where it is not known or there were several."""
+        kernels = {row.kernel for row in self._rows.get((block, index), ())}
+        return kernels.pop() if len(kernels) == 1 else ""
+
+    def details(self, block: int, index: int) -> list[dict[str, Any]]:
+        """Return the steps of an operator as plain data for the page."""
+        from opwright_kit.profiling.report import format_bytes, format_seconds
+
+        return [
+            {
+                "step": row.step,
+                "type": row.op_type,
+                "kernel": f"{row.kernel} {row.package}".strip(),
+                "operators": [f"op-{row.block}-{other}" for other in row.operators],
+                "outputs": [f"{name} {dtype}{list(shape)}" for name, dtype, shape in row.outputs],
+                "calls": f"{row.calls:g}",
+                "median": format_seconds(row.median_s),
+                "min": format_seconds(row.min_s),
+                "share": f"{100 * row.share:.1f} %",
+                "memory": format_bytes(row.output_bytes),
+                "python": row.is_python,
+            }
+            for row in self._rows.get((block, index), ())
+        ]
+
+    def facts(self) -> list[str]:
+        """Return what the head of the page says of the profile."""
+        profile = self._profile
+        if profile is None:
+            return []
+        from opwright_kit.profiling.report import format_seconds
+
+        return [
+            f"one run {format_seconds(profile.run_s)}",
+            f"{len(profile.rows)} steps {format_seconds(profile.total_s)}",
+            f"median of {profile.n_runs} runs on {profile.device}, {profile.n_threads} threads",
+            *profile.notes,
+        ]
+
+    def summary(self) -> str:
+        """Return the line above the table of steps."""
+        return f"{len(self._profile.rows) if self._profile else 0} steps in the order of execution"
+
+    def table(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the steps as rows, the title first: the id of an operator, and cells."""
+        if self._profile is None:
+            return []
+        from opwright_kit.profiling.report import format_bytes, format_places, format_seconds
+
+        rows: list[tuple[str, tuple[str, ...]]] = [("", _TITLE)]
+        for row in self._profile.rows:
+            place = f"#{format_places(row.operators)}" if row.operators else ""
+            rows.append(
+                (
+                    f"op-{row.block}-{row.operators[0]}" if row.operators else "",
+                    (
+                        str(row.step),
+                        "  " * row.depth + row.op_type,
+                        place if row.block == 0 else f"block {row.block} {place}",
+                        f"{row.kernel} {row.package}".strip(),
+                        f"{row.calls:g}",
+                        format_seconds(row.median_s),
+                        format_seconds(row.min_s),
+                        f"{100 * row.share:.1f} %",
+                        format_bytes(row.output_bytes),
+                    ),
+                )
+            )
+        return rows

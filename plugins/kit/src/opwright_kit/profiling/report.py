@@ -1,0 +1,184 @@
+"""The answer of ``network.profile()``: a row for each step, and what the plan adds to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from opwright.commands import align
+from opwright.op import Meta
+
+_TITLE: Final = ("step", "operator", "place", "kernel", "output", "calls", "median", "min", "share")
+_TO_THE_RIGHT: Final = {0, 5, 6, 7, 8, 9}
+_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0.0, "ns"))
+_SIZES: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (0, "B"))
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """One step of a plan.
+
+    Attributes
+    ----------
+    step : int
+        Its place in the order of execution, bodies of control flow behind their operator.
+    op_type : str
+        What runs: the type of an operator, maybe one that a pass has put in, or ``"copy"``.
+    operators : tuple of int
+        The operators of the program that it does the work of, as indices into their block: several
+        where a pass has joined them. Steps of an opened composite all name the composite.
+    block : int
+        Index of the block of these operators.
+    depth : int
+        0 for the plan's own steps, 1 for the body of a control-flow operator, and so on. The time
+        of a body is part of its operator's.
+    device, library, dtype, package : str
+        Of the kernel that was chosen, `package` with its version; empty for a step without one.
+    is_python : bool
+        Whether the kernel is written in Python.
+    inputs, outputs : tuple of (str, str, tuple of int)
+        Name, dtype and shape of each.
+    calls : float
+        How often it ran in one run, on average: more than once in a loop, seldom in a branch.
+    runs : int
+        How many of the measured runs came to it: all, but for a branch, and for what follows a
+        shape that is another one in each run.
+    median_s, min_s : float
+        Seconds that it took in one of these runs, all its calls together.
+    share : float
+        Of the sum over all steps of depth 0, in [0, 1].
+    output_bytes : int
+        Memory of its outputs.
+    """
+
+    step: int
+    op_type: str
+    operators: tuple[int, ...]
+    block: int
+    depth: int
+    device: str
+    library: str
+    dtype: str
+    package: str
+    is_python: bool
+    inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+    calls: float
+    runs: int
+    median_s: float
+    min_s: float
+    share: float
+    output_bytes: int
+
+    @property
+    def kernel(self) -> str:
+        """Where the kernel runs and what it is of, as `Network.placement` counts them."""
+        return f"{self.device}/{self.library}" if self.library else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What each step of a plan takes: ``print(network.profile(feeds))``.
+
+    Attributes
+    ----------
+    device : str
+        Device of the plan.
+    n_runs : int
+        How many runs were measured of each kind.
+    n_threads : int
+        Threads that the kernels of the plan itself use.
+    rows : tuple of ProfileRow
+        The steps in the order in which they run.
+    run_s : float
+        Median of a run as it always is: feeds, all steps, fetches; nothing is timed inside.
+    total_s : float
+        Sum of the medians of the steps, each by the part of the runs that came to it.
+    notes : tuple of str
+        How this device was measured, where that matters.
+    """
+
+    device: str
+    n_runs: int
+    n_threads: int
+    rows: tuple[ProfileRow, ...]
+    run_s: float
+    total_s: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def overhead_s(self) -> float:
+        """What a run takes beyond its steps; below 0 where the plan runs them faster than alone."""
+        return self.run_s - self.total_s
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the profile as plain data."""
+        plain = asdict(self)
+        plain["rows"] = [asdict(row) for row in self.rows]
+        plain["notes"] = list(self.notes)
+        return {**plain, "overhead_s": self.overhead_s}
+
+    def __str__(self) -> str:
+        threads = f"{self.n_threads} thread" + ("s" if self.n_threads > 1 else "")
+        title = f"profile of {self.n_runs} runs on {self.device}, {threads}"
+        table = align([(*_TITLE, "memory"), *map(_cells, self.rows)], _TO_THE_RIGHT)
+        n_own = sum(row.depth == 0 for row in self.rows)
+        ends = [
+            (f"sum of {n_own} steps", format_seconds(self.total_s), ""),
+            ("the plan itself", format_seconds(self.overhead_s), "feeds, fetches and the loop"),
+            ("one run", format_seconds(self.run_s), "without a clock inside"),
+        ]
+        return "\n".join([title, *table, *align(ends, {1}), *self.notes])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _cells(row: ProfileRow) -> tuple[str, ...]:
+    place = format_places(row.operators)
+    return (
+        str(row.step),
+        "  " * row.depth + row.op_type,
+        place if row.block == 0 else f"{row.block}:{place}",
+        f"{row.kernel} {row.package}".strip() + (" (Python)" if row.is_python else ""),
+        ", ".join(format_type(dtype, shape) for _, dtype, shape in row.outputs[:1])
+        + (" ..." if len(row.outputs) > 1 else ""),
+        f"{row.calls:g}",
+        format_seconds(row.median_s),
+        format_seconds(row.min_s),
+        f"{100 * row.share:.1f} %",
+        format_bytes(row.output_bytes),
+    )
+
+
+def format_places(operators: Sequence[int]) -> str:
+    """Return indices as a person lists them: ``0+1`` or ``35-44``."""
+    runs: list[list[int]] = []
+    for index in operators:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return "+".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else "+".join(map(str, run)) for run in runs
+    )
+
+
+def format_type(dtype: str, shape: Sequence[int]) -> str:
+    """Return dtype and shape as a person reads them: ``float32[?, 64]``."""
+    return str(Meta(tuple(shape), dtype))
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time with the unit that fits: ``12.3 us``."""
+    size = abs(seconds)
+    scale, unit = next((s, u) for s, u in _UNITS if size >= s)
+    return f"{seconds / (scale or 1e-9):.{3 if scale == 1.0 else 1}f} {unit}"
+
+
+def format_bytes(count: int) -> str:
+    """Return a size with the unit that fits: ``1.5 MiB``."""
+    scale, unit = next((s, u) for s, u in _SIZES if count >= s)
+    return f"{count} B" if scale == 0 else f"{math.floor(10 * count / scale) / 10:g} {unit}"

@@ -1,0 +1,103 @@
+"""The operators that a kernel can be generated for, each with its arithmetic in every language."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from opwright import Context
+from opwright.errors import OperatorNotFoundError, ScaffoldError
+from opwright.op import OpProto
+from opwright.plugin import find_nearest
+
+
+class Formula(NamedTuple):
+    """One element-wise operator: inputs ``x`` or ``x, y``, the output ``out``, no attributes.
+
+    Attributes
+    ----------
+    words : str
+        What it computes, for comments.
+    python : str
+        NumPy statements that write `out`, one a line; they broadcast as NumPy does.
+    native : str
+        An expression of C++ and CUDA C++ for one element of type T.
+    n_inputs : int
+        1 or 2.
+    """
+
+    words: str
+    python: str
+    native: str
+    n_inputs: int = 1
+
+
+# exp of a magnitude's negative overflows nowhere, and both branches keep the small tail's digits.
+_SIGMOID: Final = (
+    "small = np.exp(-np.abs(x))  # at most 1: nothing overflows\n"
+    "np.divide(np.where(x < 0, small, 1), 1 + small, out=out)"
+)
+
+FORMULAS: Final = {
+    # -0.0 + 0.0 is 0.0.
+    "abs": Formula("|x|", "np.absolute(x, out=out)", "x < T(0) ? -x : x + T(0)"),
+    "exp": Formula("e**x", "np.exp(x, out=out)", "opwright::functors::Exp(x)"),
+    "negative": Formula("-x", "np.negative(x, out=out)", "-x"),
+    "relu": Formula("max(x, 0)", "np.maximum(x, 0, out=out)", "opwright::functors::Relu(x)"),
+    "sigmoid": Formula("1 / (1 + e**-x)", _SIGMOID, "opwright::functors::Sigmoid(x)"),
+    "silu": Formula(
+        "x / (1 + e**-x)",
+        f"{_SIGMOID}\nnp.multiply(np.maximum(x, -1000), out, out=out)  # -inf * 0 is NaN",
+        "opwright::functors::Silu(x)",
+    ),
+    "softplus": Formula(
+        "ln(1 + e**x)", "np.logaddexp(x, 0, out=out)", "opwright::functors::Softplus(x)"
+    ),
+    "square": Formula("x * x", "np.square(x, out=out)", "x * x"),
+    "tanh": Formula("tanh(x)", "np.tanh(x, out=out)", "opwright::functors::Tanh(x)"),
+    "add": Formula("x + y", "np.add(x, y, out=out)", "x + y", 2),
+    "divide": Formula("x / y", "np.divide(x, y, out=out)", "x / y", 2),
+    "maximum": Formula(
+        "max(x, y)", "np.maximum(x, y, out=out)", "opwright::functors::Maximum(x, y)", 2
+    ),
+    "minimum": Formula(
+        "min(x, y)", "np.minimum(x, y, out=out)", "opwright::functors::Minimum(x, y)", 2
+    ),
+    "multiply": Formula("x * y", "np.multiply(x, y, out=out)", "x * y", 2),
+    "subtract": Formula("x - y", "np.subtract(x, y, out=out)", "x - y", 2),
+}
+"""By operator type."""
+
+DEFAULT_OPERATOR: Final = "silu"
+"""What a kernel computes where nothing else is asked for."""
+
+
+def find_formula(op_type: str, context: Context) -> Formula:
+    """Return the arithmetic of an installed operator.
+
+    Raises
+    ------
+    OperatorNotFoundError
+        Where no installed package brings the operator, with the nearest name.
+    ScaffoldError
+        Where a kernel for it cannot be generated, with those for which it can.
+    """
+    known = ", ".join(FORMULAS)
+    try:
+        proto = context.ops.get(op_type).proto
+    except OperatorNotFoundError as error:
+        raise OperatorNotFoundError(f"{error}\n  kernels can be generated for: {known}") from None
+    formula = FORMULAS.get(op_type)
+    if formula is None or not _fits(proto, formula):
+        nearest = find_nearest(op_type, FORMULAS) or DEFAULT_OPERATOR
+        raise ScaffoldError(
+            f"new: a kernel can be generated for an element-wise operator whose formula is known, "
+            f"got {op_type!r}; choose one of {known}, for example --operator {nearest}"
+        )
+    return formula
+
+
+def _fits(proto: OpProto, formula: Formula) -> bool:
+    """Whether the operator has the slots that the formula reads and writes."""
+    inputs = [slot.name for slot in proto.inputs]
+    outputs = [slot.name for slot in proto.outputs]
+    return inputs == ["x", "y"][: formula.n_inputs] and outputs == ["out"] and not proto.attrs

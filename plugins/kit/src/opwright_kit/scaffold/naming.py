@@ -1,0 +1,112 @@
+"""The names of a new package, and what they must not clash with."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from typing import Final, NamedTuple
+
+from opwright import Context
+from opwright.errors import ScaffoldError
+from opwright.plugin import is_name, scan
+
+_PREFIX: Final = "opwright-"
+_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class PackageNames(NamedTuple):
+    """What one package is called in different places.
+
+    Attributes
+    ----------
+    distribution : str
+        For pip, and the folder: ``"opwright-acme"``.
+    module : str
+        For ``import``: ``"opwright_acme"``.
+    plugin : str
+        What operator types begin with: ``"acme"``.
+    """
+
+    distribution: str
+    module: str
+    plugin: str
+
+
+def check_names(name: str, context: Context) -> PackageNames:
+    """Return the names of a package called `name`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the distribution: a-z, 0-9, words joined by ``-``. A leading ``opwright-`` is left
+        out of the plugin's name.
+    context : Context
+        Whose operators, kernels and devices the plugin must not hide.
+
+    Raises
+    ------
+    ScaffoldError
+        For a name that is malformed or taken, with one near it that is neither.
+    """
+    names = _split(name)
+    if not _NAME.fullmatch(name):
+        rule = f"a name must be words of a-z and 0-9 joined by '-', got {name!r}"
+    elif names is None:
+        rule = (
+            f"a name must begin with a letter, also behind {_PREFIX!r}, and be no keyword, "
+            f"got {name!r}"
+        )
+    else:
+        clash = _find_clash(names, context)
+        if clash is None:
+            return names
+        rule = f"{clash}, got {name!r}"
+    raise ScaffoldError(f"new: {rule}; write {_find_free(name, context)!r}")
+
+
+def _split(name: str) -> PackageNames | None:
+    """Return the names that follow from a distribution's, None where it is malformed."""
+    plugin = name.removeprefix(_PREFIX).replace("-", "_")
+    module = name.replace("-", "_")
+    if not _NAME.fullmatch(name) or not all(map(is_name, (plugin, module))):
+        return None
+    return PackageNames(name, module, plugin)
+
+
+def _find_clash(names: PackageNames, context: Context) -> str | None:
+    """Return the rule that names break because they are taken, None where they are free."""
+    for source in scan():
+        if names.plugin == source.name:
+            return (
+                f"the plugin's name {names.plugin!r} is that of {source.distribution} "
+                f"{source.version}, which is installed"
+            )
+    spec = importlib.util.find_spec(names.module)
+    # A folder that happens to lie here is found too; it has no origin.
+    if spec is not None and spec.origin is not None:
+        return f"the module's name {names.module!r} is taken"
+    taken = {
+        "an operator": context.ops.types(all=True),
+        "a device": context.devices.names(),
+        "a library of kernels": {row.library for row, _ in context.kernels.registrations()},
+    }
+    for what, listed in taken.items():
+        if names.plugin in listed:
+            return f"the plugin's name {names.plugin!r} is that of {what}"
+    return None
+
+
+def _find_free(name: str, context: Context) -> str:
+    """Return a name near a given one that is well-formed and not taken."""
+    # An upper-case letter inside begins a word: MyOps is my-ops.
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
+    near = "-".join(re.findall(r"[a-z0-9]+", spaced.lower())).removeprefix(_PREFIX)
+    prefix = "" if near == name else _PREFIX
+    short = near if near[:1].isalpha() else "-".join(filter(None, ["ops", near]))
+    candidates = [prefix + short, _PREFIX + short, f"{_PREFIX}{short}-ops"]
+    candidates += [f"{_PREFIX}{short}-ops{number}" for number in range(2, 100)]
+    for candidate in candidates:
+        names = _split(candidate)
+        if names is not None and _find_clash(names, context) is None:
+            return candidate
+    return candidates[-1]

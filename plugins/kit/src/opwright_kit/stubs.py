@@ -1,0 +1,169 @@
+"""The plain ``.pyi`` of ``opwright.ops``: every operator as type checkers and editors read it.
+
+Functions are made when they are first used, so no type checker sees them in the source. This file
+says the same in writing. All of it is one file, so that it is replaced in one step; operators that
+share a prefix are methods of a class, for a module of their own cannot be imported either.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from opwright.op import AttrProto, AttrType, OpDefinition, OpProto, VarProto, make_docstring
+
+# Operators are lower_snake and begin with a letter, so that no name of these is one of theirs.
+_HEADER: Final = '''\
+"""The operators of opwright.ops as they were installed when `opwright stubs` wrote this file.
+
+{packages}
+"""
+
+import builtins as _builtins
+from typing import Any as _Any
+from typing import List as _List
+from typing import Literal as _Literal
+from typing import Protocol as _Protocol
+from typing import Sequence as _Sequence
+from typing import Tuple as _Tuple
+from typing import Type as _Type
+from typing import TypeAlias as _TypeAlias
+
+import numpy as _np
+from typing_extensions import TypeVar as _TypeVar
+
+from opwright.program import Variable as _Variable
+
+class _DLPackArray(_Protocol):
+    """An array of another library, such as CuPy, PyTorch or JAX."""
+
+    def __dlpack__(self, *, stream: _Any = None) -> _Any: ...
+    def __dlpack_device__(self) -> _Tuple[_Any, _Any]: ...
+
+_NumPyArray: _TypeAlias = _np.ndarray[_Any, _Any]
+
+# The first input decides what is returned: a Variable of the block, or an array of its own kind.
+_Array = _TypeVar("_Array", _Variable, _NumPyArray, _DLPackArray, default=_NumPyArray)
+
+_Plain: _TypeAlias = _builtins.complex | _np.generic | _List[_Any] | _Tuple[_Any, ...]
+_Input: _TypeAlias = _Variable | _NumPyArray | _DLPackArray | _Plain
+_Int: _TypeAlias = _builtins.int | _np.integer[_Any]
+_Float: _TypeAlias = _builtins.float | _np.floating[_Any] | _np.integer[_Any]
+_Bool: _TypeAlias = _builtins.bool | _np.bool_
+_Str: _TypeAlias = _builtins.str
+_DType: _TypeAlias = _np.dtype[_Any] | _Type[_Any]
+'''
+
+_TYPES: Final = {
+    AttrType.INT: "_Int",
+    AttrType.FLOAT: "_Float",
+    AttrType.STRING: "_Str",
+    AttrType.BOOL: "_Bool",
+    AttrType.BLOCK: "_Int",
+}
+
+
+def make_stub(definitions: Iterable[OpDefinition], packages: Sequence[str]) -> str:
+    """Return the text of ``opwright/ops/__init__.pyi``; equal operators give equal text.
+
+    Parameters
+    ----------
+    definitions : iterable of OpDefinition
+        The operators; plan-only ones, which nobody calls, are passed over.
+    packages : sequence of str
+        What brings them, ``"opwright-std 0.1.0"``.
+    """
+    spaces: dict[str, list[OpDefinition]] = {}
+    for definition in sorted(definitions, key=lambda item: item.op_type):
+        if not definition.plan_only:
+            space = definition.op_type.rpartition(".")[0]
+            spaces.setdefault(space, []).append(definition)
+    plain = spaces.pop("", [])
+    parts = [_HEADER.format(packages="\n".join(packages) or "No plugin is installed.")]
+    parts += [_function(definition) for definition in plain]
+    taken = {definition.op_type for definition in plain}
+    parts += [_space(name, members) for name, members in spaces.items() if name not in taken]
+    return "\n".join(parts)
+
+
+def _space(name: str, definitions: Sequence[OpDefinition]) -> str:
+    """The operators of one plugin, which are called as ``opwright.ops.<name>.<operator>``."""
+    methods = "\n".join(_function(definition, "_self, ") for definition in definitions)
+    body = textwrap.indent(methods, "    ")
+    return f"class _{name}_ops:\n{body}\n{name}: _{name}_ops\n"
+
+
+def _function(definition: OpDefinition, first: str = "") -> str:
+    proto = definition.proto
+    parameters = ", ".join([*_inputs(proto), *_attributes(proto)])
+    name = proto.type.rpartition(".")[2]
+    doc = make_docstring(definition).replace("\\", "\\\\").replace('"""', r"\"\"\"")
+    head = f"def {name}({first}{parameters}) -> {_result(proto)}:".replace("(_self, )", "(_self)")
+    return f'{head}\n    """{textwrap.indent(doc, "    ").lstrip()}\n    """\n'
+
+
+def _inputs(proto: OpProto) -> list[str]:
+    parameters = []
+    may_lack = False
+    for index, slot in enumerate(proto.inputs):
+        kind = _input_type(slot, decides=index == 0)
+        may_lack = may_lack or slot.optional
+        # One that is required and stands behind an optional one may be given by position as well.
+        default = " = None" if slot.optional else " = ..."
+        parameters.append(f"{slot.name}: {kind}{default if may_lack else ''}")
+    return parameters
+
+
+def _input_type(slot: VarProto, decides: bool) -> str:
+    if slot.duplicable:
+        kind = "_Sequence[_Array]" if decides else "_Sequence[_Input]"
+    else:
+        kind = "_Array | _Plain" if decides else "_Input"
+    return f"{kind} | None" if slot.optional else kind
+
+
+def _attributes(proto: OpProto) -> list[str]:
+    parameters = ["*"] if proto.attrs else []
+    for attr in proto.attrs:
+        kind = _attribute_type(attr)
+        if attr.required:
+            parameters.append(f"{attr.name}: {kind}")
+        elif attr.has_default:
+            parameters.append(f"{attr.name}: {kind} = {_literal(attr.default)}")
+        else:
+            parameters.append(f"{attr.name}: {kind} | None = None")
+    return parameters
+
+
+def _attribute_type(attr: AttrProto) -> str:
+    kind = _TYPES[attr.type.element]
+    if attr.allowed and attr.type.element is not AttrType.FLOAT:
+        kind = f"_Literal[{', '.join(map(repr, attr.allowed))}]"
+    if attr.is_dtype:
+        kind = f"{kind} | _DType"
+    return f"_Sequence[{kind}]" if attr.type.is_list else kind
+
+
+def _literal(value: object) -> str:
+    """A default as Python reads it; infinities are no literals."""
+    if isinstance(value, tuple):
+        return "..." if "..." in (items := [*map(_literal, value)]) else f"({_joined(items)})"
+    return "..." if isinstance(value, float) and not math.isfinite(value) else repr(value)
+
+
+def _joined(items: Sequence[str]) -> str:
+    return f"{items[0]}," if len(items) == 1 else ", ".join(items)
+
+
+def _result(proto: OpProto) -> str:
+    """What a call returns: the outputs that are neither intermediate nor optional."""
+    array = "_Array" if proto.inputs else "_NumPyArray"
+    slots = [slot for slot in proto.outputs if not slot.intermediate]
+    if any(slot.duplicable for slot in slots):
+        return f"_Tuple[{array}, ...]"
+    if len(slots) == 1:
+        return array
+    arrays = [array for slot in slots if not slot.optional]
+    return f"_Tuple[{', '.join(arrays)}]" if arrays else "_Tuple[()]"

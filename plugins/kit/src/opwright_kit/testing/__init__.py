@@ -1,0 +1,37 @@
+"""The conformance kit: checks operators and kernels of an installed package by rules.
+
+``opwright check PACKAGE`` on the command line; `check_package` here; ``pytest
+--opwright-check=PACKAGE`` in a package's own tests. See docs/check_a_plugin.md.
+"""
+
+from opwright_kit.testing.check import Check, PackageCheck, check_package, run_check
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.drawing import Draw, draw_samples
+from opwright_kit.testing.isolated import TIME_LIMIT_S, IsolatedCheck
+from opwright_kit.testing.kernel_run import KernelRun
+from opwright_kit.testing.launching import Launch, run_kernel
+from opwright_kit.testing.rules import Rule, load_rules
+from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.scorecard import Finding, Result, Scorecard, Skipped
+
+__all__ = [
+    "check_package",
+    "Check",
+    "PackageCheck",
+    "IsolatedCheck",
+    "TIME_LIMIT_S",
+    "run_check",
+    "CheckContext",
+    "Scorecard",
+    "Result",
+    "Finding",
+    "Skipped",
+    "Rule",
+    "load_rules",
+    "Sample",
+    "Draw",
+    "draw_samples",
+    "run_kernel",
+    "Launch",
+    "KernelRun",
+]

@@ -1,0 +1,97 @@
+"""The rules of the kit, one module each, and how they are found.
+
+A rule's module has
+
+- ``RULE``: its name, kebab-case;
+- ``SUMMARY``: one line, what it demands;
+- ``SUBJECT``: the class that it is asked about, `PackageSubject`, `OperatorSubject` or
+  `KernelSubject` of `opwright_kit.testing.subjects`;
+- ``concerns(subject)``, where it needs one: false for what it has no question about;
+- ``FIRST = True``, where it is asked before the others;
+- ``check(subject, context)``: yields a `Finding` for each thing that is wrong, and raises `Skipped`
+  with a reason where there is nothing to check. `context` is a `CheckContext`.
+
+An exception of any other kind is a finding too: the rule's subject raised it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from opwright.errors import CommandError, OpwrightError
+from opwright.plugin import hint
+from opwright_kit.testing.scorecard import Finding
+
+
+class Check(Protocol):
+    """What a rule's module does."""
+
+    def __call__(self, subject: Any, context: Any, /) -> Iterator[Finding]:
+        """Yield what is wrong with the subject."""
+
+
+def _concerns_all(subject: Any) -> bool:
+    return True
+
+
+class Rule(NamedTuple):
+    """One rule.
+
+    Attributes
+    ----------
+    name, summary : str
+    subject : type
+        Class of what it is asked about.
+    check : callable
+    concerns : callable
+        Tells of a subject of that class whether there is anything to ask.
+    first : bool
+        Whether it is asked before the others.
+    """
+
+    name: str
+    summary: str
+    subject: type
+    check: Check
+    concerns: Callable[[Any], bool] = _concerns_all
+    first: bool = False
+
+    def asks(self, subject: Any) -> bool:
+        """Tell whether the rule is about a subject; one that cannot be loaded is asked about."""
+        try:
+            return isinstance(subject, self.subject) and self.concerns(subject)
+        except OpwrightError:
+            return True
+
+
+def load_rules() -> tuple[Rule, ...]:
+    """Return every rule, by name."""
+    found = [_load(module.name) for module in pkgutil.iter_modules(__path__)]
+    return tuple(sorted(found, key=lambda rule: rule.name))
+
+
+def _load(name: str) -> Rule:
+    module = importlib.import_module(f"{__name__}.{name}")
+    concerns = getattr(module, "concerns", _concerns_all)
+    first = getattr(module, "FIRST", False)
+    return Rule(module.RULE, module.SUMMARY, module.SUBJECT, module.check, concerns, first)
+
+
+def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+    """Return the rules of these names, all where none is given, in the order of asking.
+
+    Raises
+    ------
+    CommandError
+        For an unknown name, with the nearest one.
+    """
+    rules = load_rules()
+    known = [rule.name for rule in rules]
+    for name in names:
+        if name not in known:
+            raise CommandError(f"check: unknown rule, got {name!r}{hint(name, known, 'rules')}")
+    chosen = [rule for rule in rules if not names or rule.name in names]
+    return tuple(sorted(chosen, key=lambda rule: not rule.first))

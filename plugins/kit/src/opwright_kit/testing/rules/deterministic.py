@@ -1,0 +1,80 @@
+"""A kernel that says it is deterministic gives equal bits for equal inputs.
+
+So does it for every number of threads, unless it says that these decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from opwright.device import HOST_DEVICE
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.observing import (
+    Observed,
+    choose_largest,
+    find_difference,
+    observe,
+)
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject
+
+RULE = "deterministic"
+SUMMARY = "a kernel declared deterministic gives equal bits in every run, on all numbers of threads"
+SUBJECT = KernelSubject
+
+_RUNS: Final = 6
+_COUNTS: Final = (1, 2, 3, 8)
+_SAMPLES: Final = 2
+"""Of each kernel, the largest: order matters where much is added up."""
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples on which two runs differ."""
+    observed = [each for each in observe(subject, context) if each.entry.deterministic]
+    if not observed:
+        raise Skipped("declared as not deterministic")
+    for entry in subject.entries:
+        mine = [each for each in observed if each.entry is entry]
+        for each in choose_largest(mine, _SAMPLES):
+            yield from _compare_counts(each, subject, context)
+            for n_threads in (1, 2):
+                launch = each.find_like(context, n_threads=n_threads)
+                if launch is None:
+                    continue
+                first = launch.run().outputs
+                runs = (find_difference(first, launch.run().outputs) for _ in range(_RUNS))
+                other = next((name for name in runs if name is not None), None)
+                if other is not None:
+                    yield each.find(
+                        RULE,
+                        subject,
+                        f"equal inputs must give equal bits, got another {other} in a later run "
+                        f"with {n_threads} thread{'s' * (n_threads > 1)}; fix the order, or "
+                        "declare deterministic=False",
+                    )
+                    break
+
+
+def _compare_counts(
+    observed: Observed, subject: KernelSubject, context: CheckContext
+) -> Iterator[Finding]:
+    """Yield the sample if another number of threads gives other bits, and none was declared to."""
+    entry = observed.entry
+    if entry.device != HOST_DEVICE or entry.by_threads or not observed.repeats():
+        return  # the threads are the host's
+    launches = (observed.find_like(context, n_threads=count) for count in _COUNTS)
+    first, *others = (None if launch is None else launch.run().outputs for launch in launches)
+    if first is None:
+        return
+    for count, outputs in zip(_COUNTS[1:], others, strict=True):
+        other = None if outputs is None else find_difference(first, outputs)
+        if other is not None:
+            yield observed.find(
+                RULE,
+                subject,
+                f"equal inputs must give equal bits, got another {other} with {count} threads than "
+                "with 1; divide the work by shapes alone, or declare options.by_threads = true "
+                "(in Python: deterministic=False)",
+            )
+            return

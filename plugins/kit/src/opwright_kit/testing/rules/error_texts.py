@@ -1,0 +1,65 @@
+"""Errors of an operator help: they begin with its name, and say what they got.
+
+The shape rule refuses shapes and dtypes. What kernels refuse, `out-of-range` is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opwright.errors import OpwrightError
+from opwright.op import DTYPES, OpDefinition
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import OperatorSubject
+from opwright_kit.testing.wrong_inputs import find_wrong_metas
+
+RULE = "error-texts"
+SUMMARY = "errors about inputs of a wrong shape or dtype say what is wrong and what was given"
+SUBJECT = OperatorSubject
+
+_WRAPPED = "infer_shape must accept the inputs or say why not"
+"""What core says around an error that is none of opwright's."""
+
+
+def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each wrong input that is refused in words that do not help."""
+    definition = subject.definition
+    sample = _find_sample(definition, context)
+    counts = sample.output_counts(definition)
+    told: set[str] = set()
+    for what, metas in find_wrong_metas(definition, sample.input_metas(definition)):
+        try:
+            definition.infer(metas, sample.attrs, counts)
+        except OpwrightError as error:
+            fault = _find_fault(definition.op_type, str(error))
+        else:
+            continue
+        if fault is not None and fault not in told:
+            told.add(fault)
+            yield Finding(RULE, subject.name, f"{subject.name}: {fault}", what)
+
+
+def _find_sample(definition: OpDefinition, context: CheckContext) -> Sample:
+    proto = definition.proto
+    slot = proto.input_slots.get(proto.dispatch_slot)
+    attr = proto.attr_protos.get(proto.dispatch_slot)
+    allowed = (slot.dtypes if slot else attr.allowed if attr else ()) or DTYPES
+    for dtype in sorted(allowed, key=lambda name: name != "float32")[:4]:
+        for sample in context.samples(definition, str(dtype)):
+            if any(sample.inputs.values()):
+                return sample
+    raise Skipped("no inputs could be drawn; a package says which: opwright.samples")
+
+
+def _find_fault(op_type: str, text: str) -> str | None:
+    """Return what is wrong with an error text, None where nothing is."""
+    shown = repr(" ".join(text.split())[:200])
+    if _WRAPPED in text:
+        return f"infer_shape must say what is wrong itself, got {shown}; call ctx.require first"
+    if not text.startswith(op_type):
+        return f"an error must begin with the operator's name, got {shown}; call ctx.fail"
+    if "got " not in text:
+        return f"an error must say what it got, got {shown}; add 'got' and the value"
+    return None

@@ -1,0 +1,117 @@
+"""The gradient that ``append_backward`` writes is the slope of a loss that weighs every output.
+
+The loss is ``sum(weight * out)`` with random weights: a plain sum would hide errors, the gradient
+of sum(softmax) is zero. Slopes are central differences in float64, taken with two steps: where they
+differ, a kink lies between, and the place is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from opwright import context_guard
+from opwright.errors import KernelNotFoundError
+from opwright.op import OpDefinition
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.observing import count_elements
+from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.slopes import Slopes
+from opwright_kit.testing.subjects import OperatorSubject
+from opwright_kit.testing.training import (
+    build_training,
+    compile_block,
+    differentiate,
+    pinned,
+    skip_without_gradient,
+)
+
+RULE = "gradient"
+SUMMARY = "gradients agree with central differences of a random-weighted loss"
+SUBJECT = OperatorSubject
+
+_MOST_PLACES: Final = 12
+"""Elements of one input whose slopes are taken: each needs four runs. All of a larger input are
+moved at once, too, in a random direction."""
+
+_MOST_FOR_PLACES: Final = 2000
+"""Elements of a sample's inputs: of a larger one, all are only moved at once."""
+
+_MOST_ELEMENTS: Final = 2**14
+"""Of a sample's inputs; what is larger is not differentiated again."""
+
+
+def concerns(subject: OperatorSubject) -> bool:
+    """Tell whether a program may hold the operator: others come when the gradients are written."""
+    return not subject.definition.plan_only
+
+
+def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples for which a gradient is not the slope."""
+    skip_without_gradient(subject)
+    with context_guard(pinned(subject)):
+        yield from _check_samples(subject, context)
+
+
+def _check_samples(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
+    definition = subject.definition
+    n_compared = 0
+    for drawn in context.samples(definition, "float64"):
+        sample = drawn
+        if count_elements(sample) > _MOST_ELEMENTS:
+            continue
+        try:
+            fault, n_places = _compare(definition, sample, context)
+            if fault is None and not n_places:
+                sample = _make_positive(sample)
+                fault, n_places = _compare(definition, sample, context)
+        except KernelNotFoundError as error:
+            raise Skipped(f"no kernel on the host: {str(error).splitlines()[0]}") from error
+        n_compared += n_places
+        if fault is not None:
+            message = f"{subject.name}: {fault}"
+            yield Finding(
+                RULE, subject.name, message, sample.describe(), sample.number, sample.dtype
+            )
+    if not n_compared:
+        raise Skipped("no sample in float64 has an input with a gradient")
+
+
+def _make_positive(sample: Sample) -> Sample:
+    """Return the sample without negative floats, for which many functions give no number."""
+    inputs = {
+        slot: tuple(np.asarray(np.abs(a) + 0.25) if a.dtype.kind == "f" else a for a in arrays)
+        for slot, arrays in sample.inputs.items()
+    }
+    return replace(sample, inputs=inputs, label=f"{sample.label}, |x| + 0.25 of its floats")
+
+
+def _compare(
+    definition: OpDefinition, sample: Sample, context: CheckContext
+) -> tuple[str | None, int]:
+    """Return what is wrong, and how many slopes were compared."""
+    context.note(f"the gradient of {definition.op_type}", sample)
+    training = build_training(definition, sample, context.seed)
+    if training is None:
+        return None, 0
+    pairs = differentiate(training)
+    if not pairs:
+        return None, 0
+    most = _MOST_PLACES if count_elements(sample) <= _MOST_FOR_PLACES else 0
+    block, feeds = training.block, training.feeds
+    loss = compile_block(block, feeds, [training.loss.name])
+    with np.errstate(all="ignore"):
+        names = [gradient.name for _, gradient in pairs]
+        gradients = compile_block(block, feeds, names)(**feeds)
+        n_places = 0
+        for (variable, _), gradient in zip(pairs, gradients, strict=True):
+            slopes = Slopes(loss, feeds, variable.name, context.seed)
+            fault, n_compared = slopes.find_fault(gradient, most)
+            n_places += n_compared
+            if fault is not None:
+                return fault, n_places
+    return None, n_places

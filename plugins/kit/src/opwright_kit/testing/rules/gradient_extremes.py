@@ -1,0 +1,205 @@
+"""Gradients hold where numbers end: under infinity, at NaN, and far from 0.
+
+- An input on which no output depends gets 0, though `out_grad` be infinite: a gradient selects
+  there, and does not multiply by 0.
+- An input that is NaN, and reaches an output, gets a gradient other than 0.
+- Of element-wise operators, far from 0: in float32 the gradient is what it is in float64, in
+  float64 it is the slope, and at infinity what it was all the way there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from opwright import context_guard
+from opwright.kernel import KernelEntry
+from opwright.op import GradOp, NoGradient
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.derivatives import Derivative, KernelDerivative, ProgramDerivative
+from opwright_kit.testing.far_tails import Wide, find_fault_far_out
+from opwright_kit.testing.gradient_samples import find_forward
+from opwright_kit.testing.observing import count_elements, equal_bytes, find_on
+from opwright_kit.testing.sample import Sample, widen
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.special_numbers import (
+    Place,
+    choose_places,
+    number_at,
+    with_number,
+)
+from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.training import pinned, skip_without_gradient
+
+RULE = "gradient-extremes"
+SUMMARY = "gradients hold under an infinite out_grad, at NaN, and far from 0"
+SUBJECT = (OperatorSubject, KernelSubject)
+
+_MOST_ELEMENTS: Final = 600
+_MOST_SAMPLES: Final = 3
+"""Of each dtype, beside those with other attributes."""
+
+_PLACES: Final = 8
+"""Of each input."""
+
+_DTYPES: Final = ("float64", "float32")
+"""In narrower ones few numbers lie between those at hand and infinity."""
+
+_STEP: Final = 1e-3
+
+
+def concerns(subject: OperatorSubject | KernelSubject) -> bool:
+    """Tell whether it is a gradient, or an operator whose gradient other operators compute."""
+    if isinstance(subject, KernelSubject):
+        return find_forward(subject.op_type, subject.context) is not None
+    definition = subject.definition
+    return not (definition.plan_only or isinstance(definition.gradient, GradOp | NoGradient))
+
+
+def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each sample for which a gradient does not hold."""
+    if isinstance(subject, KernelSubject):
+        yield from _check_kernels(subject, context)
+    else:
+        skip_without_gradient(subject)
+        with context_guard(pinned(subject)):
+            yield from _check_programs(subject, context)
+
+
+def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    chosen = _Choice()
+    for entry, sample in context.launches(subject.entries):
+        if sample.forward is None or not chosen.takes(sample):
+            continue
+        derivative = KernelDerivative(entry, sample, sample.forward, context)
+        wide = None if sample.dtype == "float64" else _widen(entry, sample, context)
+        if sample.dtype != "float64" and wide is None:
+            continue
+        for changed, text in _find_faults(derivative, wide, context):
+            yield find_on(RULE, subject, changed, text)
+    chosen.skip_if_none()
+
+
+def _widen(entry: KernelEntry, sample: Sample, context: CheckContext) -> Wide | None:
+    wide = context.widen(sample)
+    references = context.references(entry.op_type, "float64")
+    if wide is None or wide.forward is None or not references:
+        return None
+    reference = references[0]
+    return Wide(KernelDerivative(reference, wide, wide.forward, context), reference.library)
+
+
+def _check_programs(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
+    chosen = _Choice()
+    for sample in context.samples(subject.definition, "float64"):
+        if not chosen.takes(sample):
+            continue
+        context.note(f"the gradient of {subject.name}", sample)
+        derivative = ProgramDerivative(subject.definition, sample, context.seed)
+        if derivative.slots:
+            for changed, text in _find_faults(derivative, None, context):
+                yield find_on(RULE, subject, changed, text)
+    chosen.skip_if_none()
+
+
+class _Choice:
+    """Chooses few small samples, and those with other attributes."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._seen: set[tuple[str, str]] = set()
+
+    def takes(self, sample: Sample) -> bool:
+        """Tell whether a sample is looked at."""
+        if sample.dtype not in _DTYPES or not 0 < count_elements(sample) <= _MOST_ELEMENTS:
+            return False
+        kind = (sample.dtype, str(sample.attrs))
+        if kind in self._seen and self._counts[sample.dtype] >= _MOST_SAMPLES:
+            return False
+        self._seen.add(kind)
+        self._counts[sample.dtype] += 1
+        return True
+
+    def skip_if_none(self) -> None:
+        """Raise Skipped where no sample was taken."""
+        if not self._counts:
+            raise Skipped("no sample in float32 or float64 could be run")
+
+
+def _find_faults(
+    derivative: Derivative, wide: Wide | None, context: CheckContext
+) -> Iterator[tuple[Sample, str]]:
+    """Give the first thing of each kind that is wrong, with the sample that shows it."""
+    rng = np.random.default_rng([context.seed, max(derivative.forward.number, 0)])
+    drawn = choose_places(derivative.forward, _PLACES, rng)
+    places = [place for place in drawn if place.slot in derivative.slots]
+    with np.errstate(all="ignore"):
+        for find in (_find_multiplied, _find_lost_nan):
+            fault = find(derivative, places)
+            if fault is not None:
+                yield fault
+        fault = find_fault_far_out(derivative, wide)
+        if fault is not None:
+            yield fault
+
+
+def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sample, str] | None:
+    """Return a place that no output depends on, whose gradient is NaN under infinity."""
+    forward = derivative.forward
+    if any(isinstance(value, float) and value == 0 for value in forward.attrs.values()):
+        return None  # a factor that is 0 multiplies
+    usual, extreme = derivative.gradients(forward), derivative.gradients(forward, np.inf)
+    if usual is None or extreme is None:
+        return None
+    still = [place for place in places if _is_still(derivative, place)]
+    for place in still:
+        if all(other in still for other in places if other.slot == place.slot):
+            continue  # it is multiplied by 0 as a whole
+        got = _at(extreme, place)
+        if np.isfinite(got) or _at(usual, place) != 0:
+            continue
+        if not derivative.is_affine(place.slot):  # whose factors are 0, as those of padding
+            return forward, (
+                f"the gradient of {place} under an infinite out_grad must be 0, since no output "
+                f"depends on it, got {got}; select, where it multiplies by 0"
+            )
+    return None
+
+
+def _is_still(derivative: Derivative, place: Place) -> bool:
+    """Tell whether all outputs stay as they are where one number moves a little."""
+    forward = derivative.forward
+    number = number_at(forward, place)
+    step = _STEP * max(1.0, abs(number))
+    plain = derivative.outputs(forward)
+    moved = [derivative.outputs(with_number(forward, place, number + s)) for s in (step, -step)]
+    return plain is not None and all(
+        each is not None and equal_bytes(plain, each) for each in moved
+    )
+
+
+def _find_lost_nan(derivative: Derivative, places: list[Place]) -> tuple[Sample, str] | None:
+    """Return a place whose NaN reaches an output, and whose gradient is 0."""
+    if derivative.forward.flat_at_nan:
+        return None
+    usual = derivative.gradients(derivative.forward)
+    for place in places if usual is not None else ():
+        if usual is None or _at(usual, place) == 0:
+            continue
+        changed = with_number(derivative.forward, place, np.nan)
+        outputs, gradients = derivative.outputs(changed), derivative.gradients(changed)
+        if outputs is None or gradients is None or _at(gradients, place) != 0:
+            continue
+        if any(np.isnan(widen(a)).any() for listed in outputs.values() for a in listed):
+            return changed, (
+                f"the gradient of {place} = nan, which reaches an output, must not be 0, got 0; "
+                "compare so that NaN passes on, or say by draw.flat_at_nan why (opwright.samples)"
+            )
+    return None
+
+
+def _at(gradients: dict[str, list[np.ndarray]], place: Place) -> float:
+    return float(gradients[place.slot][place.item][place.at])

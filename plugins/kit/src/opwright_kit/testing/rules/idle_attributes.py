@@ -1,0 +1,92 @@
+"""An attribute changes a result of some sample, or else the package says why it does not.
+
+One that every kernel ignores, in the gradient too, contradicts no reference and no slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry, Refuse
+from opwright.op import AttrProto, AttrType
+from opwright_kit.testing import attributes
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.gradient_samples import find_forward
+from opwright_kit.testing.observing import count_elements, find_difference
+from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject
+
+RULE = "idle-attributes"
+SUMMARY = "each attribute changes a result, or is declared to change none"
+SUBJECT = KernelSubject
+
+_MOST_ELEMENTS = 2000
+"""Of a sample's inputs: what an attribute does shows in few."""
+
+
+def concerns(subject: KernelSubject) -> bool:
+    """Tell whether there are attributes; a gradient may do without those of what it belongs to."""
+    definition = subject.definition
+    if find_forward(definition.op_type, subject.context) is not None:
+        return False
+    return any(map(_can_be_tried, definition.proto.attrs))
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each attribute with which no sample gives anything else."""
+    idle = {a.name: a for a in subject.definition.proto.attrs if _can_be_tried(a)}
+    last: Sample | None = None
+    for entry, sample in context.launches(subject.entries[:1]):
+        for name in sample.without_effect:
+            idle.pop(name, None)
+        n_elements = count_elements(sample)
+        if n_elements > _MOST_ELEMENTS or (sample.inputs and not n_elements):
+            continue
+        try:
+            context.run(entry, sample)
+        except (Refuse, OpwrightError):
+            continue
+        last = sample
+        for name in [n for n, attr in idle.items() if _has_effect(attr, entry, sample, context)]:
+            del idle[name]
+        if not idle:
+            return
+    if last is None:
+        raise Skipped("the kernel computed none of the samples")
+    for name in idle:
+        message = (
+            f"{subject.name}: each attribute must change a result, got the same for all values of "
+            f"{name}; use it, or name it in draw.without_effect with the reason (opwright.samples)"
+        )
+        yield Finding(RULE, subject.name, message)
+
+
+def _can_be_tried(attr: AttrProto) -> bool:
+    """Tell whether other values are known: not of free text, nor of what selects dtype or block."""
+    is_text = attr.type.element is AttrType.STRING and not attr.allowed
+    return not (attr.is_dtype or is_text or attr.type.element is AttrType.BLOCK)
+
+
+def _has_effect(attr: AttrProto, entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
+    """Tell whether another value gives another result, or is refused or fails: that is one too."""
+    definition = context.context.ops.get(sample.op_type)
+    expected = context.run(entry, sample).outputs
+    rng = np.random.default_rng([context.seed, max(sample.number, 0)])
+    for value in attributes.others(attr, rng):
+        if value == sample.attrs.get(attr.name):
+            continue
+        label = f"{attr.name}={value!r}"
+        changed = replace(sample, attrs={**sample.attrs, attr.name: value}, label=label)
+        try:
+            changed.infer(definition)
+            outputs = context.new_launch(entry, changed).run().outputs
+        except (Refuse, OpwrightError):
+            return True
+        if find_difference(expected, outputs) is not None:
+            return True
+    return False

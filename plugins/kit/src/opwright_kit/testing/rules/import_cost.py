@@ -1,0 +1,112 @@
+"""A hook module is a table: it imports in 5 ms, so that many plugins cost little."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.scorecard import Finding
+from opwright_kit.testing.subjects import PackageSubject
+
+RULE = "import-cost"
+SUMMARY = "each hook module is imported in at most 5 ms"
+SUBJECT = PackageSubject
+
+LIMIT_MS: Final = 5.0
+
+_TRIES: Final = 7
+"""The best counts: other work on the machine only ever makes it longer."""
+
+_FAR: Final = 4
+"""So many times the limit, twice: no other work on the machine explains that."""
+
+_TIMEOUT_S: Final = 60.0
+
+_SHOWN: Final = 4
+
+# What core itself costs is none of the plugin's: it is there already when a hook module comes.
+# importlib.import_module is not shown by -X importtime, __import__ is. How long the process waited
+# for a processor (the second number of schedstat, where there is one) says only how busy those are.
+_CODE: Final = """
+import sys, time, opwright.plugins, opwright.plugin
+def waited_ns():
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1])
+    except OSError:
+        return 0
+before = waited_ns()
+began = time.perf_counter_ns()
+__import__(sys.argv[1])
+took = time.perf_counter_ns() - began
+print("took", (took - (waited_ns() - before)) / 1e6)
+"""
+
+_LINE: Final = re.compile(r"import time:\s+\d+ \|\s+(\d+) \|( +)(\S+)")
+
+
+def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each hook module whose import takes too long, with what it imports."""
+    for record in subject.records:
+        module = record.source.target.partition(":")[0]
+        best = _measure(module)
+        if best > LIMIT_MS:
+            yield Finding(
+                RULE,
+                subject.name,
+                f"{subject.name}: import of {module} must take at most {LIMIT_MS:g} ms, got "
+                f"{best:.1f} ms at best; {_blame(module)}",
+            )
+
+
+def _measure(module: str) -> float:
+    """Return milliseconds of the fastest import, each in a process of its own."""
+    best = float("inf")
+    for tries in range(_TRIES):
+        best = min(best, float(_run(module).stdout.split()[-1]))
+        if best <= LIMIT_MS or (tries and best > _FAR * LIMIT_MS):
+            break
+    return best
+
+
+def _blame(module: str) -> str:
+    """Say which imports of a module take long, or that its own code does."""
+    costs = [(name, ms) for name, ms in _imported(module) if ms >= LIMIT_MS / 20]
+    if not costs:
+        return "none of its imports takes long, so its own code does: do that at the first use"
+    costs.sort(key=lambda cost: -cost[1])
+    shown = ", ".join(f"{name} ({ms:.1f} ms)" for name, ms in costs[:_SHOWN])
+    return f"it imports {shown}: import them where they are used"
+
+
+def _imported(module: str) -> Iterator[tuple[str, float]]:
+    """Give what the module itself imports for the first time, with milliseconds."""
+    lines = _run(module, "-X", "importtime").stderr.splitlines()
+    rows = [(m[3], len(m[2]), int(m[1]) / 1e3) for m in map(_LINE.match, lines) if m]
+    wanted = [i for i, (name, _, _) in enumerate(rows) if name == module]
+    if not wanted:
+        return
+    at, depth = wanted[0], rows[wanted[0]][1]
+    # A module stands behind all that it imports, which is set in by one step more.
+    for name, inner, ms in reversed(rows[:at]):
+        if inner <= depth:
+            break
+        if inner == depth + 2:
+            yield name, ms
+
+
+def _run(module: str, *options: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(
+        [sys.executable, *options, "-c", _CODE, module],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=_TIMEOUT_S,
+    )

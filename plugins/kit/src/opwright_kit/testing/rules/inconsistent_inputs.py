@@ -1,0 +1,103 @@
+"""Inputs that do not fit together are refused before a kernel sees them.
+
+A kernel takes the sizes of its loops from one array and reads another one with them. So where one
+input has another shape or dtype, the shape rule refuses it, or the kernel does, or it has a
+meaning: then nothing outside of the arrays is read or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry, Refuse
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.failing import find_failure, is_refused_elsewhere
+from opwright_kit.testing.kernel_run import POISON
+from opwright_kit.testing.observing import (
+    OTHER_POISON,
+    count_elements,
+    equal_bytes,
+    find_launch,
+    find_on,
+    repeats,
+)
+from opwright_kit.testing.sample import Sample, SlotMetas
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.wrong_inputs import find_wrong_samples
+
+RULE = "inconsistent-inputs"
+SUMMARY = "an input whose shape or dtype does not fit the others is refused, or has a meaning"
+SUBJECT = KernelSubject
+
+_MOST_SAMPLES: Final = 6
+_MOST_ELEMENTS: Final = 4096
+"""Of a sample: what fits or not is a matter of shapes, and a kernel runs for each of them."""
+
+
+def concerns(subject: KernelSubject) -> bool:
+    """Tell whether there is more than one input, so that one may not fit another."""
+    slots = subject.definition.proto.inputs
+    return len(slots) > 1 or any(slot.duplicable for slot in slots)
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each wrong input with which a kernel leaves its arrays, or should not have run."""
+    seen: set[tuple[SlotMetas, str]] = set()
+    n_samples = 0
+    for entry, sample in context.launches(subject.entries[:1]):
+        if count_elements(sample) > _MOST_ELEMENTS or n_samples == _MOST_SAMPLES:
+            continue
+        if len([a for arrays in sample.inputs.values() for a in arrays]) < 2:
+            continue
+        if find_failure(entry, sample, context) is not None:
+            continue
+        n_samples += 1
+        for wrong in find_wrong_samples(sample):
+            key = wrong.input_metas(subject.definition), repr(wrong.attrs)
+            if key in seen or not _reaches(wrong, subject):
+                continue
+            seen.add(key)
+            message = _try(entry, wrong, context)
+            if message is not None:
+                yield find_on(RULE, subject, wrong, f"{wrong.label} {message}")
+    if not n_samples:
+        raise Skipped("no sample has several inputs")
+
+
+def _reaches(sample: Sample, subject: KernelSubject) -> bool:
+    """Tell whether the shape rule lets a sample through, to a kernel of this dtype."""
+    definition = subject.definition
+    try:
+        sample.infer(definition)
+        dtype = definition.dispatch_dtype(sample.input_metas(definition), sample.attrs)
+    except OpwrightError:
+        return False
+    return dtype == sample.dtype
+
+
+def _try(entry: KernelEntry, sample: Sample, context: CheckContext) -> str | None:
+    """Return what is wrong with how a kernel takes wrong inputs, None where nothing is."""
+    launch = find_launch(entry, sample, context)
+    if launch is None:
+        return None
+    try:
+        first, second = launch.run(POISON), launch.run(OTHER_POISON)
+    except (Refuse, OpwrightError):
+        return None
+    broken = dict.fromkeys((*first.broken_guards, *second.broken_guards, *first.changed))
+    if broken:
+        return f"must be refused, got a write to {', '.join(broken)}; compare it in the shape rule"
+    if not equal_bytes(first.outputs, second.outputs) and repeats(launch, first):
+        return (
+            "must be refused, got results that depend on what lies beside the arrays, or in "
+            "outputs; compare it in the shape rule"
+        )
+    if is_refused_elsewhere(entry, sample, context):
+        return (
+            "must be refused, got a result, and an error by another kernel; compare it in the "
+            "shape rule"
+        )
+    return None

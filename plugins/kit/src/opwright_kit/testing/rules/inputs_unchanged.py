@@ -1,0 +1,48 @@
+"""A kernel reads its inputs: it writes only what the operator declares as an alias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.failing import reason_of, writes_input
+from opwright_kit.testing.observing import find_on, observe
+from opwright_kit.testing.scorecard import Finding
+from opwright_kit.testing.subjects import KernelSubject
+
+RULE = "inputs-unchanged"
+SUMMARY = "no input is written, except where a declared alias lies in its memory"
+SUBJECT = KernelSubject
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each sample of which an input was changed, or was to be."""
+    yield from _check_refused_writes(subject, context)
+    for observed in observe(subject, context):
+        changed = dict.fromkeys((*observed.first.changed, *observed.second.changed))
+        if changed:
+            names = ", ".join(changed)
+            yield observed.find(
+                RULE,
+                subject,
+                f"inputs must stay as they are, got a write to {names}; write to an output, or "
+                "declare one with aliases",
+            )
+
+
+def _check_refused_writes(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples on which a Python kernel failed as it wrote an input."""
+    for entry, sample in context.launches(subject.entries):
+        try:
+            context.run(entry, sample)
+        except Refuse:
+            continue
+        except OpwrightError as error:
+            if writes_input(error):
+                message = (
+                    f"inputs must stay as they are, got {reason_of(error)}; write to an output, or "
+                    "declare one with aliases"
+                )
+                yield find_on(RULE, subject, sample, message)

@@ -1,0 +1,105 @@
+"""Whole numbers that are positions are looked at before they are used: no value reaches memory.
+
+A position may come from a file, or from the operator before. What lies outside is refused by an
+error that names the input, what it must be and what it is; or it has a meaning, which a reference
+shares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry, Refuse
+from opwright_kit.testing.bad_values import BadValue, find_bad_values, find_position_slots
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.failing import find_failure, reason_of
+from opwright_kit.testing.kernel_run import KernelRun
+from opwright_kit.testing.observing import find_on
+from opwright_kit.testing.rules.reference import find_expected, find_fault
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject
+
+RULE = "out-of-range"
+SUMMARY = "positions outside of what they point into are refused, with the range and the value"
+SUBJECT = KernelSubject
+
+_NUMBER: Final = re.compile(r"-?\d+")
+
+
+def concerns(subject: KernelSubject) -> bool:
+    """Tell whether there is an input that may hold positions."""
+    return bool(find_position_slots(subject.definition))
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each value that is let through, or refused in words that do not help."""
+    slots = find_position_slots(subject.definition)
+    seen: set[tuple[str, str]] = set()
+    told: set[tuple[str, bool, str]] = set()
+    for entry, sample in context.launches(subject.entries[:1]):
+        if find_failure(entry, sample, context) is not None:
+            continue
+        for what, bad in find_bad_values(sample, slots):
+            if what in seen:
+                continue
+            try:
+                message = _try(entry, bad, context)
+            except Refuse:
+                continue
+            seen.add(what)
+            if message is None:
+                continue
+            same = bad.slot, bad.value > 0, _NUMBER.sub("#", message)
+            if same not in told:
+                told.add(same)
+                yield find_on(RULE, subject, bad.sample, message)
+    if not seen:
+        raise Skipped("no sample holds a position")
+
+
+def _try(entry: KernelEntry, bad: BadValue, context: CheckContext) -> str | None:
+    """Return what is wrong with how a kernel takes a bad value, None where nothing is."""
+    try:
+        run = context.run(entry, bad.sample)
+    except OpwrightError as error:
+        return _find_fault_of_text(entry.op_type, bad, error)
+    return _find_fault_of_result(entry, bad, run, context)
+
+
+def _find_fault_of_result(
+    entry: KernelEntry, bad: BadValue, run: KernelRun, context: CheckContext
+) -> str | None:
+    given = f"{bad.slot}={bad.value}"
+    if run.broken_guards or run.changed:
+        where = ", ".join((*run.broken_guards, *run.changed))
+        return f"{given} must be refused, got a write to {where}; check the range"
+    if bad.must_be_refused(entry, context):
+        return f"{given} must be refused, got a result; check the range first"
+    if bad.may_lie_within:
+        return None
+    expected = find_expected(entry, bad.sample, context)
+    fault = None if expected is None else find_fault(run.outputs, expected, bad.sample)
+    return fault and f"{given} must be refused, or computed as elsewhere, got: {fault}"
+
+
+def _find_fault_of_text(op_type: str, bad: BadValue, error: OpwrightError) -> str | None:
+    said = reason_of(error).partition("; inputs: ")[0]
+    shown = repr(said[-200:])
+    # A device may tell at the end of a plan, and a gradient by the name that the user has written.
+    forward = bad.sample.forward
+    if (op_type if forward is None else forward.op_type) not in str(error):
+        return f"the error for {bad.slot}={bad.value} must name the operator, got {shown}"
+    if not re.search(rf"\bgot {bad.value}(?!\d)", said):
+        return (
+            f"the error for {bad.slot}={bad.value} must say what it got, got {shown}; "
+            "add 'got' and the value"
+        )
+    if not re.search(rf"\b{re.escape(bad.slot)}\b.* must ", said):
+        return (
+            f"the error for {bad.slot}={bad.value} must say what {bad.slot} must be, got {shown}; "
+            "add the range"
+        )
+    return None

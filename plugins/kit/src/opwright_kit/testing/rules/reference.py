@@ -1,0 +1,190 @@
+"""What a kernel computes is what another one computes, in float64 where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry, Refuse
+from opwright.op import is_float
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.failing import reason_of
+from opwright_kit.testing.sample import Array, Sample, meta_of, widen
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject
+
+RULE = "reference"
+SUMMARY = "kernels compute what a reference does, over shapes, dtypes and attributes"
+SUBJECT = KernelSubject
+
+_ULPS: Final = 16
+"""Rounding errors that a kernel may make more than the reference, for each sum of terms."""
+
+_EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
+
+
+class Expected(NamedTuple):
+    """Outputs by slot, and whose they are."""
+
+    outputs: Mapping[str, Sequence[Array]]
+    whose: str
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the samples on which a kernel differs from its reference."""
+    n_compared = n_run = 0
+    for entry, sample in context.launches(subject.entries):
+        try:
+            run = context.run(entry, sample)
+        except (Refuse, OpwrightError):
+            continue  # other rules tell
+        n_run += 1
+        expected = find_expected(entry, sample, context)
+        fault = None
+        if expected is not None:
+            n_compared += 1
+            fault = find_fault(run.outputs, expected, sample)
+        if fault is None and entry.strided:
+            compact = Expected(run.outputs, "itself on the same inputs without gaps")
+            apart = context.run(entry, sample, strided=True)
+            fault = find_fault(apart.outputs, compact, sample)
+        if fault is None:
+            fault = _find_fault_of_packed(entry, sample, run.outputs, context)
+        if fault is not None:
+            message = f"{subject.name}: {fault}"
+            sample_text = sample.describe()
+            yield Finding(RULE, subject.name, message, sample_text, sample.number, sample.dtype)
+    if not n_run:
+        raise Skipped("the kernel computed none of the samples")
+    if not n_compared:
+        raise Skipped("there is no other kernel of this operator, nor one of a wider dtype")
+
+
+def find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
+    """Return what should come out: of the reference in float64, of another kernel, of its own."""
+    wide = context.widen(sample)
+    for given in filter(None, (wide, sample)):
+        for other in context.references(entry.op_type, given.dtype, entry):
+            outputs = context.compute([other], given)
+            if outputs is not None:
+                return Expected(outputs, f"{other.library} in {given.dtype}")
+    for given in filter(None, (wide, context.widen(sample, "float32"))):
+        own = [
+            e
+            for e in context.context.kernels.candidates(entry.op_type, entry.device, given.dtype)
+            if e.library == entry.library
+        ]
+        outputs = context.compute(own, given)
+        if outputs is not None:
+            return Expected(outputs, f"itself in {given.dtype}")
+    return None
+
+
+def _find_fault_of_packed(
+    entry: KernelEntry,
+    sample: Sample,
+    outputs: Mapping[str, Sequence[Array]],
+    context: CheckContext,
+) -> str | None:
+    """Return what goes wrong where a kernel packs inputs, None where nothing does or it packs none.
+
+    It packs in the first run, works with that in the second, and packs anew in the third, before
+    which the parameters are set.
+    """
+    try:
+        launch = context.launch(entry, sample, packed=True)
+    except (Refuse, OpwrightError):
+        return None
+    turned = sample.turned_inputs()
+    try:
+        of_turned = context.launch(entry, sample).run(inputs=turned).outputs
+        runs = [(sample.inputs, outputs), (sample.inputs, outputs), (turned, of_turned)]
+    except OpwrightError:
+        runs = [(sample.inputs, outputs)] * 2  # what was turned round is not valid any more
+    names = ", ".join(launch.packed)
+    moments = ("packed", "used again as it was packed", "packed anew after it was set")
+    for (given, wanted), moment in zip(runs, moments, strict=False):
+        try:
+            got = launch.run(inputs=given).outputs
+        except OpwrightError as error:
+            return f"where {names} is {moment} it must compute the same, got {reason_of(error)}"
+        expected = Expected(wanted, "itself on arrays as they are")
+        fault = find_fault(got, expected, sample)
+        if fault is not None:
+            return f"where {names} is {moment}, {fault}"
+    return None
+
+
+def find_fault(
+    outputs: Mapping[str, Sequence[Array]], expected: Expected, sample: Sample
+) -> str | None:
+    """Return how outputs differ from what is expected, None where they do not."""
+    largest = _largest_input(sample)
+    for slot, arrays in outputs.items():
+        for array, wanted in zip(arrays, expected.outputs[slot], strict=True):
+            if array.shape != wanted.shape:
+                return (
+                    f"{slot} has the shape {list(array.shape)}, {list(wanted.shape)} "
+                    f"by {expected.whose}"
+                )
+            place = _find_difference(array, wanted, sample, largest)
+            if place is not None:
+                return f"{slot}{list(place)} is {array[place]}, {wanted[place]} by {expected.whose}"
+    return None
+
+
+def _find_difference(
+    array: Array, wanted: Array, sample: Sample, largest: float
+) -> tuple[int, ...] | None:
+    """Return the place of the worst difference above the tolerance."""
+    dtype = meta_of(array).dtype
+    if not is_float(dtype):
+        wrong = np.asarray(array != wanted)
+        return _first(wrong)
+    with np.errstate(all="ignore"):
+        rounded = widen(np.asarray(wanted).astype(array.dtype))  # too large is infinite there
+        got = widen(array)
+        finite = rounded[np.isfinite(rounded)]
+        scale = max(largest, float(np.max(np.abs(finite), initial=0.0)))
+        tolerance = _tolerance(dtype, sample, array)
+        apart = np.abs(got - rounded) > tolerance * np.maximum(scale, np.abs(rounded))
+        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+        same |= np.isinf(got) & (np.abs(rounded) > _overflows_above(dtype))
+    return _first((apart | (np.isfinite(got) != np.isfinite(rounded))) & ~same)
+
+
+def _overflows_above(dtype: str) -> float:
+    """From where on infinity is let pass: a product of three may overflow on the way.
+
+    Only float16 has so small a range that this happens to the numbers that are drawn.
+    """
+    return 1000.0 if dtype == "float16" else np.inf
+
+
+def _first(wrong: Array) -> tuple[int, ...] | None:
+    if not np.any(wrong):
+        return None
+    return tuple(int(i) for i in np.argwhere(wrong)[0])
+
+
+def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
+    """``ulps * eps * sqrt(terms)``; how many terms a sum has is seen from the shapes."""
+    sizes = [a.size for arrays in sample.inputs.values() for a in arrays]
+    dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
+    terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])
+    # What is kept in a narrower dtype on the way costs as much as the output's own.
+    eps = max(_EPSILON[dtype], _EPSILON.get(sample.dtype, 0.0))
+    return _ULPS * eps * float(np.sqrt(terms))
+
+
+def _largest_input(sample: Sample) -> float:
+    largest = 0.0
+    for arrays in sample.inputs.values():
+        for array in arrays:
+            if is_float(meta_of(array).dtype):
+                numbers: Any = widen(array)
+                largest = max(largest, float(np.max(np.abs(numbers), initial=0.0)))
+    return largest

@@ -1,0 +1,94 @@
+"""A kernel that declines says why, and computes something of what it is registered for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry, Refuse, Unsupported
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.observing import find_on
+from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject
+
+RULE = "refusals"
+SUMMARY = "a kernel that refuses gives a reason, and does not refuse all it is registered for"
+SUBJECT = KernelSubject
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield refusals without a reason, and dtypes that a kernel refuses altogether.
+
+    Raises
+    ------
+    Skipped
+        Where nothing was found, and a dtype is not for this machine.
+    """
+    refused: dict[str, list[tuple[Sample, Refuse | None]]] = {}
+    is_sound = True
+    for entry, sample in context.launches(subject.entries):
+        refusal = _find_refusal(entry, sample, context)
+        refused.setdefault(sample.dtype, []).append((sample, refusal))
+        if refusal is not None and not _says_why(refusal):
+            is_sound = False
+            yield _silent(subject, sample, refusal)
+    lacks = []
+    for dtype, listed in refused.items():
+        # What has no elements may be left to other kernels.
+        has_elements = any(_has_elements(sample) for sample, _ in listed)
+        refusals = [(sample, refusal) for sample, refusal in listed if refusal is not None]
+        if not has_elements or len(refusals) < len(listed):
+            continue
+        lack = next((r for _, r in refusals if isinstance(r, Unsupported)), None)
+        if lack is not None:
+            lacks.append(f"{dtype}: {lack.reason}")
+            continue
+        is_sound = False
+        yield _refuses_all(subject, dtype, *refusals[0], len(refusals))
+    if is_sound and lacks:
+        raise Skipped("; ".join(lacks))
+
+
+def _has_elements(sample: Sample) -> bool:
+    return all(array.size for arrays in sample.inputs.values() for array in arrays)
+
+
+def _find_refusal(entry: KernelEntry, sample: Sample, context: CheckContext) -> Refuse | None:
+    try:
+        context.new_launch(entry, sample)
+    except Refuse as refusal:
+        return refusal.with_traceback(None)
+    except OpwrightError:
+        pass  # it fails, which is no refusal: the rule `reference` tells of it
+    return None
+
+
+def _reason_of(refusal: Refuse) -> str:
+    """Return the kernel's own words."""
+    return (refusal.lack if isinstance(refusal, Unsupported) else refusal.reason).strip()
+
+
+def _says_why(refusal: Refuse) -> bool:
+    """Tell whether there is a reason: one word is none."""
+    reason = _reason_of(refusal)
+    return len(reason.split()) > 1 and reason != "gave no reason"
+
+
+def _silent(subject: KernelSubject, sample: Sample, refusal: Refuse) -> Finding:
+    message = (
+        f"a refusal must say why, got {_reason_of(refusal)!r}; give ctx.refuse, or OW_REFUSED, a "
+        "reason in a few words"
+    )
+    return find_on(RULE, subject, sample, message)
+
+
+def _refuses_all(
+    subject: KernelSubject, dtype: str, sample: Sample, refusal: Refuse, count: int
+) -> Finding:
+    message = (
+        f"what is registered must be computed, got a refusal of all {count} samples of "
+        f"{dtype}: {_reason_of(refusal)}; register what it computes, say in opwright.samples "
+        "what it takes, or with ctx.lack or OW_UNSUPPORTED what this machine lacks"
+    )
+    return find_on(RULE, subject, sample, message)

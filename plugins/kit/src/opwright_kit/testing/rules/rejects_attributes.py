@@ -1,0 +1,128 @@
+"""Values outside of an attribute's declared range are refused, and none inside makes kernels fail.
+
+A refusal names the operator, the attribute and the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry
+from opwright.op import AttrProto
+from opwright_kit.testing import attributes
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.failing import depends_on_attributes, find_failure
+from opwright_kit.testing.gradient_samples import find_forward
+from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.scorecard import Finding
+from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+
+RULE = "rejects-attributes"
+SUMMARY = "values outside of a declared range are refused by name, those inside are computed"
+SUBJECT = (OperatorSubject, KernelSubject)
+
+
+def concerns(subject: OperatorSubject | KernelSubject) -> bool:
+    """Tell whether there are attributes of its own, not those of what it differentiates."""
+    definition = subject.definition
+    return bool(definition.proto.attrs) and (
+        find_forward(definition.op_type, subject.context) is None
+    )
+
+
+def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield values that are let through, or refused without a name, or that make a kernel fail."""
+    if isinstance(subject, OperatorSubject):
+        yield from _check_outside(subject)
+    else:
+        yield from _check_inside(subject, context)
+
+
+def _check_outside(subject: OperatorSubject) -> Iterator[Finding]:
+    proto = subject.definition.proto
+    for attr in proto.attrs:
+        for value in attributes.outside(attr):
+            given = f"{attr.name}={value!r}"
+            try:
+                attr.check(proto.type, value)
+            except OpwrightError as error:
+                said = repr(value[0] if isinstance(value, list) else value)
+                lacking = [w for w in (proto.type, attr.name, said) if w not in str(error)]
+                if lacking:
+                    yield Finding(
+                        RULE,
+                        subject.name,
+                        f"{subject.name}: the error for {given} must name operator, attribute and "
+                        f"value, got {str(error)!r} without {lacking[0]}; name it",
+                    )
+            else:
+                span = attr.describe_range() or "its type"
+                yield Finding(
+                    RULE,
+                    subject.name,
+                    f"{subject.name}: {given} must be refused, got it let through, outside of "
+                    f"{span}; declare the range",
+                )
+
+
+def _check_inside(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Run each kernel at values of its attributes that nothing forbids and few think of."""
+    seen: set[tuple[str, Any]] = set()
+    one = [entry for entry in subject.entries if context.dtypes(entry)][:1]
+    for entry, sample in context.launches(one):
+        if find_failure(entry, sample, context) is not None:
+            if depends_on_attributes(entry, sample, context):
+                what = "a sample whose attributes are all in their declared ranges"
+                yield _fails(subject, sample, what, entry, context)
+            continue
+        for attr in subject.definition.proto.attrs:
+            for value in attributes.unusual(attr):
+                changed = _with_attr(sample, attr, value)
+                if (attr.name, value) in seen or not _accepts(changed, subject):
+                    continue
+                seen.add((attr.name, value))
+                if find_failure(entry, changed, context) is not None:
+                    span = f" {attr.describe_range()}".rstrip()
+                    what = f"{attr.name}={value!r} is in the declared range{span} and"
+                    yield _fails(subject, changed, what, entry, context)
+
+
+def _fails(
+    subject: KernelSubject, sample: Sample, what: str, entry: KernelEntry, context: CheckContext
+) -> Finding:
+    reason = find_failure(entry, sample, context)
+    message = (
+        f"{subject.name}: {what} makes the kernel fail, got {reason}; narrow the range, or have "
+        "the shape rule refuse it"
+    )
+    return Finding(RULE, subject.name, message, sample.describe(), sample.number, sample.dtype)
+
+
+def _with_attr(sample: Sample, attr: AttrProto, value: Any) -> Sample:
+    label = f"{attr.name}={value!r}"
+    return replace(sample, attrs={**sample.attrs, attr.name: value}, label=label)
+
+
+def _accepts(sample: Sample, subject: KernelSubject) -> bool:
+    """Tell whether OpProto and shape rule let a sample through."""
+    definition = subject.definition
+    try:
+        filled = definition.proto.fill_attrs(sample.attrs)
+        counts = definition.output_counts(sample.input_metas(definition), filled)
+    except OpwrightError:
+        counts = ()
+    wanted = tuple(sample.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
+    if any(
+        slot.duplicable and i < len(counts) and counts[i] != wanted[i]
+        for i, slot in enumerate(definition.proto.outputs)
+    ):
+        return False
+    try:
+        definition.proto.fill_attrs(sample.attrs)
+        sample.infer(definition)
+    except OpwrightError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""What ``infer_shape`` says is what the kernel writes, and it says the same of unknown dims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opwright.errors import OpwrightError
+from opwright.kernel import Refuse
+from opwright.op import Meta
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.failing import (
+    depends_on_attributes,
+    depends_on_values,
+    reason_of,
+    writes_input,
+)
+from opwright_kit.testing.sample import Sample, SlotMetas, meta_of
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+
+RULE = "shape-rule"
+SUMMARY = "the shape rule says what kernels write, for known and for unknown dims"
+SUBJECT = (OperatorSubject, KernelSubject)
+
+
+def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield what the rule says wrongly: of unknown dims, or of what a kernel wrote."""
+    if isinstance(subject, OperatorSubject):
+        yield from _check_unknown_dims(subject, context)
+    else:
+        yield from _check_kernels(subject, context)
+
+
+def _check_unknown_dims(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
+    definition = subject.definition
+    n_seen = 0
+    for dtype in context.operator_dtypes(subject.name)[:1]:
+        for sample in context.samples(definition, dtype):
+            n_seen += 1
+            known = sample.infer(definition)
+            counts = sample.output_counts(definition)
+            for unknown in _with_unknown_dims(sample.input_metas(definition)):
+                try:
+                    guessed = definition.infer(unknown, sample.attrs, counts)
+                except OpwrightError:
+                    continue  # it may ask for dims that it needs
+                fault = _find_difference(subject, known, guessed)
+                if fault is not None:
+                    given = ", ".join(str(meta) for metas in unknown for meta in metas)
+                    message = f"{subject.name}: for {given} the shape rule says {fault}"
+                    yield _finding(subject.name, message, sample)
+                    break
+    if not n_seen:
+        raise Skipped("no inputs could be drawn; a package says which: opwright.samples")
+
+
+def _with_unknown_dims(metas: SlotMetas) -> Iterator[SlotMetas]:
+    """Give the metas with all dims unknown, with one axis of all, and with one dim of one."""
+    yield tuple(tuple(Meta((-1,) * len(m.shape), m.dtype) for m in slot) for slot in metas)
+    longest = max((len(m.shape) for slot in metas for m in slot), default=0)
+    for axis in range(longest):
+        yield tuple(tuple(_without(m, axis) for m in slot) for slot in metas)
+    for i, slot in enumerate(metas):
+        for j, meta in enumerate(slot):
+            for axis in range(len(meta.shape)):
+                changed = (*slot[:j], _without(meta, axis), *slot[j + 1 :])
+                yield (*metas[:i], changed, *metas[i + 1 :])
+
+
+def _without(meta: Meta, axis: int) -> Meta:
+    return Meta(tuple(-1 if i == axis else dim for i, dim in enumerate(meta.shape)), meta.dtype)
+
+
+def _find_difference(subject: OperatorSubject, known: SlotMetas, guessed: SlotMetas) -> str | None:
+    for slot, metas, guesses in zip(subject.definition.proto.outputs, known, guessed, strict=True):
+        for meta, guess in zip(metas, guesses, strict=True):
+            fits = meta.dtype == guess.dtype and len(meta.shape) == len(guess.shape)
+            if not fits or any(
+                b not in (a, -1) for a, b in zip(meta.shape, guess.shape, strict=True)
+            ):
+                return (
+                    f"{slot.name} is {guess}, for known dims {meta}; a dim that it does not know "
+                    "must be -1"
+                )
+    return None
+
+
+def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    for entry, sample in context.launches(subject.entries):
+        try:
+            run = context.run(entry, sample)
+        except Refuse:
+            continue
+        except OpwrightError as error:
+            if depends_on_values(entry, sample, context):
+                continue
+            if writes_input(error) or depends_on_attributes(entry, sample, context):
+                continue  # other rules are about that
+            message = (
+                f"{subject.name}: the kernel fails on what the shape rule accepts, got "
+                f"{reason_of(error)}; compute these inputs, or have the shape rule refuse them"
+            )
+            yield _finding(subject.name, message, sample)
+            continue
+        metas = sample.infer(subject.definition)
+        for (slot, arrays), said in zip(run.outputs.items(), metas, strict=True):
+            for array, meta in zip(arrays, said, strict=True):
+                wrote = meta_of(array)
+                if wrote.dtype != meta.dtype or not _fits(wrote, meta):
+                    message = (
+                        f"{subject.name}: the shape rule says {slot} is {meta}, the kernel wrote "
+                        f"{wrote}; fix the one that is wrong"
+                    )
+                    yield _finding(subject.name, message, sample)
+
+
+def _fits(wrote: Meta, said: Meta) -> bool:
+    return len(wrote.shape) == len(said.shape) and all(
+        b in (a, -1) for a, b in zip(wrote.shape, said.shape, strict=True)
+    )
+
+
+def _finding(name: str, message: str, sample: Sample) -> Finding:
+    return Finding(RULE, name, message, sample.describe(), sample.number, sample.dtype)

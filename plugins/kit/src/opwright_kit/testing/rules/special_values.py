@@ -1,0 +1,214 @@
+"""NaN and infinity are computed like other numbers: no kernel fails on them, or makes them 0.
+
+They are put into one place at a time. Outputs that follow an ordinary number there must follow NaN,
+and those that grow with a large one, infinity. A reference beside the kernel must be finite where
+it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry, Refuse
+from opwright.op import is_float
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.failing import reason_of
+from opwright_kit.testing.gradient_samples import find_forward
+from opwright_kit.testing.observing import count_elements, find_on
+from opwright_kit.testing.sample import Array, Sample, meta_of, widen
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.special_numbers import (
+    NOT_FINITE,
+    Place,
+    choose_places,
+    number_at,
+    with_number,
+)
+from opwright_kit.testing.subjects import KernelSubject
+
+RULE = "special-values"
+SUMMARY = "NaN and infinity are computed, and reach the outputs that depend on them"
+SUBJECT = KernelSubject
+
+_MOST_ELEMENTS: Final = 600
+_MOST_SAMPLES: Final = 3
+"""Of each dtype, beside those with other attributes."""
+
+_PLACES: Final = 2
+"""Of each input."""
+
+_LARGE: Final = {"float64": 1e100, "float32": 1e18, "bfloat16": 1e18}
+"""Squares of them are finite. Those of float16 are too small to tell what grows with them."""
+
+Outputs = Mapping[str, Sequence[Array]]
+Masks = dict[str, list[Array]]
+
+
+def concerns(subject: KernelSubject) -> bool:
+    """Tell whether it is no gradient, which the rule `gradient-extremes` is about."""
+    return find_forward(subject.op_type, subject.context) is None
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield each sample in which a special number gets lost, or makes the kernel fail."""
+    n_samples: Counter[str] = Counter()
+    seen: set[tuple[str, str]] = set()
+    for entry, sample in context.launches(subject.entries):
+        if sample.drops_nan:
+            raise Skipped(f"declared: {sample.drops_nan}")
+        if not is_float(sample.dtype) or not 0 < count_elements(sample) <= _MOST_ELEMENTS:
+            continue
+        kind = (sample.dtype, str(sample.attrs))
+        if kind in seen and n_samples[sample.dtype] >= _MOST_SAMPLES:
+            continue
+        seen.add(kind)
+        plain = context.compute([entry], sample)
+        if plain is None:
+            continue
+        n_samples[sample.dtype] += 1
+        rng = np.random.default_rng([context.seed, max(sample.number, 0)])
+        for place in choose_places(sample, _PLACES, rng):
+            for fault in _Probe(entry, sample, place, plain, context).find_faults():
+                yield find_on(RULE, subject, *fault)
+    if not n_samples:
+        raise Skipped("no sample of floats could be run")
+
+
+class _Probe:
+    """A kernel with other numbers in one place of a sample.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    sample : Sample
+    place : Place
+    plain : mapping of str to sequence of ndarray
+        What it computes with the number that was drawn.
+    context : CheckContext
+    """
+
+    def __init__(
+        self,
+        entry: KernelEntry,
+        sample: Sample,
+        place: Place,
+        plain: Outputs,
+        context: CheckContext,
+    ) -> None:
+        self._entry = entry
+        self._sample = sample
+        self._place = place
+        self._plain = plain
+        self._context = context
+        number = number_at(sample, place)
+        nearby, opposite = number * 0.75 + np.copysign(0.125, number), -number
+        self._followers = self._where(nearby, _differ)
+        self._dependents = _either(self._followers, self._where(opposite, _differ))
+
+    def find_faults(self) -> Iterator[tuple[Sample, str]]:
+        """Give what is wrong with NaN and infinity in the place, with the sample that shows it."""
+        for number in NOT_FINITE:
+            changed = with_number(self._sample, self._place, number)
+            text = self._find_fault(changed, number)
+            if text is not None:
+                yield changed, f"{self._place} = {number:g} must {text}"
+
+    def _find_fault(self, changed: Sample, number: float) -> str | None:
+        try:
+            outputs = self._run(self._entry, changed)
+        except OpwrightError as error:
+            return (
+                f"be computed, got {reason_of(error)}; give NaN or infinity where there is no "
+                "number"
+            )
+        lost = self._find_lost(outputs, number)
+        if lost is not None:
+            return (
+                f"reach {lost}, which depends on it; compare so that NaN passes on, or say in "
+                "draw.drops_nan why it ends here (opwright.samples)"
+            )
+        other = self._find_other(outputs, changed)
+        if other is not None:
+            return f"give what the reference does, got {other}; compute NaN and infinity as it does"
+        return None
+
+    def _run(self, entry: KernelEntry, changed: Sample) -> Outputs:
+        return self._context.launch(entry, self._sample).run(inputs=changed.inputs).outputs
+
+    def _where(self, number: float, tell: Callable[[Array, Array], Array]) -> Masks | None:
+        """Return for each output where something is told of it with an ordinary number there."""
+        try:
+            outputs = self._run(self._entry, with_number(self._sample, self._place, number))
+        except OpwrightError:
+            return None
+        pairs = {slot: zip(a, self._plain[slot], strict=True) for slot, a in outputs.items()}
+        return {slot: [_tell(a, b, tell) for a, b in listed] for slot, listed in pairs.items()}
+
+    def _find_lost(self, outputs: Outputs, number: float) -> str | None:
+        """Return the first output that is finite where it must not be, with what it is."""
+        masks = self._followers
+        if not np.isnan(number):
+            large = _LARGE.get(self._sample.dtype, np.inf)
+            masks = self._where(np.copysign(large, number), _grows(large))
+        for name, array, where in _masked(outputs, masks):
+            lost = np.argwhere(where & np.isfinite(widen(array)))
+            if len(lost):
+                at = tuple(int(i) for i in lost[0])
+                return f"{name}{list(at) if at else ''}, got {array[at]}"
+        return None
+
+    def _find_other(self, outputs: Outputs, changed: Sample) -> str | None:
+        """Return where a reference is finite and this is not, or the other way round.
+
+        Only of what depends on the place: a factor of 0, such as padding, may multiply it or not.
+        """
+        for other in self._context.references(self._entry.op_type, changed.dtype, self._entry):
+            try:
+                wanted = self._run(other, changed)
+            except (Refuse, OpwrightError):
+                continue
+            beside = iter([b for listed in wanted.values() for b in listed])
+            for name, a, where in _masked(outputs, self._dependents):
+                b = next(beside)
+                if a.shape == b.shape and where.any():
+                    differ = np.argwhere(where & (np.isfinite(widen(a)) != np.isfinite(widen(b))))
+                    if len(differ):
+                        at = tuple(int(i) for i in differ[0])
+                        place = f"{name}{list(at) if at else ''}"
+                        return f"{a[at]} in {place}, {b[at]} by {other.library}"
+            return None
+        return None
+
+
+def _tell(a: Array, b: Array, tell: Callable[[Array, Array], Array]) -> Array:
+    if not is_float(meta_of(a).dtype) or a.shape != b.shape:
+        return np.zeros(a.shape, bool)
+    return tell(widen(a), widen(b))
+
+
+def _differ(a: Array, b: Array) -> Array:
+    return np.asarray(np.isfinite(a) & (a != b))
+
+
+def _grows(large: float) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.asarray(np.isfinite(a) & (np.abs(a) > np.sqrt(large)))
+
+
+def _either(a: Masks | None, b: Masks | None) -> Masks | None:
+    if a is None or b is None:
+        return a or b
+    return {slot: [x | y for x, y in zip(a[slot], b[slot], strict=True)] for slot in a}
+
+
+def _masked(outputs: Outputs, masks: Masks | None) -> Iterator[tuple[str, Array, Array]]:
+    """Give the name of each output, itself and a mask; nothing of what has another shape."""
+    for slot, arrays in outputs.items() if masks is not None else ():
+        for i, array in enumerate(arrays):
+            where = masks[slot][i] if masks is not None else np.zeros(array.shape, bool)
+            name = slot if len(arrays) == 1 else f"{slot}[{i}]"
+            yield name, array, where if where.shape == array.shape else np.zeros(array.shape, bool)

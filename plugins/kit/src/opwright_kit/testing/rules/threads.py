@@ -1,0 +1,180 @@
+"""Two threads may run one kernel at once: what they share is not written.
+
+Two threads run a compiled kernel over and over. In Python that would rarely meet the few lines that
+matter: so at each line of a kernel another thread runs the whole of it, on other inputs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry
+from opwright_kit.testing.context import CheckContext
+from opwright_kit.testing.launching import Filled, Launch
+from opwright_kit.testing.observing import (
+    Observed,
+    choose_largest,
+    find_difference,
+    observe,
+)
+from opwright_kit.testing.sample import Array
+from opwright_kit.testing.scorecard import Finding, Skipped
+from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.tracing import make_tracer
+
+RULE = "threads"
+SUMMARY = "two threads that run one kernel at once get what each gets alone"
+SUBJECT = KernelSubject
+
+_THREADS: Final = 4
+"""More than two: where there are few processors, one must be interrupted by another."""
+
+_SPAN_S: Final = 0.06
+"""For how much time of a processor each thread runs a compiled kernel: hundreds of times."""
+
+_PROCESS_SPAN_S: Final = 2 * _THREADS * _SPAN_S
+"""And the whole process at most: where a device computes in a thread of its own, those that run the
+kernel only wait."""
+
+_MOST_BYTES: Final = 2**20
+_MOST_REPEATS: Final = 64
+"""A run repeats the kernel, each time with outputs of its own, as far as they fit into this: so
+that little of the time goes to what lies between the runs."""
+
+_LINES: Final = 24
+"""At how many lines of a Python kernel another thread comes between."""
+
+_WAIT_S: Final = 0.2
+"""How long a line waits for the other thread, which may need a lock that is held here."""
+
+Inputs = Mapping[str, tuple[Array, ...]]
+Outputs = dict[str, list[Array]]
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the largest sample if two threads that run it disturb each other, packed or not."""
+    observed = observe(subject, context)
+    plain = [each for each in observed if not each.launch.packed]
+    packed = [each for each in observed if each.launch.packed]
+    for listed in filter(None, (plain, packed)):
+        (largest,) = choose_largest(listed, 1)
+        if not largest.repeats():
+            raise Skipped("results differ from run to run anyway")
+        other = _disturb(largest, context)
+        if other is not None:
+            yield largest.find(
+                RULE,
+                subject,
+                f"two threads must not disturb each other, got {other} while another thread ran it "
+                "on other inputs; keep nothing between runs in a module, a static variable or what "
+                "prepare returned: ask for a workspace",
+            )
+            return
+
+
+def _disturb(observed: Observed, context: CheckContext) -> str | None:
+    """Return what comes out otherwise where another thread runs the kernel too; None if nothing."""
+    sample, launch = observed.sample, observed.launch
+    one, other = sample.inputs, sample.turned_inputs()
+    try:
+        alone = [launch.run(inputs=inputs).outputs for inputs in (one, other)]
+    except OpwrightError:
+        return None  # what was turned round is not valid any more
+    if observed.entry.is_native:
+        return _run_both(_repeat(observed, context), (one, other))
+    return _come_between(launch, (one, other), alone[0])
+
+
+def _repeat(observed: Observed, context: CheckContext) -> Launch:
+    """Return a launch that runs the kernel often; once where it resizes an output."""
+    definition = context.context.ops.get(observed.entry.op_type)
+    if definition.proto.dynamic_output:
+        return observed.launch
+    written = sum(a.nbytes for arrays in observed.first.outputs.values() for a in arrays)
+    repeat = max(1, min(_MOST_REPEATS, _MOST_BYTES // max(written, 1)))
+    launch = observed.find_like(context, repeat=repeat, apart=True)
+    return launch or observed.launch
+
+
+def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs]) -> str | None:
+    """Run a compiled kernel in threads for a while, and compare all that it leaves behind."""
+    found: list[str] = []
+    barrier = threading.Barrier(_THREADS)
+
+    def work(given: Filled, expected: list[bytes]) -> None:
+        barrier.wait()
+        end, process_end = time.thread_time() + _SPAN_S, time.process_time() + _PROCESS_SPAN_S
+        while not found and time.thread_time() < end and time.process_time() < process_end:
+            try:
+                same = [image.tobytes() for image in launch.run_filled(given)] == expected
+            except Exception as error:  # noqa: BLE001 - told in the thread that checks
+                found.append(f"{type(error).__name__}: {error}")
+            else:
+                found.extend([] if same else ["another result"])
+
+    filled = [launch.fill(inputs=given) for given in inputs]
+    alone = [[image.tobytes() for image in launch.run_filled(each)] for each in filled]
+    threads = [
+        threading.Thread(target=work, args=(filled[i % 2], alone[i % 2])) for i in range(_THREADS)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found[0] if found else None
+
+
+def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outputs) -> str | None:
+    """Run a Python kernel, and at each of its lines the whole of it in another thread."""
+    count = 0
+    others: list[threading.Thread] = []
+
+    def run_other() -> None:
+        nonlocal count
+        count += 1
+        if count <= _LINES:
+            thread = threading.Thread(target=_run_quietly, args=(launch, inputs[1]))
+            others.append(thread)
+            thread.start()
+            thread.join(_WAIT_S)
+
+    found: list[str] = []
+
+    def work() -> None:
+        sys.settrace(make_tracer(_top_package(launch.entry), run_other))
+        try:
+            found.extend(_compare(launch, inputs[0], expected))
+        finally:
+            sys.settrace(None)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    for thread in others:
+        thread.join()
+    return found[0] if found else None
+
+
+def _top_package(entry: KernelEntry) -> str:
+    return entry.origin.partition(".")[0]
+
+
+def _compare(launch: Launch, inputs: Inputs, expected: Outputs) -> list[str]:
+    """Run once; return what differs from what is expected, or was raised."""
+    try:
+        name = find_difference(expected, launch.run(inputs=inputs).outputs)
+    except Exception as error:  # noqa: BLE001 - told in the thread that checks
+        return [f"{type(error).__name__}: {error}"]
+    return [] if name is None else [f"another {name}"]
+
+
+def _run_quietly(launch: Launch, inputs: Inputs) -> None:
+    try:
+        launch.run(inputs=inputs)
+    except Exception:  # noqa: BLE001 - the run that was interrupted shows what went wrong
+        return
