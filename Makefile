@@ -81,7 +81,7 @@ test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## run 
 check: $(STAMPS)/packages $(STAMPS)/cuda  ## run the conformance kit on our own packages: half an hour
 	$(BIN)/opwright check opwright-std
 	$(BIN)/opwright check opwright-cpu
-	$(BIN)/python tests/testing/check_cuda.py
+	$(BIN)/python tests/kit/testing/check_cuda.py
 
 lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## check style, types, layers, length of files
 	$(BIN)/ruff check .

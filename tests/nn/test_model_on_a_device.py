@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context
 from opwright.errors import AttributeValueError, KernelNotFoundError
-from opwright.plugins.context import Context
 from opwright.registry import Package
 
 

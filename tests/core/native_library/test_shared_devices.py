@@ -11,10 +11,9 @@ import tape_arrays
 from tape_device import Tape, X, make_network, table_with_python
 
 import opwright as ow
-from opwright import _runtime
-from opwright.device.opening import get_device
+from opwright import Context, _runtime, context_guard
+from opwright.device import get_device
 from opwright.errors import FeedError
-from opwright.plugins.context import Context, context_guard
 from opwright.registry import Package
 
 

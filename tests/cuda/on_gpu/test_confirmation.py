@@ -15,8 +15,8 @@ import pytest
 from plans import compiled, run_program
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
+from opwright.op import dtype_to_numpy
 from opwright.registry import Package
 from opwright_cuda import native
 from opwright_cuda.compile.nvrtc import Nvrtc

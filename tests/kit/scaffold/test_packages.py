@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from generated_packages import find_faults, lay_out, run_python
 
-from opwright.plugins.include import get_include
+from opwright import get_include
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.plugins.include import get_include
+from opwright import get_include
 from opwright_kit.scaffold import check_names, plan_package
 from opwright_kit.scaffold.formulas import FORMULAS
 

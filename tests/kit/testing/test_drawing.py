@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.describe.definition import OpDefinition
-from opwright.describe.op_proto import AttrProto, AttrType
 from opwright.errors import AttributeTypeError, AttributeValueError
-from opwright.op import NoGradient, OpMaker, same_shape_as
+from opwright.op import AttrProto, AttrType, NoGradient, OpDefinition, OpMaker, same_shape_as
 from opwright_kit.testing import Draw, Sample, attributes, draw_samples
 from opwright_kit.testing.context import CheckContext
 from opwright_kit.testing.samplers import find_sampler

@@ -15,8 +15,7 @@ import pytest
 from opwright.op import OpMaker, same_shape_as
 from opwright_kit.commands import stubs
 from opwright_kit.stubs import make_stub
-
-from .conftest import Site, link_kit, link_libraries
+from sites import Site, link_kit, link_libraries
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 from generated_packages import BIN, PACKAGES
 
 import opwright as ow
-from opwright.plugins.include import get_include
+from opwright import get_include
 from opwright_kit.scaffold import CHOICES, LICENSES, check_names, plan_package
 
 COMMON = [".github/workflows/ci.yml", "LICENSE", "README.md", "example.py", "pyproject.toml"]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from opwright.plugins.context import Context
+from opwright import Context
 from opwright_kit.testing import Scorecard, check_package, load_rules
 
 

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
+from opwright import context_guard
 from opwright.cli import main
-from opwright.plugins.context import context_guard
-
-from .test_isolation import KERNEL_HOOK
+from sites import KERNEL_HOOK
 
 RIVAL = (
     KERNEL_HOOK

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import opwright as ow
-from opwright.plugins.context import Context
+from opwright import Context
 
 BROKEN = Path(__file__).parent / "broken"
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context
 from opwright.errors import KernelError
-from opwright.kernel import Refuse
+from opwright.kernel import KernelEntry, Refuse
 from opwright.op import NoGradient, OpMaker, same_shape_as
-from opwright.plugins.context import Context
-from opwright.registry import KernelEntry, Package
+from opwright.registry import Package
 from opwright_kit.testing import Launch, Sample, run_kernel
 
 ACME = Package("acme", "opwright-acme", "1.0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.plugins.context import Context
+from opwright import Context
 from opwright_kit.testing import Scorecard, check_package, load_rules
 
 RULES = [rule.name for rule in load_rules() if rule.name != "import-cost"]

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from opwright import Context
 from opwright.cli import main
 from opwright.cli.command import list_commands
 from opwright.plugins import context
-from opwright.plugins.context import Context
-
-from .conftest import TABLE
-from .test_isolation import KERNEL_HOOK, OP_HOOK
+from sites import KERNEL_HOOK, OP_HOOK, TABLE
 
 COMMANDS = list_commands()
 GUIDE = Path(__file__).parents[3] / "docs" / "command_line.md"

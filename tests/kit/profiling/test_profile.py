@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context
 from opwright.errors import FeedError, KernelError, ProgramError
-from opwright.plugins.context import Context
 from opwright.registry import Package
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)

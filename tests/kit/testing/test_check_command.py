@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from opwright import Context
 from opwright.errors import OpwrightError
-from opwright.plugins.context import Context
 from opwright_kit.testing import PackageCheck
 
 QUICK = ("--rule", "documented", "--rule", "shape-rule", "--rule", "reference")

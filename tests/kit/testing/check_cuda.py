@@ -1,7 +1,7 @@
 """The kit on opwright-cuda where there is no GPU: on the emulated one.
 
-``python tests/testing/check_cuda.py [arguments of opwright check]``. What the samples want is found
-out with kernels that do nothing, and compiled together, as for the tests.
+``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. What the samples want is
+found out with kernels that do nothing, and compiled together, as for the tests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import opwright as ow
 from emulated_gpu import Collector, compile_together

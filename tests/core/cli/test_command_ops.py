@@ -8,13 +8,11 @@ import re
 import numpy as np
 import pytest
 
+from opwright import Context, context_guard, current_context
 from opwright.op import OpMaker, grad_op, no_gradient, same_shape_as
-from opwright.plugins.context import Context, context_guard, current_context
 from opwright.registry import Package
 from opwright_kit.commands.page import Page
-
-from .conftest import SWISH
-from .test_isolation import OP_HOOK
+from sites import OP_HOOK, SWISH
 
 ACME = Package("acme", "opwright-acme", "1.0")
 

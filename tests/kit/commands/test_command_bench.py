@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from opwright import Context, context_guard
 from opwright.cli import main
 from opwright.errors import OpwrightError
 from opwright.op import OpMaker, elementwise_shape, same_shape_as
-from opwright.plugins.context import Context, context_guard
 from opwright.registry import Package
 from opwright_kit.commands.arguments import (
     describe_sample,
@@ -20,8 +20,7 @@ from opwright_kit.commands.arguments import (
 )
 from opwright_kit.commands.timing import KernelTimer, measure_in_turn
 from opwright_kit.testing import Sample
-
-from .test_isolation import KERNEL_HOOK
+from sites import KERNEL_HOOK
 
 ACME = Package("acme", "opwright-acme", "1.0")
 

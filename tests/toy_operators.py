@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opwright import Context
 from opwright.op import (
     BLOCK,
     Branch,
@@ -13,7 +14,6 @@ from opwright.op import (
     no_gradient,
     same_shape_as,
 )
-from opwright.plugins.context import Context
 from opwright.registry import Package
 
 PACKAGE = Package("std", "opwright-std", "1.0")
