@@ -91,7 +91,7 @@ class Blas {
   void* handle_;
 };
 
-// Where libcublasLt lies, as Python found it; to be said before the first product.
+// Where libcublasLt lies, as Python found it; to be set before the first product.
 void SetBlasPath(const std::string& path);
 
 }  // namespace opwright_cuda

@@ -40,7 +40,7 @@ struct CudnnApi {
 // Fails where the library is missing, too old, or made for another CUDA.
 Status OpenCudnn(const CudnnApi** api);
 
-// Where libcudnn lies, as Python found it; to be said before its first use.
+// Where libcudnn lies, as Python found it; to be set before its first use.
 void SetCudnnPath(const std::string& path);
 
 // A descriptor of the backend API. What goes wrong is kept until Finalize.

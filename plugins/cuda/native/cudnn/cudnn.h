@@ -16,7 +16,7 @@
 
 namespace opwright_cuda {
 
-// What cuDNN is told of a graph. In the record of a launch:
+// What cuDNN is given of a graph. In the record of a launch:
 //
 //   data type of what the graph reads and writes (cudnnDataType), whether tensor cores may be used,
 //   the most bytes of workspace, how many engines are tried out: 1 takes the first that will do,

@@ -71,7 +71,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _call(error: type[Exception], function: str, *args: Any) -> None:
-    """Call a function that ends with a message buffer; raise what it says."""
+    """Call a function that ends with a message buffer; raise its message."""
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     status = getattr(_library(), function)(*args, message, ctypes.c_uint64(_MESSAGE_BYTES))
     if status != 0:
@@ -148,7 +148,7 @@ def find_gpu(pointer: int) -> int | None:
     Raises
     ------
     KernelError
-        Where the driver cannot tell.
+        Where the driver fails to look the address up.
     """
     number = ctypes.c_int32()
     _call(KernelError, "opwright_cuda_find_gpu", ctypes.c_uint64(pointer), ctypes.byref(number))
@@ -166,26 +166,26 @@ _cudnn_path: str | None = None
 
 
 def set_blas_path(path: str) -> None:
-    """Say where libcublasLt lies, before the first matrix product."""
+    """Set the path of libcublasLt, before the first matrix product."""
     global _blas_path  # noqa: PLW0603 - the library keeps it for the process, too
     _library().opwright_cuda_set_blas_path(path.encode())
     _blas_path = path
 
 
 def has_blas_path() -> bool:
-    """Tell whether somebody has said where libcublasLt lies."""
+    """Whether the path of libcublasLt is set."""
     return _blas_path is not None
 
 
 def set_cudnn_path(path: str) -> None:
-    """Say where libcudnn lies, before its first use."""
+    """Set the path of libcudnn, before its first use."""
     global _cudnn_path  # noqa: PLW0603 - the library keeps it for the process, too
     _library().opwright_cuda_set_cudnn_path(path.encode())
     _cudnn_path = path
 
 
 def find_cudnn_path() -> str | None:
-    """Return where libcudnn lies, None where nobody has said it."""
+    """Return the path of libcudnn, None where it is not set."""
     return _cudnn_path
 
 

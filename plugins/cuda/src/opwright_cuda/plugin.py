@@ -1,7 +1,7 @@
 """The table of the CUDA kernels; it only names things.
 
 Kernels are prepared in Python, module by module of ``kernels``, and launched by the library: where
-there is no CuPy, no driver or no GPU, their use says what is missing, and nothing before it.
+there is no CuPy, no driver or no GPU, their first use reports what is missing.
 """
 
 from __future__ import annotations

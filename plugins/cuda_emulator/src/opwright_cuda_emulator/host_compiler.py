@@ -63,10 +63,10 @@ class HostCompiler:
         look like races. So most of it is the same for all of them.
         """
         sanitizers = "".join(flag for flag in self.flags if flag.startswith("-fsanitize="))
-        told = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
+        watching = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
         headers = [file.read_text() for file in sorted(NATIVE.glob("*.h"))]
         objects = [
-            self._build_object(file, headers, told if file.name in _TOLD else [])
+            self._build_object(file, headers, watching if file.name in _WATCHED else [])
             for file in sorted(NATIVE.glob("*.cc"))
         ]
         target = self.folder / f"driver-{digest_of(*(file.name for file in objects))[:16]}.so"
@@ -135,9 +135,9 @@ class HostCompiler:
 _SHIM_DIGEST: Final = digest_of(*[(NATIVE / name).read_text() for name in ("shim.h", "runtime.h")])
 
 
-_TOLD: Final = ("block.cc", "fibers.cc")
+_WATCHED: Final = ("block.cc", "fibers.cc")
 _WATCHING: Final = {"address": "OPWRIGHT_WATCH_MEMORY", "thread": "OPWRIGHT_WATCH_THREADS"}
-"""What those files of the driver are told of a sanitizer, whose fibers they switch."""
+"""Macros for those files of the driver, which switch fibers under a sanitizer."""
 
 
 def _quoted(text: str) -> str:

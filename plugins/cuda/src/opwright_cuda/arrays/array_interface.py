@@ -76,7 +76,7 @@ def describe(pointer: int, shape: tuple[int, ...], dtype: str) -> dict[str, Any]
     Raises
     ------
     AttributeError
-        For bfloat16, which type strings cannot tell.
+        For bfloat16, for which there is no type string.
     """
     if dtype == "bfloat16":
         raise AttributeError(f"{INTERFACE} cannot tell {dtype}; use __dlpack__")
@@ -108,7 +108,7 @@ def _dtype(typestr: Any) -> np.dtype[Any]:
 
 def _stream(version: int, stream: int | None) -> int:
     if stream is None:
-        # Before version 3 nobody could say it.
+        # Before version 3 there was no entry for it.
         return 0 if version >= VERSION else LEGACY_STREAM
     _check(stream > 0, "must name a stream by its handle, 1 or 2", f"stream {stream}")
     return stream

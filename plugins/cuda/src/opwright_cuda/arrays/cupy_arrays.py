@@ -1,4 +1,4 @@
-"""GPU memory as arrays of others: CuPy's for kernels written in Python, and what libraries tell."""
+"""GPU memory as CuPy's arrays, for kernels in Python, and as descriptions for other libraries."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CudaArrays:
         return locate(description)
 
     def describe(self, pointer: int, shape: tuple[int, ...], dtype: str, _: int) -> dict[str, Any]:
-        """Return what other libraries are told of a tensor."""
+        """Return the description of a tensor for other libraries."""
         return describe(pointer, shape, dtype)
 
 

@@ -31,7 +31,7 @@ class ImageCache:
     Parameters
     ----------
     folder : Path
-        Made where it is missing. One that cannot be written costs time only: it is said once.
+        Made where it is missing. One that cannot be written costs time only, and is reported once.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -123,7 +123,7 @@ def serve(descriptor: int, library: str) -> None:
     Parameters
     ----------
     descriptor : int
-        Of the connection: it is told the version, then gets an `Outcome` for each `Program`.
+        Of the connection: the version is sent there, then an `Outcome` for each `Program`.
     library : str
         The NVRTC that the other process has: cuda-bindings takes the one that is there.
     """

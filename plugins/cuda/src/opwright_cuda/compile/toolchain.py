@@ -23,7 +23,7 @@ class LoadedKernel(NamedTuple):
     handle : int
         The driver's.
     sizes : tuple of int
-        Bytes of each parameter; None where nobody knows them.
+        Bytes of each parameter; None where they are not known.
     """
 
     handle: int
@@ -98,7 +98,7 @@ class Toolchain:
             else:
                 images[instance] = found
         if missing:
-            # What takes longest first; nothing tells better than the length of its text.
+            # What takes longest first: the length of a text is the best estimate there is.
             missing.sort(key=lambda instance: -len(instance.source.text))
             n_at_once = get_num_threads()
             images |= compile_all(self._compiler, missing, n_at_once, self._keep)

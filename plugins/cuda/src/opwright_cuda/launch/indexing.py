@@ -1,4 +1,4 @@
-"""What kernels are told about shapes: merged dimensions, strides, divisors as products."""
+"""Shapes as kernels read them: merged dimensions, strides, divisors as products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a kernel says, in ``prepare``, what is to be launched in every run.
+"""What a kernel decides in ``prepare``: the launches of every run.
 
 >>> class Cosine:
 ...     @staticmethod

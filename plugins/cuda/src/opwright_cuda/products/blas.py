@@ -113,7 +113,7 @@ def find_refusal(product: Product) -> str | None:
 def product_numbers(
     product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool
 ) -> Numbers:
-    """Return what cuBLASLt is told: the longest dimension of the stack is its batch."""
+    """Return what cuBLASLt is given: the longest dimension of the stack is its batch."""
     m, n, k, transpose_x, transpose_y, stacks, dtype = product
     axis = _batch_axis(stacks)
     stride_x, stride_y, stride_out = (
@@ -181,7 +181,7 @@ def _alignment_of(product: Product) -> int:
 
 
 def tell_blas_path() -> None:
-    """Find cuBLASLt and say where it is, unless that has been said.
+    """Find cuBLASLt and set its path, unless it is set.
 
     Raises
     ------

@@ -18,7 +18,7 @@ struct Thread {
   int lane;   // in the warp
 };
 
-// What kernels call. Lines tell which barrier it is.
+// What kernels call. The line identifies the barrier.
 struct RuntimeTable {
   const Thread* (*thread)();
   void (*barrier)(int line);

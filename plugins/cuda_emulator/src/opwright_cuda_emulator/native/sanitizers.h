@@ -1,4 +1,4 @@
-// What the compiler's sanitizers must be told: that a fiber is a stack of its own, and which waits
+// What the compiler's sanitizers must know: that a fiber is a stack of its own, and which waits
 // order memory on a GPU. Nothing where the code is compiled without them.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_

@@ -210,7 +210,7 @@ def require_elements(ctx: InferContext, sizes: Sequence[int]) -> None:
 
 
 def add_data_format(maker: OpMaker) -> OpMaker:
-    """Add the attribute that says which axis of images holds the channels."""
+    """Add the attribute that names the order of the axes of images."""
     return (
         maker.add_attr("data_format", str, "order of the axes of x and out")
         .default("NCHW")

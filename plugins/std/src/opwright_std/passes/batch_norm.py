@@ -127,7 +127,7 @@ def _make_gradient(graph: Graph, norm: LoweredOp, relu: LoweredOp) -> LoweredOp 
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Whether these inputs and a bias tell what relu was applied to: there is no residual."""
+    """Whether what relu was applied to follows from these inputs and a bias: without a residual."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))
