@@ -18,6 +18,7 @@ PACKAGES = [
     "plugins/cuda",
     "plugins/cuda_emulator",
     "plugins/nn",
+    "plugins/kit",
 ]
 
 

@@ -71,7 +71,8 @@ def test_what_does_not_exist_is_told_with_the_nearest_name(
 
 
 def test_pytest_runs_each_rule_as_a_test(control_site: Path, tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nopwright_check = opwright-broken-reference\n")
+    asked = "addopts = -p opwright_kit.pytest_plugin\nopwright_check = opwright-broken-reference\n"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{asked}")
     done = run(
         control_site,
         "pytest",

@@ -109,7 +109,13 @@ def test_one_process_serves_all_subjects_that_return() -> None:
 
 def test_pytest_reports_what_does_not_return(environ: dict[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    command += [f"--opwright-check={PACKAGE}", "-k", "cpu and (faults or fine)"]
+    command += [
+        "-p",
+        "opwright_kit.pytest_plugin",
+        f"--opwright-check={PACKAGE}",
+        "-k",
+        "cpu and (faults or fine)",
+    ]
     done = subprocess.run(
         command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
     )
