@@ -67,7 +67,7 @@ NEEDS = (
     Need("cupy-cuda13x", "14.0", "tests of CuPy's arrays fail"),
     Need("torch", "2.4", "nothing is compared with PyTorch"),
 )
-PURE = ("plugins/std", "plugins/nn", "plugins/cuda_emulator")
+PURE = ("plugins/std", "plugins/nn", "plugins/kit", "plugins/cuda_emulator")
 NATIVE = ("core", "plugins/cuda")
 EXTRA = "plugins/cpu"
 
