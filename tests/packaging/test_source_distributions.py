@@ -46,6 +46,8 @@ def test_nothing_in_it_leads_out_of_it(unpack, sources, package):
     root = unpack(package)
     assert not [path for path in root.rglob("*") if path.is_symlink()]
     assert (root / "LICENSE").read_text() == (sources / "LICENSE").read_text()
+    [version] = root.glob("src/*/_version.py")
+    assert version.read_text() == (sources / "core/src/opwright/_version.py").read_text()
 
 
 @pytest.mark.parametrize("package", ["plugins/cpu", "plugins/cuda"])

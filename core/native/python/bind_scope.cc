@@ -44,8 +44,10 @@ py::object FindPlace(const py::object& array) {
   if (PyArray_IsAnyScalar(object) || PyList_Check(object) || PyTuple_Check(object)) {
     return py::none();
   }
-  const py::object context = py::module_::import("opwright.plugins.context").attr("current_context")();
-  return py::module_::import("opwright.device.opening").attr("find_interface_place")(array, context);
+  const py::object context =
+      py::module_::import("opwright.plugins.context").attr("current_context")();
+  return py::module_::import("opwright.device.opening")
+      .attr("find_interface_place")(array, context);
 }
 
 // NumPy says nothing of use about another library's array that lies elsewhere. Ours go over the

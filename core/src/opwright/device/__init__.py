@@ -6,10 +6,7 @@ protocols: a class that has their members need not inherit from them.
 
 from __future__ import annotations
 
-from opwright.describe.held_values import hold
-from opwright.device.arrays import plain_array
 from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
-from opwright.device.device_feeds import find_place
 from opwright.device.opening import get_device
 from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
 
@@ -20,10 +17,7 @@ __all__ = [
     "DeviceEntry",
     "PythonDevice",
     "PythonDevices",
-    "find_place",
     "get_device",
-    "hold",
     "join_device",
-    "plain_array",
     "split_device",
 ]

@@ -29,7 +29,12 @@ def is_array(value: object) -> bool:
 
 
 def read_array(value: Any, who: str) -> NDArray[Any]:
-    """Return an array as a NumPy array that a kernel can read: borrowed where that is possible.
+    """Return an array as `borrow_array` does, copied where a kernel could not read it."""
+    return make_ready(borrow_array(value, who))
+
+
+def borrow_array(value: Any, who: str) -> NDArray[Any]:
+    """Return an array as a NumPy array of the same memory, strides and byte order.
 
     Parameters
     ----------
@@ -55,7 +60,7 @@ def read_array(value: Any, who: str) -> NDArray[Any]:
         raise DtypeError(
             f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
         ) from error
-    return make_ready(array)
+    return array
 
 
 def lend(value: Any) -> Any:

@@ -8,17 +8,45 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.device.arrays import HOST_CODES, reading
-from opwright.device.feeds import FeedSpec, check_meta, meta_of, ready_array
+from opwright.device.feeds import FeedSpec, check_meta, meta_of, read_feed, ready_array
 from opwright.device.opening import find_device_name, find_interface_place
 from opwright.errors import FeedError
+from opwright.plugins.context import current_context
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from opwright.plugins.context import Context
+    from opwright.program import Variable
 
 _HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
 """What need not be asked."""
+
+
+def check_feed(value: Any, variable: Variable, who: str) -> Any:
+    """Return a value as it can be fed to a variable, checked before a network is called with it.
+
+    Parameters
+    ----------
+    value : array_like
+        A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and
+        lists take it on, where it holds them. An array of another library is returned as it is:
+        a network reads and checks it at the call.
+    variable : Variable
+        Its shape is checked at the call.
+    who : str
+        The caller, for messages.
+
+    Raises
+    ------
+    FeedError
+        If the dtype does not fit the variable.
+    """
+    spec = FeedSpec(variable.name, None, variable.dtype, who)
+    if isinstance(value, np.ndarray):
+        return read_feed(value, spec)
+    is_foreign = hasattr(value, "__dlpack__") or find_place(value, current_context()) is not None
+    return value if is_foreign else read_feed(value, spec)
 
 
 def ready_feed(

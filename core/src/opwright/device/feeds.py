@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_from_numpy
-from opwright.describe.held_values import hold
+from opwright.describe.held_values import hold, make_ready
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
-from opwright.device.arrays import is_array, read_array
+from opwright.device.arrays import borrow_array, is_array
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
 
 if TYPE_CHECKING:
@@ -23,11 +23,20 @@ if TYPE_CHECKING:
 
 
 class FeedSpec(NamedTuple):
-    """What is known of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any."""
+    """What is known of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any.
+
+    Messages begin with ``who``, the function that got the feed, unless that is a network.
+    """
 
     name: str
     shape: tuple[int, ...] | None
     dtype: str | None
+    who: str = ""
+
+    @property
+    def label(self) -> str:
+        """The beginning of messages."""
+        return f"{self.who}: {self.name!r}" if self.who else f"feed {self.name!r}"
 
 
 def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
@@ -45,7 +54,12 @@ def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
 
 
 def ready_array(value: object, spec: FeedSpec) -> NDArray[Any]:
-    """Return the feed as an array that a kernel can read, borrowed where that is possible.
+    """Return the feed as `read_feed` does, copied where a kernel could not read it."""
+    return make_ready(read_feed(value, spec))
+
+
+def read_feed(value: object, spec: FeedSpec) -> NDArray[Any]:
+    """Return the feed as an array: that of the user where it is one, else a new one.
 
     Parameters
     ----------
@@ -58,12 +72,11 @@ def ready_array(value: object, spec: FeedSpec) -> NDArray[Any]:
     FeedError
         If dtype or shape do not fit the variable.
     """
-    who = f"feed {spec.name!r}"
     try:
         if is_array(value):
-            array = read_array(value, who)
+            array = borrow_array(value, spec.label)
         else:
-            array = hold(value, spec.dtype, who, "the variable")
+            array = hold(value, spec.dtype, spec.label, "the variable")
     except (DtypeError, DeviceNotFoundError) as error:
         raise FeedError(str(error)) from error
     check_meta(meta_of(array), spec)
@@ -74,13 +87,12 @@ def check_meta(meta: Meta, spec: FeedSpec) -> None:
     """Raise FeedError unless a feed of this meta fits its variable."""
     if spec.dtype is not None and meta.dtype != spec.dtype:
         raise FeedError(
-            f"feed {spec.name!r}: dtype must be {spec.dtype}, got {meta.dtype}; "
+            f"{spec.label}: dtype must be {spec.dtype}, got {meta.dtype}; "
             f"pass {spec.name}.astype({spec.dtype!r})"
         )
     if spec.shape is not None and not _fits(meta.shape, spec.shape):
         raise FeedError(
-            f"feed {spec.name!r}: shape must be {shown_shape(spec.shape)}, "
-            f"got {shown_shape(meta.shape)}"
+            f"{spec.label}: shape must be {shown_shape(spec.shape)}, got {shown_shape(meta.shape)}"
         )
 
 
