@@ -9,7 +9,8 @@ its graphs stand in between. ``native/shim.h`` says which mistakes show, and whi
 >>> ...  # device="cuda" is the CPU from here on, until the process ends
 """
 
+from opwright_cuda_emulator._version import __version__
 from opwright_cuda_emulator.driver import EmulatedDriver, start
 from opwright_cuda_emulator.host_compiler import HostCompiler
 
-__all__ = ["EmulatedDriver", "HostCompiler", "start"]
+__all__ = ["EmulatedDriver", "HostCompiler", "start", "__version__"]
