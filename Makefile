@@ -11,6 +11,7 @@ PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
 # Without what it depends on: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
 # them nor a GPU.
 CUDA := plugins/cuda
+CUDA_EMULATOR := plugins/cuda_emulator
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
@@ -18,7 +19,7 @@ NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/de
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
+	$(CUDA)/src $(CUDA_EMULATOR)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
@@ -53,8 +54,9 @@ $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS
 	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
-$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(VERSION) $(NATIVE_CUDA) $(STAMPS)/packages
-	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA)
+$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION) \
+		$(NATIVE_CUDA) $(STAMPS)/packages
+	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA) -e ./$(CUDA_EMULATOR)
 	@touch $@
 
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
@@ -129,7 +131,7 @@ bench: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure opwright besid
 
 sanitize: $(STAMPS)/cuda $(STAMPS)/tools  ## run native code and kernels under ASan, UBSan and TSan
 	@sh tests/native/run_sanitized.sh
-	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/test_sanitizers.py $(ARGS)
+	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/kernels/test_sanitizers.py $(ARGS)
 
 # For a machine with a GPU and without a registry: they use the interpreter there, PYTHON, and put
 # what they build into build/gpu. docs/run_on_a_gpu.md says more.
@@ -176,7 +178,7 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA)
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

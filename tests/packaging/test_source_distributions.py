@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/cuda", "plugins/nn", "plugins/kit"]
+PACKAGES = [
+    "core",
+    "plugins/std",
+    "plugins/cpu",
+    "plugins/cuda",
+    "plugins/cuda_emulator",
+    "plugins/nn",
+    "plugins/kit",
+]
 
 
 @pytest.fixture(scope="session")

@@ -62,13 +62,13 @@ NEEDS = (
     Need("packaging", "23.2"),
     Need("pytest", "8.0"),
     Need("iniconfig", "1.0"),
-    Need("hatchling", "1.24", "opwright-std and opwright-nn are copied instead of built"),
+    Need("hatchling", "1.24", "packages without native code are copied instead of built"),
     Need("trove-classifiers", "2024", "hatchling cannot be used"),
     Need("pytest-timeout", "2.3", "a test that hangs ends its section"),
     Need("cupy-cuda13x", "14.0", "tests of CuPy's arrays fail"),
     Need("torch", "2.4", "nothing is compared with PyTorch"),
 )
-PURE = ("plugins/std", "plugins/nn")
+PURE = ("plugins/std", "plugins/nn", "plugins/kit", "plugins/cuda_emulator")
 NATIVE = ("core", "plugins/cuda")
 EXTRA = "plugins/cpu"
 

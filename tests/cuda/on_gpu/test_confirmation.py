@@ -19,7 +19,7 @@ from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.op import dtype_to_numpy
 from opwright.plugin import Package
 from opwright_cuda import native
-from opwright_cuda.nvrtc import Nvrtc
+from opwright_cuda.compile.nvrtc import Nvrtc
 from opwright_cuda.source import Source, own_source, shared_headers
 
 pytestmark = pytest.mark.cuda

@@ -190,5 +190,5 @@ using KernelOf = ChainKernel;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.elementwise_chain", "cpu", opwright_cpu::KernelOf,
+OPWRIGHT_REGISTER_KERNEL_FOR("std.elementwise_chain", "cpu", opwright_cpu::KernelOf,
                              OPWRIGHT_CPU_FLOATS);

@@ -230,8 +230,8 @@ OPWRIGHT_REGISTER_KERNEL_FOR("sgd", "cpu", opwright_cpu::SgdKernel, float, doubl
 OPWRIGHT_REGISTER_KERNEL_FOR("momentum", "cpu", opwright_cpu::MomentumKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL_FOR("adam", "cpu", opwright_cpu::AdamKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL_FOR("adamw", "cpu", opwright_cpu::AdamKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.multi_sgd", "cpu", opwright_cpu::SgdKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.multi_momentum", "cpu", opwright_cpu::MomentumKernel, float,
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_sgd", "cpu", opwright_cpu::SgdKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_momentum", "cpu", opwright_cpu::MomentumKernel, float,
                              double);
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.multi_adam", "cpu", opwright_cpu::AdamKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.multi_adamw", "cpu", opwright_cpu::AdamKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_adam", "cpu", opwright_cpu::AdamKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_adamw", "cpu", opwright_cpu::AdamKernel, float, double);

@@ -320,5 +320,5 @@ struct Conv2dPoolGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.conv2d_pool_grad", "cpu", opwright_cpu::Conv2dPoolGradKernel,
+OPWRIGHT_REGISTER_KERNEL_FOR("std.conv2d_pool_grad", "cpu", opwright_cpu::Conv2dPoolGradKernel,
                              float);

@@ -116,5 +116,5 @@ struct SoftmaxCrossEntropyKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.softmax_cross_entropy", "cpu",
+OPWRIGHT_REGISTER_KERNEL_FOR("std.softmax_cross_entropy", "cpu",
                              opwright_cpu::SoftmaxCrossEntropyKernel, float, double);

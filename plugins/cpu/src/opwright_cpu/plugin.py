@@ -12,10 +12,8 @@ PREFERS = dict.fromkeys(("conv2d", "conv2d_grad", "cpu.conv2d_fused"), CHANNELS_
 """Attribute values with which kernels of an operator are at their best."""
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
-    ("training", "fc_input_grad fc_sgd softmax_cross_entropy"),
-    ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
-    ("convolution", "conv2d_fused conv2d_pool_grad fold_batch_norm"),
-    ("elementwise", "elementwise_chain"),
+    ("training", "fc_input_grad fc_sgd"),
+    ("convolution", "conv2d_fused fold_batch_norm"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
 

@@ -1,7 +1,7 @@
 """The CUDA kernels of opwright, and what others need to write more of them.
 
-A kernel is a class (or a `Kernel` made of a function) whose ``prepare`` says what is launched; the
-sources are compiled when they are first needed, and a plan that launches them runs without Python.
+A kernel is a class (or a `Kernel` made of a function) whose ``prepare`` decides what is launched.
+Sources are compiled when they are first needed, and a plan that launches them runs without Python.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
-from opwright_cuda.indexing import Layout, layout_struct
 from opwright_cuda.kernels.add_slices import LookUp, Slices, launch_add_slices
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, count_of
+from opwright_cuda.launch.indexing import Layout, layout_struct
 from opwright_cuda.source import own_source
 
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
-from opwright_cuda.indexing import MAX_RANK, Layout, compact_strides, layout_struct
 from opwright_cuda.kernels.creation import item_of
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import VECTOR_BYTES
 from opwright_cuda.kernels.movement import UNITS, index_type, launch_move, unit_of
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
+from opwright_cuda.launch.indexing import MAX_RANK, Layout, compact_strides, layout_struct
 from opwright_cuda.source import own_source
 
 _MODES: Final = {"constant": 0, "reflect": 1, "edge": 2}

@@ -10,9 +10,9 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES
-from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
+from opwright_cuda.launch.indexing import NARROW, divider
 from opwright_cuda.source import own_source
 
 LIMIT: Final = 2**30

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import ITEM_BYTES
-from opwright_cuda.indexing import compact_strides
 from opwright_cuda.kernels.movement import launch_move
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch.indexing import compact_strides
 
 
 class _Box(NamedTuple):

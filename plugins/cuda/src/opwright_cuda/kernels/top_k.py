@@ -8,7 +8,6 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, CTYPES, ITEM_BYTES
-from opwright_cuda.indexing import NARROW
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import lines_along
 from opwright_cuda.launch import (
@@ -20,6 +19,7 @@ from opwright_cuda.launch import (
     bytes_of,
     count_of,
 )
+from opwright_cuda.launch.indexing import NARROW
 from opwright_cuda.source import own_source
 
 SORTED: Final = 2048
