@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from opwright.device.opening import ArrayPlace
+from opwright.device import ArrayPlace
 
 CODES = {"float32": (2, 32), "float64": (2, 64), "int64": (0, 64), "bool": (6, 8)}
 EXT_DEVICE = 12

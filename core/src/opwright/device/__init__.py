@@ -11,19 +11,18 @@ from opwright.device.arrays import plain_array
 from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
 from opwright.device.device_feeds import find_place
 from opwright.device.opening import get_device
-from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
+from opwright.registry import HOST_DEVICE, DeviceEntry, DeviceName
 
 __all__ = [
     "HOST_DEVICE",
     "ArrayPlace",
     "DeviceArrays",
     "DeviceEntry",
+    "DeviceName",
     "PythonDevice",
     "PythonDevices",
     "find_place",
     "get_device",
     "hold",
-    "join_device",
     "plain_array",
-    "split_device",
 ]

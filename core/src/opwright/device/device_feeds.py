@@ -74,4 +74,4 @@ def find_place(value: Any, context: Context) -> tuple[int, int] | None:
 def place_text(code: int, number: int, context: Context) -> str:
     """A device of DLPack as messages show it: by its name where somebody brings it."""
     name = find_device_name(code, number, context)
-    return name or f"DLPack device type {code}, number {number}"
+    return str(name) if name else f"DLPack device type {code}, number {number}"

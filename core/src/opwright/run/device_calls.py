@@ -12,9 +12,10 @@ from opwright import _runtime
 from opwright.device.arrays import from_numpy_like, is_array, reading
 from opwright.device.device_feeds import find_place, place_text
 from opwright.device.feeds import meta_of
-from opwright.device.opening import find_device_name, get_device
+from opwright.device.opening import find_device_name, open_device
 from opwright.errors import DeviceNotFoundError, SlotError
 from opwright.lowering.graph.signature import attrs_key
+from opwright.registry import DeviceName
 from opwright.run.plan_cache import PlanCache
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class DeviceCalls:
         self,
         proto: OpProto,
         context: Context,
-        lower: Callable[[Given, dict[str, Any], str], LoweredPlan],
+        lower: Callable[[Given, dict[str, Any], DeviceName], LoweredPlan],
         run: Callable[[_runtime.Plan, Sequence[Any]], Any],
     ) -> None:
         self._proto = proto
@@ -58,7 +59,7 @@ class DeviceCalls:
         """Forget the plans."""
         self._plans = PlanCache(MAX_PLANS)
 
-    def find_device(self, given: Given) -> str | None:
+    def find_device(self, given: Given) -> DeviceName | None:
         """Return the name of the device where the arrays lie; None for the host.
 
         Raises
@@ -78,8 +79,10 @@ class DeviceCalls:
         if first is None:
             return None
         who, item, place = first
-        name = item.device if isinstance(item, _runtime.Tensor) else None
-        name = name or find_device_name(*place, self._context)
+        if isinstance(item, _runtime.Tensor):
+            name: DeviceName | None = DeviceName.parse(item.device)
+        else:
+            name = find_device_name(*place, self._context)
         if name is None:
             raise DeviceNotFoundError(
                 f"{who}: no installed plugin runs operators on arrays of DLPack device type "
@@ -93,13 +96,13 @@ class DeviceCalls:
         return name
 
     def call(
-        self, name: str, given: Given, attrs: dict[str, Any], hold: Callable[[Given], Given]
+        self, name: DeviceName, given: Given, attrs: dict[str, Any], hold: Callable[[Given], Given]
     ) -> Any:
         """Run the operator on the device of this name.
 
         `hold` makes numbers arrays that go with tensors.
         """
-        device = get_device(name, self._context)
+        device = open_device(name, self._context)
         like = next(item for _, item in self._items(given) if self._place_of(item) is not None)
         ready = hold(
             [
@@ -118,7 +121,7 @@ class DeviceCalls:
         with reading(item, who, device.name):
             return _runtime.Tensor.from_array(item, device, who)
 
-    def _plan(self, name: str, ready: Given, attrs: dict[str, Any]) -> LoweredPlan:
+    def _plan(self, name: DeviceName, ready: Given, attrs: dict[str, Any]) -> LoweredPlan:
         metas = tuple(
             tuple((meta_of(item), isinstance(item, _runtime.Tensor)) for item in items)
             for items in ready

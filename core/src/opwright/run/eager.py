@@ -21,9 +21,9 @@ from opwright.describe.meta import Meta
 from opwright.device.arrays import as_given, from_numpy_like, is_array, lend, read_array
 from opwright.device.feeds import meta_of
 from opwright.errors import AttributeValueError, SlotError
-from opwright.lowering import LoweredPlan, LowerRequest, lower
+from opwright.lowering import Fetches, Given, LoweredPlan, LowerRequest, OpRange, Target, lower
 from opwright.program import Operator, Variable
-from opwright.registry import HOST_DEVICE, split_device
+from opwright.registry import HOST, DeviceName
 from opwright.run.device_calls import DeviceCalls
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class EagerSource:
         return None, ""
 
     def _lower(
-        self, arrays: list[list[Any]], attrs: dict[str, Any], device: str = HOST_DEVICE
+        self, arrays: list[list[Any]], attrs: dict[str, Any], device: DeviceName = HOST
     ) -> LoweredPlan:
         """Lower the operator for arrays, and tensors on the device, of these metas."""
         proto = self._proto
@@ -225,7 +225,7 @@ class EagerSource:
                 slot.name if not slot.duplicable else f"{slot.name}.{i}" for i in range(len(items))
             ]
             metas.update(zip(names, map(meta_of, items), strict=True))
-            if device != HOST_DEVICE:
+            if not device.is_host:
                 pairs = zip(names, items, strict=True)
                 there += [name for name, item in pairs if isinstance(item, _runtime.Tensor)]
             if names:
@@ -236,18 +236,11 @@ class EagerSource:
         outputs, fetches = self._outputs(inputs, self._definition.output_counts(slot_metas, attrs))
         self._definition.check_slots(inputs, outputs)
         op = Operator.make(None, self._definition, inputs, outputs, attrs)
-        kind, number = split_device(device)
         request = LowerRequest(
-            [op],
-            self._context,
-            given=metas,
-            fetches=fetches,
-            device=kind,
-            device_number=number,
-            takes_fallback=False,
-            fetch_device=kind != HOST_DEVICE,
-            device_feeds=frozenset(there),
-            copies_feeds=False,  # a call alone is no graph
+            OpRange([op]),
+            Target(self._context, device, takes_fallback=False),
+            Given(metas, on_device=frozenset(there), copied=False),  # a call alone is no graph
+            fetches=Fetches(fetches, on_device=True),
         )
         return lower(request)
 

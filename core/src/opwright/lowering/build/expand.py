@@ -69,7 +69,7 @@ class _GraphEmitter:
         self._promised = promised
         self._count = 0
         self.block: Any = None
-        self.program: Any = builder.request.program
+        self.program: Any = builder.request.code.program
 
     def emit(
         self,
@@ -78,7 +78,7 @@ class _GraphEmitter:
         outputs: dict[str, tuple[str, ...] | int],
         attrs: dict[str, Any],
     ) -> dict[str, list[str]]:
-        definition = self._builder.request.context.ops.get(type)
+        definition = self._builder.request.target.context.ops.get(type)
         given, completed = self._numbers.complete(definition, inputs, attrs)
         names = name_outputs(definition, given, outputs, completed, self._fresh, self.meta)
         definition.check_slots(given, names)
