@@ -6,10 +6,8 @@ protocols: a class that has their members need not inherit from them.
 
 from __future__ import annotations
 
-from opwright.describe.held_values import hold
-from opwright.device.arrays import plain_array
 from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
-from opwright.device.device_feeds import find_place
+from opwright.device.incoming import find_place, hold, plain_array, read_host
 from opwright.device.opening import get_device
 from opwright.registry import HOST_DEVICE, DeviceEntry, DeviceName
 
@@ -25,4 +23,5 @@ __all__ = [
     "get_device",
     "hold",
     "plain_array",
+    "read_host",
 ]

@@ -1,7 +1,6 @@
 """What users hand to a compiled network: feeds checked against their variables, made ready to read.
 
-A ready array is C-contiguous, in native byte order and aligned to its item; such an array is
-borrowed for the call, any other is copied.
+How a value of whatever kind comes in is said in `opwright.device.incoming`.
 """
 
 from __future__ import annotations
@@ -11,15 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_from_numpy
-from opwright.describe.held_values import hold
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
-from opwright.device.arrays import is_array, read_array
+from opwright.device.incoming import describe_place, find_place, find_tensor, lend, read_host
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from opwright.plugins.context import Context
 
 
 class FeedSpec(NamedTuple):
@@ -44,30 +44,54 @@ def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
             raise FeedError(f"feed: {name!r} is missing, got {_listed(names)}; pass {name}=array")
 
 
-def ready_array(value: object, spec: FeedSpec) -> NDArray[Any]:
-    """Return the feed as an array that a kernel can read, borrowed where that is possible.
+def ready_feed(
+    value: object, spec: FeedSpec, device: _runtime.Device, context: Context
+) -> NDArray[Any] | _runtime.Tensor:
+    """Return the feed as a plan on `device` can read it: a ready array, or a tensor there.
 
-    Parameters
-    ----------
-    value : array_like
-        A NumPy array must have the dtype of the variable; Python numbers and lists take it on,
-        where it holds them. Anything with ``__dlpack__`` on the host is read without a copy.
+    An array on the host must have the dtype of the variable; Python numbers and lists take it on,
+    where it holds them. One that lies on the device is taken as it is, without a trip over the
+    host.
 
     Raises
     ------
     FeedError
-        If dtype or shape do not fit the variable.
+        If dtype or shape do not fit the variable, or the array lies on another device.
     """
     who = f"feed {spec.name!r}"
+    tensor = None
+    if device.is_host:
+        value = lend(value)
+    else:
+        tensor = find_tensor(value, device, who)
+    ready = _read_host(value, spec, who, device, context) if tensor is None else tensor
+    check_meta(meta_of(ready), spec)
+    return ready
+
+
+def _read_host(
+    value: object, spec: FeedSpec, who: str, device: _runtime.Device, context: Context
+) -> NDArray[Any]:
+    place = find_place(value, context, who)
+    if place is not None:
+        raise _elsewhere(value, place, who, device, context)
     try:
-        if is_array(value):
-            array = read_array(value, who)
-        else:
-            array = hold(value, spec.dtype, who, "the variable")
+        return read_host(value, who, spec.dtype, "the variable")
     except (DtypeError, DeviceNotFoundError) as error:
         raise FeedError(str(error)) from error
-    check_meta(meta_of(array), spec)
-    return array
+
+
+def _elsewhere(
+    value: Any, place: tuple[int, int], who: str, device: _runtime.Device, context: Context
+) -> FeedError:
+    here, there = device.name, describe_place(*place, context)
+    if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
+        other = value.opened_device or device
+        here, there = device.name_beside(other), other.name_beside(device)
+    return FeedError(
+        f"{who}: an array must lie on the host or on {here}, where the network runs, got "
+        f"{type(value).__name__} on {there}; copy it, or compile for its device"
+    )
 
 
 def check_meta(meta: Meta, spec: FeedSpec) -> None:

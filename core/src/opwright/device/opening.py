@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from opwright import _runtime
-from opwright.device.arrays import HOST_CODES
 from opwright.device.contract import MEMBERS, PythonDevice, PythonDevices
 from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
 from opwright.registry import HOST, DeviceEntry, DeviceName
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from opwright.plugins.context import Context
     from opwright.registry.native_kernel import NativeKernel
     from opwright.registry.native_library import NativeDevice
+
+HOST_CODES: Final = (1, 3)
+"""DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 
 # What a Context has used stays open as long as its registry lives. The runtime itself holds no
 # device, but knows which are open: what one library, or one object, brings is opened once.

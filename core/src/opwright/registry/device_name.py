@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final, NamedTuple
 
 from opwright.errors import DeviceNotFoundError
@@ -25,6 +26,7 @@ class DeviceName(NamedTuple):
     number: int = 0
 
     @classmethod
+    @functools.lru_cache(maxsize=64)  # each call of `Network.run` reads its device
     def parse(cls, text: str) -> DeviceName:
         """Return the name that users write as ``"cuda:1"``, or ``"cuda"`` for number 0.
 

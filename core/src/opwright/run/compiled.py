@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from opwright import _runtime
 from opwright.describe.meta import Meta
-from opwright.device.device_feeds import ready_feed
-from opwright.device.feeds import FeedSpec, check_feed_names, meta_of
+from opwright.device.feeds import FeedSpec, check_feed_names, meta_of, ready_feed
 from opwright.device.opening import open_device
 from opwright.errors import FeedError
 from opwright.lowering import Given, LoweredPlan, LowerRequest, lower

@@ -15,11 +15,11 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
-from opwright.describe.held_values import hold
 from opwright.describe.journal import transaction
 from opwright.describe.meta import Meta
-from opwright.device.arrays import as_given, from_numpy_like, is_array, lend, read_array
 from opwright.device.feeds import meta_of
+from opwright.device.incoming import hold, is_array, lend, read_host
+from opwright.device.outgoing import as_given, from_numpy_like
 from opwright.errors import AttributeValueError, SlotError
 from opwright.lowering import Fetches, Given, LoweredPlan, LowerRequest, OpRange, Target, lower
 from opwright.program import Operator, Variable
@@ -165,9 +165,9 @@ class EagerSource:
         like = next(others, None)
         if like is not None:
             given = [[lend(item) for item in items] for items in given]
-        device = self._on_devices.find_device(given)
-        if device is not None:
-            return self._on_devices.call(device, given, attrs, self._held)
+        located = self._on_devices.locate(given)
+        if located is not None:
+            return self._on_devices.call(located, attrs, self._held)
         arrays = self._arrays(given)
         ready = [
             (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
@@ -185,7 +185,7 @@ class EagerSource:
         slots = [f"{self._proto.type}: {slot.name}" for slot in self._proto.inputs]
         # Arrays first: numbers and lists take on their dtypes.
         read = [
-            [read_array(item, who) if is_array(item) else item for item in items]
+            [read_host(item, who) if is_array(item) else item for item in items]
             for who, items in zip(slots, given, strict=True)
         ]
         return self._held(read)
