@@ -11,6 +11,7 @@ PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
 # Without what it depends on: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
 # them nor a GPU.
 CUDA := plugins/cuda
+VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
@@ -23,10 +24,10 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-cuda bench-cuda gpu-wheels fuzz
+.PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.13    the interpreter that makes $(VENV)"
 	@echo "  ARGS='-k softmax'    more arguments for pytest, or for bench: ARGS='call mlp-* --rounds 9',"
@@ -46,13 +47,13 @@ $(STAMPS)/builders: requirements-build.txt | $(BIN)/python
 
 # Editable: Python files take effect at once, native ones when this rule runs again. Built with what
 # stays in $(VENV), so that only what has changed is compiled, here and for the tests' wheels.
-$(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(NATIVE) $(STAMPS)/builders
+$(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
 	@echo "installing $(PACKAGES) into $(VENV): compiles for a quarter of an hour of processor" \
 		"time, here up to $$((1 + 15 / $$(nproc))) minutes"
 	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
-$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(NATIVE_CUDA) $(STAMPS)/packages
+$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(VERSION) $(NATIVE_CUDA) $(STAMPS)/packages
 	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA)
 	@touch $@
 
@@ -79,7 +80,7 @@ test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## run 
 check: $(STAMPS)/packages $(STAMPS)/cuda  ## run the conformance kit on our own packages: half an hour
 	$(BIN)/opwright check opwright-std
 	$(BIN)/opwright check opwright-cpu
-	$(BIN)/python tests/testing/check_cuda.py
+	$(BIN)/python tests/kit/testing/check_cuda.py
 
 lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## check style, types, layers, length of files
 	$(BIN)/ruff check .
@@ -94,6 +95,21 @@ format: $(STAMPS)/tools  ## lay out Python and C++ as the linters want it
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(NATIVE_STYLE)
+
+hooks: $(STAMPS)/tools  ## have git check layout, and the subject of each commit
+	@$(BIN)/pre-commit install
+
+# What CMake wrote of each native package as it was built, in one list. Editors look for it there.
+COMPILE_COMMANDS := build/compile_commands.json
+compile-commands: $(STAMPS)/packages $(STAMPS)/cuda  ## list how C++ is compiled, for editors
+	@$(BIN)/python .ci/join_compile_commands.py $(COMPILE_COMMANDS) core plugins/cpu $(CUDA)
+
+# Of some files: make tidy ARGS=core/native/runtime/
+tidy: compile-commands $(STAMPS)/tools  ## check C++ by clang-tidy: five minutes of processor
+	@$(BIN)/python .ci/tidy.py $(COMPILE_COMMANDS) $(ARGS)
+
+coverage: $(STAMPS)/tools  ## print how much of Python and C++ the tests reach
+	@$(BIN)/python .ci/measure_coverage.py $(ARGS)
 
 docs: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## build the documentation site into build/docs
 	@$(BIN)/python docs/site/build.py $(ARGS)
@@ -159,9 +175,8 @@ headers:  ## copy the core's headers into the example that carries them
 	@rm -rf $(CARRIED)/include $(CARRIED)/cmake
 	@cp -r core/include core/cmake $(CARRIED)/
 
-wheels: $(STAMPS)/builders  ## build the wheels of all packages into dist/
-	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%) ./$(CUDA)
-	@ls dist
+wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

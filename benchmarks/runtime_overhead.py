@@ -19,7 +19,7 @@ import numpy as np
 
 import opwright as ow
 from opwright import _runtime as rt
-from opwright.describe.dtypes import dtype_to_code
+from opwright.op import dtype_to_code
 
 ROOT = Path(__file__).parents[1]
 F32 = dtype_to_code("float32")

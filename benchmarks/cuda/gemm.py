@@ -34,7 +34,7 @@ def opwright(dtype: str) -> Timed:
     """A compiled network of one matmul; the matrices stay in the scope, on the device."""
     open_opwright()
     import opwright as ow
-    from opwright.describe.dtypes import dtype_to_numpy
+    from opwright.op import dtype_to_numpy
 
     inputs = {
         name: array.astype(dtype_to_numpy(dtype))

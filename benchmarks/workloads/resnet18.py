@@ -57,7 +57,7 @@ def build_opwright(layers: Any, dtype: str) -> tuple[Any, dict[str, np.ndarray]]
 def opwright(dtype: str = "float32") -> Timed:
     """Layers in inference mode and one compiled network."""
     import opwright as ow
-    from opwright.describe.dtypes import dtype_to_numpy
+    from opwright.op import dtype_to_numpy
     from opwright_nn import layers
 
     scope, numpy_dtype = ow.Scope(), dtype_to_numpy(dtype)

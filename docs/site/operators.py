@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from markup import code, escape, table
 
-from opwright.describe.definition import NoGradient, OpDefinition
-from opwright.describe.docstring import describe_slot
-from opwright.describe.gradient_rules import GradOp
-from opwright.describe.op_proto import AttrProto, OpProto, VarProto
-from opwright.plugins.context import Context, current_context
+from opwright import Context, current_context
+from opwright.op import (
+    AttrProto,
+    GradOp,
+    NoGradient,
+    OpDefinition,
+    OpProto,
+    VarProto,
+    describe_slot,
+)
 
 STANDARD = "Standard operators"
 LONGEST_SUMMARY = 110

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import opwright as ow
-from opwright.registry import KernelEntry
+from opwright.kernel import KernelEntry
 
 PAGE = Path(__file__).parents[2] / "docs" / "determinism.md"
 OURS = ("std", "cpu")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_from_numpy
+from opwright.op import dtype_from_numpy
 
 
 def call(

@@ -13,9 +13,9 @@ import pytest
 import opwright as ow
 import opwright_nn as nn
 from opwright._runtime import Tensor
-from opwright.describe.dtypes import FLOAT_DTYPES, dtype_to_numpy
-from opwright.device.opening import get_device
+from opwright.device import get_device
 from opwright.errors import FeedError
+from opwright.op import FLOAT_DTYPES, dtype_to_numpy
 
 pytestmark = pytest.mark.cuda_kernels
 

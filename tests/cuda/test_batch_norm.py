@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import batch_norm, elementwise, lines
 from opwright_kit.testing import Sample, run_kernel
 

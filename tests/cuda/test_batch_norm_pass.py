@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.op import dtype_to_numpy
 from opwright_nn import layers
 
 pytestmark = pytest.mark.cuda_kernels

@@ -10,7 +10,7 @@ import pytest
 from calls import call
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import convolution
 
 pytestmark = pytest.mark.cuda_kernels

@@ -19,9 +19,9 @@ from test_convolution import CONVOLUTIONS, FORMATS, RNG, whole
 
 import opwright as ow
 from opwright import _runtime
-from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import KernelError, KernelNotFoundError
 from opwright.kernel import PrepareContext
+from opwright.op import dtype_to_numpy
 from opwright_cuda import cudnn, native
 from opwright_cuda.cudnn import OperationGraph, Tensor, What, Windows
 from opwright_cuda.emulator import HostCompiler

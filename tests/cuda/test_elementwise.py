@@ -12,8 +12,8 @@ import pytest
 from calls import call
 
 import opwright as ow
-from opwright.describe.dtypes import DTYPES, dtype_to_numpy
 from opwright.errors import AttributeValueError, KernelError
+from opwright.op import DTYPES, dtype_to_numpy
 from opwright_cuda.kernels import elementwise
 
 pytestmark = pytest.mark.cuda_kernels

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from calls import call
 
-from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import KernelNotFoundError
+from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import elementwise, movement
 
 pytestmark = pytest.mark.cuda_kernels

@@ -11,7 +11,7 @@ from one_operator import skip_without_cudnn
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.op import dtype_to_numpy
 from opwright_cuda import cudnn
 from opwright_cuda.options import ALLOW_TF32
 from opwright_nn import layers

@@ -10,7 +10,7 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.op import dtype_to_numpy
 from opwright_nn import layers
 
 pytestmark = pytest.mark.cuda_kernels

@@ -12,8 +12,8 @@ import pytest
 from calls import call
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import MissingRequirementError
+from opwright.op import dtype_to_numpy
 from opwright_cuda import native, products
 from opwright_cuda.launch import LaunchPlan
 from opwright_cuda.products import (

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opwright.describe.attribute_values import AttrType
-from opwright.describe.op_proto import AttrProto
+from opwright.op import AttrProto, AttrType
 
 Array = np.ndarray
 

@@ -1,4 +1,4 @@
-"""What the tests of opwright-nn share: fresh programs, and a small classifier."""
+"""Fixtures of the tests of opwright-nn: new programs, and a small classifier."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ Programs = tuple[ow.Program, ow.Program]
 
 @pytest.fixture
 def programs() -> Iterator[Programs]:
-    """Make fresh default programs, main and startup, for one test."""
+    """Make new default programs, main and startup, for one test."""
     with ow.program_guard(ow.Program(), ow.Program()) as pair:
         yield pair
 
 
 @pytest.fixture
 def snapshot(programs: Programs, everything: Callable[[ow.Program], Any]) -> Callable[[], Any]:
-    """Return a function that tells what both programs hold, to be compared with later."""
+    """Return a function that describes both programs, for comparison."""
     return lambda: [everything(program) for program in programs]
 
 
 @pytest.fixture
 def everything() -> Callable[[ow.Program], Any]:
-    """Return a function that tells what a program holds, with the names and stream to come."""
+    """Return a function that describes a program, with the next names and the next stream."""
 
-    def tell(program: ow.Program) -> Any:
+    def describe(program: ow.Program) -> Any:
         twin = program.clone()
-        held = [(list(block.vars), [repr(op) for op in block.ops]) for block in twin.blocks]
+        contents = [(list(block.vars), [repr(op) for op in block.ops]) for block in twin.blocks]
         names = [twin.unique_name(layer) for layer in nn.layers.__all__]
-        return held, names, twin.free_name("learning_rate"), twin.next_stream()
+        return contents, names, twin.free_name("learning_rate"), twin.next_stream()
 
-    return tell
+    return describe
 
 
 class Tiny:

@@ -1,4 +1,4 @@
-"""Laws of checked arguments: what passes, as which plain value, and what the message says."""
+"""Laws of argument checks: accepted values, the plain value returned, and the message."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from opwright_nn import checks
 
 
 def test_ints_of_all_kinds_become_int():
-    for given in (3, np.int8(3), np.uint64(3), np.array(3)):
-        found = checks.check_int("w", "n", given, at_least=3, at_most=3)
-        assert (found, type(found)) == (3, int)
+    for value in (3, np.int8(3), np.uint64(3), np.array(3)):
+        number = checks.check_int("w", "n", value, at_least=3, at_most=3)
+        assert (number, type(number)) == (3, int)
 
 
-@pytest.mark.parametrize("given", [True, np.True_, 3.0, "3", None, [3]])
-def test_what_is_no_int_is_refused(given):
+@pytest.mark.parametrize("value", [True, np.True_, 3.0, "3", None, [3]])
+def test_a_value_that_is_no_int_is_refused(value):
     with pytest.raises(AttributeTypeError, match=r"^w: n must be an int, got .*; write n=1, f"):
-        checks.check_int("w", "n", given)
+        checks.check_int("w", "n", value)
 
 
-@pytest.mark.parametrize("given", [2, 5])
-def test_int_outside_of_its_range_is_refused(given):
-    rule = re.escape(f"w: n must be an int in [3, 4], got {given}")
+@pytest.mark.parametrize("value", [2, 5])
+def test_int_outside_of_its_range_is_refused(value):
+    rule = re.escape(f"w: n must be an int in [3, 4], got {value}")
     with pytest.raises(AttributeValueError, match=rule):
-        checks.check_int("w", "n", given, at_least=3, at_most=4)
+        checks.check_int("w", "n", value, at_least=3, at_most=4)
 
 
 def test_numbers_of_all_kinds_become_float():
-    for given in (1, 1.0, np.float32(1), np.int64(1)):
-        found = checks.check_float("w", "x", given, at_least=1.0, at_most=1.0)
-        assert (found, type(found)) == (1.0, float)
+    for value in (1, 1.0, np.float32(1), np.int64(1)):
+        number = checks.check_float("w", "x", value, at_least=1.0, at_most=1.0)
+        assert (number, type(number)) == (1.0, float)
 
 
-@pytest.mark.parametrize("given", [True, np.True_, "1", None, 1j, np.ones(1)])
-def test_what_is_no_number_is_refused(given):
+@pytest.mark.parametrize("value", [True, np.True_, "1", None, 1j, np.ones(1)])
+def test_a_value_that_is_no_number_is_refused(value):
     with pytest.raises(AttributeTypeError, match="w: x must be a finite number, got"):
-        checks.check_float("w", "x", given)
+        checks.check_float("w", "x", value)
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,21 @@ def test_what_is_no_number_is_refused(given):
     ],
 )
 def test_number_outside_of_its_range_is_refused(bounds, outside, span):
-    for given in outside:
-        rule = re.escape(f"w: x must be a finite number{span}, got {given}")
+    for value in outside:
+        rule = re.escape(f"w: x must be a finite number{span}, got {value}")
         with pytest.raises(AttributeValueError, match=rule):
-            checks.check_float("w", "x", given, **bounds)
+            checks.check_float("w", "x", value, **bounds)
 
 
-def test_bools_are_bools_alone():
+def test_only_bools_are_bools():
     assert checks.check_bool("w", "b", np.True_) is True
     assert checks.check_bool("w", "b", False) is False
-    for given in (1, 0, "True", None, np.array([True])):
+    for value in (1, 0, "True", None, np.array([True])):
         with pytest.raises(AttributeTypeError, match="w: b must be True or False, got"):
-            checks.check_bool("w", "b", given)
+            checks.check_bool("w", "b", value)
 
 
-def test_strings_have_something_in_them():
+def test_empty_strings_are_refused():
     assert checks.check_str("w", "s", "a") == "a"
     with pytest.raises(AttributeTypeError, match="w: s must be a string, got 3"):
         checks.check_str("w", "s", 3)
@@ -77,7 +77,7 @@ def test_strings_have_something_in_them():
         checks.check_str("w", "s", "")
 
 
-def test_choice_names_the_nearest():
+def test_an_unknown_choice_is_answered_with_the_nearest():
     assert checks.check_choice("w", "c", "sgd", ("adam", "sgd")) == "sgd"
     with pytest.raises(AttributeValueError, match="one of 'adam', 'sgd', got 'sdg'; did you mean"):
         checks.check_choice("w", "c", "sdg", ("adam", "sgd"))
@@ -85,20 +85,20 @@ def test_choice_names_the_nearest():
         checks.check_choice("w", "c", 3, ("adam", "sgd"))
 
 
-def test_unknown_dims_of_a_shape_become_minus_one():
+def test_unknown_dimensions_of_a_shape_become_minus_one():
     assert checks.check_shape("w", [None, -1, 0, np.int64(3)]) == (-1, -1, 0, 3)
     assert checks.check_shape("w", (dim for dim in (2, 3))) == (2, 3)
     assert checks.check_shape("w", np.array([2, 3])) == (2, 3)
     assert checks.check_shape("w", ()) == ()
 
 
-@pytest.mark.parametrize("given", [3, "33", b"33", None, [2.0], ["2"], [True], [[2]]])
-def test_what_is_no_shape_is_refused(given):
+@pytest.mark.parametrize("value", [3, "33", b"33", None, [2.0], ["2"], [True], [[2]]])
+def test_a_value_that_is_no_shape_is_refused(value):
     with pytest.raises(AttributeTypeError, match="w: shape must be a list of ints of at least 0"):
-        checks.check_shape("w", given)
+        checks.check_shape("w", value)
 
 
-def test_dim_below_minus_one_is_refused():
+def test_dimension_below_minus_one_is_refused():
     with pytest.raises(AttributeValueError, match=r"w: shape must be a list .* got \[2, -2\]"):
         checks.check_shape("w", [2, -2])
 
@@ -108,9 +108,9 @@ def test_one_int_is_a_list_of_one():
     assert checks.check_ints("w", "axis", np.array([1, 2])) == [1, 2]
     with pytest.raises(AttributeTypeError, match=r"w: axis\[1\] must be an int, got 2.5"):
         checks.check_ints("w", "axis", [1, 2.5])
-    for given in ("12", b"12", None, 2.5):
+    for value in ("12", b"12", None, 2.5):
         with pytest.raises(AttributeTypeError, match="w: axis must be a list of ints, got"):
-            checks.check_ints("w", "axis", given)
+            checks.check_ints("w", "axis", value)
 
 
 def test_dtypes_become_canonical_names():

@@ -1,4 +1,4 @@
-"""Laws of the measures."""
+"""Laws of metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCORES = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize("labels", [[1, 0, 0, 0], np.array([[1], [0], [0], [0]])])
-def test_accuracy_is_the_share_of_right_rows_and_the_first_of_equals_counts(labels):
+def test_accuracy_is_the_share_of_correct_rows_and_the_first_of_equal_scores_counts(labels):
     assert nn.metrics.accuracy(SCORES, labels) == 0.75
 
 

@@ -9,9 +9,10 @@ from case import Array
 
 import opwright as ow
 from opwright.errors import KernelError
+from opwright.kernel import KernelEntry
 from opwright.op import Meta, OpDefinition
-from opwright.registry import KernelEntry, Package
-from opwright.registry.registrations import make_kernel
+from opwright.plugin import Package
+from opwright.registry import KernelRegistration
 from opwright_kit.testing import Sample, run_kernel
 
 PACKAGE = Package("direct", "tests", "0")
@@ -65,9 +66,8 @@ def call(
     """
     filled = definition.proto.fill_attrs(dict(attrs or {}))
     sample = make_sample(definition, inputs, filled, counts or {})
-    flags = (False, True, False)  # capturable, deterministic, strided
-    registration = make_kernel(
-        definition.op_type, "cpu", "*", kernel, "direct", priority=0, may_reuse=(), flags=flags
+    registration = KernelRegistration(
+        definition.op_type, "cpu", ("*",), "direct", kernel, priority=0
     )
     entry = KernelEntry(registration, "*", PACKAGE, ow.current_context().ops)
     try:

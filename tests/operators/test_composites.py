@@ -11,7 +11,7 @@ import opwright as ow
 from opwright.describe.composite import inner_stream
 from opwright.errors import OpwrightError
 from opwright.op import OpMaker, same_shape_as
-from opwright.registry import Package
+from opwright.plugin import Package
 
 X = np.ones((4, 50), np.float32)
 PACKAGE = Package("test", "opwright-test", "1")

@@ -12,9 +12,8 @@ import pytest
 from table import standard_types
 
 import opwright as ow
-from opwright.describe.gradient_rules import GradOp, grad_name
 from opwright.errors import DtypeError, ShapeError
-from opwright.op import OpDefinition
+from opwright.op import GradOp, OpDefinition, grad_name
 from opwright_kit.testing.drawing import draw_sample
 from opwright_kit.testing.sample import Sample
 from opwright_kit.testing.samplers import find_sampler, load_samplers

@@ -136,6 +136,12 @@ def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
+def bare_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment that holds nothing."""
+    return Environment(tmp_path_factory.mktemp("bare"))
+
+
+@pytest.fixture(scope="session")
 def testing_environment(environment: Environment) -> Environment:
     """The same with pytest, for the tests that packages bring."""
     environment.install("pytest")

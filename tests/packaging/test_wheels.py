@@ -53,6 +53,15 @@ def test_the_core_wheel_brings_the_c_headers_and_no_sources(wheels: list[Path]) 
     assert not [name for name in names if name.endswith((".cc", "CMakeLists.txt"))]
 
 
+def test_the_core_wheel_brings_no_tools_of_authors(wheels: list[Path]) -> None:
+    wheel = wheel_of(wheels, "opwright")
+    names = wheel.namelist()
+    assert not [name for name in names if re.search(r"\.(in|html|css|js)$|template", name)]
+    assert {name.split("/")[0] for name in names if "dist-info" not in name} == {"opwright"}
+    [entry_points] = [name for name in names if name.endswith("entry_points.txt")]
+    assert "pytest" not in wheel.read(entry_points).decode()
+
+
 @pytest.mark.parametrize("package", ["core", "plugins/cpu", "plugins/cuda"])
 def test_native_code_is_built_on_all_processors(wheels: list[Path], package: str) -> None:
     """Ninja takes all of them, make one unless it is given a number."""

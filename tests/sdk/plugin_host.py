@@ -25,7 +25,8 @@ from abi_tables import (
     String,
 )
 
-from opwright.describe.dtypes import dlpack_type, dtype_from_numpy
+from opwright.describe.dtypes import dlpack_type
+from opwright.op import dtype_from_numpy
 
 _pointer = c.c_void_p
 _u32, _i32, _i64 = c.c_uint32, c.c_int32, c.c_int64

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from plugin_host import FailedError, Library, Step
 
-from opwright.describe.op_proto import OpProto
 from opwright.framework_pb2 import OpProto as Message
+from opwright.op import OpProto
 
 pytestmark = pytest.mark.slow
 

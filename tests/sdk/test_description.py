@@ -7,9 +7,8 @@ import ctypes as c
 import pytest
 from plugin_host import Library
 
-from opwright.describe.op_proto import OpProto
 from opwright.framework_pb2 import OpProto as Message
-from opwright.op import OpMaker
+from opwright.op import OpMaker, OpProto
 
 
 @pytest.fixture(scope="module")

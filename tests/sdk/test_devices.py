@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright import _runtime
+from opwright import _runtime, context_guard
 from opwright.errors import KernelError, OutOfMemoryError
-from opwright.plugins.context import context_guard
 
 HOOKS = """
 from opwright import plugin

@@ -1,4 +1,5 @@
 // Instances of the module's classes in a moment without memory: pybind11 writes into them unasked.
+#include <exception>
 #include <new>
 
 #include "python/handles.h"
@@ -19,6 +20,9 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) noexcept {
     return py::detail::pybind11_object_new(type, args, keywords);
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
   }
 }
 

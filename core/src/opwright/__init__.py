@@ -10,9 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from opwright._version import __version__
 from opwright.describe.current import provide_operators
-
-__version__ = "0.1.0"
 
 # Public name -> module that holds it. Modules that are public as a whole stand for themselves.
 _HOMES = {
@@ -25,6 +24,7 @@ _HOMES = {
     "Scope": "opwright._runtime",
     "Variable": "opwright.program",
     "append_backward": "opwright.backward",
+    "check_feed": "opwright.device.feeds",
     "context_guard": "opwright.plugins.context",
     "current_context": "opwright.plugins.context",
     "default_main_program": "opwright.program",
@@ -38,6 +38,7 @@ _HOMES = {
     "load": "opwright.program.files",
     "load_program": "opwright.program.files",
     "name_guard": "opwright.program",
+    "names_read_first": "opwright.run.bindings",
     "op_proto": "opwright.plugins.catalog",
     "program_guard": "opwright.program",
     "save": "opwright.program.files",
@@ -69,6 +70,7 @@ __all__ = [
     "Scope",
     "Variable",
     "append_backward",
+    "check_feed",
     "context_guard",
     "current_context",
     "default_main_program",
@@ -82,6 +84,7 @@ __all__ = [
     "load",
     "load_program",
     "name_guard",
+    "names_read_first",
     "op_proto",
     "program_guard",
     "save",
@@ -117,6 +120,7 @@ if TYPE_CHECKING:
     from opwright._runtime import Scope
     from opwright.backward import append_backward
     from opwright.describe.journal import transaction
+    from opwright.device.feeds import check_feed
     from opwright.kernel import explain
     from opwright.plugins.catalog import list_ops, op_proto
     from opwright.plugins.context import Context, context_guard, current_context
@@ -137,6 +141,7 @@ if TYPE_CHECKING:
     )
     from opwright.program.files import LoadedProgram, load, load_program, save
     from opwright.registry import OpRegistry
+    from opwright.run.bindings import names_read_first
     from opwright.run.network import Network
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opwright.plugins.context import context_guard
+from opwright import context_guard
 
 
 @pytest.fixture(autouse=True)

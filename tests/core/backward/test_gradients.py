@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opwright.backward import append_backward
+from opwright import Program, append_backward
 from opwright.op import Meta, OpMaker, same_shape_as
-from opwright.program import Program
 
 RNG = np.random.default_rng(3)
 

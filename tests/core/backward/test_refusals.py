@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from opwright.backward import append_backward
+from opwright import Program, append_backward
 from opwright.errors import GradientError, ShapeError, VariableNotFoundError
 from opwright.op import OpMaker, same_shape_as
-from opwright.program import Program
 
 
 @pytest.fixture

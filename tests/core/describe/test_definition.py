@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from opwright.describe.definition import can_be_float
 from opwright.errors import (
     AttributeValueError,
     DtypeError,
@@ -15,7 +14,7 @@ from opwright.errors import (
     ShapeError,
     SlotError,
 )
-from opwright.op import BLOCK, Meta, OpMaker, same_shape_as
+from opwright.op import BLOCK, Meta, OpMaker, can_be_float, same_shape_as
 
 F32, F64, I64 = Meta((2, 3), "float32"), Meta((2, 3), "float64"), Meta((2,), "int64")
 

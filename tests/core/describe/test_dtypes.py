@@ -7,21 +7,20 @@ import sys
 import numpy as np
 import pytest
 
-from opwright.describe.dtypes import (
+from opwright.describe.dtypes import dlpack_type, dtype_from_code
+from opwright.errors import DtypeError
+from opwright.op import (
     DTYPES,
     FLOAT_DTYPES,
     INDEX_DTYPES,
     INT_DTYPES,
     canonical_dtype,
-    dlpack_type,
-    dtype_from_code,
     dtype_from_numpy,
     dtype_to_code,
     dtype_to_numpy,
     is_float,
     item_size,
 )
-from opwright.errors import DtypeError
 
 
 @pytest.mark.parametrize("name", DTYPES)

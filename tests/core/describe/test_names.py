@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.describe.names import UniqueNames, find_nearest, hint
+from opwright.describe.names import UniqueNames
+from opwright.plugin import find_nearest, hint
 
 
 @pytest.mark.parametrize(

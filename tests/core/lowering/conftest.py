@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import opwright as ow
-from opwright.plugins.context import context_guard
+from opwright import context_guard
 from opwright.registry import PassRegistry
 
 from .toy_graphs import TOY, add_relu, make_step, make_toy, step

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright import _runtime
-from opwright.describe.meta import Meta
+from opwright import _runtime, current_context
 from opwright.errors import OutOfMemoryError
 from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
 from opwright.lowering.build.build_graph import GraphBuilder
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import LEAST_SHARED_BYTES, plan_memory
-from opwright.plugins.context import current_context
+from opwright.op import Meta
 
 
 def _planned(ops, given, fetches):

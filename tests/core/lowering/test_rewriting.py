@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.describe.meta import Meta
+from opwright import context_guard
 from opwright.errors import PluginError, ShapeError, SlotError
 from opwright.lowering.graph.verify import find_fault, last_writes
-from opwright.plugins.context import context_guard
+from opwright.op import Meta
 
 from .toy_graphs import VEC, chain, fuse_add_relu, graph_of, op, sgd, types
 

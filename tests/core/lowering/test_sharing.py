@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 import opwright as ow
-from opwright.describe.meta import Meta
+from opwright import current_context
 from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
 from opwright.lowering.graph.signature import attrs_key
-from opwright.plugins.context import current_context
+from opwright.op import Meta
 
 
 def _chain(length):

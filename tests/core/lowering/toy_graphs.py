@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import opwright as ow
-from opwright.describe.meta import Meta
+from opwright import current_context
 from opwright.lowering import (
     Fetches,
     Given,
@@ -16,8 +16,7 @@ from opwright.lowering import (
     lower,
 )
 from opwright.lowering.build.build_graph import GraphBuilder
-from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.plugins.context import current_context
+from opwright.op import Meta, OpMaker, no_gradient, same_shape_as
 from opwright.registry import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import opwright as ow
+from opwright import Context, context_guard
 from opwright.describe.wire import op_proto_to_bytes
 from opwright.op import OpMaker, grad_op, same_shape_as
-from opwright.plugins.context import Context, context_guard
 
 SOURCES = Path(__file__).parent / "sources"
 sys.path.insert(0, str(Path(__file__).parent))  # tape_device

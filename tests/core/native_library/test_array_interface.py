@@ -12,7 +12,7 @@ from tape_arrays import PlacedArray, TapeArray
 from tape_device import Tape, X, make_network, table_with_python
 
 import opwright as ow
-from opwright.device.opening import get_device
+from opwright.device import get_device
 from opwright.errors import DtypeError, FeedError, KernelError, PluginError, SlotError
 
 NAME = "__tape_place__"

@@ -188,7 +188,7 @@ def test_a_kernel_that_binds_is_bound_to_the_devices_arrays(make_tape):
 
             return Ready()
 
-    from opwright.plugins.context import current_context
+    from opwright import current_context
     from opwright.registry import Package
 
     current_context().kernels.add(

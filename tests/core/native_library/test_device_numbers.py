@@ -73,7 +73,7 @@ def test_a_device_written_in_python_is_one(tape):
         name, dlpack_code, addressable = "flat", 13, True
         allocate = free = copy = synchronize = view = lambda *args: None
 
-    from opwright.plugins.context import current_context
+    from opwright import current_context
     from opwright.registry import Package
 
     current_context().devices.add("flat", Flat(), Package("flat", "opwright-flat", "1.0"))
@@ -91,7 +91,7 @@ def test_what_is_prepared_for_one_device_is_not_run_on_another(tape):
             cls.made.append((ctx.device, ctx.device_number))
             ctx.refuse("only looks")
 
-    from opwright.plugins.context import current_context
+    from opwright import current_context
     from opwright.registry import Package
 
     current_context().kernels.add(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context, context_guard
 from opwright.errors import KernelError, KernelNotFoundError, SettingError
-from opwright.plugins.context import Context, context_guard
 
 X = np.array([1.0, 2.5, -3.0])
 WHO = r"acme.scale\[cpu, float64, acme\] of opwright-acme 1.0"

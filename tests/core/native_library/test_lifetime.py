@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright import _runtime
-from opwright.describe.dtypes import dtype_to_code
+from opwright import Context, _runtime, context_guard
 from opwright.errors import PluginError
-from opwright.plugins.context import Context, context_guard
+from opwright.op import dtype_to_code
 
 F64 = dtype_to_code("float64")
 

@@ -7,7 +7,7 @@ import pytest
 from toy_device import ToyDevice
 
 import opwright as ow
-from opwright import _runtime
+from opwright import Context, _runtime
 from opwright.errors import (
     DeviceNotFoundError,
     KernelError,
@@ -15,7 +15,6 @@ from opwright.errors import (
     PluginError,
     ProgramError,
 )
-from opwright.plugins.context import Context
 from opwright.registry import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")

@@ -13,9 +13,9 @@ import pytest
 from toy_device import ToyDevice
 
 import opwright as ow
-from opwright.device.opening import get_device
+from opwright import Context, context_guard
+from opwright.device import get_device
 from opwright.errors import FeedError
-from opwright.plugins.context import Context, context_guard
 from opwright.registry import Package
 
 X = np.array([1, 2, 3], np.float32)

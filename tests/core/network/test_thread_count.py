@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context, context_guard
 from opwright.errors import SettingError
 from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.plugins.context import Context, context_guard
 from opwright.plugins.threads import count_from_environment
 from opwright.registry import Package
 

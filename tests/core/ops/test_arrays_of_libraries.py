@@ -12,8 +12,8 @@ from lending_arrays import Buffered, Exchanged, Plain, n_lent
 
 import opwright as ow
 import opwright.run.eager
+from opwright import Context
 from opwright.errors import DtypeError, FeedError, KernelNotFoundError
-from opwright.plugins.context import Context
 from opwright.registry import Package
 
 KINDS = [Exchanged, Buffered, Plain]

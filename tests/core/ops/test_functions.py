@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
@@ -21,7 +22,6 @@ from opwright.errors import (
     ShapeError,
     SlotError,
 )
-from opwright.plugins.context import Context
 from opwright.registry import Package
 
 A = np.arange(20, dtype=np.float32).reshape(4, 5)

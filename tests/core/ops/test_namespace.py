@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context, context_guard
 from opwright.errors import OperatorNotFoundError
 from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.plugins.context import Context, context_guard
 from opwright.registry import Package
 from opwright.run.ops import namespace
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from opwright.op import OpMaker, grad_op, same_shape_as
-from opwright.registry import KernelRegistry, OpRegistry, Package, PluginFailure, PluginReport
+from opwright.plugin import PluginFailure
+from opwright.registry import KernelRegistry, OpRegistry, Package, PluginReport
 
 ACME = Package("acme", "opwright-acme", "1.0")
 OTHER = Package("other", "opwright-other", "2.0")

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from opwright import Context, context_guard, current_context
 from opwright.errors import KernelNotFoundError, OperatorNotFoundError
-from opwright.plugins.context import Context, context_guard, current_context
 
 from .swish import ACME, SWISH, swish
 

@@ -110,7 +110,7 @@ def test_a_healthy_plugin_is_not_blamed_for_one_process_killed_in_its_import(sit
 
 
 def _table():
-    from .conftest import TABLE
+    from sites import TABLE
 
     return TABLE
 

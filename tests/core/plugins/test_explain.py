@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from opwright import Context, context_guard
 from opwright.errors import DtypeError, KernelNotFoundError, OperatorNotFoundError
 from opwright.kernel import explain
-from opwright.plugins.context import Context, context_guard
 
 from .swish import ACME, OTHER, SWISH, swish, wrong
 

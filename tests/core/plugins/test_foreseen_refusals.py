@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .test_isolation import KERNEL_HOOK
+from sites import KERNEL_HOOK
 
 HOOK = (
     KERNEL_HOOK + "for name in ('acme.swish', 'acme.swish_grad'):\n"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from opwright.plugin import PluginRecord
 from opwright.plugins import index
-from opwright.plugins.record import PluginRecord, WatchedFile
+from opwright.plugins.record import WatchedFile
 from opwright.plugins.scan import Source
 from opwright.registry import KernelRegistration, OpRegistration
 

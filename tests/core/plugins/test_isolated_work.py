@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from opwright.cli.isolation import run_forked
+from opwright.commands import run_forked
 
 
 def test_what_is_told_comes_in_order():

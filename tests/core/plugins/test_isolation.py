@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-HEAD = "import opwright.plugin as plugin\n\n"
-
-OP_HOOK = HEAD + "@plugin.hookimpl\ndef opwright_ops(registry):\n    "
-KERNEL_HOOK = HEAD + "@plugin.hookimpl\ndef opwright_kernels(registry):\n    "
+from sites import HEAD, KERNEL_HOOK, OP_HOOK
 
 BROKEN = {
     "missing_module": ("import not_there\n", "ModuleNotFoundError: No module named 'not_there'"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from opwright.plugin import PluginFailure, PluginRecord
 from opwright.plugins.merge import merge
-from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import Source
 from opwright.registry import (
     DeviceRegistration,
@@ -13,7 +13,6 @@ from opwright.registry import (
     OpRegistration,
     Package,
     PassRegistration,
-    PluginFailure,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.plugins.context import context_guard
+from opwright import context_guard
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opwright import Parameter, Program
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
@@ -16,7 +17,6 @@ from opwright.errors import (
     VariableNotFoundError,
 )
 from opwright.op import OpMaker, same_shape_as
-from opwright.program import Parameter, Program
 
 
 @pytest.fixture

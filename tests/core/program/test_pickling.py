@@ -8,8 +8,8 @@ import pickle
 import pytest
 
 import opwright as ow
+from opwright import Operator, Program
 from opwright.errors import ProgramError
-from opwright.program import Operator, Program
 
 
 def by_pickle(value):

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import Context, Program, context_guard
 from opwright.errors import ProgramError, RegistrationError
 from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.plugins.context import Context, context_guard
-from opwright.program import Program
 from opwright.program.serialize import program_to_bytes
 from opwright.registry import Package
 

@@ -7,15 +7,7 @@ import time
 
 import pytest
 
-from opwright.errors import (
-    AttributeTypeError,
-    AttributeValueError,
-    FeedError,
-    ProgramError,
-    SlotError,
-    VariableNotFoundError,
-)
-from opwright.program import (
+from opwright import (
     Operator,
     Program,
     default_main_program,
@@ -24,6 +16,14 @@ from opwright.program import (
     name_guard,
     program_guard,
     scope_guard,
+)
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    FeedError,
+    ProgramError,
+    SlotError,
+    VariableNotFoundError,
 )
 
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from opwright import Program
 from opwright.describe import wire as messages
 from opwright.errors import (
     AttributeTypeError,
@@ -19,7 +20,6 @@ from opwright.errors import (
     VariableNotFoundError,
 )
 from opwright.op import OpMaker, same_shape_as
-from opwright.program import Program
 from opwright.program.serialize import program_to_bytes
 from opwright.registry import Package
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.program import Program
+from opwright import Program
 
 
 def build():

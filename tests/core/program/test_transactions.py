@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import opwright as ow
+from opwright import Program
 from opwright.errors import DtypeError, GradientError, ShapeError, SlotError
-from opwright.program import Program
 
 
 def append(block, op_type, x, out=None, **attrs):

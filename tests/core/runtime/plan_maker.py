@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opwright import _runtime as rt
-from opwright.describe.dtypes import dtype_to_code
+from opwright.op import dtype_to_code
 
 
 class StepError(RuntimeError):

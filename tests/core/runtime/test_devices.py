@@ -10,8 +10,8 @@ import pytest
 from plan_maker import PlanMaker, StepError, compiled, f32
 
 from opwright import _runtime as rt
-from opwright.describe.dtypes import dtype_to_code
 from opwright.errors import KernelError, OutOfMemoryError, ProgramError, ShapeError
+from opwright.op import dtype_to_code
 
 
 class Handles:

@@ -7,8 +7,8 @@ import pytest
 from plan_maker import PlanMaker, StepError, compiled, f32
 
 from opwright import _runtime as rt
-from opwright.describe.dtypes import DTYPES, dtype_to_code
 from opwright.errors import KernelError, OutOfMemoryError, ProgramError, ShapeError
+from opwright.op import DTYPES, dtype_to_code
 
 F32 = dtype_to_code("float32")
 

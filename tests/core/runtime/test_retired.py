@@ -14,7 +14,7 @@ import numpy as np
 from plan_maker import PlanMaker, compiled, f32
 
 from opwright import _runtime as rt
-from opwright.describe.dtypes import dtype_to_code
+from opwright.op import dtype_to_code
 
 F32 = dtype_to_code("float32")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opwright.plugins.context import context_guard
+from opwright import context_guard
 
 
 @pytest.fixture(autouse=True)

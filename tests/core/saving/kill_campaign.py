@@ -20,14 +20,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 import numpy as np  # noqa: E402
 import saved_model  # noqa: E402
-import toy_operators  # noqa: E402
 
-from opwright.plugins.context import context_guard  # noqa: E402
-from opwright.program.files import load, save  # noqa: E402
+import toy_operators  # noqa: E402
+from opwright import (  # noqa: E402
+    context_guard,
+    load,
+    save,
+)
 
 WIDTHS = (3, 2000)
 SAVES_PER_LIFE = 400

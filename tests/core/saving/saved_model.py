@@ -6,8 +6,7 @@ import shutil
 
 import numpy as np
 
-from opwright.program import Program
-from opwright.program.files import load, save
+from opwright import Program, load, save
 
 
 class ArrayVariable:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from opwright import load, load_program, save
 from opwright.describe import wire as messages
 from opwright.errors import (
     AttributeTypeError,
@@ -18,7 +19,6 @@ from opwright.errors import (
     OperatorNotFoundError,
     OpwrightError,
 )
-from opwright.program.files import load, load_program, save
 from opwright.program.files.disk import write_file
 from opwright.program.files.params_file import encode_params, mark_of
 from opwright.program.serialize import program_to_bytes

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from opwright import save
 from opwright.errors import FileMissingError, FormatError
-from opwright.program.files import save
 
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("OPWRIGHT_SAVING_KILLS", "25"))
@@ -19,7 +19,7 @@ CLEAN = {"generations", "latest", "params.safetensors", "program.pb"}
 
 CHILD = f"""
 import os, pathlib, resource, signal, sys
-sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent)!r}]
+sys.path[:0] = [{str(HERE)!r}, {str(HERE.parents[1])!r}]
 import saved_model, toy_operators
 from opwright.plugins.context import context_guard
 from opwright.program.files import save
@@ -170,7 +170,7 @@ def test_two_savers_add_a_generation_each(tmp_path, model):
 def test_threads_of_one_process_add_a_generation_each(tmp_path, model, context):
     from concurrent.futures import ThreadPoolExecutor
 
-    from opwright.plugins.context import context_guard
+    from opwright import context_guard
 
     def save_value(value):
         with context_guard(context):

@@ -12,12 +12,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from opwright import load, load_program, save
 from opwright.errors import (
     AttributeValueError,
     FileTakenError,
     FormatError,
 )
-from opwright.program.files import load, load_program, opening, save
+from opwright.program.files import opening
 from opwright.program.files.savers import Saver
 
 

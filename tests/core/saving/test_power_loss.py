@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opwright.program.files import load, save
+from opwright import load, save
 
 DRAWS = int(os.environ.get("OPWRIGHT_POWER_DRAWS", "2"))
 """Of a moment: how many subsets of what may be lost are drawn, beside the extreme ones."""

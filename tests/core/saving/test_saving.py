@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opwright import Program, load, save
 from opwright.errors import ProgramError, VariableNotFoundError
-from opwright.program import Program
-from opwright.program.files import load, save
 
 
 def test_program_and_arrays_come_back(tmp_path, model):
@@ -115,8 +114,7 @@ def test_shapes_that_nobody_had_told_are_known_after_loading(tmp_path, model):
 
 
 def test_the_scope_of_the_runtime(tmp_path, model):
-    from opwright import Scope
-    from opwright.program import scope_guard
+    from opwright import Scope, scope_guard
 
     with scope_guard(Scope()) as scope:
         for name, array in model.filled(7).arrays().items():

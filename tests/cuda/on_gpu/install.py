@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -130,7 +131,8 @@ def install_wheels() -> None:
 def copy_pure(folder: Path) -> None:
     """Install a package of Python files alone, as its wheel would be, without its builder."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    name, version = project["name"].replace("-", "_"), project["version"]
+    name = project["name"].replace("-", "_")
+    version = runpy.run_path(str(folder / "src" / name / "_version.py"))["__version__"]
     for old in SITE.glob(f"{name}-*.dist-info"):
         shutil.rmtree(old)
     shutil.copytree(folder / "src" / name, SITE / name, dirs_exist_ok=True)

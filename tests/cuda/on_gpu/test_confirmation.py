@@ -15,9 +15,9 @@ import pytest
 from plans import compiled, run_program
 
 import opwright as ow
-from opwright.describe.dtypes import dtype_to_numpy
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
-from opwright.registry import Package
+from opwright.op import dtype_to_numpy
+from opwright.plugin import Package
 from opwright_cuda import native
 from opwright_cuda.nvrtc import Nvrtc
 from opwright_cuda.source import Source, own_source, shared_headers

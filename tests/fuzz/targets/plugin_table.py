@@ -14,8 +14,8 @@ from typing import Any
 import opwright as ow
 from opwright import _runtime
 from opwright.describe.wire import op_proto_to_bytes
+from opwright.kernel import KernelKey
 from opwright.op import Meta, OpDefinition, OpMaker, grad_op, same_shape_as
-from opwright.registry.kernel_entry import KernelKey
 from opwright.registry.native_library import NativeLibrary
 
 N_WARM_UP = 1

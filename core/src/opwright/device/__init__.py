@@ -7,7 +7,6 @@ protocols: a class that has their members need not inherit from them.
 from __future__ import annotations
 
 from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
-from opwright.device.incoming import find_place, hold, plain_array, read_host
 from opwright.device.opening import get_device
 from opwright.registry import HOST_DEVICE, DeviceEntry, DeviceName
 
@@ -19,9 +18,5 @@ __all__ = [
     "DeviceName",
     "PythonDevice",
     "PythonDevices",
-    "find_place",
     "get_device",
-    "hold",
-    "plain_array",
-    "read_host",
 ]

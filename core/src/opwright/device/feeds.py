@@ -8,26 +8,46 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
-from opwright.device.incoming import describe_place, find_place, find_tensor, lend, read_host
+from opwright.device.incoming import (
+    borrow_host,
+    describe_place,
+    find_place,
+    find_tensor,
+    is_array,
+    lend,
+    make_ready,
+)
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
+from opwright.plugins.context import current_context
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from opwright.plugins.context import Context
+    from opwright.program import Variable
 
 
 class FeedSpec(NamedTuple):
-    """What is known of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any."""
+    """What is known of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any.
+
+    Messages begin with ``who``, the function that got the feed, unless that is a network.
+    """
 
     name: str
     shape: tuple[int, ...] | None
     dtype: str | None
+    who: str = ""
+
+    @property
+    def label(self) -> str:
+        """The beginning of messages."""
+        return f"{self.who}: {self.name!r}" if self.who else f"feed {self.name!r}"
 
 
 def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
@@ -44,6 +64,32 @@ def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
             raise FeedError(f"feed: {name!r} is missing, got {_listed(names)}; pass {name}=array")
 
 
+def check_feed(value: Any, variable: Variable, who: str) -> Any:
+    """Return a value as it can be fed to a variable, checked before a network is called with it.
+
+    Parameters
+    ----------
+    value : array_like
+        A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and
+        lists take it on, where it holds them. An array of another library is returned as it is:
+        a network reads and checks it at the call.
+    variable : Variable
+        Its shape is checked at the call.
+    who : str
+        The caller, for messages.
+
+    Raises
+    ------
+    FeedError
+        If the dtype does not fit the variable.
+    """
+    spec = FeedSpec(variable.name, None, variable.dtype, who)
+    is_lent = is_array(value) and not isinstance(value, np.ndarray)
+    if is_lent or find_place(value, current_context(), spec.label) is not None:
+        return value
+    return _borrow(value, spec)
+
+
 def ready_feed(
     value: object, spec: FeedSpec, device: _runtime.Device, context: Context
 ) -> NDArray[Any] | _runtime.Tensor:
@@ -58,38 +104,37 @@ def ready_feed(
     FeedError
         If dtype or shape do not fit the variable, or the array lies on another device.
     """
-    who = f"feed {spec.name!r}"
-    tensor = None
     if device.is_host:
         value = lend(value)
     else:
-        tensor = find_tensor(value, device, who)
-    ready = _read_host(value, spec, who, device, context) if tensor is None else tensor
-    check_meta(meta_of(ready), spec)
-    return ready
-
-
-def _read_host(
-    value: object, spec: FeedSpec, who: str, device: _runtime.Device, context: Context
-) -> NDArray[Any]:
-    place = find_place(value, context, who)
+        tensor = find_tensor(value, device, spec.label)
+        if tensor is not None:
+            check_meta(meta_of(tensor), spec)
+            return tensor
+    place = find_place(value, context, spec.label)
     if place is not None:
-        raise _elsewhere(value, place, who, device, context)
+        raise _elsewhere(value, place, spec, device, context)
+    return make_ready(_borrow(value, spec))
+
+
+def _borrow(value: object, spec: FeedSpec) -> NDArray[Any]:
     try:
-        return read_host(value, who, spec.dtype, "the variable")
+        array = borrow_host(value, spec.label, spec.dtype, "the variable")
     except (DtypeError, DeviceNotFoundError) as error:
         raise FeedError(str(error)) from error
+    check_meta(meta_of(array), spec)
+    return array
 
 
 def _elsewhere(
-    value: Any, place: tuple[int, int], who: str, device: _runtime.Device, context: Context
+    value: Any, place: tuple[int, int], spec: FeedSpec, device: _runtime.Device, context: Context
 ) -> FeedError:
     here, there = device.name, describe_place(*place, context)
     if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
         other = value.opened_device or device
         here, there = device.name_beside(other), other.name_beside(device)
     return FeedError(
-        f"{who}: an array must lie on the host or on {here}, where the network runs, got "
+        f"{spec.label}: an array must lie on the host or on {here}, where the network runs, got "
         f"{type(value).__name__} on {there}; copy it, or compile for its device"
     )
 
@@ -98,13 +143,12 @@ def check_meta(meta: Meta, spec: FeedSpec) -> None:
     """Raise FeedError unless a feed of this meta fits its variable."""
     if spec.dtype is not None and meta.dtype != spec.dtype:
         raise FeedError(
-            f"feed {spec.name!r}: dtype must be {spec.dtype}, got {meta.dtype}; "
+            f"{spec.label}: dtype must be {spec.dtype}, got {meta.dtype}; "
             f"pass {spec.name}.astype({spec.dtype!r})"
         )
     if spec.shape is not None and not _fits(meta.shape, spec.shape):
         raise FeedError(
-            f"feed {spec.name!r}: shape must be {shown_shape(spec.shape)}, "
-            f"got {shown_shape(meta.shape)}"
+            f"{spec.label}: shape must be {shown_shape(spec.shape)}, got {shown_shape(meta.shape)}"
         )
 
 

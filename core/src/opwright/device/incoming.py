@@ -70,7 +70,12 @@ def lend(value: Any) -> Any:
 
 
 def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
-    """Return a value on the host as an array that a kernel can read.
+    """Return a value as `borrow_host` does, copied where a kernel could not read it."""
+    return make_ready(borrow_host(value, who, dtype, beside))
+
+
+def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
+    """Return a value on the host as an array: of the memory of one, its strides and byte order.
 
     Parameters
     ----------
@@ -105,7 +110,7 @@ def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") 
         raise DtypeError(
             f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
         ) from error
-    return _ready(array)
+    return array
 
 
 def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:
@@ -173,12 +178,12 @@ def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
     """
     plain = _plain(value, who)
     if dtype is None or isinstance(value, np.generic):
-        return _ready(plain)
+        return make_ready(plain)
     try:
         with np.errstate(invalid="ignore"):  # which the comparison finds
             array = np.asarray(value, dtype_to_numpy(dtype))
         if is_float(dtype) or np.array_equal(array, plain):
-            return _ready(array)
+            return make_ready(array)
     except (OverflowError, ValueError):  # beyond the range of C's numbers, or NaN
         pass
     raise _range_error(plain, dtype, who, beside)
@@ -218,8 +223,8 @@ def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
         return _runtime.read_host_array(value, who)
 
 
-def _ready(array: NDArray[Any]) -> NDArray[Any]:
-    """The array itself if it is C-contiguous, aligned and of native byte order, else a copy."""
+def make_ready(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that is C-contiguous, aligned and of native byte order, itself if it is."""
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 

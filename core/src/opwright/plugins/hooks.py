@@ -181,16 +181,21 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         """
         self._check_open(op_type)
         check_target(kernel, op_type, libraries=True)
-        library = self.package.plugin if library is None else library
-        flags = (capturable, deterministic, strided)
-        key = (op_type, device, dtypes, kernel, library)
-        registration = make.make_kernel(
-            *key,
-            priority=priority,
-            may_reuse=may_reuse,
-            flags=flags,
-            prefers=prefers,
-            find_refusal=find_refusal,
+        registration = make.check_kernel(
+            KernelRegistration(
+                op_type,
+                device,
+                dtypes,  # type: ignore[arg-type]  # which check_kernel makes a tuple
+                self.package.plugin if library is None else library,
+                kernel,
+                priority,
+                may_reuse,  # type: ignore[arg-type]  # likewise
+                capturable,
+                deterministic,
+                strided,
+                prefers,  # type: ignore[arg-type]  # likewise
+                find_refusal or "",
+            )
         )
         self._enter(registration, [make.key_text(*key) for key in registration.taken_keys()])
 

@@ -102,16 +102,16 @@ def _clashes(
 ) -> Iterator[tuple[str, Package]]:
     ops, kernels, devices, passes = registries[:4]
     for op in record.ops:
-        if owner := ops.find_clash(op.type):
+        if owner := ops.find_owner(op.type):
             yield f"{op.type}: operator is registered", owner
     for kernel in record.kernels:
         if taken := kernels.find_clash(kernel):
             yield f"{taken[0]}: kernel is registered", taken[1]
     for device in record.devices:
-        if owner := devices.find_clash(device.name):
+        if owner := devices.find_owner(device.name):
             yield f"{device.name}: device is registered", owner
     for item in record.passes:
-        if owner := passes.find_clash(item.name):
+        if owner := passes.find_owner(item.name):
             yield f"{item.name}: pass is registered", owner
     yield from _name_clashes(record, ops, loaded)
 
@@ -124,7 +124,7 @@ def _name_clashes(
         if package.plugin == name:
             yield f"{name}: name of a plugin is used", package
     # opwright.ops.NAME cannot be an operator and hold the operators of a plugin at once.
-    owner = ops.find_clash(name)
+    owner = ops.find_owner(name)
     if owner is not None and any("." in op.type for op in record.ops):
         yield f"{name}: name of an operator and of a plugin is used", owner
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opwright.describe.names import hint
-from opwright.errors import DeviceNotFoundError, PluginError, RegistrationError
+from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.registry import rules
 from opwright.registry.advice import advise_device
 from opwright.registry.device_name import HOST_DEVICE
-from opwright.registry.package import Package, PluginReport
+from opwright.registry.named import NamedRegistry
+from opwright.registry.package import Package
 from opwright.registry.registrations import DeviceRegistration
 from opwright.registry.target import load_target
 
@@ -103,24 +104,10 @@ def _check_methods(entry: DeviceEntry, first: str, second: str) -> None:
             )
 
 
-class DeviceRegistry:
-    """Device types by name, beside the host, which is always there.
+class DeviceRegistry(NamedRegistry[DeviceEntry]):
+    """Device types by name, beside the host, which is always there."""
 
-    Parameters
-    ----------
-    report : PluginReport, optional
-        What came of the plugins; errors about missing devices quote it.
-
-    Attributes
-    ----------
-    generation : int
-        Raised by every addition.
-    """
-
-    def __init__(self, report: PluginReport | None = None) -> None:
-        self.generation = 0
-        self._report = report or PluginReport()
-        self._entries: dict[str, DeviceEntry] = {}
+    noun = "device"
 
     def add(self, name: str, target: object, package: Package, arrays: object = None) -> None:
         """Add one device.
@@ -138,28 +125,20 @@ class DeviceRegistry:
         if isinstance(target, str):
             rules.check_target(target, name, libraries=True)
         rules.check_arrays(arrays, name, target)
-        owner = self.find_clash(name)
-        if owner is not None:
-            raise RegistrationError(
-                f"{name}: device is registered twice, by {owner.label} and {package.label}; "
-                "uninstall one of them"
-            )
-        self._enter(name, target, package, arrays)
+        self._check_free(name, package)
+        self._enter(name, DeviceEntry(name, target, package, arrays, self._report.notes))
 
     def enter(self, registration: DeviceRegistration, package: Package) -> None:
         """Add a registration that has been checked already."""
-        self._enter(registration.name, registration.target, package, registration.arrays or None)
+        name, target, arrays = registration
+        entry = DeviceEntry(name, target, package, arrays or None, self._report.notes)
+        self._enter(name, entry)
 
-    def _enter(self, name: str, target: object, package: Package, arrays: object) -> None:
-        self._entries[name] = DeviceEntry(name, target, package, arrays, self._report.notes)
-        self.generation += 1
-
-    def find_clash(self, name: str) -> Package | None:
-        """Return who brings a device of this name already, or None."""
+    def find_owner(self, name: str) -> Package | None:
+        """Return who provides a device of this name, or None; the host is the core's."""
         if name == HOST_DEVICE:
             return Package("core", "opwright", "(built in)")
-        entry = self._entries.get(name)
-        return None if entry is None else entry.package
+        return super().find_owner(name)
 
     def find(self, name: str) -> DeviceEntry | None:
         """Return a plugin's device, or None; the host is no plugin's."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, RegistrationError
@@ -12,7 +12,7 @@ from opwright.registry.device_name import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginReport
-from opwright.registry.registrations import KernelRegistration, TakenKey, key_text, make_kernel
+from opwright.registry.registrations import KernelRegistration, TakenKey, check_kernel, key_text
 from opwright.registry.rules import ANY
 
 REFUSED: Final = "refused: "
@@ -47,70 +47,27 @@ class KernelRegistry:
         self._entries: dict[str, list[KernelEntry]] = {}
         self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
 
-    def add(
-        self,
-        op_type: str,
-        *,
-        device: str,
-        dtypes: Sequence[str] | str,
-        kernel: str | Callable[..., object],
-        library: str,
-        package: Package,
-        priority: int = 50,
-        may_reuse: Iterable[tuple[str, str]] = (),
-        capturable: bool = False,
-        deterministic: bool = True,
-        strided: bool = False,
-        prefers: Mapping[str, object] | None = None,
-        find_refusal: str | None = None,
-    ) -> None:
+    def add(self, op_type: str, *, kernel: object, package: Package, **fields: Any) -> None:
         """Add one kernel for one or several dtypes.
 
         Parameters
         ----------
         op_type : str
-            Any operator's type, whoever brings the operator.
-        device : str
-            Device type, or ``"*"`` for any.
-        dtypes : list of str or "*"
-            Canonical names of the dispatch dtypes, or all of them.
+            Any operator's type, whoever provides the operator.
         kernel : str or callable
             ``"module:attribute"`` of a function or class, or the object itself.
-        library : str
-            Whose implementation it is.
         package : Package
-            Who brings it.
-        priority : int
-            0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
-        may_reuse : list of (str, str)
-            Pairs (output slot, input slot): the output may lie where that input lies.
-        capturable : bool
-            May be recorded in a device graph.
-        deterministic : bool
-            Gives equal bits for equal inputs.
-        strided : bool
-            Takes inputs that are not compact row-major.
-        prefers : mapping of str to value, optional
-            Attribute values with which the kernel is at its best, see `KernelEntry.prefers`.
-        find_refusal : str, optional
-            ``"module:attribute"`` of what says why the kernel would refuse on this machine, see
-            `KernelEntry.find_refusal`.
+            Who provides it.
+        **fields
+            The other fields of `KernelRegistration`: device, dtypes and library, and those that
+            have defaults.
 
         Raises
         ------
         RegistrationError
             For a key that is taken, or anything malformed.
         """
-        flags = (capturable, deterministic, strided)
-        key = (op_type, device, dtypes, kernel, library)
-        registration = make_kernel(
-            *key,
-            priority=priority,
-            may_reuse=may_reuse,
-            flags=flags,
-            prefers=prefers,
-            find_refusal=find_refusal,
-        )
+        registration = check_kernel(KernelRegistration(op_type, target=kernel, **fields))
         clash = self.find_clash(registration)
         if clash is not None:
             raise RegistrationError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from opwright.describe.names import hint
 from opwright.describe.vocabulary import GRAD_SUFFIX
 from opwright.errors import OperatorNotFoundError, RegistrationError
 from opwright.registry import rules
 from opwright.registry.advice import advise_operator
+from opwright.registry.named import NamedRegistry
 from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import OpRegistration
 from opwright.registry.target import load_target
@@ -20,24 +21,20 @@ if TYPE_CHECKING:
     from opwright.registry.native_library import LibraryTable
 
 
-class OpRegistry:
-    """Operator types and their definitions.
+class OpEntry(NamedTuple):
+    """One registered operator, and who registered it."""
 
-    Parameters
-    ----------
-    report : PluginReport, optional
-        What came of the plugins; errors about missing operators quote it.
+    registration: OpRegistration
+    package: Package
 
-    Attributes
-    ----------
-    generation : int
-        Raised by every addition.
-    """
+
+class OpRegistry(NamedRegistry[OpEntry]):
+    """Operator types and their definitions."""
+
+    noun = "operator"
 
     def __init__(self, report: PluginReport | None = None) -> None:
-        self.generation = 0
-        self._report = report or PluginReport()
-        self._entries: dict[str, tuple[OpRegistration, Package]] = {}
+        super().__init__(report)
         self._definitions: dict[str, OpDefinition] = {}
         self._libraries: LibraryTable | None = None
 
@@ -94,21 +91,8 @@ class OpRegistry:
 
     def enter(self, registrations: Sequence[OpRegistration], package: Package) -> None:
         """Add registrations that have been checked already."""
-        self._entries.update((item.type, (item, package)) for item in registrations)
+        self._entries.update((item.type, OpEntry(item, package)) for item in registrations)
         self.generation += len(registrations)
-
-    def find_clash(self, type: str) -> Package | None:
-        """Return who brings an operator of this type already, or None."""
-        entry = self._entries.get(type)
-        return None if entry is None else entry[1]
-
-    def _check_free(self, type: str, package: Package) -> None:
-        entry = self._entries.get(type)
-        if entry is not None:
-            raise RegistrationError(
-                f"{type}: operator is registered twice, by {entry[1].label} and "
-                f"{package.label}; uninstall one of them"
-            )
 
     def find(self, type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin brings it.
@@ -143,9 +127,9 @@ class OpRegistry:
         OperatorNotFoundError
             Where nobody does.
         """
-        entry = self._entries.get(type)
-        if entry is not None:
-            return entry[1]
+        owner = self.find_owner(type)
+        if owner is not None:
+            return owner
         if self.find(type) is None:
             self._fail(type)
         return self.package_of(type.removesuffix(GRAD_SUFFIX))
@@ -157,7 +141,7 @@ class OpRegistry:
     def is_hidden(self, type: str) -> bool:
         """Tell whether an operator is left out of listings."""
         entry = self._entries.get(type)
-        return entry is not None and entry[0].hidden
+        return entry is not None and entry.registration.hidden
 
     def not_found(self, type: str) -> OperatorNotFoundError:
         """Return the error for an operator type that nobody brings."""

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from opwright.describe.names import hint
-from opwright.errors import RegistrationError, SettingError
+from opwright.errors import SettingError
+from opwright.registry.named import NamedRegistry
 from opwright.registry.package import Package
 from opwright.registry.registrations import OptionRegistration, make_option
 
@@ -36,18 +37,10 @@ class OptionEntry(NamedTuple):
     package: Package
 
 
-class OptionRegistry:
-    """Options by name.
+class OptionRegistry(NamedRegistry[OptionEntry]):
+    """Options by name."""
 
-    Attributes
-    ----------
-    generation : int
-        Raised by every addition.
-    """
-
-    def __init__(self) -> None:
-        self.generation = 0
-        self._entries: dict[str, OptionEntry] = {}
+    noun = "option"
 
     def add(self, name: str, *, default: object, comment: str, package: Package) -> None:
         """Declare one option, by its name without the plugin's.
@@ -58,17 +51,12 @@ class OptionRegistry:
             For a name that is taken, or anything malformed.
         """
         registration = make_option(name, default, comment, package)
-        if registration.name in self._entries:
-            raise RegistrationError(
-                f"{registration.name}: option is declared twice by {package.label}; "
-                "remove one of the two"
-            )
+        self._check_free(registration.name, package)
         self.enter(registration, package)
 
     def enter(self, registration: OptionRegistration, package: Package) -> None:
         """Add a declaration that has been checked already."""
-        self._entries[registration.name] = OptionEntry(*registration, package)
-        self.generation += 1
+        self._enter(registration.name, OptionEntry(*registration, package))
 
     def entries(self) -> tuple[OptionEntry, ...]:
         """Return every option, sorted by name."""

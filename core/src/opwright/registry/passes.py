@@ -9,7 +9,8 @@ from opwright.describe.names import hint
 from opwright.errors import RegistrationError
 from opwright.registry import rules
 from opwright.registry.import_notes import ImportNotes
-from opwright.registry.package import Package, PluginReport
+from opwright.registry.named import NamedRegistry
+from opwright.registry.package import Package
 from opwright.registry.registrations import PassRegistration
 from opwright.registry.rules import ANY, PHASES
 from opwright.registry.target import load_target
@@ -75,24 +76,10 @@ class PassEntry:
         return self._loaded
 
 
-class PassRegistry:
-    """Passes by name, phase and device.
+class PassRegistry(NamedRegistry[PassEntry]):
+    """Passes by name, phase and device."""
 
-    Parameters
-    ----------
-    report : PluginReport, optional
-        What came of the plugins.
-
-    Attributes
-    ----------
-    generation : int
-        Raised by every addition.
-    """
-
-    def __init__(self, report: PluginReport | None = None) -> None:
-        self.generation = 0
-        self._report = report or PluginReport()
-        self._entries: dict[str, PassEntry] = {}
+    noun = "pass"
 
     def add(
         self,
@@ -115,27 +102,13 @@ class PassRegistry:
         rules.check_device(device, name)
         if isinstance(function, str):
             rules.check_target(function, name)
-        owner = self.find_clash(name)
-        if owner is not None:
-            raise RegistrationError(
-                f"{name}: pass is registered twice, by {owner.label} and {package.label}; "
-                "uninstall one of them"
-            )
-        self._enter(PassEntry(name, phase, device, function, package, self._report.notes))
+        self._check_free(name, package)
+        self._enter(name, PassEntry(name, phase, device, function, package, self._report.notes))
 
     def enter(self, registration: PassRegistration, package: Package) -> None:
         """Add a registration that has been checked already."""
         name, phase, target, device = registration
-        self._enter(PassEntry(name, phase, device, target, package, self._report.notes))
-
-    def _enter(self, entry: PassEntry) -> None:
-        self._entries[entry.name] = entry
-        self.generation += 1
-
-    def find_clash(self, name: str) -> Package | None:
-        """Return who brings a pass of this name already, or None."""
-        entry = self._entries.get(name)
-        return None if entry is None else entry.package
+        self._enter(name, PassEntry(name, phase, device, target, package, self._report.notes))
 
     def find(self, name: str) -> PassEntry | None:
         """Return the pass of this name, or None."""

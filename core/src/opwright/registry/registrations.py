@@ -22,19 +22,45 @@ TakenKey: TypeAlias = tuple[str, str, str, str]
 
 
 class KernelRegistration(NamedTuple):
-    """One line of ``opwright_kernels``; see `KernelRegistry.add` for the fields."""
+    """One line of ``opwright_kernels``; what is given is checked by `check_kernel`.
+
+    Attributes
+    ----------
+    op_type : str
+        Any operator's type, whoever provides the operator.
+    device : str
+        Device type, or ``"*"`` for any.
+    dtypes : tuple of str
+        Canonical names of the dispatch dtypes, or ``("*",)`` for all.
+    library : str
+        Whose implementation it is.
+    target : str or object
+        ``"module:attribute"`` of a function or class, the path of a library in the package, or the
+        kernel itself.
+    priority : int
+        0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
+    may_reuse : tuple of (str, str)
+        Pairs (output slot, input slot): the output may lie where that input lies.
+    capturable, deterministic, strided : bool
+        May be recorded in a device graph; gives equal bits for equal inputs; takes inputs that are
+        not compact row-major.
+    prefers : tuple of (str, value)
+        Attribute values with which the kernel is at its best, see `KernelEntry.prefers`.
+    find_refusal : str
+        ``"module:attribute"`` of what says why the kernel would refuse on this machine, or "".
+    """
 
     op_type: str
     device: str
     dtypes: tuple[str, ...]
     library: str
-    target: str
-    priority: int
-    may_reuse: tuple[tuple[str, str], ...]
-    capturable: bool
-    deterministic: bool
-    strided: bool
-    prefers: tuple[tuple[str, Any], ...]
+    target: Any
+    priority: int = 50
+    may_reuse: tuple[tuple[str, str], ...] = ()
+    capturable: bool = False
+    deterministic: bool = True
+    strided: bool = False
+    prefers: tuple[tuple[str, Any], ...] = ()
     find_refusal: str = ""
 
     def taken_keys(self) -> list[TakenKey]:
@@ -80,59 +106,43 @@ def make_op(type: str, target: object, hidden: bool) -> OpRegistration:
     return OpRegistration(type, str(target), bool(hidden))
 
 
-def make_kernel(
-    op_type: str,
-    device: str,
-    dtypes: object,
-    kernel: object,
-    library: str,
-    *,
-    priority: int,
-    may_reuse: object,
-    flags: tuple[bool, bool, bool],
-    prefers: object = None,
-    find_refusal: object = None,
-) -> KernelRegistration:
-    """Check and return one kernel; `flags` are capturable, deterministic and strided.
+def check_kernel(given: KernelRegistration) -> KernelRegistration:
+    """Return a kernel as the registry keeps it, from one whose fields are as an author gave them.
 
     A target that is no string is left to the caller.
+
+    Raises
+    ------
+    RegistrationError
+        For anything malformed.
     """
-    check_op_type(op_type)
-    who = key_text(op_type, str(device), str(library))
-    rules.check_device(device, who)
-    names = rules.check_dtypes(dtypes, who)
-    rules.check_name(library, "library")
-    rules.check_priority(priority, who)
-    pairs = rules.check_may_reuse(may_reuse, who)
-    preferred = rules.check_prefers(prefers, who)
-    if find_refusal is not None:
-        rules.check_target(find_refusal, f"{who}: find_refusal")
-    if isinstance(kernel, str):
-        rules.check_target(kernel, who, libraries=True)
-    capturable, deterministic, strided = map(bool, flags)
-    if rules.is_library(kernel):
+    check_op_type(given.op_type)
+    who = key_text(given.op_type, str(given.device), str(given.library))
+    rules.check_device(given.device, who)
+    rules.check_name(given.library, "library")
+    rules.check_priority(given.priority, who)
+    checked = given._replace(
+        dtypes=rules.check_dtypes(given.dtypes, who),
+        may_reuse=rules.check_may_reuse(given.may_reuse, who),
+        capturable=bool(given.capturable),
+        deterministic=bool(given.deterministic),
+        strided=bool(given.strided),
+        prefers=rules.check_prefers(None if given.prefers == () else given.prefers, who),
+        find_refusal=given.find_refusal or "",
+    )
+    if checked.find_refusal:
+        rules.check_target(checked.find_refusal, f"{who}: find_refusal")
+    if isinstance(checked.target, str):
+        rules.check_target(checked.target, who, libraries=True)
+    if rules.is_library(checked.target):
         rules.check_library_says(
             who,
-            may_reuse=bool(pairs),
-            capturable=capturable,
-            deterministic=not deterministic,
-            strided=strided,
+            may_reuse=bool(checked.may_reuse),
+            capturable=checked.capturable,
+            deterministic=not checked.deterministic,
+            strided=checked.strided,
         )
-    target: str = kernel  # type: ignore[assignment]
-    return KernelRegistration(
-        op_type,
-        device,
-        names,
-        library,
-        target,
-        priority,
-        pairs,
-        capturable,
-        deterministic,
-        strided,
-        preferred,
-        str(find_refusal or ""),
-    )
+    return checked
 
 
 def make_device(name: str, target: object, arrays: object = None) -> DeviceRegistration:

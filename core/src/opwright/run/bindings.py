@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
 
 def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
-    """Names that an operator reads before any operator wrote them, in the order of reading."""
+    """Return the names that operators read before any of them writes them, in that order.
+
+    These are what a run needs: feeds, and variables that the scope must hold.
+
+    Parameters
+    ----------
+    ops : iterable of Operator
+        In the order in which they run, such as ``block.ops``.
+    """
     written: set[str] = set()
     read: dict[str, None] = {}
     for op in ops:

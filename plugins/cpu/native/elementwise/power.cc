@@ -40,12 +40,14 @@ inline double PowerOf(double base, double exponent) { return std::pow(base, expo
 // Whole numbers wrap around; the exponent is not negative.
 template <typename T>
 T PowerOf(T base, T exponent) {
+  // NOLINTBEGIN(bugprone-signed-char-misuse): a sign that is extended is what wraps around
   uint64_t power = 1;
   uint64_t factor = static_cast<uint64_t>(base);
   for (auto left = static_cast<uint64_t>(exponent); left != 0; left >>= 1) {
     if ((left & 1) != 0) power *= factor;
     factor *= factor;
   }
+  // NOLINTEND(bugprone-signed-char-misuse)
   return static_cast<T>(power);
 }
 

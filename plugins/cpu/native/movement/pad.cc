@@ -81,6 +81,7 @@ struct PadGradKernel {
     ctx.SetEstimate(MoveNanoseconds(2 * numel_ * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     if (numel_ == 0) return opwright::Status::Ok();
     std::vector<int64_t> whole;
+    whole.reserve(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
       whole.push_back(shape[i] + attrs.paddings[2 * i] + attrs.paddings[2 * i + 1]);
     }

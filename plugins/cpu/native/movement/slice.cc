@@ -59,6 +59,7 @@ struct SliceKernel {
     const Box box = BoxOf(CutOf(attrs, whole), whole, shape, item);
     const std::vector<int64_t> to = CompactStrides(shape);
     std::vector<CopyAxis> axes;
+    axes.reserve(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
       axes.push_back(CopyAxis{shape[i], box.strides[i], to[i] * item});
     }
@@ -101,6 +102,7 @@ struct SliceGradKernel {
     const Box box = BoxOf(cut, whole, shape, item);
     const std::vector<int64_t> from = CompactStrides(shape);
     std::vector<CopyAxis> axes;
+    axes.reserve(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
       axes.push_back(CopyAxis{shape[i], from[i] * item, box.strides[i]});
     }

@@ -28,8 +28,8 @@ struct ChannelOf {
 
 uint64_t EstimateNs(const opwright::Shape& weight, const opwright::Shape& out, int32_t n_threads) {
   constexpr double kPerNs = 12.0;  // multiplications of one thread
-  const auto work = static_cast<double>(out.numel() / std::max<int64_t>(1, weight.dim(0))) *
-                    static_cast<double>(weight.numel());
+  const int64_t pixels = out.numel() / std::max<int64_t>(1, weight.dim(0));
+  const double work = static_cast<double>(pixels) * static_cast<double>(weight.numel());
   return 1000 + static_cast<uint64_t>(work / kPerNs / n_threads);
 }
 

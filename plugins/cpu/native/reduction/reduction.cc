@@ -40,7 +40,8 @@ struct ReductionKernel {
     empty_ = shape.numel() == 0;
     if (empty_) return opwright::Status::Ok();
     reducer_ = Reducer<Number, Rule>(shape.dims(), ReducedAxes(attrs.axis, shape.rank()));
-    divisor_ = static_cast<Number>(shape.numel() / n_);
+    const int64_t count = shape.numel() / n_;
+    divisor_ = static_cast<Number>(count);
     ctx.SetWorkspace(reducer_.workspace_bytes());
     const auto bytes = static_cast<int64_t>(sizeof(Number)) * (shape.numel() + n_);
     ctx.SetEstimate(StreamNs(bytes, ctx.n_threads()));
@@ -84,7 +85,8 @@ struct SpreadKernel {
     const int64_t n = shape.numel();
     spread_ = Broadcast(shape.dims(), ReducedAxes(attrs.axis, shape.rank()), sizeof(T));
     n_ = ctx.has_input(1) ? ctx.input(1).numel() : 0;
-    divisor_ = n_ > 0 ? static_cast<T>(n / n_) : T(1);
+    const int64_t count = n_ > 0 ? n / n_ : 1;
+    divisor_ = static_cast<T>(count);
     if (kMean) ctx.SetWorkspace(static_cast<uint64_t>(n_) * sizeof(T));
     ctx.SetEstimate(StreamNs(n * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();

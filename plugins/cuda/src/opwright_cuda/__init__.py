@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opwright_cuda._version import __version__
+
 if TYPE_CHECKING:
     from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
     from opwright_cuda.source import Source
 
-__all__ = ["Kernel", "LaunchPlan", "Pointer", "Source", "Struct"]
+__all__ = ["Kernel", "LaunchPlan", "Pointer", "Source", "Struct", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,7 @@
-"""For pytest: ``pytest --opwright-check=PACKAGE`` runs opwright's conformance kit as tests.
+"""For pytest: runs opwright's conformance kit as tests, where it is asked for by name.
 
-Each rule on each subject is a test, ``opwright-acme::acme.swish[cpu, acme]::reference``. Every
-pytest run loads this module where opwright is installed, so it is a package of its own, and imports
-nothing of opwright before a package is named.
+``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE``: each rule on each subject is a
+test, ``opwright-acme::acme.swish[cpu, acme]::reference``. No run of another project loads it.
 """
 
 from __future__ import annotations

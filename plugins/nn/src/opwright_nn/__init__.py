@@ -1,15 +1,18 @@
-"""opwright-nn: layers, models, optimizers and data sets for opwright."""
+"""opwright-nn: models, layers, optimizers and data sets for opwright, like PyTorch's `torch.nn`.
+
+Rooms, each importing only those below it: `model` · `layers`, `optimizer` · `parameters` ·
+`operators` · `datasets`, `metrics` · `checks`. The modules `clip`, `initializer` and `regularizer`
+are the public names of what lies in `optimizer` and `parameters`.
+"""
 
 from __future__ import annotations
 
-from . import clip, datasets, initializer, layers, metrics, optimizer, regularizer
-from .batches import batches
-from .inference import inference_program
-from .model import Model
-from .optimizer import optimize
-from .param_attr import ParamAttr
-
-__version__ = "0.1.0"
+from opwright_nn import clip, datasets, initializer, layers, metrics, optimizer, regularizer
+from opwright_nn._version import __version__
+from opwright_nn.datasets.batches import batches
+from opwright_nn.model import Model, inference_program
+from opwright_nn.optimizer import optimize
+from opwright_nn.parameters import ParamAttr
 
 __all__ = [
     "Model",
@@ -24,4 +27,5 @@ __all__ = [
     "optimize",
     "optimizer",
     "regularizer",
+    "__version__",
 ]

@@ -1,6 +1,6 @@
-"""Checks of what users give to layers, optimizers and data sets: one form for all messages.
+"""Checks the arguments of layers, optimizers and data sets, with one form for all messages.
 
-Each names the caller, the rule, the value and the way out, and returns a plain Python value.
+Each message has the caller, the rule, the value and a fix; each check returns a plain Python value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def check_int(
     at_least: int | None = None,
     at_most: int | None = None,
 ) -> int:
-    """Return `value` as an int; a bool is none, a NumPy integer is one."""
+    """Return `value` as an int; NumPy integers are accepted, bools are not."""
     rule = f"an int{_int_range(at_least, at_most)}"
-    way = f"write {name}={1 if at_least is None else at_least}, for example"
+    fix = f"write {name}={1 if at_least is None else at_least}, for example"
     number = _find_int(value)
     if number is None:
-        _raise_type(who, name, rule, value, way)
+        _raise_type(who, name, rule, value, fix)
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
-        _raise_value(who, name, rule, value, way)
+        _raise_value(who, name, rule, value, fix)
     return number
 
 
@@ -50,9 +50,9 @@ def check_float(
 ) -> float:
     """Return `value` as a finite float; ints are accepted, bools and strings are not."""
     rule = f"a finite number{_float_range(above, at_least, below, at_most)}"
-    way = f"write {name}={0.1 if at_least is None else at_least:g}, for example"
+    fix = f"write {name}={0.1 if at_least is None else at_least:g}, for example"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        _raise_type(who, name, rule, value, way)
+        _raise_type(who, name, rule, value, fix)
     number = float(value)
     inside = (
         math.isfinite(number)
@@ -62,19 +62,19 @@ def check_float(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        _raise_value(who, name, rule, value, way)
+        _raise_value(who, name, rule, value, fix)
     return number
 
 
 def check_bool(who: str, name: str, value: object) -> bool:
-    """Return `value` if it is True or False; an int is no bool."""
+    """Return `value` if it is True or False; ints are not accepted."""
     if type(value) is not bool and type(value).__name__ != "bool":  # NumPy's has the same name
         _raise_type(who, name, "True or False", value, f"write {name}=True or {name}=False")
     return bool(value)
 
 
 def check_str(who: str, name: str, value: object) -> str:
-    """Return `value` if it is a string with something in it."""
+    """Return `value` if it is a string that is not empty."""
     if not isinstance(value, str):
         _raise_type(who, name, "a string", value, f'write {name}="..."')
     if not value:
@@ -83,12 +83,12 @@ def check_str(who: str, name: str, value: object) -> str:
 
 
 def check_name(who: str, value: object) -> str | None:
-    """Return the name of a layer; None means that one is made."""
+    """Return the name of a layer; None stands for a new one."""
     return None if value is None else check_str(who, "name", value)
 
 
 def check_choice(who: str, name: str, value: object, choices: Collection[str]) -> str:
-    """Return `value` if it is one of `choices`; otherwise name the nearest."""
+    """Return `value` if it is one of `choices`; the message suggests the nearest."""
     rule = f"one of {', '.join(map(repr, choices))}"
     if not isinstance(value, str):
         _raise_type(who, name, rule, value, f"write {name}={min(choices)!r}, for example")
@@ -100,18 +100,18 @@ def check_choice(who: str, name: str, value: object, choices: Collection[str]) -
 
 
 def check_shape(who: str, value: object) -> tuple[int, ...]:
-    """Return a shape as a tuple of ints; None and -1 are dims not known yet and become -1."""
-    rule = "a list of ints of at least 0, None where a dim is not known yet"
-    way = "write shape=[None, 64], for example"
+    """Return a shape as a tuple of ints; None and -1, for unknown dimensions, become -1."""
+    rule = "a list of ints of at least 0, None where a dimension is not known yet"
+    fix = "write shape=[None, 64], for example"
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        _raise_type(who, "shape", rule, value, way)
+        _raise_type(who, "shape", rule, value, fix)
     shape = []
     for dim in value:
         size = -1 if dim is None else _find_int(dim)
         if size is None:
-            _raise_type(who, "shape", rule, value, way)
+            _raise_type(who, "shape", rule, value, fix)
         if size < -1:
-            _raise_value(who, "shape", rule, value, way)
+            _raise_value(who, "shape", rule, value, fix)
         shape.append(size)
     return tuple(shape)
 
@@ -127,37 +127,37 @@ def check_ints(who: str, name: str, value: object) -> list[int]:
 
 
 def check_pair(who: str, name: str, value: object, *, at_least: int) -> tuple[int, int]:
-    """Return two ints, for the height and for the width; one int stands for both."""
+    """Return two ints, for height and width; one int stands for both."""
     single = _find_int(value)
-    listed = [single, single] if single is not None else _find_ints(value)
+    ints = [single, single] if single is not None else _find_ints(value)
     rule = f"an int of at least {at_least}, or two of them, for height and width"
-    way = f"write {name}={max(at_least, 1)} or {name}=({max(at_least, 1)}, 2), for example"
-    if listed is None:
-        _raise_type(who, name, rule, value, way)
-    if len(listed) != 2 or min(listed) < at_least:
-        _raise_value(who, name, rule, value, way)
-    return listed[0], listed[1]
+    fix = f"write {name}={max(at_least, 1)} or {name}=({max(at_least, 1)}, 2), for example"
+    if ints is None:
+        _raise_type(who, name, rule, value, fix)
+    if len(ints) != 2 or min(ints) < at_least:
+        _raise_value(who, name, rule, value, fix)
+    return ints[0], ints[1]
 
 
 def check_paddings(who: str, value: object) -> tuple[int, int, int, int] | None:
-    """Return top, bottom, left and right; None for "same", which hangs on the size of the input."""
+    """Return top, bottom, left and right; None for "same", which depends on the input size."""
     rule = (
         "'same', 'valid', an int of at least 0 for all sides, two for height and width, or four: "
         "top, bottom, left, right"
     )
-    way = "write paddings=1, for example"
+    fix = "write paddings=1, for example"
     if isinstance(value, str):
         check_choice(who, "paddings", value, ("same", "valid"))
         return None if value == "same" else (0, 0, 0, 0)
     single = _find_int(value)
-    listed = [single] * 4 if single is not None else _find_ints(value)
-    if listed is None:
-        _raise_type(who, "paddings", rule, value, way)
-    if len(listed) == 2:
-        listed = [listed[0], listed[0], listed[1], listed[1]]
-    if len(listed) != 4 or min(listed) < 0:
-        _raise_value(who, "paddings", rule, value, way)
-    return listed[0], listed[1], listed[2], listed[3]
+    ints = [single] * 4 if single is not None else _find_ints(value)
+    if ints is None:
+        _raise_type(who, "paddings", rule, value, fix)
+    if len(ints) == 2:
+        ints = [ints[0], ints[0], ints[1], ints[1]]
+    if len(ints) != 4 or min(ints) < 0:
+        _raise_value(who, "paddings", rule, value, fix)
+    return ints[0], ints[1], ints[2], ints[3]
 
 
 def check_dtype(who: str, value: object) -> str:
@@ -171,7 +171,7 @@ def check_dtype(who: str, value: object) -> str:
 def check_variable(who: str, name: str, value: object) -> ow.Variable:
     """Return `value` if it is a variable of a program."""
     if not isinstance(value, ow.Variable):
-        _raise_type(who, name, "a variable of a program", value, "make one with layers.data")
+        _raise_type(who, name, "a variable of a program", value, "create one with layers.data")
     return value
 
 
@@ -183,7 +183,7 @@ def check_instance(
         return
     article = "an" if cls.__name__[0] in "AEIOUaeiou" else "a"
     rule = f"{article} {cls.__name__}{'' if required else ' or None'}"
-    _raise_type(who, name, rule, value, f"make {article} {cls.__name__} first")
+    _raise_type(who, name, rule, value, f"create {article} {cls.__name__} first")
 
 
 def check_callable(who: str, name: str, value: object) -> Callable[..., object]:
@@ -198,25 +198,25 @@ def _find_int(value: object) -> int | None:
         return None
     try:
         return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:  # arrays and all else that is no integer
+    except TypeError:  # arrays and everything else that is no integer
         return None
 
 
 def _find_ints(value: object) -> list[int] | None:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return None
-    found = [_find_int(item) for item in value]
-    return None if None in found else [item for item in found if item is not None]
+    ints = [_find_int(item) for item in value]
+    return None if None in ints else [number for number in ints if number is not None]
 
 
-def _raise_type(who: str, name: str, rule: str, value: object, way: str) -> NoReturn:
+def _raise_type(who: str, name: str, rule: str, value: object, fix: str) -> NoReturn:
     raise AttributeTypeError(
-        f"{who}: {name} must be {rule}, got {value!r} ({type(value).__name__}); {way}"
+        f"{who}: {name} must be {rule}, got {value!r} ({type(value).__name__}); {fix}"
     )
 
 
-def _raise_value(who: str, name: str, rule: str, value: object, way: str) -> NoReturn:
-    raise AttributeValueError(f"{who}: {name} must be {rule}, got {value!r}; {way}")
+def _raise_value(who: str, name: str, rule: str, value: object, fix: str) -> NoReturn:
+    raise AttributeValueError(f"{who}: {name} must be {rule}, got {value!r}; {fix}")
 
 
 def _int_range(at_least: int | None, at_most: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Measures of a trained model, on NumPy arrays."""
+"""Metrics of predictions, on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["accuracy"]
 
 
 def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the share of rows whose highest score is at the label.
+    """Return the share of rows with the highest score at the label.
 
     Parameters
     ----------
     scores : array, [n, classes]
-        Probabilities or logits. Of equal highest scores the first counts; a row with NaN is wrong.
+        Probabilities or logits. Of equal scores the first counts; a row with NaN is wrong.
     labels : array of integers, [n] or [n, 1]
-        The right class of each row.
+        The class of each row.
 
     Returns
     -------
@@ -30,18 +30,18 @@ def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     ShapeError
         The shapes do not fit each other, or there are no rows.
     """
-    given, wanted = np.asarray(scores), np.asarray(labels)
-    if given.ndim != 2 or 0 in given.shape:
+    rows, classes = np.asarray(scores), np.asarray(labels)
+    if rows.ndim != 2 or 0 in rows.shape:
         raise ShapeError(
             "metrics.accuracy: scores must be [n, classes] with n and classes of at least 1, "
-            f"got shape {list(given.shape)}; give one row of scores per image"
+            f"got shape {list(rows.shape)}; pass one row of scores per sample"
         )
-    if wanted.shape not in {(len(given),), (len(given), 1)}:
+    if classes.shape not in {(len(rows),), (len(rows), 1)}:
         raise ShapeError(
-            f"metrics.accuracy: labels must be [{len(given)}] or [{len(given)}, 1] as scores have "
-            f"{len(given)} rows, got shape {list(wanted.shape)}; give one label per row"
+            f"metrics.accuracy: labels must be [{len(rows)}] or [{len(rows)}, 1] as scores have "
+            f"{len(rows)} rows, got shape {list(classes.shape)}; pass one label per row"
         )
-    right = given.argmax(axis=1) == wanted.reshape(-1)
-    if given.dtype.kind == "f":
-        right &= ~np.isnan(given).any(axis=1)
+    right = rows.argmax(axis=1) == classes.reshape(-1)
+    if rows.dtype.kind == "f":
+        right &= ~np.isnan(rows).any(axis=1)
     return float(right.mean())

@@ -1,50 +1,7 @@
-"""Regularizers: what is added to a parameter's gradient to keep the parameter small."""
+"""Regularizers of parameters: L1 and L2 penalties, the second known as weight decay."""
 
 from __future__ import annotations
 
-import abc
-
-import opwright as ow
-
-from . import building, checks
+from opwright_nn.parameters.regularizer import L1, L2, Regularizer
 
 __all__ = ["L1", "L2", "Regularizer"]
-
-
-class Regularizer(abc.ABC):
-    """A penalty on a parameter, given by its gradient."""
-
-    def __init__(self, coefficient: float) -> None:
-        who = type(self).__name__
-        self.coefficient = checks.check_float(who, "coefficient", coefficient, at_least=0.0)
-
-    def append(self, parameter: ow.Variable, gradient: ow.Variable) -> ow.Variable:
-        """Append the operators that add the penalty's gradient; return the new gradient."""
-        block = gradient.block
-        slope = self._append_slope(block, parameter)
-        attrs = {"scale": self.coefficient}
-        penalty = building.append(
-            block, "scale", {"x": slope}, attrs, prefix=f"{parameter.name}_penalty"
-        )
-        inputs = {"x": [gradient, penalty]}
-        return building.append(block, "add_n", inputs, prefix=f"{gradient.name}_regular")
-
-    @abc.abstractmethod
-    def _append_slope(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable: ...
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.coefficient!r})"
-
-
-class L2(Regularizer):
-    """``coefficient / 2 * sum(parameter^2)``; its gradient is ``coefficient * parameter``."""
-
-    def _append_slope(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable:
-        return parameter
-
-
-class L1(Regularizer):
-    """``coefficient * sum(|parameter|)``; its gradient is ``coefficient * sign(parameter)``."""
-
-    def _append_slope(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable:
-        return building.append(block, "sign", {"x": parameter}, prefix=f"{parameter.name}_sign")

@@ -211,7 +211,8 @@ def _base_values(names: PackageNames, kind: str, language: str, license: str) ->
     needs = ["numpy>=2.0", f"opwright>={major}.{minor}"]
     needs += ["opwright-std"] if kind != OPERATOR else []
     needs += ["opwright-cuda"] if language == "cuda" else []
-    tests = ["opwright-std", "pytest>=8.0"] if kind == OPERATOR else ["pytest>=8.0"]
+    tests = ["opwright-std"] if kind == OPERATOR else []
+    tests += ["opwright-kit", "pytest>=8.0"]
     return {
         "NAME": names.distribution,
         "MODULE": names.module,

@@ -1,7 +1,7 @@
 """The conformance kit: checks operators and kernels of an installed package by rules.
 
-``opwright check PACKAGE`` on the command line; `check_package` here; ``pytest
---opwright-check=PACKAGE`` in a package's own tests. See docs/check_a_plugin.md.
+``opwright check PACKAGE`` on the command line; `check_package` here; in a package's own tests
+``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE``. See docs/check_a_plugin.md.
 """
 
 from opwright_kit.testing.check import Check, PackageCheck, check_package, run_check

@@ -1,4 +1,4 @@
-"""A labelled set of images: a pair of arrays with names."""
+"""Dataset: a pair of arrays, images and their labels."""
 
 from __future__ import annotations
 

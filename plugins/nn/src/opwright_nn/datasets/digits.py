@@ -1,8 +1,8 @@
 """The UCI handwritten digits: 1,797 images of 8×8 in ten classes, shipped with the package.
 
 Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning
-Repository, 1998, https://doi.org/10.24432/C50P49, licence CC BY 4.0. The images are the set's test
-part, as scikit-learn ships it; here they are stored as gzipped IDX files, unchanged otherwise.
+Repository, 1998, https://doi.org/10.24432/C50P49, licence CC BY 4.0. The images are the test part
+of the data set, as scikit-learn ships it, stored as gzipped IDX files and otherwise unchanged.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from opwright_nn.datasets.dataset import Dataset
 __all__ = ["load"]
 
 _FOLDER = pathlib.Path(__file__).parent / "data"
-_WHITE = 16  # each pixel counts the inked points of a 4×4 square
+_WHITE = 16  # each pixel is the number of dark points in a 4×4 square
 
 
 def load(seed: int = 1, test_fraction: float = 0.2) -> tuple[Dataset, Dataset]:
-    """Return the digits, shuffled and parted: ``train, test = load()``.
+    """Return the digits, shuffled and split: ``train, test = load()``.
 
     Parameters
     ----------
     seed : int, at least 0
-        Which images are held out. The same seed parts them the same everywhere.
+        Of the split. The same seed gives the same split on every machine.
     test_fraction : float in (0, 1)
-        How many of the 1,797 images are held out, rounded up.
+        The share of the 1,797 images in the test set; their number is rounded up.
 
     Returns
     -------
     (Dataset, Dataset)
-        To train on and to test on. Images are float32 [n, 64] in [0, 1], labels int64 [n, 1] in
-        0..9. No image is in both.
+        The training set and the test set. Images are float32 [n, 64] in [0, 1], labels int64
+        [n, 1] in 0..9. No image is in both.
     """
     checks.check_int("digits.load", "seed", seed, at_least=0)
     checks.check_float("digits.load", "test_fraction", test_fraction, above=0.0, below=1.0)

@@ -34,19 +34,19 @@ def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[
     path : str or path
         The file; gzip is recognised by its content, not by its name.
     max_bytes : int, at least 0
-        The largest array, in bytes, that is read. The header of a file is not to be trusted: four
-        bytes can promise terabytes.
+        The size limit of the array. The header of a file cannot be trusted: four bytes can announce
+        terabytes.
 
     Returns
     -------
     ndarray of uint8, int8, int16, int32, float32 or float64
-        With the shape that the header tells.
+        With the shape in the header.
 
     Raises
     ------
     FormatError
-        The file has a foreign magic number or type code, no axes, fewer or more bytes than its
-        header promises, a damaged gzip stream, or promises more than `max_bytes`.
+        The file has another magic number or type code, no axes, fewer or more bytes than its
+        header announces, a damaged gzip stream, or announces more than `max_bytes`.
     OSError
         The file cannot be opened.
     """
@@ -71,7 +71,7 @@ def _check_limit(max_bytes: int) -> int:
         limit = -1
     if limit < 0 or isinstance(max_bytes, bool):
         raise FormatError(
-            f"idx.read: max_bytes must be an int of at least 0, got {max_bytes!r}; leave it out "
+            f"idx.read: max_bytes must be an int of at least 0, got {max_bytes!r}; omit it "
             "for 1 GiB"
         )
     return limit
@@ -82,7 +82,7 @@ def _read_stream(name: str, stream: BinaryIO, limit: int) -> npt.NDArray[np.gene
     size = math.prod(shape) * dtype.itemsize
     if size > limit:
         raise FormatError(
-            f"{name}: an IDX file may hold at most {limit} bytes here, got a header that promises "
+            f"{name}: an IDX file may hold at most {limit} bytes here, got a header that announces "
             f"{size} (shape {list(shape)}); raise max_bytes if the file is trusted"
         )
     data = _read_bytes(name, stream, size, "elements")
@@ -100,7 +100,7 @@ def _read_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int,
         raise FormatError(
             f"{name}: an IDX file must begin with 00 00, a type code of "
             f"{', '.join(f'{code:02x}' for code in _DTYPES)} and a number of axes, "
-            f"got {magic.hex(' ')}; give the path of an IDX file"
+            f"got {magic.hex(' ')}; pass the path of an IDX file"
         )
     axes = magic[3]
     header = _read_bytes(name, stream, 4 * axes, "the shape")
@@ -108,14 +108,14 @@ def _read_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int,
 
 
 def _read_bytes(name: str, stream: BinaryIO, size: int, what: str) -> bytearray:
-    # In pieces, so that memory grows with what the file holds and not with what it promises.
+    # In chunks, so that memory grows with the content of the file and not with its header.
     data = bytearray()
     while len(data) < size:
-        piece = stream.read(min(size - len(data), _CHUNK_BYTES))
-        if not piece:
+        chunk = stream.read(min(size - len(data), _CHUNK_BYTES))
+        if not chunk:
             raise FormatError(
                 f"{name}: {what} must have {size} bytes, got {len(data)} before the end of the "
                 "file; the file is truncated, fetch it again"
             )
-        data += piece
+        data += chunk
     return data

@@ -1,4 +1,7 @@
-"""Layer functions: each appends variables, parameters and operators to the default programs."""
+"""Layer functions, like `torch.nn.functional`, which create the parameters that they need.
+
+Each appends variables, parameters and operators to the default programs.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""accuracy: the share of rows that a model gets right."""
+"""accuracy: the share of rows that a model predicts correctly."""
 
 from __future__ import annotations
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -18,15 +18,15 @@ def accuracy(
     x : Variable, [n, classes]
         Probabilities or logits.
     label : Variable, int64 [n, 1]
-        The right class of each row.
+        The class of each row.
     k : int, at least 1
-        How many guesses a row has.
+        How many of the highest scores count.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     checks.check_variable("accuracy", "x", x)
     checks.check_variable("accuracy", "label", label)
     attrs = {"k": checks.check_int("accuracy", "k", k, at_least=1)}
     layer = begin("accuracy", name)
     inputs = {"x": x, "label": label}
-    return building.append(layer.block, "accuracy", inputs, attrs, slot="accuracy", name=layer.out)
+    return operators.append(layer.block, "accuracy", inputs, attrs, slot="accuracy", name=layer.out)

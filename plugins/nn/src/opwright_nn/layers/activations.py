@@ -1,4 +1,4 @@
-"""Activations: operators from one tensor to one of the same shape."""
+"""Activation functions: relu, sigmoid, softmax and so on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -66,4 +66,4 @@ def _append(
 ) -> ow.Variable:
     checks.check_variable(op_type, "x", x)
     layer = begin(op_type, name)
-    return building.append(layer.block, op_type, {"x": x}, attrs, name=layer.out)
+    return operators.append(layer.block, op_type, {"x": x}, attrs, name=layer.out)

@@ -1,4 +1,4 @@
-"""cond: one of two blocks, chosen while the program runs."""
+"""cond: computes one of two branches, depending on a condition at run time."""
 
 from __future__ import annotations
 
@@ -25,41 +25,42 @@ def cond(
     Parameters
     ----------
     condition : Variable, bool with one element
-        True runs the first branch.
+        True computes the first branch.
     true_fn, false_fn : callable
-        Without arguments; each appends what it likes and returns a variable or a list of them,
-        both as many, with the same shapes and dtypes.
+        Without arguments; each appends operators and returns a variable or a list of them, both
+        the same number, with the same shapes and dtypes.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
 
     Returns
     -------
     Variable or tuple of Variable
-        As the branches return one or a list.
+        As the branches return.
     """
     checks.check_variable("cond", "condition", condition)
     layer = begin("cond", name)
-    true_block, kept, single = _trace("true_fn", true_fn)
-    false_block, other, also_single = _trace("false_fn", false_fn)
-    if len(kept) != len(other) or single != also_single:
+    true_block, true_outputs, single = _trace("true_fn", true_fn)
+    false_block, false_outputs, also_single = _trace("false_fn", false_fn)
+    if len(true_outputs) != len(false_outputs) or single != also_single:
         raise AttributeValueError(
-            "cond: both branches must return as many variables, got "
-            f"{len(kept)} of true_fn and {len(other)} of false_fn; return the same from both"
+            "cond: both branches must return the same number of variables, got "
+            f"{len(true_outputs)} of true_fn and {len(false_outputs)} of false_fn; return a "
+            "variable from both, or lists of one length"
         )
-    names = [layer.out if single else f"{layer.out}_{i}" for i in range(len(kept))]
+    names = [layer.out if single else f"{layer.out}_{i}" for i in range(len(true_outputs))]
     layer.block.append_op(
         "cond",
         inputs={"condition": condition},
         outputs={"out": names},
         attrs={
             "true_block": true_block,
-            "true_outputs": kept,
+            "true_outputs": true_outputs,
             "false_block": false_block,
-            "false_outputs": other,
+            "false_outputs": false_outputs,
         },
     )
-    found = tuple(layer.block.var(name) for name in names)
-    return found[0] if single else found
+    variables = tuple(layer.block.var(name) for name in names)
+    return variables[0] if single else variables
 
 
 def _trace(which: str, function: Callable[[], Result]) -> tuple[ow.Block, list[str], bool]:
@@ -69,12 +70,12 @@ def _trace(which: str, function: Callable[[], Result]) -> tuple[ow.Block, list[s
     result = function()
     program.rollback()
     single = isinstance(result, ow.Variable)
-    found: object = [result] if single else result
-    if not isinstance(found, list | tuple) or not found:
+    outputs: object = [result] if single else result
+    if not isinstance(outputs, list | tuple) or not outputs:
         _raise_result(which, result)
-    if not all(isinstance(item, ow.Variable) for item in found):
+    if not all(isinstance(item, ow.Variable) for item in outputs):
         _raise_result(which, result)
-    return block, [item.name for item in found], single
+    return block, [item.name for item in outputs], single
 
 
 def _raise_result(which: str, result: object) -> NoReturn:

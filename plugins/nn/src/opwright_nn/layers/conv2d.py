@@ -1,4 +1,4 @@
-"""conv2d: the convolution layer for images."""
+"""conv2d: convolution of images."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
-from opwright_nn import building, checks
-from opwright_nn.deferred import Shape
-from opwright_nn.initializer import Constant
+from opwright_nn import checks, operators
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
 
 
 @ow.transaction()
@@ -33,34 +33,35 @@ def conv2d(
     param_attr: ParamAttr | None = None,
     bias_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append ``activation(x * w + b)``, w sliding over height and width of the images.
+    """Append ``activation(x * w + b)``, the convolution of images x with a window w.
 
     Parameters
     ----------
     x : Variable, [n, channels, height, width]
         Or [n, height, width, channels], see `data_format`.
     filters : int, at least 1
-        The channels of the output.
+        Channels of the output.
     kernel : int or pair of int, at least 1
-        Height and width of the sliding window.
+        Height and width of the window.
     strides : int or pair of int, at least 1
-        How far it moves, down and across.
+        The step of the window, down and across.
     paddings : int, pair, four ints, "same" or "valid"
         Zeros around the images: on all sides; above and below, left and right; or top, bottom,
-        left, right. "same" gives ``ceil(size / stride)`` windows, an odd zero going below and to
-        the right; "valid" is 0.
+        left, right. "same" gives ``ceil(size / stride)`` windows, with an odd zero below or to the
+        right; "valid" is 0.
     dilations : int or pair of int, at least 1
-        The distance of two elements of the window.
+        The distance between elements of the window.
     groups : int, at least 1
-        Parts into which the channels fall; as many as there are channels: depthwise.
+        Groups of channels that are convolved separately; a depthwise convolution has one for each
+        channel.
     bias : bool
-        Whether there is a b.
+        Whether to add b.
     activation : str, optional
         The type of any operator from ``x`` to ``out``: "relu", "sigmoid", …
     data_format : str
-        "NCHW" or "NHWC". The weight has one layout for both.
+        "NCHW" or "NHWC". The layout of the weight is the same for both.
     name : str, optional
-        What the names of the layer's variables begin with; ``conv2d_0`` and so on by default.
+        The prefix of the names of its variables; ``conv2d_0`` and so on by default.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight ``<name>_w_param``, [filters, channels / groups, height, width], and the bias
         ``<name>_b_param``, [filters]. By default as in `layers.fc`.
@@ -68,13 +69,13 @@ def conv2d(
     Returns
     -------
     Variable
-        ``<name>_out``: one pixel a window, `filters` channels; dtype of x.
+        ``<name>_out``: one pixel for each window, `filters` channels; dtype of x.
     """
     who = "conv2d"
     images = Images(who, x, data_format)
     filters = checks.check_int(who, "filters", filters, at_least=1)
     size = checks.check_pair(who, "kernel", kernel, at_least=1)
-    moves = checks.check_pair(who, "strides", strides, at_least=1)
+    steps = checks.check_pair(who, "strides", strides, at_least=1)
     zeros = checks.check_paddings(who, paddings)
     gaps = checks.check_pair(who, "dilations", dilations, at_least=1)
     groups = checks.check_int(who, "groups", groups, at_least=1)
@@ -84,12 +85,12 @@ def conv2d(
     biases = check_param_attr(who, "bias_attr", bias_attr, unless="" if with_bias else "bias=False")
     if filters % groups:
         raise AttributeValueError(
-            f"conv2d: groups must divide filters={filters}, got {groups}; each group makes as many "
-            "channels as the others"
+            f"conv2d: groups must divide filters={filters}, got {groups}; all groups have the same "
+            "number of output channels"
         )
     attrs = {
-        "strides": moves,
-        "paddings": images.paddings(zeros, size, moves, gaps),
+        "strides": steps,
+        "paddings": images.paddings(zeros, size, steps, gaps),
         "dilations": gaps,
         "groups": groups,
         "data_format": images.data_format,
@@ -110,7 +111,7 @@ def conv2d(
         inputs["bias"] = _make_bias(layer.name, biases, filters, images.variable.dtype)
     out = _append(layer, inputs, attrs, kind)
     if out.shape is None:
-        # Whatever x turns out to be, this much is sure, and lets the next layer know its channels.
+        # This much is known without the shape of x, and the next layer needs the channels.
         out.shape = images.stored(-1, filters, -1, -1)
     return out
 
@@ -119,9 +120,9 @@ def _append(
     layer: Layer, inputs: dict[str, ow.Variable], attrs: dict[str, object], activation: str
 ) -> ow.Variable:
     if not activation:
-        return building.append(layer.block, "conv2d", inputs, attrs, name=layer.out)
-    linear = building.append(layer.block, "conv2d", inputs, attrs, prefix=f"{layer.out}/linear")
-    return building.append(layer.block, activation, {"x": linear}, name=layer.out)
+        return operators.append(layer.block, "conv2d", inputs, attrs, name=layer.out)
+    linear = operators.append(layer.block, "conv2d", inputs, attrs, prefix=f"{layer.out}/linear")
+    return operators.append(layer.block, activation, {"x": linear}, name=layer.out)
 
 
 def _make_bias(layer: str, attr: ParamAttr, filters: int, dtype: str) -> ow.Variable:
@@ -134,6 +135,6 @@ def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, 
     if channels > 0 and channels % groups:
         raise ShapeError(
             f"conv2d: groups must divide the {channels} channels of {images.variable!r}, got "
-            f"{groups}; each group reads as many channels as the others"
+            f"{groups}; all groups have the same number of input channels"
         )
     return (filters, channels if channels < 0 else channels // groups, *kernel)

@@ -1,9 +1,9 @@
-"""dropout: zeros at random while training."""
+"""dropout: sets random elements to zero during training."""
 
 from __future__ import annotations
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -15,22 +15,22 @@ def dropout(
     training: bool = True,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append x with elements zeroed at random and the others divided by ``1 - probability``.
+    """Append x with random elements set to 0 and the others divided by ``1 - probability``.
 
-    Srivastava et al., Dropout, 2014. `Model.predict` leaves it out.
+    Srivastava et al., Dropout, 2014. `Model.predict` skips it.
 
     Parameters
     ----------
     x : Variable
         Float, of any shape.
     probability : float in [0, 1)
-        Of an element to become 0.
+        The probability of an element to become 0.
     seed : int, at least 0
-        0 takes the program's.
+        0 uses that of the program.
     training : bool
-        False passes x on.
+        False returns x.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     checks.check_variable("dropout", "x", x)
     attrs = {
@@ -41,4 +41,4 @@ def dropout(
         "training": checks.check_bool("dropout", "training", training),
     }
     layer = begin("dropout", name)
-    return building.append(layer.block, "dropout", {"x": x}, attrs, name=layer.out)
+    return operators.append(layer.block, "dropout", {"x": x}, attrs, name=layer.out)

@@ -1,4 +1,4 @@
-"""embedding: rows of a table."""
+"""embedding: looks up rows of a trained table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import opwright as ow
 from opwright.errors import AttributeValueError
-from opwright_nn import building, checks
-from opwright_nn.initializer import Normal
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter
+from opwright_nn.parameters.initializer import Normal
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
 
 
 @ow.transaction()
@@ -23,7 +23,7 @@ def embedding(
     name: str | None = None,
     param_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append the rows of a table that `index` names.
+    """Append the rows of a table at the indices `index`.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def embedding(
     size : (rows, columns)
         Of the table.
     padding_index : int
-        A row that reads as 0 and is not trained; -1 for none.
+        The index of a row that reads as 0 and is not trained; -1 for none.
     dtype : str or NumPy dtype
         A float dtype, of the table.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     param_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``; by default normal with standard deviation ``columns ** -0.5``, so
-        that rows are about one long.
+        that rows have a norm of about 1.
 
     Returns
     -------
@@ -70,4 +70,4 @@ def embedding(
     )
     inputs = {"weight": weight, "index": index}
     attrs = {"padding_index": padding}
-    return building.append(layer.block, who, inputs, attrs, name=layer.out)
+    return operators.append(layer.block, who, inputs, attrs, name=layer.out)

@@ -1,4 +1,4 @@
-"""fc: the fully connected layer."""
+"""fc: the fully connected layer, like `torch.nn.Linear`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from functools import partial
 
 import opwright as ow
 from opwright.errors import ShapeError
-from opwright_nn import building, checks
-from opwright_nn.deferred import Shape
-from opwright_nn.initializer import Constant
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin, check_activation, weight_initializer, width
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
 
 
 @ow.transaction()
@@ -26,26 +26,26 @@ def fc(
     param_attr: ParamAttr | None = None,
     bias_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append ``activation(x · w + b)``, x flattened to a matrix.
+    """Append ``activation(x · w + b)``, with x flattened to a matrix.
 
     Parameters
     ----------
     x : Variable, [n, …]
-        The axes from `num_flatten_dims` on are one row.
+        The axes from `num_flatten_dims` on are flattened to one row.
     size : int, at least 1
         The width of the output.
     bias : bool
-        Whether there is a b.
+        Whether to add b.
     activation : str, optional
         The type of any operator from ``x`` to ``out``: "relu", "sigmoid", "softmax", …
     num_flatten_dims : int, at least 1
-        How many leading axes stay.
+        The number of leading axes that are not flattened.
     name : str, optional
-        What the names of the layer's variables begin with; ``fc_0`` and so on by default.
+        The prefix of the names of its variables; ``fc_0`` and so on by default.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight ``<name>_w_param``, [width of x, size], and the bias ``<name>_b_param``,
-        [size]. By default Xavier (four times as wide before sigmoid), Kaiming before relu and its
-        kin, and 0 for the bias.
+        [size]. By default Xavier (four times as wide before sigmoid), Kaiming before relu and
+        similar activations, and 0 for the bias.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def fc(
         )
     out = _append(layer.block, inputs, {"num_flatten_dims": flat}, kind, layer.out)
     if out.shape is None:
-        # Whatever x turns out to be, this much is sure, and lets the next layer know its width.
+        # This much is known without the shape of x, and the next layer needs the width.
         out.shape = (*[-1] * flat, size)
     return out
 
@@ -94,12 +94,12 @@ def _append(
     activation: str,
     out: str,
 ) -> ow.Variable:
-    # What the operator takes is computed with it, in one kernel; the rest follows as its own.
+    # The operator computes some activations in the same kernel; others are operators of their own.
     if not activation or activation in ow.op_proto("fc").attr("activation").allowed:
         attrs["activation"] = activation
-        return building.append(block, "fc", inputs, attrs, name=out)
-    linear = building.append(block, "fc", inputs, attrs, prefix=f"{out}/linear")
-    return building.append(block, activation, {"x": linear}, name=out)
+        return operators.append(block, "fc", inputs, attrs, name=out)
+    linear = operators.append(block, "fc", inputs, attrs, prefix=f"{out}/linear")
+    return operators.append(block, activation, {"x": linear}, name=out)
 
 
 def _weight_shape(x: ow.Variable, flat: int, size: int) -> Shape:
@@ -111,6 +111,6 @@ def _row_width(x: ow.Variable, flat: int) -> int:
     if shape is not None and len(shape) <= flat:
         raise ShapeError(
             f"fc: x must have more than num_flatten_dims={flat} axes, got {x!r}; give each sample "
-            "at least one axis, or leave fewer axes as they are"
+            "at least one axis, or decrease num_flatten_dims"
         )
     return width(shape, flat)

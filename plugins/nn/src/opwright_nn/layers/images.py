@@ -1,4 +1,4 @@
-"""What layers for images share: which axis is which, and paddings that follow from the size."""
+"""Shapes of images, for convolution and pooling: order of axes, and paddings for "same"."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _FORMATS = {"NCHW": "[n, channels, height, width]", "NHWC": "[n, height, width, 
 
 
 class Images:
-    """A variable that holds images, as far as its shape is known.
+    """A variable that holds images, whose shape may be known only in part.
 
     Parameters
     ----------
     who : str
         The layer, for messages.
     x : object
-        The variable, as the user gave it.
+        The variable, not checked yet.
     data_format : object
-        "NCHW" or "NHWC", as the user gave it.
+        "NCHW" or "NHWC", not checked yet.
     """
 
     def __init__(self, who: str, x: object, data_format: object) -> None:
@@ -29,12 +29,12 @@ class Images:
         self.data_format = checks.check_choice(who, "data_format", data_format, tuple(_FORMATS))
 
     def shape(self) -> tuple[int, ...]:
-        """Return batch, channels, height and width; -1 for what is not known yet.
+        """Return batch, channels, height and width; -1 for unknown dimensions.
 
         Raises
         ------
         ShapeError
-            Where the variable has not four axes.
+            The variable does not have four axes.
         """
         shape = self.variable.shape
         if shape is None:
@@ -42,7 +42,7 @@ class Images:
         if len(shape) != 4:
             raise ShapeError(
                 f"{self._who}: x must be {_FORMATS[self.data_format]} for data_format="
-                f"{self.data_format!r}, got {self.variable!r}; reshape it, or add the axis of the "
+                f"{self.data_format!r}, got {self.variable!r}; reshape it, or add an axis for the "
                 "channels"
             )
         return shape if self.data_format == "NCHW" else (shape[0], shape[3], *shape[1:3])
@@ -55,28 +55,28 @@ class Images:
 
     def paddings(
         self,
-        given: Sequence[int] | None,
+        paddings: Sequence[int] | None,
         kernel: Sequence[int],
         strides: Sequence[int],
         dilations: Sequence[int] = (1, 1),
     ) -> list[int]:
-        """Return top, bottom, left and right; for None ("same") what keeps ``size / stride``."""
-        if given is not None:
-            return list(given)
-        paddings: list[int] = []
+        """Return top, bottom, left and right; None stands for "same"."""
+        if paddings is not None:
+            return list(paddings)
+        same: list[int] = []
         for axis, size in enumerate(self.shape()[2:]):
             reach, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
             total = reach - 1
             if stride != 1:
                 self._require_size(size, strides)
                 total = max((-(-size // stride) - 1) * stride + reach - size, 0)
-            paddings += [total // 2, total - total // 2]
-        return paddings
+            same += [total // 2, total - total // 2]
+        return same
 
     def _require_size(self, size: int, strides: Sequence[int]) -> None:
         if size < 0:
             raise ShapeError(
-                f"{self._who}: paddings='same' with strides={tuple(strides)} follows from the "
+                f"{self._who}: paddings='same' with strides={tuple(strides)} depends on the "
                 f"height and width of x, got {self.variable!r}; declare them in layers.data, or "
                 "write the paddings as numbers"
             )

@@ -1,4 +1,4 @@
-"""What layer functions share: where they append, how they name, how a weight is filled."""
+"""Shared by layer functions: the name of a new layer, its activation, its initial weights."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 import opwright as ow
 from opwright.errors import AttributeValueError, OperatorNotFoundError
 from opwright_nn import checks
-from opwright_nn.initializer import Initializer, Kaiming, Xavier
+from opwright_nn.parameters.initializer import Initializer, Kaiming, Xavier
 
-# Activations that are about the identity above zero and about nothing below.
+# Activations that are close to the identity above zero and close to 0 below.
 _RECTIFIERS = {"relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "swish", "mish"}
 
 
 class Layer(NamedTuple):
-    """Where a layer appends its operators, and what the names of its variables begin with."""
+    """The block that a layer appends to, and the prefix of the names of its variables."""
 
     block: ow.Block
     name: str
@@ -32,20 +32,20 @@ def begin(who: str, name: object) -> Layer:
     Parameters
     ----------
     who : str
-        The layer function; made names begin with it.
+        The layer function, from which a default name is made.
     name : str, optional
-        As the user gave it.
+        The name, not checked yet.
     """
-    given = checks.check_name(who, name)
+    own_name = checks.check_name(who, name)
     program = ow.default_main_program()
-    return Layer(program.current_block(), given or program.unique_name(who))
+    return Layer(program.current_block(), own_name or program.unique_name(who))
 
 
 def check_activation(who: str, activation: object) -> str:
     """Return the operator type of an activation, "" for none.
 
-    Any operator with one input ``x``, one output ``out`` and no attribute that must be given
-    serves, whoever brings it.
+    It may be any operator with one input ``x``, one output ``out`` and no required attribute, of
+    any plugin.
     """
     if activation is None or activation == "":
         return ""
@@ -62,17 +62,18 @@ def check_activation(who: str, activation: object) -> str:
         raise AttributeValueError(
             f"{who}: activation must be an operator from x to out without required attributes, "
             f"got {name!r} from {', '.join(inputs) or 'nothing'} to {', '.join(outputs)}; append "
-            "it behind the layer instead"
+            "it after the layer instead"
         )
     return name
 
 
 def weight_initializer(activation: str) -> Initializer:
-    """Return what fills a weight whose products go through `activation`.
+    """Return the default initializer of a weight before `activation`.
 
-    Xavier, scaled by the inverse of the activation's slope at the origin: with 1 instead of 4 two
-    sigmoid layers shrink the differences between images sixteen-fold, and plain gradient descent
-    stays at chance for many epochs. Kaiming for the rectifiers.
+    Kaiming for relu and similar activations, else Xavier, scaled by the inverse of the slope of the
+    activation at the origin. That is 4 for sigmoid: with 1, two sigmoid layers decrease the
+    differences between images by a factor of 16, and gradient descent learns nothing for many
+    epochs.
     """
     if activation in _RECTIFIERS:
         return Kaiming()
@@ -80,7 +81,7 @@ def weight_initializer(activation: str) -> Initializer:
 
 
 def width(shape: tuple[int, ...] | None, begin: int) -> int:
-    """Return the number of elements of the axes from `begin` on, -1 where it is not known."""
+    """Return the number of elements of the axes from `begin` on, -1 if it is not known."""
     if shape is None or -1 in shape[begin:]:
         return -1
     return math.prod(shape[begin:])

@@ -1,4 +1,4 @@
-"""Losses: one value for each row, and their mean."""
+"""Losses: cross entropies, one value for each row, and the mean over a batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
@@ -23,11 +23,11 @@ def mean(
     x : Variable
         Float, of any shape.
     axis : iterable of int
-        The axes that go; none means all.
+        The axes to reduce; all by default.
     keepdims : bool
-        Whether they stay with size 1.
+        Whether these axes remain, with size 1.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     attrs = {"axis": checks.check_ints("mean", "axis", axis), "keepdims": keepdims}
     return _append("mean", {"x": x}, attrs, name)
@@ -41,13 +41,13 @@ def cross_entropy(
     Parameters
     ----------
     x : Variable, [n, classes]
-        Probabilities; from logits use `softmax_with_cross_entropy`, which is faster and exact.
+        Probabilities; for logits, `softmax_with_cross_entropy` is faster and more accurate.
     label : Variable
         Classes, int64 [n, 1], or with `soft_label` distributions, [n, classes].
     soft_label : bool
         Whether labels are distributions.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
 
     Returns
     -------
@@ -70,15 +70,15 @@ def softmax_with_cross_entropy(
     Parameters
     ----------
     logits : Variable, [n, classes]
-        Any numbers.
+        Scores, not normalized.
     label : Variable
         Classes, int64 [n, 1], or with `soft_label` distributions, [n, classes].
     soft_label : bool
         Whether labels are distributions.
     ignore_index : int
-        A class whose rows cost nothing.
+        A class whose rows have loss 0.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def softmax_with_cross_entropy(
 def sigmoid_cross_entropy_with_logits(
     x: ow.Variable, label: ow.Variable, name: str | None = None
 ) -> ow.Variable:
-    """Append ``-label * log(s) - (1 - label) * log(1 - s)``, s = sigmoid(x), element by element."""
+    """Append ``-label * log(s) - (1 - label) * log(1 - s)``, where s is sigmoid(x)."""
     return _append("sigmoid_cross_entropy_with_logits", {"x": x, "label": label}, {}, name)
 
 
@@ -104,4 +104,4 @@ def _append(
     for slot, variable in inputs.items():
         checks.check_variable(op_type, slot, variable)
     layer = begin(op_type, name)
-    return building.append(layer.block, op_type, inputs, attrs, name=layer.out)
+    return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)

@@ -1,4 +1,4 @@
-"""Normalisation: batch_norm over the batch, layer_norm within a sample."""
+"""Normalization: batch_norm over the batch, layer_norm within a sample."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from functools import partial
 
 import opwright as ow
 from opwright.errors import ShapeError
-from opwright_nn import building, checks
-from opwright_nn.deferred import Shape, ShapeRule
-from opwright_nn.initializer import Constant
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin, check_activation
-from opwright_nn.param_attr import ParamAttr, check_param_attr
-from opwright_nn.parameters import make_parameter, make_state
+from opwright_nn.parameters.deferred import Shape, ShapeRule
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter, make_state
 
 
 @ow.transaction()
@@ -26,22 +26,23 @@ def layer_norm(
     param_attr: ParamAttr | None = None,
     bias_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, over the axes of each sample.
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each sample.
 
     Ba, Kiros and Hinton, Layer Normalization, 2016.
 
     Parameters
     ----------
     x : Variable
-        Float; the axes from `begin_norm_axis` on must be known or told by the first batch.
+        Float; the axes from `begin_norm_axis` on must be known, or in a `Model` follow from the
+        first batch.
     begin_norm_axis : int, at least 1
         The first axis of a sample.
     epsilon : float, > 0
         Added to the variance.
     scale, bias : bool
-        Whether there is a w, and a b.
+        Whether to multiply by w, and to add b.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; the shape of a sample.
 
@@ -70,7 +71,7 @@ def layer_norm(
         inputs["scale"] = _make_scale(who, layer.name, scales, rule, x.dtype)
     if with_bias:
         inputs["bias"] = _make_bias(who, layer.name, biases, rule, x.dtype)
-    return building.append(layer.block, who, inputs, attrs, name=layer.out)
+    return operators.append(layer.block, who, inputs, attrs, name=layer.out)
 
 
 @ow.transaction()
@@ -85,25 +86,26 @@ def batch_norm(
     param_attr: ParamAttr | None = None,
     bias_attr: ParamAttr | None = None,
 ) -> ow.Variable:
-    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, over batch and space per channel.
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
 
-    Ioffe and Szegedy, Batch Normalization, 2015. The running mean and variance, which inference
-    uses, are states of the program: ``<name>_mean`` and ``<name>_variance``.
+    Mean and variance are those of the batch, over all positions of an image. The running mean and
+    variance, which inference uses, are states of the program: ``<name>_mean`` and
+    ``<name>_variance``. Ioffe and Szegedy, Batch Normalization, 2015.
 
     Parameters
     ----------
     x : Variable, [n, channels, …]
-        Float; `channels` must be known or told by the first batch.
+        Float; `channels` must be known, or in a `Model` follow from the first batch.
     momentum : float in [0, 1]
-        How much of the running mean and variance stays in a step.
+        The share of the running mean and variance that remains in a step.
     epsilon : float, > 0
         Added to the variance.
     activation : str, optional
         The type of an operator from ``x`` to ``out``.
     training : bool
-        False takes the running mean and variance instead of the batch's.
+        False uses the running mean and variance instead of those of the batch.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; both [channels].
 
@@ -132,9 +134,9 @@ def batch_norm(
         "variance": make_state(who, f"{layer.name}_variance", rule, Constant(1.0), dtype),
     }
     if not kind:
-        return building.append(layer.block, who, inputs, attrs, name=layer.out)
-    normal = building.append(layer.block, who, inputs, attrs, prefix=f"{layer.out}/normal")
-    return building.append(layer.block, kind, {"x": normal}, name=layer.out)
+        return operators.append(layer.block, who, inputs, attrs, name=layer.out)
+    normal = operators.append(layer.block, who, inputs, attrs, prefix=f"{layer.out}/normal")
+    return operators.append(layer.block, kind, {"x": normal}, name=layer.out)
 
 
 def _make_scale(who: str, layer: str, attr: ParamAttr, rule: ShapeRule, dtype: str) -> ow.Variable:
@@ -152,8 +154,8 @@ def _sample_shape(x: ow.Variable, axis: int) -> Shape:
         return (-1,)
     if len(x.shape) <= axis:
         raise ShapeError(
-            f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; begin "
-            "at an earlier axis"
+            f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; decrease "
+            "begin_norm_axis"
         )
     return x.shape[axis:]
 

@@ -1,4 +1,4 @@
-"""Pooling: one number for each window that slides over images, or for each of so many bins."""
+"""Pooling of images: max_pool2d, avg_pool2d, adaptive_avg_pool2d."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import opwright as ow
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import begin
 
@@ -22,24 +22,24 @@ def max_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the greatest element of each window; padding is never the greatest.
+    """Append the maximum of each window; padding never counts.
 
     Parameters
     ----------
     x : Variable, [n, channels, height, width]
         Or [n, height, width, channels], see `data_format`.
     kernel : int or pair of int, at least 1
-        Height and width of a window.
+        Height and width of the window.
     strides : int or pair of int, at least 1, optional
-        How far it moves, down and across; by default its own size.
+        The step of the window, down and across; by default its size.
     paddings : int, pair, four ints, "same" or "valid"
         As in `layers.conv2d`, but smaller than the window.
     ceil_mode : bool
-        Whether a last window may stick out beyond the padding.
+        Whether a last window may extend beyond the padding.
     data_format : str
         "NCHW" or "NHWC".
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     return _append_pool("max_pool2d", x, kernel, strides, paddings, ceil_mode, data_format, name)
 
@@ -63,9 +63,9 @@ def avg_pool2d(
     x, kernel, strides, paddings, ceil_mode, data_format, name
         As in `layers.max_pool2d`.
     count_include_pad : bool
-        Whether padding counts as elements that are 0. (PyTorch's default is True.)
+        Whether padding counts as zeros. (PyTorch's default is True.)
     """
-    counted = checks.check_bool("avg_pool2d", "count_include_pad", count_include_pad)
+    with_pad = checks.check_bool("avg_pool2d", "count_include_pad", count_include_pad)
     return _append_pool(
         "avg_pool2d",
         x,
@@ -75,7 +75,7 @@ def avg_pool2d(
         ceil_mode,
         data_format,
         name,
-        count_include_pad=counted,
+        count_include_pad=with_pad,
     )
 
 
@@ -87,7 +87,7 @@ def adaptive_avg_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the means of bins, as many as the output shall have pixels, whatever the size of x.
+    """Append the mean of each of `output_size` bins, whatever the size of x.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def adaptive_avg_pool2d(
     data_format : str
         "NCHW" or "NHWC".
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     who = "adaptive_avg_pool2d"
     images = Images(who, x, data_format)
@@ -108,7 +108,7 @@ def adaptive_avg_pool2d(
     }
     images.shape()
     layer = begin(who, name)
-    return building.append(layer.block, who, {"x": x}, attrs, name=layer.out)
+    return operators.append(layer.block, who, {"x": x}, attrs, name=layer.out)
 
 
 def _append_pool(
@@ -124,16 +124,16 @@ def _append_pool(
 ) -> ow.Variable:
     images = Images(who, x, data_format)
     size = checks.check_pair(who, "kernel", kernel, at_least=1)
-    moves = size if strides is None else checks.check_pair(who, "strides", strides, at_least=1)
+    steps = size if strides is None else checks.check_pair(who, "strides", strides, at_least=1)
     attrs: dict[str, Any] = {
         "kernel": size,
-        "paddings": images.paddings(checks.check_paddings(who, paddings), size, moves),
+        "paddings": images.paddings(checks.check_paddings(who, paddings), size, steps),
         "ceil_mode": checks.check_bool(who, "ceil_mode", ceil_mode),
         "data_format": images.data_format,
         **more,
     }
-    if moves != size:
-        attrs["strides"] = moves
+    if steps != size:
+        attrs["strides"] = steps
     images.shape()
     layer = begin(who, name)
-    return building.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)
+    return operators.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)

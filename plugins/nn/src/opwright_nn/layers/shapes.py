@@ -1,4 +1,4 @@
-"""Layers that move elements: concat, reshape, flatten."""
+"""Layers that change shapes: concat, reshape, flatten."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable, Sequence
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
-from opwright_nn import building, checks
+from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 
 
 @ow.transaction()
 def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> ow.Variable:
-    """Append the variables one behind the other along `axis`.
+    """Append the concatenation of variables along `axis`.
 
     Parameters
     ----------
     x : sequence of Variable
-        Of one dtype, and of one shape but for `axis`.
+        Of one dtype, and of one shape except for `axis`.
     axis : int
         Negative counts from the end.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     if isinstance(x, ow.Variable | str) or not isinstance(x, Sequence):
         raise AttributeTypeError(
@@ -30,51 +30,51 @@ def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> 
     parts = [checks.check_variable("concat", f"x[{i}]", part) for i, part in enumerate(x)]
     attrs = {"axis": checks.check_int("concat", "axis", axis)}
     layer = begin("concat", name)
-    return building.append(layer.block, "concat", {"x": parts}, attrs, name=layer.out)
+    return operators.append(layer.block, "concat", {"x": parts}, attrs, name=layer.out)
 
 
 @ow.transaction()
 def reshape(x: ow.Variable, shape: Iterable[int | None], name: str | None = None) -> ow.Variable:
-    """Append the same elements in the same order in another shape.
+    """Append x with another shape; elements and their order remain.
 
     Parameters
     ----------
     x : Variable
         Of any shape.
     shape : iterable of int
-        0 copies the dim of x at that axis, one -1 (or None) takes what is left.
+        0 copies the dimension of x at that axis; one -1 (or None) is inferred.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     checks.check_variable("reshape", "x", x)
     dims = list(checks.check_shape("reshape", shape))
     if dims.count(-1) > 1:
         raise AttributeValueError(
-            f"reshape: shape may hold one -1, got {dims}; write 0 for a dim that x has there"
+            f"reshape: shape may hold one -1, got {dims}; write 0 for a dimension that x has there"
         )
     layer = begin("reshape", name)
-    return building.append(layer.block, "reshape", {"x": x}, {"shape": dims}, name=layer.out)
+    return operators.append(layer.block, "reshape", {"x": x}, {"shape": dims}, name=layer.out)
 
 
 @ow.transaction()
 def flatten(x: ow.Variable, axis: int = 1, name: str | None = None) -> ow.Variable:
-    """Append x with the axes from `axis` on made one: [n, 1, 28, 28] becomes [n, 784].
+    """Append x with the axes from `axis` on flattened: [n, 1, 28, 28] becomes [n, 784].
 
     Parameters
     ----------
     x : Variable
         With at least `axis` axes.
     axis : int, at least 0
-        How many leading axes stay.
+        The number of leading axes that are not flattened.
     name : str, optional
-        What the names of the layer's variables begin with.
+        The prefix of the names of its variables.
     """
     checks.check_variable("flatten", "x", x)
-    kept = checks.check_int("flatten", "axis", axis, at_least=0)
-    if x.shape is not None and len(x.shape) < kept:
+    start_axis = checks.check_int("flatten", "axis", axis, at_least=0)
+    if x.shape is not None and len(x.shape) < start_axis:
         raise ShapeError(
-            f"flatten: x must have at least axis={kept} axes, got {x!r}; begin at an earlier axis"
+            f"flatten: x must have at least axis={start_axis} axes, got {x!r}; decrease axis"
         )
     layer = begin("flatten", name)
-    attrs = {"start_axis": kept}
-    return building.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)
+    attrs = {"start_axis": start_axis}
+    return operators.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)

@@ -1,4 +1,4 @@
-"""Optimizers: `minimize` appends gradients and updates, so one plan holds the training step."""
+"""Optimizers, like `torch.optim`: `minimize` appends gradients and updates to a program."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from opwright_nn import checks
-from opwright_nn.clip import GradientClip
 from opwright_nn.optimizer.base import Optimizer, State
-from opwright_nn.regularizer import Regularizer
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.parameters.regularizer import Regularizer
 
 
 class Adam(Optimizer):
@@ -21,13 +21,13 @@ class Adam(Optimizer):
     learning_rate : float, at least 0
         The size of a step.
     beta1, beta2 : float in [0, 1)
-        How much of the first and second moment stays.
+        The decay rates of the first and second moment.
     epsilon : float, > 0
-        Added to the root of the second moment.
+        Added to the square root of the second moment.
     regularizer : Regularizer, optional
-        For every parameter that names none of its own.
+        For every parameter without one of its own.
     clip : GradientClip, optional
-        A bound on the gradients.
+        A bound for the gradients.
     """
 
     op_type = "adam"
@@ -53,7 +53,7 @@ class Adam(Optimizer):
         return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
 
     def states(self) -> Sequence[State]:
-        """Return both moments, and the powers that correct their bias."""
+        """Return both moments, and the powers for the correction of their bias."""
         return (
             State("moment1"),
             State("moment2"),
@@ -63,7 +63,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with ``param -= learning_rate * weight_decay * param`` beside the step.
+    """Adam with ``param -= learning_rate * weight_decay * param`` in addition to the step.
 
     Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, algorithm 2.
 
@@ -72,15 +72,15 @@ class AdamW(Adam):
     learning_rate : float, at least 0
         The size of a step.
     beta1, beta2 : float in [0, 1)
-        How much of the first and second moment stays.
+        The decay rates of the first and second moment.
     epsilon : float, > 0
-        Added to the root of the second moment.
+        Added to the square root of the second moment.
     weight_decay : float, at least 0
-        How much of the parameter a step of learning rate 1 takes away.
+        The share of the parameter that a step of learning rate 1 subtracts.
     regularizer : Regularizer, optional
-        For every parameter that names none of its own.
+        For every parameter without one of its own.
     clip : GradientClip, optional
-        A bound on the gradients.
+        A bound for the gradients.
     """
 
     op_type = "adamw"

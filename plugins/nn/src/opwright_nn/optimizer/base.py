@@ -1,4 +1,4 @@
-"""Optimizer: appends, behind a program's backward operators, those that update its parameters."""
+"""Optimizer: the base class, which appends an update of each parameter to a program."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from opwright.errors import (
     ProgramError,
     VariableNotFoundError,
 )
-from opwright.plugin import record_undo as record
-from opwright_nn import building, checks
-from opwright_nn.clip import GradientClip
-from opwright_nn.deferred import Shape
-from opwright_nn.initializer import Constant
-from opwright_nn.parameters import make_state
-from opwright_nn.regularizer import Regularizer
+from opwright.plugin import record_undo
+from opwright_nn import checks, operators
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.parameter import make_state
+from opwright_nn.parameters.regularizer import Regularizer
 
 Pair = tuple[ow.Variable, ow.Variable]
 
 
 class State(NamedTuple):
-    """A tensor that an optimizer keeps for each parameter.
+    """A tensor that an optimizer stores for each parameter, such as a moment.
 
     Attributes
     ----------
     slot : str
-        The input slot of the operator that takes it.
+        The input slot of the operator that reads it.
     value : float
-        What each element holds before the first step.
+        The value of each element before the first step.
     scalar : bool
         Whether it is one number, [1], instead of one for each element of the parameter.
     """
@@ -45,19 +45,20 @@ class State(NamedTuple):
 
 
 class Optimizer:
-    """What all optimizers share. A new one names its operator, its attributes and its states.
+    """The base of optimizers. A subclass names its operator, its attributes and its states.
 
-    The learning rate is a persistable float32 [1] variable of the program, not an attribute: it
-    may change between two steps without a new plan. Gradients are clipped first, then regularized.
+    The learning rate is a persistable float32 [1] variable of the program, not an attribute, so
+    that it may change between two steps without a new plan. Gradients are clipped first, then
+    regularized.
 
     Parameters
     ----------
     learning_rate : float, at least 0
-        The learning rate that initialising sets.
+        The learning rate after initialization.
     regularizer : Regularizer, optional
-        For every parameter that names none of its own.
+        For every parameter without one of its own.
     clip : GradientClip, optional
-        A bound on the gradients.
+        A bound for the gradients.
     """
 
     op_type: ClassVar[str]
@@ -84,7 +85,7 @@ class Optimizer:
         return {}
 
     def states(self) -> Sequence[State]:
-        """Return what is kept for each parameter."""
+        """Return the states of each parameter."""
         return ()
 
     @ow.transaction()
@@ -98,16 +99,16 @@ class Optimizer:
         loss : Variable
             Of the default main program.
         parameters : iterable of Variable or str, optional
-            What is trained; every trainable parameter by default.
+            Those to train; every trainable parameter by default.
 
         Returns
         -------
         list of (Variable, Variable)
-            Each parameter with its gradient, as `append_backward` made it.
+            Each parameter with its gradient, as `append_backward` returns them.
         """
         checks.check_variable(self._who, "loss", loss)
-        wanted = None if parameters is None else list(parameters)
-        pairs = ow.append_backward(loss, parameters=wanted)
+        names = None if parameters is None else list(parameters)
+        pairs = ow.append_backward(loss, parameters=names)
         self.apply_gradients(pairs)
         return pairs
 
@@ -118,7 +119,7 @@ class Optimizer:
         Raises
         ------
         ProgramError
-            There are no pairs, they or the optimizer are of another program, or a parameter is
+            There are no pairs, these or the optimizer belong to another program, or a parameter is
             not trainable.
         """
         program = ow.default_main_program()
@@ -132,8 +133,8 @@ class Optimizer:
         for parameter, _ in pairs:
             if not getattr(parameter, "trainable", True):
                 raise ProgramError(
-                    f"{self._who}: what is trained must be trainable, got {parameter.name!r} with "
-                    "trainable=False; set it True, or leave the parameter out"
+                    f"{self._who}: parameters must be trainable, got {parameter.name!r} with "
+                    "trainable=False; set it True, or do not list the parameter"
                 )
         if not pairs:
             raise ProgramError(
@@ -141,17 +142,17 @@ class Optimizer:
                 "on a parameter with trainable=True"
             )
         rate = self._make_learning_rate()
-        bounded = pairs if self.clip is None else self.clip.append(pairs)
-        for parameter, gradient in bounded:
+        clipped_pairs = pairs if self.clip is None else self.clip.append(pairs)
+        for parameter, gradient in clipped_pairs:
             own = getattr(parameter, "regularizer", None)
             checks.check_instance(self._who, f"regularizer of {parameter.name!r}", own, Regularizer)
             regularizer = own or self.regularizer
-            penalized = regularizer.append(parameter, gradient) if regularizer else gradient
-            self._append_update(parameter, penalized, rate)
+            new_gradient = regularizer.append(parameter, gradient) if regularizer else gradient
+            self._append_update(parameter, new_gradient, rate)
 
     @property
     def learning_rate(self) -> ow.Variable:
-        """The variable of the learning rate; raises before `minimize` made it."""
+        """The variable of the learning rate; `minimize` creates it."""
         if self._learning_rate is None:
             raise ProgramError(
                 f"{self._who}: the learning rate has no variable before minimize or "
@@ -160,28 +161,28 @@ class Optimizer:
         return self._learning_rate
 
     def set_learning_rate(self, scope: ow.Scope, value: float) -> None:
-        """Change the learning rate for the steps to come, without a new plan.
+        """Change the learning rate of later steps, without a new plan.
 
         Parameters
         ----------
         scope : Scope
-            Where the startup program has run; running it again sets the initial value again.
+            A scope on which the startup program has run; another run resets the learning rate.
         value : float, at least 0
             The new learning rate.
         """
         if not isinstance(scope, ow.Scope):
             raise AttributeTypeError(
                 f"{self._who}: scope must be a Scope, got {scope!r} ({type(scope).__name__}); "
-                "give the one that the training step runs on"
+                "pass the one that the training step runs on"
             )
         rate = checks.check_float(self._who, "learning rate", value, at_least=0.0)
-        found = scope.find_var(self.learning_rate.name)
-        if found is None or not found.is_set:
+        variable = scope.find_var(self.learning_rate.name)
+        if variable is None or not variable.is_set:
             raise VariableNotFoundError(
                 f"{self._who}: the scope must hold {self.learning_rate.name!r}, got a scope "
                 "without it; run the startup program on it first"
             )
-        found.set(np.array([rate], np.float32))
+        variable.set(np.array([rate], np.float32))
 
     @property
     def _who(self) -> str:
@@ -193,7 +194,7 @@ class Optimizer:
             name = program.free_name("learning_rate")
             initial = Constant(self.initial_learning_rate)
             self._learning_rate = make_state(self._who, name, lambda: (1,), initial)
-            record(setattr, self, "_learning_rate", None)
+            record_undo(setattr, self, "_learning_rate", None)
         elif self._learning_rate.block.program is not program:
             raise ProgramError(
                 f"{self._who}: an optimizer serves one program, got a second one; make another "
@@ -208,24 +209,25 @@ class Optimizer:
         factor = self._rate_factor(parameter)
         if factor != 1.0:
             prefix = f"{parameter.name}_learning_rate"
-            rate = building.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
+            rate = operators.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
         inputs = {"param": parameter, "grad": gradient, "learning_rate": rate}
         for state in self.states():
             inputs[state.slot] = self._make_state(parameter, state)
-        # Outputs are left out: each is the variable of the input that it aliases.
+        # No outputs: each is the variable of the input that it aliases.
         block.append_op(self.op_type, inputs=inputs, attrs=self.attrs())
 
     def _rate_factor(self, parameter: ow.Variable) -> float:
-        given = getattr(parameter, "optimize", None)
-        if given is None:
+        options = getattr(parameter, "optimize", None)
+        if options is None:
             return 1.0
-        if not isinstance(given, Mapping) or given.keys() - {"learning_rate"}:
+        if not isinstance(options, Mapping) or options.keys() - {"learning_rate"}:
             raise AttributeValueError(
-                f"{self._who}: what {parameter.name!r} says of its optimizer must be "
-                f"{{'learning_rate': factor}}, got {given!r}; leave the rest to the optimizer"
+                f"{self._who}: the attribute optimize of {parameter.name!r} must be "
+                f"{{'learning_rate': factor}}, got {options!r}; other options belong to the "
+                "optimizer"
             )
-        what = f"the factor of {parameter.name!r}"
-        return checks.check_float(self._who, what, given.get("learning_rate", 1.0), at_least=0.0)
+        what = f"the learning rate factor of {parameter.name!r}"
+        return checks.check_float(self._who, what, options.get("learning_rate", 1.0), at_least=0.0)
 
     def _make_state(self, parameter: ow.Variable, state: State) -> ow.Variable:
         name = ow.default_main_program().free_name(f"{parameter.name}_{state.slot}")

@@ -1,4 +1,4 @@
-"""optimize: the seeds' function, an optimizer by its operator type."""
+"""optimize: appends the updates of an optimizer that is chosen by its operator type."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_optimizer(type: str, attrs: Mapping[str, Any] | None = None) -> Optimiz
     for name in attrs or {}:
         if name not in known:
             raise AttributeValueError(
-                f"optimize: {type} must be given attributes that it has, "
+                f"optimize: {type} must get attributes that it has, "
                 f"got {name!r}{hint(str(name), known, 'attributes')}"
             )
     return optimizer(**(attrs or {}))
@@ -51,14 +51,14 @@ def optimize(
     attrs: Mapping[str, Any] | None,
     param_grad: Mapping[str, str],
 ) -> int:
-    """Append one optimizer operator for each pair, as the seeds' ``optimize`` does.
+    """Append one optimizer operator for each pair of parameter and gradient.
 
     Parameters
     ----------
     network : Network, Program or Block
-        Where the operators go; a network must follow a block. Its program must be the default
-        main program or is made so for the call; the default startup program gets what fills
-        learning rate and states.
+        The target of the operators; a network must follow a block. Its program is the default main
+        program during the call; the default startup program gets the initializers of learning rate
+        and states.
     type : str
         "sgd", "momentum", "adam" or "adamw".
     attrs : mapping, optional
@@ -74,7 +74,7 @@ def optimize(
     Raises
     ------
     AttributeTypeError, AttributeValueError
-        For an argument of another type, an unknown optimizer or attribute.
+        An argument has another type, or the optimizer or an attribute is unknown.
     VariableNotFoundError
         A name is no variable of the program.
     """
@@ -107,10 +107,10 @@ def _block_of(network: object) -> ow.Block:
 
 def _find(block: ow.Block, name: str | ow.Variable) -> ow.Variable:
     name = name.name if isinstance(name, ow.Variable) else name
-    found = block.find_var(name)
-    if found is None:
+    variable = block.find_var(name)
+    if variable is None:
         raise VariableNotFoundError(
             f"optimize: each name must be a variable of the program, "
             f"got {name!r}{hint(str(name), block.vars, 'variables')}"
         )
-    return found
+    return variable

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from opwright_nn import checks
-from opwright_nn.clip import GradientClip
 from opwright_nn.optimizer.base import Optimizer, State
-from opwright_nn.regularizer import Regularizer
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.parameters.regularizer import Regularizer
 
 
 class SGD(Optimizer):
@@ -19,9 +19,9 @@ class SGD(Optimizer):
     learning_rate : float, at least 0
         The size of a step.
     regularizer : Regularizer, optional
-        For every parameter that names none of its own.
+        For every parameter without one of its own.
     clip : GradientClip, optional
-        A bound on the gradients.
+        A bound for the gradients.
     """
 
     op_type = "sgd"
@@ -47,13 +47,13 @@ class Momentum(Optimizer):
     learning_rate : float, at least 0
         The size of a step.
     mu : float in [0, 1)
-        How much of the velocity stays.
+        The share of the velocity that remains.
     nesterov : bool
-        Whether the step looks ahead.
+        Whether to use Nesterov momentum.
     regularizer : Regularizer, optional
-        For every parameter that names none of its own.
+        For every parameter without one of its own.
     clip : GradientClip, optional
-        A bound on the gradients.
+        A bound for the gradients.
     """
 
     op_type = "momentum"

@@ -1,0 +1,59 @@
+"""What the registries of operators, devices, passes and options share: entries by name."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from opwright.errors import RegistrationError
+from opwright.registry.package import Package, PluginReport
+
+
+class Owned(Protocol):
+    """An entry, which one package has registered."""
+
+    @property
+    def package(self) -> Package:
+        """Who registered it."""
+
+
+_Entry = TypeVar("_Entry", bound=Owned)
+
+
+class NamedRegistry(Generic[_Entry]):
+    """Entries by name; a name belongs to the package that registered it first.
+
+    Parameters
+    ----------
+    report : PluginReport, optional
+        What came of the plugins; errors about missing entries quote it.
+
+    Attributes
+    ----------
+    generation : int
+        Raised by every addition.
+    """
+
+    noun: ClassVar[str]
+    """What the entries are called in messages."""
+
+    def __init__(self, report: PluginReport | None = None) -> None:
+        self.generation = 0
+        self._report = report or PluginReport()
+        self._entries: dict[str, _Entry] = {}
+
+    def _enter(self, name: str, entry: _Entry) -> None:
+        self._entries[name] = entry
+        self.generation += 1
+
+    def find_owner(self, name: str) -> Package | None:
+        """Return who has registered this name, or None."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.package
+
+    def _check_free(self, name: str, package: Package) -> None:
+        owner = self.find_owner(name)
+        if owner is not None:
+            raise RegistrationError(
+                f"{name}: {self.noun} is registered twice, by {owner.label} and {package.label}; "
+                "uninstall one of them"
+            )

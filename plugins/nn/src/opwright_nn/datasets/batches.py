@@ -1,0 +1,209 @@
+"""batches: iterates over arrays in shuffled batches, like PyTorch's `DataLoader`."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn import checks
+
+Arrays = tuple[npt.NDArray[Any], ...]
+
+_KEYS: Final = frozenset(
+    {"epoch", "batch", "size", "seed", "shuffle", "drop_last", "arrays", "order_crc32"}
+)
+
+
+class Batches(Iterator[Arrays]):
+    """The iterator that `batches` returns; it can continue from any position."""
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        size: int,
+        epochs: int,
+        seed: int | None,
+        drop_last: bool,
+        progress: bool,
+    ) -> None:
+        rows = len(arrays[0])
+        stop = rows - size + 1 if drop_last else rows
+        self._arrays = arrays
+        self._starts = range(0, max(stop, 0), size)
+        self._epochs = epochs
+        self._seed = seed
+        self._drop_last = drop_last
+        self._progress = progress
+        self._description: tuple[int, int | None] | None = None
+        self._begin(0)
+
+    def _begin(self, first: int) -> None:
+        self._next = first
+        iterator = self._iterate(first)
+        total = self._epochs * len(self._starts)
+        self._batches = _show_progress(iterator, first, total) if self._progress else iterator
+
+    def __next__(self) -> Arrays:
+        batch = next(self._batches)
+        self._next += 1
+        return batch
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """The position of the next batch, and what it depends on; `restore` takes it.
+
+        A dict of numbers and text: ``epoch`` and ``batch`` count from 0; the other entries describe
+        the batches, so that `restore` can tell them from others.
+        """
+        epoch, batch = divmod(self._next, max(len(self._starts), 1))
+        return {"epoch": epoch, "batch": batch, **self._describe(epoch)}
+
+    def _describe(self, epoch: int) -> dict[str, Any]:
+        """Return what the batches of an epoch depend on."""
+        if self._description is None or self._description[0] != epoch:
+            order = self._order(epoch)
+            checksum = None if order is None else zlib.crc32(order.astype("<i8").tobytes())
+            self._description = epoch, checksum
+        return {
+            "size": self._starts.step,
+            "seed": self._seed,
+            "shuffle": self._seed is not None,
+            "drop_last": self._drop_last,
+            "arrays": [f"{array.dtype.name}{list(array.shape)}" for array in self._arrays],
+            "order_crc32": self._description[1],
+        }
+
+    def restore(self, position: object) -> None:
+        """Continue from a `position` of this run or an earlier one; ``epochs`` may differ.
+
+        Raises
+        ------
+        AttributeTypeError, AttributeValueError
+            It is no position, or one of other batches: with another size, seed or shape of the
+            data, or in another order by another release of NumPy.
+        """
+        who = "batches.restore"
+        if not isinstance(position, Mapping) or position.keys() != _KEYS:
+            raise AttributeTypeError(
+                f"{who}: position must be a value of `position`, got {position!r}; pass "
+                "batches.position"
+            )
+        epoch = checks.check_int(who, "epoch", position["epoch"], at_least=0)
+        batch = checks.check_int(who, "batch", position["batch"], at_least=0)
+        differences = [
+            f"{name}={position[name]!r} instead of {own!r}"
+            for name, own in self._describe(epoch).items()
+            if position[name] != own
+        ]
+        if differences:
+            raise AttributeValueError(
+                f"{who}: position must be of batches with the same arguments, got "
+                f"{', '.join(differences)}; create them as before"
+            )
+        first = epoch * len(self._starts) + batch
+        if batch >= max(len(self._starts), 1) or first > self._epochs * len(self._starts):
+            raise AttributeValueError(
+                f"{who}: position must be within {self._epochs} epochs of {len(self._starts)} "
+                f"batches, got batch {batch} of epoch {epoch}; create them with more epochs"
+            )
+        self._begin(first)
+
+    def _order(self, epoch: int) -> npt.NDArray[np.int64] | None:
+        """Return the order of the rows in an epoch, None without shuffling."""
+        if self._seed is None:
+            return None
+        # One generator per epoch, so that epoch 7 is the same in a long and in a short run.
+        return np.random.default_rng((self._seed, epoch)).permutation(len(self._arrays[0]))
+
+    def _iterate(self, first: int) -> Iterator[Arrays]:
+        first_epoch, skipped = divmod(first, max(len(self._starts), 1))
+        for epoch in range(first_epoch, self._epochs):
+            rows = self._order(epoch)
+            for start in self._starts[skipped:]:
+                part = slice(start, start + self._starts.step)
+                pick = part if rows is None else rows[part]
+                yield tuple(array[pick] for array in self._arrays)
+            skipped = 0
+
+
+def batches(
+    data: Sequence[npt.ArrayLike],
+    size: int,
+    *,
+    epochs: int = 1,
+    seed: int = 0,
+    shuffle: bool = True,
+    drop_last: bool = False,
+    progress: bool = False,
+) -> Batches:
+    """Iterate over `data` in batches: ``for images, labels in batches(train, size=64): ...``.
+
+    Parameters
+    ----------
+    data : sequence of arrays
+        Each [n, …] with the same n, such as a `Dataset`.
+    size : int, at least 1
+        Rows in a batch. The last batch of an epoch has fewer if n is not a multiple.
+    epochs : int, at least 0
+        How many times to iterate over the data.
+    seed : int, at least 0
+        Of the order of the rows, which differs from epoch to epoch.
+    shuffle : bool
+        False returns the rows in their order, without a copy.
+    drop_last : bool
+        True skips a last batch with fewer than `size` rows.
+    progress : bool
+        True shows a progress bar on standard error if that is a terminal.
+
+    Returns
+    -------
+    Batches
+        An iterator of tuples with one array [size, …] for each in `data`. `Model.save` and
+        `Model.resume` take it, to continue an interrupted training.
+
+    Raises
+    ------
+    AttributeTypeError, AttributeValueError, ShapeError
+        At the call, before the first batch.
+    """
+    arrays = _check_data(data)
+    size = checks.check_int("batches", "size", size, at_least=1)
+    epochs = checks.check_int("batches", "epochs", epochs, at_least=0)
+    seed = checks.check_int("batches", "seed", seed, at_least=0)
+    shuffle = checks.check_bool("batches", "shuffle", shuffle)
+    drop_last = checks.check_bool("batches", "drop_last", drop_last)
+    progress = checks.check_bool("batches", "progress", progress)
+    return Batches(arrays, size, epochs, seed if shuffle else None, drop_last, progress)
+
+
+def _show_progress(iterator: Iterator[Arrays], first: int, total: int) -> Iterator[Arrays]:
+    # 30 ms to import, and needed only for a progress bar.
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    # disable=None: no bar if standard error is no terminal, such as a log file.
+    yield from tqdm(iterator, initial=first, total=total, unit=" batches", disable=None)
+
+
+def _check_data(data: Sequence[npt.ArrayLike]) -> Arrays:
+    if isinstance(data, np.ndarray | str | bytes) or not isinstance(data, Sequence):
+        raise AttributeTypeError(
+            "batches: data must be a tuple or list of arrays, got "
+            f"{type(data).__name__}; pass a single array as (array,)"
+        )
+    arrays = tuple(np.asarray(array) for array in data)
+    if not arrays or any(array.ndim == 0 for array in arrays):
+        raise ShapeError(
+            "batches: data must hold at least one array, each with an axis of rows, got shapes "
+            f"{[list(array.shape) for array in arrays]}; pass arrays of shape [n, ...]"
+        )
+    if len({len(array) for array in arrays}) > 1:
+        raise ShapeError(
+            "batches: all arrays of data must have the same number of rows, got shapes "
+            f"{[list(array.shape) for array in arrays]}; pass one row of each per sample"
+        )
+    return arrays

@@ -1,0 +1,49 @@
+"""Pickling and copying of a Model: its programs, and the values that its scope holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import opwright as ow
+
+_VALUES = "values"
+_REQUESTED = "requested"
+
+_NOT_COPIED = frozenset(
+    {"scope", "network", "_startup", "_feeds", "_dtypes", "_step", "_generation", "_predictors"}
+)
+"""Attributes that a copy creates for itself: plans, and arrays borrowed from the caller."""
+
+
+def model_state(model: Any) -> dict[str, Any]:
+    """Return the state of a Model, for pickle."""
+    attributes = {name: value for name, value in vars(model).items() if name not in _NOT_COPIED}
+    return {
+        **attributes,
+        _REQUESTED: model._startup.requested,
+        _VALUES: _values(model.scope, model.program, model.startup_program),
+    }
+
+
+def restore_model(model: Any, state: dict[str, Any]) -> None:
+    """Restore a Model from what `model_state` returned, with a scope of its own."""
+    attributes = dict(state)
+    values, requested = attributes.pop(_VALUES), attributes.pop(_REQUESTED)
+    vars(model).update(attributes)
+    scope = ow.Scope()
+    for name, array in values.items():
+        scope.var(name).set(array)
+    model._begin(scope)
+    if requested:
+        model._startup.request_all()
+
+
+def _values(scope: ow.Scope, *programs: ow.Program) -> dict[str, Any]:
+    """Return the persistable variables that a scope holds of programs, as NumPy arrays."""
+    values = {}
+    for program in programs:
+        for variable in program.global_block().vars.values():
+            value = scope.find_var(variable.name) if variable.persistable else None
+            if value is not None and value.is_set:
+                values[variable.name] = value.numpy()
+    return values

@@ -1,0 +1,94 @@
+"""Turns a training program into one for inference, like `torch.nn.Module.eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import opwright as ow
+
+
+def inference_program(
+    program: ow.Program, targets: ow.Variable | str | Iterable[ow.Variable | str]
+) -> ow.Program:
+    """Return a new program that computes `targets` as prediction does.
+
+    It lacks losses, gradients, updates and everything else that the targets do not need, and
+    operators with an attribute ``training``, such as dropout and batch_norm, have it false.
+
+    It writes no persistable variable but the count of runs, and that only where an operator still
+    draws random numbers. Parameters and states have their values from before an update
+    everywhere, also as targets.
+
+    Parameters
+    ----------
+    program : Program
+        The training program; it is not changed.
+    targets : Variable, name, or list of these
+        Variables of the global block.
+    """
+    twin = program.clone()
+    for block in twin.blocks:
+        for op in block.ops:
+            if op.attrs.get("training") is True:
+                op.attrs["training"] = False
+                # It draws no numbers now, and a prediction must not change those of the training.
+                op.inputs.pop("step", None)
+    new_names = _rename_updates(twin)
+    pruned = twin.prune(targets)
+    _keep_states(pruned.global_block(), new_names, program.global_block())
+    pruned.touch()
+    return pruned
+
+
+def input_names(program: ow.Program) -> list[str]:
+    """Return the names that must be fed: read before they are written, and not persistable."""
+    block = program.global_block()
+    return [name for name in ow.names_read_first(block.ops) if not block.var(name).persistable]
+
+
+def persistable_names(program: ow.Program) -> list[str]:
+    """Return the names that a scope must hold: read before they are written, and persistable."""
+    block = program.global_block()
+    return [name for name in ow.names_read_first(block.ops) if block.var(name).persistable]
+
+
+def _rename_updates(program: ow.Program) -> dict[str, str]:
+    """Rename the new value of each state to a name that no target needs; return it by state."""
+    names = {state: program.free_name(f"{state}/after") for state in persistable_names(program)}
+    for op in program.global_block().ops:
+        for slot, outputs in op.outputs.items():
+            op.outputs[slot] = tuple([names.get(name, name) for name in outputs])
+    return names
+
+
+def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block) -> None:
+    """Change the operators so that they write neither states nor other persistable variables."""
+    states = {new: state for state, new in new_names.items()}
+    ops: list[ow.Operator] = []
+    for op in block.ops:
+        for slot in op.definition.proto.outputs:
+            for name in op.outputs.get(slot.name, ()):
+                if name not in states:
+                    # It is written before it is read: no state, but a result.
+                    block.var(name).persistable = False
+                elif "training" in op.attrs and slot.aliases is not None:
+                    # Without training it writes the value that the state has.
+                    _rename(op.outputs, slot.name, name, states[name])
+                else:
+                    state = whole.var(states[name])  # which no operator here may read
+                    block.create_var(name, state.shape, state.dtype)
+                    if slot.aliases is not None:
+                        ops.append(_copy(block, state.name, name))
+                        _rename(op.inputs, slot.aliases, state.name, name)
+        ops.append(op)
+    block.replace_ops(ops)
+
+
+def _rename(slots: dict[str, tuple[str, ...]], slot: str, old: str, new: str) -> None:
+    slots[slot] = tuple([new if name == old else name for name in slots[slot]])
+
+
+def _copy(block: ow.Block, source: str, target: str) -> ow.Operator:
+    copy = ow.Operator("assign", x=source, out=target)
+    copy.block = block
+    return copy

@@ -1,0 +1,304 @@
+"""Written by tests/nn/model/layer_stub.py from the layer functions."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import opwright as ow
+from opwright_nn.layers.cond import Result
+from opwright_nn.model.programs import Input, ModelPrograms
+from opwright_nn.parameters.param_attr import ParamAttr
+
+METHOD_NAMES: dict[str, str]
+
+class LayerMethods(ModelPrograms):
+    def accuracy(
+        self, input: Input, label: Input, k: int = 1, name: str | None = None
+    ) -> ow.Variable:
+        """Append the share of rows whose label is among the k highest scores.
+
+        The method of `layers.accuracy`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, int64 for `label`. `run` returns the
+        output after the loss.
+        """
+    def adaptive_avg_pool2d(
+        self,
+        input: Input,
+        output_size: int | Sequence[int],
+        *,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the mean of each of `output_size` bins, whatever the size of x.
+
+        The method of `layers.adaptive_avg_pool2d`, whose x is `input`. Variables may be given
+        by name; a new name becomes an input: float32 for `input`.
+        """
+    def avg_pool2d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the mean of each window.
+
+        The method of `layers.avg_pool2d`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def batch_norm(
+        self,
+        input: Input,
+        *,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        activation: str | None = None,
+        training: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
+
+        The method of `layers.batch_norm`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def concat(self, input: Iterable[Input], axis: int = 1, name: str | None = None) -> ow.Variable:
+        """Append the concatenation of variables along `axis`.
+
+        The method of `layers.concat`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def cond(
+        self,
+        condition: Input,
+        true_fn: Callable[[], Result],
+        false_fn: Callable[[], Result],
+        name: str | None = None,
+    ) -> ow.Variable | tuple[ow.Variable, ...]:
+        """Append both branches as blocks; a run computes the one that `condition` chooses.
+
+        The method of `layers.cond`. Variables may be given by name; a new name becomes an
+        input: bool for `condition`.
+        """
+    def conv2d(
+        self,
+        input: Input,
+        filters: int,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        activation: str | None = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``activation(x * w + b)``, the convolution of images x with a window w.
+
+        The method of `layers.conv2d`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def cross_entropy(
+        self, input: Input, label: Input, soft_label: bool = False, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``-log(x[label])`` for each row of probabilities.
+
+        The method of `layers.cross_entropy`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`, int64 for `label` or, with
+        `soft_label`, float32.
+        """
+    def dropout(
+        self,
+        input: Input,
+        probability: float = 0.5,
+        seed: int = 0,
+        training: bool = True,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append x with random elements set to 0 and the others divided by ``1 - probability``.
+
+        The method of `layers.dropout`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def elu(self, input: Input, alpha: float = 1.0, name: str | None = None) -> ow.Variable:
+        """Append ``x where x > 0, otherwise alpha * (exp(x) - 1)``.
+
+        The method of `layers.elu`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def embedding(
+        self,
+        input: Input,
+        size: Iterable[int],
+        *,
+        padding_index: int = -1,
+        dtype: object = "float32",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append the rows of a table at the indices `index`.
+
+        The method of `layers.embedding`, whose index is `input`. Variables may be given by
+        name; a new name becomes an input: int64 for `input`.
+        """
+    def fc_layer(
+        self,
+        input: Input,
+        size: int,
+        *,
+        bias: bool = True,
+        activation: str | None = None,
+        num_flatten_dims: int = 1,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``activation(x · w + b)``, with x flattened to a matrix.
+
+        The method of `layers.fc`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def flatten(self, input: Input, axis: int = 1, name: str | None = None) -> ow.Variable:
+        """Append x with the axes from `axis` on flattened: [n, 1, 28, 28] becomes [n, 784].
+
+        The method of `layers.flatten`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def gelu(self, input: Input, approximate: str = "none", name: str | None = None) -> ow.Variable:
+        """Append ``x * P(X <= x)``, X standard normal; `approximate` is "none" or "tanh".
+
+        The method of `layers.gelu`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def layer_norm(
+        self,
+        input: Input,
+        *,
+        begin_norm_axis: int = 1,
+        epsilon: float = 1e-05,
+        scale: bool = True,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each sample.
+
+        The method of `layers.layer_norm`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def leaky_relu(self, input: Input, alpha: float = 0.01, name: str | None = None) -> ow.Variable:
+        """Append ``x where x > 0, otherwise alpha * x``.
+
+        The method of `layers.leaky_relu`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def log_softmax(self, input: Input, axis: int = -1, name: str | None = None) -> ow.Variable:
+        """Append ``log(softmax(x))`` over `axis`.
+
+        The method of `layers.log_softmax`, whose x is `input`. Variables may be given by name;
+        a new name becomes an input: float32 for `input`.
+        """
+    def max_pool2d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the maximum of each window; padding never counts.
+
+        The method of `layers.max_pool2d`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def mean(
+        self,
+        input: Input,
+        axis: Iterable[int] = (),
+        keepdims: bool = False,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the mean over `axis`, over everything by default.
+
+        The method of `layers.mean`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def relu(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``max(x, 0)``.
+
+        The method of `layers.relu`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def reshape(
+        self, input: Input, shape: Iterable[int | None], name: str | None = None
+    ) -> ow.Variable:
+        """Append x with another shape; elements and their order remain.
+
+        The method of `layers.reshape`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def sigmoid(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``1 / (1 + exp(-x))``.
+
+        The method of `layers.sigmoid`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def sigmoid_cross_entropy_with_logits(
+        self, input: Input, label: Input, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``-label * log(s) - (1 - label) * log(1 - s)``, where s is sigmoid(x).
+
+        The method of `layers.sigmoid_cross_entropy_with_logits`, whose x is `input`. Variables
+        may be given by name; a new name becomes an input: float32 for `input`, float32 for
+        `label`.
+        """
+    def silu(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``x * sigmoid(x)``.
+
+        The method of `layers.silu`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def softmax(self, input: Input, axis: int = -1, name: str | None = None) -> ow.Variable:
+        """Append ``exp(x) / sum(exp(x))`` over `axis`.
+
+        The method of `layers.softmax`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def softmax_with_cross_entropy(
+        self,
+        input: Input,
+        label: Input,
+        soft_label: bool = False,
+        ignore_index: int = -100,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append ``-log(softmax(logits)[label])`` for each row.
+
+        The method of `layers.softmax_with_cross_entropy`, whose logits is `input`. Variables
+        may be given by name; a new name becomes an input: float32 for `input`, int64 for
+        `label` or, with `soft_label`, float32.
+        """
+    def softplus(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``log(1 + exp(x))``.
+
+        The method of `layers.softplus`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def tanh(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``tanh(x)``.
+
+        The method of `layers.tanh`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """

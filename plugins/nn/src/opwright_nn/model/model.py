@@ -1,0 +1,380 @@
+"""Model: layers, a loss and an optimizer, trained by one compiled call per step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import opwright as ow
+from opwright.errors import AttributeValueError, FeedError, ProgramError
+from opwright.plugin import record_undo
+from opwright_nn import checks
+from opwright_nn.model.copies import model_state, restore_model
+from opwright_nn.model.feeds import find_fillable
+from opwright_nn.model.files import ModelFiles
+from opwright_nn.model.inference import input_names
+from opwright_nn.model.predictor import Predictor
+from opwright_nn.model.programs import Input
+from opwright_nn.model.run_options import check_options
+from opwright_nn.model.startup import Startup
+from opwright_nn.model.trained_parameters import TrainedParameters
+from opwright_nn.optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.parameters.regularizer import Regularizer
+
+Array = npt.NDArray[Any]
+
+
+class Model(ModelFiles):
+    """A network that is built layer by layer and trained one batch at a time.
+
+    ::
+
+        model = Model()
+        prob = model.fc_layer(input="img", size=10, activation="softmax")
+        loss = model.mean(input=model.cross_entropy(input=prob, label="label"))
+        model.backward(loss)
+        model.sgd(learning_rate=0.1)
+        model.initialize_parameters(seed=1)
+        model.fill("img", images)
+        model.fill("label", labels)
+        (value,) = model.run()
+
+    A new name declares an input. Its shape, and with it the shapes of parameters that depend on
+    it, comes from the first batch or from `initialize_parameters`; the first axis is the batch
+    and may change. Each function in `layers` has a method here: ``model.relu(hidden)``.
+
+    A model may be pickled and copied: the copy has the same programs, a scope of its own with the
+    same parameters and states, and no data in its inputs.
+
+    Parameters
+    ----------
+    scope : Scope, optional
+        Holds the parameters; a new one by default, so that two models never share parameters by
+        accident.
+    device : str
+        Where steps and predictions run.
+    fallback : str, optional
+        ``"cpu"`` lets operators without a kernel for the device run on the host.
+    deterministic : bool, optional
+        Whether steps have the same bits with any number of threads, see ``Network.compile``.
+
+    Attributes
+    ----------
+    program, startup_program : Program
+        What a step computes, and what initializes the parameters before the first one.
+    network : Network
+        The operators of `program`; each step also runs those that ``network.add_op`` adds.
+    scope : Scope
+        The parameters and states; after ``run(keep=True)`` every variable.
+    param_grads : list of (Variable, Variable)
+        Each parameter with its gradient, after `backward`.
+    optimizer : Optimizer or None
+        The one that `sgd`, `adam`, `optimize` and so on appended.
+    """
+
+    def __init__(
+        self,
+        scope: ow.Scope | None = None,
+        device: str = "cpu",
+        fallback: str | None = None,
+        deterministic: bool | None = None,
+    ) -> None:
+        super().__init__()
+        checks.check_instance("Model", "scope", scope, ow.Scope)
+        self._options = check_options("Model", device, fallback, deterministic)
+        self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
+        self.optimizer: Optimizer | None = None
+        self._trained = TrainedParameters(self.program)
+        self._loss: str | None = None
+        self._begin(ow.Scope() if scope is None else scope)
+
+    def _begin(self, scope: ow.Scope) -> None:
+        # The state that belongs to this process and that copies do not have.
+        self.scope = scope
+        self.network = ow.Network(self.program.global_block())
+        self._startup = Startup(self.program, self.startup_program, scope, self._deferred)
+        self._feeds: dict[str, Any] = {}
+        self._dtypes: dict[str, np.dtype[Any]] = {}
+        self._step: Any = None
+        self._generation = -1
+        self._predictors: dict[str, Predictor] = {}
+
+    __getstate__ = model_state
+    __setstate__ = restore_model
+
+    @property
+    def parameters(self) -> list[ow.Variable]:
+        """All parameters, in the order in which layers created them."""
+        return list(self.program.parameters())
+
+    # -- Training ------------------------------------------------------------------------------
+
+    def backward(self, loss: Input) -> list[tuple[ow.Variable, ow.Variable]]:
+        """Append the gradients of `loss`, which `run` returns first from then on.
+
+        Parameters
+        ----------
+        loss : Variable or str
+            A single number for the batch, such as the output of `mean`.
+
+        Returns
+        -------
+        list of (Variable, Variable)
+            Each parameter with its gradient.
+        """
+        if self._loss is not None:
+            raise ProgramError(
+                f"Model.backward: a model has one loss, got a second one beside {self._loss!r}; "
+                "add the losses first"
+            )
+        variable = self._get_variable("Model.backward", loss)
+        with self._building():
+            pairs = ow.append_backward(variable)
+        self._set("param_grads", pairs)
+        self._set("_loss", variable.name)
+        self._trained.note_flags()
+        return self.param_grads
+
+    def optimize(
+        self,
+        optimizer: Optimizer | str,
+        parameters: Iterable[ow.Variable | str] | None = None,
+        **attrs: Any,
+    ) -> Optimizer:
+        """Append the updates of the parameters, after `backward`.
+
+        Parameters
+        ----------
+        optimizer : Optimizer or str
+            One of `nn.optimizer`, or the type of one: "sgd", "momentum", "adam", "adamw".
+        parameters : iterable of Variable or str, optional
+            Those to train; by default every trainable parameter with a gradient.
+        **attrs
+            The arguments of its class, if `optimizer` is a type.
+
+        Raises
+        ------
+        ProgramError
+            `backward` has not been called, or the model has an optimizer already.
+        """
+        who = "Model.optimize"
+        if isinstance(optimizer, str):
+            optimizer = make_optimizer(optimizer, attrs)
+        elif attrs:
+            raise AttributeValueError(
+                f"{who}: attributes go with the type of an optimizer, got {next(iter(attrs))!r} "
+                f"beside {type(optimizer).__name__}; pass them to its class"
+            )
+        checks.check_instance(who, "optimizer", optimizer, Optimizer, required=True)
+        if self._loss is None:
+            raise ProgramError(
+                f"{who}: the gradients must exist, got no backward yet; call "
+                "model.backward(loss) first"
+            )
+        if self.optimizer is not None:
+            raise ProgramError(
+                f"{who}: a model has one optimizer, got {type(optimizer).__name__} beside "
+                f"{type(self.optimizer).__name__}; set_learning_rate changes its rate, another one "
+                "needs another model"
+            )
+        pairs = self._trained.choose(who, self.param_grads, parameters)
+        with self._building():
+            optimizer.apply_gradients(pairs)
+        self._trained.note_flags()
+        self._set("optimizer", optimizer)
+        return optimizer
+
+    def sgd(
+        self,
+        learning_rate: float = 0.01,
+        *,
+        regularizer: Regularizer | None = None,
+        clip: GradientClip | None = None,
+    ) -> Optimizer:
+        """Append gradient descent, see `optimizer.SGD`."""
+        return self.optimize(SGD(learning_rate, regularizer=regularizer, clip=clip))
+
+    def momentum(self, learning_rate: float = 0.01, mu: float = 0.9, **options: Any) -> Optimizer:
+        """Append gradient descent with momentum, see `optimizer.Momentum`."""
+        return self.optimize(Momentum(learning_rate, mu, **options))
+
+    def adam(self, learning_rate: float = 0.001, **options: Any) -> Optimizer:
+        """Append Adam, see `optimizer.Adam`."""
+        return self.optimize(Adam(learning_rate, **options))
+
+    def adamw(self, learning_rate: float = 0.001, **options: Any) -> Optimizer:
+        """Append AdamW, see `optimizer.AdamW`."""
+        return self.optimize(AdamW(learning_rate, **options))
+
+    def set_learning_rate(self, value: float) -> None:
+        """Change the learning rate of later steps; the parameters must be initialized."""
+        if self.optimizer is None:
+            raise ProgramError(
+                "Model.set_learning_rate: there must be an optimizer, got none yet; call "
+                "model.sgd() or another one first"
+            )
+        self.optimizer.set_learning_rate(self.scope, value)
+
+    # -- Parameters ----------------------------------------------------------------------------
+
+    def initialize_parameters(self, seed: int | None = None, **example_feeds: Any) -> None:
+        """Initialize all parameters and optimizer states, also those that have values.
+
+        Where an input has no shape yet and no example provides it, the next `run` or `predict`
+        does it. Without this call, `run` initializes the parameters that have no value, with the
+        same numbers as ``initialize_parameters()``.
+
+        Parameters
+        ----------
+        seed : int, at least 0
+            Of the initial values and of random numbers in later steps. None keeps the seeds of the
+            programs, 0 at first: every run of a script starts from the same numbers.
+        **example_feeds
+            Arrays that provide shapes: ``initialize_parameters(img=train.images)``.
+        """
+        who = "Model.initialize_parameters"
+        examples = self._check_inputs(who, example_feeds)
+        if seed is not None:
+            number = checks.check_int(who, "seed", seed, at_least=0)
+            self.program.seed = self.startup_program.seed = number
+        self._startup.settle(examples, partly=True)
+        self._startup.request_all()
+        self._startup.initialize()
+
+    # -- Running -------------------------------------------------------------------------------
+
+    def fill(self, name: str, data: Any) -> None:
+        """Set the data of an input for later steps, or the value of a parameter.
+
+        Parameters
+        ----------
+        name : str
+            An input, or a parameter.
+        data : array
+            With the dtype of the input; lists are converted to it. It is borrowed, not copied, and
+            must not change until the last step that reads it.
+        """
+        dtype = self._dtypes.get(name)
+        if dtype is not None and type(data) is np.ndarray and data.dtype == dtype:
+            self._feeds[name] = data
+            return
+        variable = find_fillable("Model.fill", self.program, name)
+        array = ow.check_feed(data, variable, "Model.fill")
+        if variable.persistable:
+            self._startup.write("Model.fill", name, array)
+            return
+        self._feeds[name] = array
+        if isinstance(array, np.ndarray):
+            self._dtypes[name] = array.dtype
+
+    def run(self, keep: bool = False) -> list[Array]:
+        """Run one step: forward, backward and update.
+
+        Parameters
+        ----------
+        keep : bool
+            True stores every variable in `scope`, for inspection; slower.
+
+        Returns
+        -------
+        list of ndarray
+            The loss, if there is one, then the output of each `accuracy`, in the order of calls.
+        """
+        if self._step is not None and keep is False and self._generation == self.program.generation:
+            return self._step(**self._feeds)  # type: ignore[no-any-return]
+        return self._compile_and_run(checks.check_bool("Model.run", "keep", keep))
+
+    def predict(self, variable: Input, /, **feeds: Any) -> Array:
+        """Compute one variable for inference: no loss, no update, no dropout.
+
+        `scope` does not change, and parameters and states have the values that it holds. Gradients
+        are computed only if `variable` is one or depends on one; random numbers are those that the
+        next step would draw.
+
+        Parameters
+        ----------
+        variable : Variable or str
+            The variable to compute, such as the output of the last layer.
+        **feeds
+            Arrays for the inputs that it depends on; labels are not needed.
+        """
+        name = self._get_variable("Model.predict", variable).name
+        predictor = self._predictors.get(name)
+        if predictor is None or predictor.generation != self.program.generation:
+            predictor = self._make_predictor(name, feeds)
+        predictor.check_feeds(feeds)
+        return predictor(feeds)
+
+    def _compile_and_run(self, keep: bool) -> list[Array]:
+        # The first step, and the first one after each change of the program.
+        fetches = self._fetches()
+        if not fetches:
+            raise ProgramError(
+                "Model.run: there must be something to return, got neither loss nor metric; call "
+                "model.backward(loss), model.accuracy(...) or predict(variable, ...)"
+            )
+        if self.optimizer is not None:
+            self._trained.check_unchanged("Model.run")
+        inputs = input_names(self.program)
+        for name in inputs:
+            if name not in self._feeds:
+                raise FeedError(
+                    f"Model.run: every input must be filled, got no value for {name!r}; call "
+                    f"model.fill({name!r}, array)"
+                )
+        self._startup.settle(self._feeds)
+        self._startup.initialize()
+        if keep:
+            return self._run_kept(inputs, fetches)
+        self._step = self.network.compile(
+            feed=inputs, fetch=fetches, scope=self.scope, **self._options._asdict()
+        )
+        self._generation = self.program.generation
+        return self._step(**self._feeds)  # type: ignore[no-any-return]
+
+    def _run_kept(self, inputs: list[str], fetches: list[str]) -> list[Array]:
+        for name in inputs:
+            self.scope.var(name).set(self._feeds[name])
+        self.network.run(self.scope, **self._options._asdict())
+        return [self.scope.var(name).numpy() for name in fetches]
+
+    def _make_predictor(self, name: str, feeds: dict[str, Any]) -> Predictor:
+        draft = self._predictor(name)
+        draft.check_feeds(feeds)
+        if not self._startup.requested:
+            self._startup.check_initialized("Model.predict", draft.program)
+        self._startup.settle(self._check_inputs("Model.predict", feeds), partly=True)
+        if self._startup.requested:
+            self._startup.initialize()
+        # A second one, since the program may have got its shapes in between.
+        predictor = self._predictor(name)
+        self._startup.check_initialized("Model.predict", predictor.program)
+        self._predictors[name] = predictor
+        return predictor
+
+    def _predictor(self, name: str) -> Predictor:
+        return Predictor(self.program, name, self.scope, self._options)
+
+    def _check_inputs(self, who: str, feeds: dict[str, Any]) -> dict[str, Any]:
+        arrays = {}
+        for name, data in feeds.items():
+            variable = find_fillable(who, self.program, name, persistables=False)
+            arrays[name] = ow.check_feed(data, variable, who)
+        return arrays
+
+    def _fetches(self) -> list[str]:
+        return [*([] if self._loss is None else [self._loss]), *self._metrics]
+
+    def _set(self, attribute: str, value: object) -> None:
+        # Recorded, so that a transaction around the call can undo it.
+        record_undo(setattr, self, attribute, getattr(self, attribute))
+        setattr(self, attribute, value)
+
+    def _get_variable(self, who: str, variable: Input) -> ow.Variable:
+        if isinstance(variable, str):
+            return self.program.global_block().get_var(variable, who)
+        return checks.check_variable(who, "variable", variable)

@@ -1,0 +1,77 @@
+"""Predictor: computes one variable of a Model, without loss, update or dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import opwright as ow
+from opwright.errors import FeedError
+from opwright.plugin import hint
+from opwright.vocabulary import STEP
+from opwright_nn.model.inference import inference_program, input_names, persistable_names
+from opwright_nn.model.run_options import RunOptions
+
+
+class Predictor:
+    """A compiled network that computes one variable of a training program.
+
+    Parameters
+    ----------
+    program : Program
+        The training program, as it is now.
+    name : str
+        The variable to compute.
+    scope : Scope
+        Holds the parameters.
+    options : RunOptions
+        How it is compiled.
+    """
+
+    def __init__(
+        self, program: ow.Program, name: str, scope: ow.Scope, options: RunOptions
+    ) -> None:
+        self.name = name
+        self.generation = program.generation
+        self.program = inference_program(program, name)
+        self.inputs = input_names(self.program)
+        self._scope = scope
+        # A plan increments the count of runs in the scope, but not a count that is fed.
+        self._draws = STEP in persistable_names(self.program)
+        network = ow.Network(self.program.global_block())
+        self._call = network.compile(
+            feed=[*self.inputs, STEP] if self._draws else self.inputs,
+            fetch=[name],
+            scope=scope,
+            **options._asdict(),
+        )
+
+    def check_feeds(self, feeds: Mapping[str, Any]) -> None:
+        """Raise FeedError unless there is one feed for each input that the variable depends on."""
+        for name in feeds:
+            if name not in self.inputs:
+                raise FeedError(
+                    f"Model.predict: feeds must be inputs that {self.name!r} depends on, "
+                    f"got {name!r}{hint(name, self.inputs, 'inputs')}"
+                )
+        for name in self.inputs:
+            if name not in feeds:
+                raise FeedError(
+                    f"Model.predict: {self.name!r} depends on the input {name!r}, got no value; "
+                    f"pass {name}=array"
+                )
+
+    def __call__(self, feeds: Mapping[str, Any]) -> npt.NDArray[np.generic]:
+        """Return the value of the variable; the scope does not change."""
+        if self._draws:
+            feeds = {**feeds, STEP: self._step()}
+        (value,) = self._call(**feeds)
+        return value  # type: ignore[no-any-return]
+
+    def _step(self) -> npt.NDArray[np.generic]:
+        """The count of runs: random numbers are those that the next step would draw."""
+        step = self._scope.find_var(STEP)
+        return step.numpy() if step is not None and step.is_set else np.zeros(1, np.int64)

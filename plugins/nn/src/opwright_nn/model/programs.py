@@ -1,0 +1,90 @@
+"""The programs of a Model while it is built: layers append to them, inputs are found by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+import opwright as ow
+from opwright.errors import AttributeTypeError
+from opwright.plugin import record_undo
+from opwright_nn import checks, layers
+from opwright_nn.parameters.deferred import Deferred, deferred_guard
+
+Input = ow.Variable | str
+"""A variable, or the name of one; a new name becomes an input, which is fed."""
+
+
+class ModelPrograms:
+    """The part of a `Model` that layers append to; see there.
+
+    Attributes
+    ----------
+    program, startup_program : Program
+        What a step computes, and what initializes the parameters before the first one.
+    """
+
+    def __init__(self) -> None:
+        self.program = ow.Program()
+        self.startup_program = ow.Program()
+        self._deferred = Deferred()
+        self._metrics: list[str] = []
+
+    @contextlib.contextmanager
+    def guard(self) -> Iterator[None]:
+        """Make layer functions append to this model: ``with model.guard(): layers.relu(x)``."""
+        programs = ow.program_guard(self.program, self.startup_program)
+        with programs, deferred_guard(self._deferred):
+            yield
+
+    def input(
+        self, name: str, shape: Iterable[int | None] | None = None, dtype: object = "float32"
+    ) -> ow.Variable:
+        """Return the input of that name; declare it where the name is new.
+
+        Parameters
+        ----------
+        name : str
+            The name that `fill` and `predict` take.
+        shape : iterable of int or None, optional
+            None for the batch, and for every other dimension that may change and that no
+            parameter depends on. Without a shape, the first batch provides it.
+        dtype : str or NumPy dtype
+            Of the arrays that are filled in.
+        """
+        with self._building():
+            return layers.data(name, shape, dtype)
+
+    @contextlib.contextmanager
+    def _building(self) -> Iterator[None]:
+        """Make layer functions append to this model, or change nothing where one fails."""
+        with self.guard(), ow.transaction():
+            yield
+
+    def _find_input(self, value: object, who: str, argument: str, dtype: str) -> ow.Variable:
+        """Return the variable that an argument of a layer stands for.
+
+        Parameters
+        ----------
+        value : object
+            A variable, or the name of one.
+        who, argument : str
+            The method and its argument, for messages.
+        dtype : str
+            Of the input that is declared where the name is new.
+        """
+        if isinstance(value, str):
+            checks.check_str(who, argument, value)
+            variable = self.program.current_block().find_var(value)
+            return layers.data(value, None, dtype) if variable is None else variable
+        if not isinstance(value, ow.Variable):
+            raise AttributeTypeError(
+                f"{who}: {argument} must be a variable or the name of one, got {value!r} "
+                f'({type(value).__name__}); write {argument}="img" or what a layer returned'
+            )
+        return value
+
+    def _add_metric(self, variable: ow.Variable) -> None:
+        """Make `run` return a variable, after the loss and earlier metrics."""
+        self._metrics.append(variable.name)
+        record_undo(self._metrics.pop)

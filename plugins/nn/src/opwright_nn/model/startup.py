@@ -1,0 +1,169 @@
+"""Startup: initializes the parameters and states of a Model, all or those without a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import FeedError, ProgramError, ShapeError
+from opwright.op import format_shape, shapes_match
+from opwright.vocabulary import STEP
+from opwright_nn import checks
+from opwright_nn.model.inference import persistable_names
+from opwright_nn.parameters.deferred import Deferred, Shape, append_initializer
+from opwright_nn.parameters.initializer import Initializer
+
+
+class Startup:
+    """Infers shapes from the first batch and runs a startup program, all of it or a part.
+
+    Parameters
+    ----------
+    program, startup : Program
+        The main program and the one that initializes its persistable variables.
+    scope : Scope
+        Holds their values.
+    deferred : Deferred
+        The variables without a shape yet.
+    """
+
+    def __init__(
+        self, program: ow.Program, startup: ow.Program, scope: ow.Scope, deferred: Deferred
+    ) -> None:
+        self._program = program
+        self._block = startup.global_block()
+        self._scope = scope
+        self._deferred = deferred
+        self._all_requested = False
+        self._network = ow.Network(self._block)
+
+    def request_all(self) -> None:
+        """Make the next `initialize` with all shapes known initialize everything."""
+        self._all_requested = True
+
+    def note_loaded(self, shapes: Mapping[str, Shape]) -> None:
+        """Note which variables were loaded: the next `initialize` fills only the others."""
+        self._all_requested = False
+        for name, shape in shapes.items():
+            variable = self._program.global_block().var(name)
+            if variable.shape != shape:
+                variable.shape = shape
+
+    @property
+    def requested(self) -> bool:
+        """Whether the next `initialize` does everything."""
+        return self._all_requested
+
+    def settle(self, feeds: Mapping[str, Any], partly: bool = False) -> None:
+        """Give inputs without a shape that of `feeds`; see `Deferred`."""
+        variables = self._program.global_block().vars
+        shapes = {name: _batch_shape(data) for name, data in feeds.items()}
+        for name, shape in shapes.items():
+            _check_fits(name, variables[name].shape, shape)
+        new = {name: shape for name, shape in shapes.items() if variables[name].shape is None}
+        if new or len(self._deferred):
+            self._settle(new)
+        if len(self._deferred) and not partly:
+            self._refine(shapes)
+            self._settle({}, partly=False)
+
+    def _settle(self, shapes: Mapping[str, Shape], partly: bool = True) -> None:
+        self._deferred.settle(self._program, self._block.program, shapes, partly)
+
+    def _refine(self, shapes: Mapping[str, Shape]) -> None:
+        # A dimension declared as None may keep changing unless a parameter depends on it.
+        variables = self._program.global_block().vars
+        for name, shape in shapes.items():
+            n_before, old = len(self._deferred), variables[name].shape
+            if n_before and old != shape:
+                self._settle({name: shape})
+                if len(self._deferred) == n_before:
+                    self._settle({name: old or ()})
+
+    def initialize(self) -> None:
+        """Initialize what has no value, or everything if requested; a request waits for shapes."""
+        self._adopt_parameters()
+        if self._all_requested:
+            if len(self._deferred):
+                return
+            self._network.run(self._scope)
+            self._restart_random_numbers()
+            self._all_requested = False
+            return
+        for first, last in self._missing_ranges():
+            self._network.run(self._scope, first, last)
+
+    @ow.transaction()
+    def _adopt_parameters(self) -> None:
+        """Append the initializers of parameters that users created without a layer."""
+        startup = self._block.program
+        known = {*self._block.vars, *self._deferred.names()}
+        for parameter in self._program.parameters():
+            if parameter.initializer is None or parameter.name in known:
+                continue
+            who = f"parameter {parameter.name!r}"
+            checks.check_instance(who, "initializer", parameter.initializer, Initializer)
+            if parameter.shape is None or -1 in parameter.shape:
+                if self._is_set(parameter.name):
+                    continue
+                raise ShapeError(
+                    f"{who}: its shape must be known to initialize it, got {parameter!r}; give "
+                    "create_parameter the whole shape"
+                )
+            append_initializer(startup, parameter, parameter.initializer, startup.next_stream())
+
+    def check_initialized(self, who: str, program: ow.Program) -> None:
+        """Raise ProgramError unless the scope holds the parameters and states of `program`."""
+        for name in persistable_names(program):
+            if name != STEP and not self._is_set(name):
+                raise ProgramError(
+                    f"{who}: all parameters must have values, got none for {name!r}; call "
+                    "model.initialize_parameters(), load_parameter(folder) or run() first"
+                )
+
+    def write(self, who: str, name: str, array: Any) -> None:
+        """Set a persistable variable of the scope."""
+        shape = self._program.global_block().var(name).shape or ()
+        if not shapes_match(shape, np.shape(array)):
+            raise ShapeError(
+                f"{who}: {name!r} must have shape {format_shape(shape)}, "
+                f"got {format_shape(np.shape(array))}; pass an array of its shape"
+            )
+        self._scope.var(name).set(array)
+
+    def _is_set(self, name: str) -> bool:
+        variable = self._scope.find_var(name)
+        return variable is not None and variable.is_set
+
+    def _missing_ranges(self) -> Iterable[tuple[int, int]]:
+        # Adjacent operators run as one plan; mostly no value is missing, or all are.
+        ranges: list[tuple[int, int]] = []
+        for index, op in enumerate(self._block.ops):
+            if all(self._is_set(name) for name in op.output_names()):
+                continue
+            if ranges and ranges[-1][1] == index - 1:
+                ranges[-1] = (ranges[-1][0], index)
+            else:
+                ranges.append((index, index))
+        return ranges
+
+    def _restart_random_numbers(self) -> None:
+        step = self._scope.find_var(STEP)
+        if step is not None and step.is_set:
+            step.set(np.zeros(1, np.int64))
+
+
+def _check_fits(name: str, declared: Shape | None, shape: Shape) -> None:
+    if declared is not None and not shapes_match(declared, shape):
+        raise FeedError(
+            f"feed {name!r}: must have shape {format_shape(declared)}, got {format_shape(shape)}; "
+            "pass arrays of the declared shape, or declare another"
+        )
+
+
+def _batch_shape(data: Any) -> Shape:
+    shape = tuple(data.shape) if hasattr(data, "shape") else np.shape(data)
+    return (-1, *shape[1:]) if shape else ()

@@ -1,0 +1,65 @@
+"""ParamAttr: the options of one parameter of a layer: name, initializer, learning rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_nn import checks
+from opwright_nn.parameters.initializer import Initializer
+from opwright_nn.parameters.regularizer import Regularizer
+
+
+@dataclass(frozen=True, slots=True)
+class ParamAttr:
+    """How a parameter is named, initialized and trained.
+
+    Attributes
+    ----------
+    name : str, optional
+        By default that of the layer: ``<layer>_w_param``, ``<layer>_b_param``.
+    initializer : Initializer, optional
+        By default that of the layer.
+    learning_rate : float, at least 0
+        A factor for the learning rate of the optimizer.
+    regularizer : Regularizer, optional
+        Replaces that of the optimizer.
+    trainable : bool
+        False excludes the parameter from training.
+    """
+
+    name: str | None = None
+    initializer: Initializer | None = None
+    learning_rate: float = 1.0
+    regularizer: Regularizer | None = None
+    trainable: bool = True
+
+    def __post_init__(self) -> None:
+        """Check each field."""
+        checks.check_name("ParamAttr", self.name)
+        checks.check_float("ParamAttr", "learning_rate", self.learning_rate, at_least=0.0)
+        checks.check_bool("ParamAttr", "trainable", self.trainable)
+        checks.check_instance("ParamAttr", "initializer", self.initializer, Initializer)
+        checks.check_instance("ParamAttr", "regularizer", self.regularizer, Regularizer)
+
+
+def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
+    """Return `value` as a ParamAttr; None has all defaults, an initializer all others.
+
+    `unless` is the argument by which the layer has no such parameter, ``"bias=False"``.
+    """
+    if value is None:
+        return ParamAttr()
+    if unless:
+        raise AttributeValueError(
+            f"{who}: {name} must be left out with {unless}, got {value!r}; the layer "
+            "has no such parameter then"
+        )
+    if isinstance(value, Initializer):
+        return ParamAttr(initializer=value)
+    if not isinstance(value, ParamAttr):
+        raise AttributeTypeError(
+            f"{who}: {name} must be a ParamAttr, an initializer or None, got {value!r} "
+            f"({type(value).__name__}); write nn.ParamAttr(initializer=...)"
+        )
+    return value

@@ -1,0 +1,74 @@
+"""Every public name of the packages: it is there, it says what it is for, and it has a page."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+
+from python_modules import MODULES, public_names  # noqa: E402 - beside the site's other modules
+
+ROOMS = {
+    "backward",
+    "cli",
+    "describe",
+    "framework_pb2",
+    "lowering",
+    "plugins",
+    "program",
+    "registry",
+    "run",
+}
+"""What of the core is private; everything else that is no ``_name`` has a page."""
+
+NAMES = [(module, name) for module in MODULES for name in public_names(module)]
+
+
+def test_every_module_of_the_core_is_a_private_room_or_has_a_page():
+    core = ROOT / "core" / "src" / "opwright"
+    modules = {path.stem for path in core.glob("*.py")}
+    modules |= {path.parent.name for path in core.glob("*/__init__.py")}
+    public = {name for name in modules if not name.startswith("_")} - ROOMS
+    assert {f"opwright.{name}" for name in public} <= {*MODULES, "opwright.ops"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_public_module_lists_its_names_once(module):
+    listed = getattr(importlib.import_module(module), "__all__", None)
+    assert listed is None or len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_a_public_name_is_there_and_says_what_it_is_for(module, name):
+    value = getattr(importlib.import_module(module), name)
+    if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value):
+        assert inspect.getdoc(value)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return what a file imports of opwright's core, by module."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.add(node.module)
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return {name for name in found if name.split(".")[0] == "opwright"}
+
+
+@pytest.mark.parametrize("folder", ["examples", "benchmarks", "docs"])
+def test_what_people_copy_imports_public_modules_alone(folder):
+    for path in (ROOT / folder).rglob("*.py"):
+        private = {
+            name
+            for name in imported_modules(path)
+            if name.split(".")[1:2] and name.split(".")[1] in ROOMS
+        }
+        assert not private, f"{path.relative_to(ROOT)} imports {sorted(private)}"

@@ -1,0 +1,99 @@
+"""``opwright check`` and pytest's ``--opwright-check``, as real processes on installed packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opwright import Context
+from opwright.errors import OpwrightError
+from opwright_kit.testing import PackageCheck
+
+QUICK = ("--rule", "documented", "--rule", "shape-rule", "--rule", "reference")
+
+
+def run(site: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Python with the controls installed beside what is."""
+    env = {**os.environ, "PYTHONPATH": str(site), "OPWRIGHT_PLUGINS": "std,good,broken_reference"}
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(
+        command, env=env, cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_a_package_without_a_fault_is_green(control_site: Path) -> None:
+    done = run(control_site, "opwright", "check", "opwright-good", *QUICK)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 failed" in done.stdout
+    assert done.stdout.rstrip().endswith("nothing found")
+
+
+def test_a_finding_comes_again_by_the_command_that_is_printed(control_site: Path) -> None:
+    done = run(control_site, "opwright", "check", "opwright_Broken.reference", *QUICK, "--json")
+    assert done.returncode == 1
+    data = json.loads(done.stdout)
+    findings = [finding for result in data["results"] for finding in result["findings"]]
+    assert {finding["rule"] for finding in findings} == {"reference"}
+    words = shlex.split(findings[0]["repeat"])
+    again = run(control_site, *words)
+    assert again.returncode == 1
+    assert findings[0]["message"] in again.stdout
+    assert "1 found" in again.stdout
+
+
+def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) -> None:
+    done = run(control_site, "opwright", "check", "opwright-god")
+    assert done.returncode == 2
+    assert "no installed distribution of this name provides a plugin" in done.stderr
+    assert "got 'opwright-god'; did you mean 'opwright-good'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"rules": ["refrence"]}, "unknown rule, got 'refrence'; did you mean 'reference'"),
+        ({"subject": "good.row_sum"}, "got 'good.row_sum'; did you mean 'good.row_sums'"),
+        ({"dtype": "float31"}, "unknown dtype, got 'float31'; did you mean 'float32'"),
+    ],
+)
+def test_what_does_not_exist_is_told_with_the_nearest_name(
+    controls: Context, option: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OpwrightError, match=f"^check: .*{message}"):
+        PackageCheck("opwright-good", context=controls, **option)
+
+
+def test_pytest_runs_each_rule_as_a_test(control_site: Path, tmp_path: Path) -> None:
+    asked = "addopts = -p opwright_kit.pytest_plugin\nopwright_check = opwright-broken-reference\n"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{asked}")
+    done = run(
+        control_site,
+        "pytest",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "tail and reference",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert "broken_reference.tail[cpu, broken_reference]::reference" in done.stdout
+    assert "to see it again: opwright check opwright-broken-reference" in done.stdout
+    assert "1 failed" in done.stdout
+
+
+def test_pytest_imports_nothing_of_opwright_where_no_package_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_nothing.py").write_text(
+        "import sys\n\ndef test_it():\n"
+        "    assert not [name for name in sys.modules if name.split('.')[0] == 'opwright']\n"
+        "    assert 'numpy' not in sys.modules\n"
+    )
+    done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,177 @@
+"""Laws of batches: each row once per epoch, an order by the seed, errors at the call."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+
+DATA = (np.arange(10, dtype=np.float32).reshape(10, 1), np.arange(10))
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 10, 11])
+def test_each_row_comes_once_an_epoch_with_its_partner(size):
+    rows = []
+    for images, labels in nn.batches(DATA, size=size, epochs=3, seed=2):
+        np.testing.assert_array_equal(images[:, 0], labels)
+        assert len(labels) <= size
+        rows.extend(labels.tolist())
+    for epoch in range(3):
+        assert sorted(rows[10 * epoch : 10 * (epoch + 1)]) == list(range(10))
+
+
+def test_order_is_fixed_by_seed_and_epoch():
+    def order(seed, epochs):
+        return [
+            int(label)
+            for _, labels in nn.batches(DATA, 4, epochs=epochs, seed=seed)
+            for label in labels
+        ]
+
+    assert order(1, 2) == order(1, 2)
+    assert order(1, 2)[:10] == order(1, 1)
+    assert order(1, 2)[:10] != order(1, 2)[10:]
+    assert order(1, 1) != order(2, 1)
+
+
+def test_last_part_of_a_batch_is_kept_or_dropped():
+    assert [len(labels) for _, labels in nn.batches(DATA, 4)] == [4, 4, 2]
+    assert [len(labels) for _, labels in nn.batches(DATA, 4, drop_last=True)] == [4, 4]
+    assert [len(labels) for _, labels in nn.batches(DATA, 5, drop_last=True)] == [5, 5]
+    assert list(nn.batches(DATA, 11, drop_last=True)) == []
+
+
+def test_without_shuffle_rows_come_in_order_without_a_copy():
+    pairs = list(nn.batches(DATA, 4, shuffle=False))
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in pairs]), DATA[1])
+    assert all(np.shares_memory(images, DATA[0]) for images, _ in pairs)
+
+
+def test_no_epoch_and_no_row_give_no_batch():
+    assert list(nn.batches(DATA, 4, epochs=0)) == []
+    assert list(nn.batches((np.zeros((0, 3)),), 4, epochs=2)) == []
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_batches_continue_from_any_position(shuffle, drop_last):
+    options = {"epochs": 3, "seed": 5, "shuffle": shuffle, "drop_last": drop_last}
+    whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, **options)]
+    first = nn.batches(DATA, 4, **options)
+    for n_before in range(len(whole) + 1):
+        again = nn.batches(DATA, 4, **options)
+        again.restore(json.loads(json.dumps(first.position)))
+        assert again.position == first.position
+        assert [labels.tolist() for _, labels in again] == whole[n_before:]
+        next(first, None)
+
+
+def test_a_restored_run_may_have_more_epochs():
+    ended = nn.batches(DATA, 4, epochs=1, seed=5)
+    list(ended)
+    longer = nn.batches(DATA, 4, epochs=2, seed=5)
+    longer.restore(ended.position)
+    assert longer.position["epoch"] == 1
+    assert len(list(longer)) == 3
+    with pytest.raises(AttributeValueError, match="within 1 epochs of 3 batches, got batch 0 of"):
+        nn.batches(DATA, 4, seed=5).restore(longer.position)
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"size": 20}, "size=4 instead of 20"),
+        ({"seed": 1}, "seed=5 instead of 1, order_crc32="),
+        ({"shuffle": False}, "shuffle=True instead of False"),
+        ({"drop_last": True}, "drop_last=False instead of True"),
+        ({"data": (DATA[0][:9], DATA[1][:9])}, r"arrays=\['float32\[10, 1\]', 'int64\[10\]'\]"),
+    ],
+)
+def test_batches_with_other_arguments_refuse_a_position(options, rule):
+    first = nn.batches(DATA, 4, seed=5)
+    next(first)
+    position = first.position
+    other = nn.batches(**{"data": DATA, "size": 4, "seed": 5, **options})
+    with pytest.raises(AttributeValueError, match=f"with the same arguments, got .*{rule}"):
+        other.restore(position)
+    assert other.position["batch"] == 0
+
+
+def test_another_order_of_rows_is_noticed():
+    batches = nn.batches(DATA, 4, seed=5)
+    position = {**batches.position, "order_crc32": 1}
+    with pytest.raises(AttributeValueError, match="order_crc32=1 instead of"):
+        batches.restore(position)
+
+
+@pytest.mark.parametrize(
+    ("position", "error"),
+    [
+        (None, AttributeTypeError),
+        ({}, AttributeTypeError),
+        ({"epoch": -1}, AttributeValueError),
+        ({"batch": "1"}, AttributeTypeError),
+        ({"batch": 3}, AttributeValueError),
+    ],
+)
+def test_a_value_that_is_no_position_is_refused(position, error):
+    batches = nn.batches(DATA, 4, seed=5)
+    if position:
+        position = {**batches.position, **position}
+    with pytest.raises(error, match=r"batches\.restore: "):
+        batches.restore(position)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    assert len(list(nn.batches(DATA, 4, epochs=2, progress=True))) == 6
+    assert ("6/6" in screen.getvalue()) is terminal
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "rule"),
+    [
+        (DATA[0], AttributeTypeError, "must be a tuple or list of arrays, got ndarray"),
+        ("ab", AttributeTypeError, "must be a tuple or list of arrays, got str"),
+        ((), ShapeError, "at least one array"),
+        ((np.float32(1),), ShapeError, "each with an axis of rows"),
+        (
+            (DATA[0], DATA[1][:9]),
+            ShapeError,
+            r"same number of rows, got shapes \[\[10, 1\], \[9\]\]",
+        ),
+    ],
+)
+def test_bad_data_is_refused_at_the_call(data, error, rule):
+    with pytest.raises(error, match=f"batches: .*{rule}"):
+        nn.batches(data, size=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"size": 0}, AttributeValueError),
+        ({"size": 2.0}, AttributeTypeError),
+        ({"size": True}, AttributeTypeError),
+        ({"size": 2, "epochs": -1}, AttributeValueError),
+        ({"size": 2, "seed": "1"}, AttributeTypeError),
+        ({"size": 2, "seed": -1}, AttributeValueError),
+        ({"size": 2, "shuffle": 1}, AttributeTypeError),
+        ({"size": 2, "drop_last": None}, AttributeTypeError),
+        ({"size": 2, "progress": "yes"}, AttributeTypeError),
+    ],
+)
+def test_bad_argument_is_named_at_the_call(arguments, error):
+    with pytest.raises(error, match=f"batches: {list(arguments)[-1]} must be"):
+        nn.batches(DATA, **arguments)

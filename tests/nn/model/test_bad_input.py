@@ -1,0 +1,207 @@
+"""Laws of wrong calls of a Model: the error has the name and a fix, and nothing changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    FeedError,
+    KernelError,
+    OperatorNotFoundError,
+    ProgramError,
+    ShapeError,
+    VariableNotFoundError,
+)
+from opwright_nn import layers
+
+IMAGES = np.ones((6, 8), np.float32)
+LABELS = np.ones((6, 1), np.int64)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "rule"),
+    [
+        (
+            lambda m: m.fill("imgg", IMAGES),
+            FeedError,
+            "Model.fill: .*'imgg'; did you mean 'img'",
+        ),
+        (
+            lambda m: m.fill("fc_1_out", IMAGES),
+            FeedError,
+            "'fc_1_out', which the network computes",
+        ),
+        (
+            lambda m: m.fill(3, IMAGES),
+            FeedError,
+            "Model.fill: the name must be one of an input",
+        ),
+        (
+            lambda m: m.fill("img", IMAGES.astype("f8")),
+            FeedError,
+            r"float64; pass img\.astype\('f",
+        ),
+        (lambda m: m.fill("label", LABELS * 1.0), FeedError, "'label': dtype must be int64"),
+        (
+            lambda m: m.fill("label", [[0.5]]),
+            FeedError,
+            "'label': must be a whole number to become int64, got 0.5",
+        ),
+        (lambda m: m.fill("img", np.ma.masked_array(IMAGES)), FeedError, "'img': .* masked array"),
+        (
+            lambda m: m.fill("img", "cat"),
+            FeedError,
+            "'img': must be an array of numbers, got 'cat'",
+        ),
+        (lambda m: m.fill("img", [[1], [2, 3]]), FeedError, "'img': must be an array of numbers"),
+        (lambda m: m.fill("fc_1_b_param", np.zeros(4, "f")), ShapeError, r"shape \[3\], got \[4\]"),
+        (
+            lambda m: m.run(),
+            FeedError,
+            r"every input must be filled, .* model.fill\('img', array\)",
+        ),
+        (lambda m: m.run(keep=1), AttributeTypeError, "Model.run: keep must be True or False"),
+        (
+            lambda m: m.predict("prob", img=IMAGES),
+            VariableNotFoundError,
+            "Model.predict: no such",
+        ),
+        (
+            lambda m: m.predict(3, img=IMAGES),
+            AttributeTypeError,
+            "variable must be a variable",
+        ),
+        (lambda m: m.predict("fc_1_out", imgs=IMAGES), FeedError, "did you mean 'img'"),
+        (lambda m: m.predict("fc_1_out"), FeedError, "depends on the input 'img', got no value"),
+        (
+            lambda m: m.predict("fc_1_out", img=IMAGES, label=LABELS),
+            FeedError,
+            "got 'label'",
+        ),
+        (
+            lambda m: m.predict("fc_1_out", img=IMAGES),
+            ProgramError,
+            "all parameters must have val",
+        ),
+        (
+            lambda m: m.initialize_parameters(img=IMAGES[0]),
+            ShapeError,
+            "more than num_flatten_dims",
+        ),
+        (lambda m: m.backward("mean_0_out"), ProgramError, "a model has one loss"),
+        (lambda m: m.set_learning_rate(0.1), VariableNotFoundError, "run the startup program"),
+        (lambda m: m.initialize_parameters("1"), AttributeTypeError, "seed must be an int"),
+        (lambda m: m.initialize_parameters(-1), AttributeValueError, "seed must be an int of at"),
+        (lambda m: m.initialize_parameters(imgs=IMAGES), FeedError, "did you mean 'img'"),
+        (
+            lambda m: m.initialize_parameters(fc_0_b_param=IMAGES[0, :5]),
+            FeedError,
+            "must be one of an input that a layer reads, got 'fc_0_b_param'",
+        ),
+        (lambda m: m.optimize(0.1), AttributeTypeError, "optimizer must be an Optimizer, got 0.1"),
+        (lambda m: m.optimize("sdg"), AttributeValueError, "did you mean 'sgd'"),
+        (lambda m: m.fc_layer(3, 5), AttributeTypeError, "fc_layer: input must be a variable or"),
+        (lambda m: m.fc_layer("new", 0), AttributeValueError, "size must be an int of at least 1"),
+        (lambda m: m.mean(None), AttributeTypeError, "mean: input must be a variable or the name"),
+        (lambda m: m.concat("img"), AttributeTypeError, "concat: input must be a list"),
+        (lambda m: m.cross_entropy("img", 3), AttributeTypeError, "label must be a variable or"),
+        (lambda m: m.input(""), AttributeValueError, "data: name must be a string"),
+    ],
+)
+def test_a_wrong_call_is_reported_by_name_and_changes_nothing(tiny, call, error, rule):
+    model, _ = tiny.make()
+    before = str(model.program), str(model.startup_program), model.scope.names()
+    with pytest.raises(error, match=rule):
+        call(model)
+    assert (str(model.program), str(model.startup_program), model.scope.names()) == before
+    tiny.fill(model)
+    assert np.isfinite(model.run()[0])
+
+
+def test_an_optimizer_requires_backward_first(tiny):
+    model, _ = tiny.make(optimize=False)
+    with pytest.raises(ProgramError, match=r"call model.backward\(loss\) first"):
+        model.sgd(0.1)
+    with pytest.raises(ProgramError, match="there must be an optimizer, got none yet"):
+        model.set_learning_rate(0.1)
+
+
+def test_a_model_without_loss_and_metric_is_not_run(tiny):
+    model, _ = tiny.make(optimize=False)
+    tiny.fill(model)
+    with pytest.raises(ProgramError, match="Model.run: there must be something to return"):
+        model.run()
+
+
+def test_wrong_width_of_a_later_batch_is_refused_and_the_model_stays_usable(tiny):
+    model, _ = tiny.make()
+    tiny.fill(model)
+    model.run()
+    model.fill("img", tiny.images[:, :7])
+    with pytest.raises(FeedError, match=r"'img': shape must be \(\?, 8\), got \(6, 7\)"):
+        model.run()
+    tiny.fill(model)
+    assert np.isfinite(model.run()[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [({"scope": 3}, "scope must be a Scope"), ({"device": 3}, "device must be")],
+)
+def test_bad_argument_of_a_model_is_named(options, rule):
+    with pytest.raises(AttributeTypeError, match=f"Model: {rule}"):
+        nn.Model(**options)
+
+
+def test_label_out_of_range_fails_in_the_step_and_the_model_stays_usable(tiny):
+    model, _ = tiny.make()
+    tiny.fill(model)
+    model.run()
+    model.fill("label", tiny.labels + 1)
+    with pytest.raises(KernelError, match=r"cross_entropy: label must be in \[0, 3\), got 3"):
+        model.run()
+    tiny.fill(model)
+    assert np.isfinite(model.run()[0])
+
+
+def test_a_width_that_no_batch_determines_is_refused(tiny):
+    model = nn.Model()
+    with model.guard():
+        halves = layers.reshape(model.input("img"), [2, -1])
+    model.backward(model.mean(model.fc_layer(halves, 3)))
+    model.fill("img", tiny.images)
+    with pytest.raises(
+        ShapeError, match=r"fc_0_w_param: its shape follows .* got \[\?, 3\]; provide"
+    ):
+        model.run()
+
+
+@pytest.mark.parametrize("declared", [[None, None], [None, 7]])
+def test_batch_of_another_shape_than_declared_is_refused(tiny, declared):
+    model = nn.Model()
+    model.input("img", shape=declared)
+    model.backward(model.mean(model.fc_layer("img", 3)))
+    model.fill("img", tiny.images.reshape(6, 8, 1) if declared[1] is None else tiny.images)
+    before = str(model.program)
+    with pytest.raises(FeedError, match=r"feed 'img': must have shape \[\?, .\], got \[\?, 8"):
+        model.run()
+    assert str(model.program) == before
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: nn.Model().fc_layer(input="img", size=3),
+        lambda: layers.relu(layers.data("img", shape=[None, 8])),
+    ],
+    ids=["model", "layers"],
+)
+def test_without_operators_a_layer_says_what_to_install(build, programs):
+    text = "(?s)no operator of this type is registered.*pip install opwright-std"
+    with ow.context_guard(ow.Context()), pytest.raises(OperatorNotFoundError, match=text):
+        build()

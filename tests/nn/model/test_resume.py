@@ -1,0 +1,190 @@
+"""Laws of resuming a training: everything is restored, or the difference is reported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import opwright_nn as nn
+from opwright.errors import AttributeValueError, FileMissingError, FormatError, ProgramError
+
+KILLS = int(os.environ.get("OPWRIGHT_RESUME_KILLS", "5"))
+
+
+@pytest.fixture
+def make(tiny):
+    """Return a function that makes a model with dropout, filled with the samples."""
+
+    def make(rate=0.1, drop=0.5, optimizer="adam", size=5):
+        model = nn.Model()
+        hidden = model.dropout(model.fc_layer("img", size=size, activation="relu"), drop)
+        prob = model.fc_layer(hidden, size=3, activation="softmax")
+        model.backward(model.mean(model.cross_entropy(prob, "label")))
+        model.optimize(optimizer, learning_rate=rate)
+        tiny.fill(model)
+        return model
+
+    return make
+
+
+@pytest.fixture
+def trained(make, tmp_path):
+    """A model after three steps, saved, with a learning rate that was changed before."""
+    model = make()
+    model.initialize_parameters(seed=11)
+    for _ in range(3):
+        model.run()
+    model.set_learning_rate(0.05)
+    model.save(tmp_path / "model")
+    return model
+
+
+def persistables(model):
+    found = [var for var in model.program.global_block().vars.values() if var.persistable]
+    return {var.name: model.scope.var(var.name).numpy() for var in found}
+
+
+def check_equal_bits(model, other):
+    found, expected = persistables(model), persistables(other)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+def test_a_resumed_training_has_the_bits_of_one_that_was_never_ended(make, trained, tmp_path):
+    again = make()
+    assert again.resume(tmp_path / "model") is True
+    assert again.program.seed == 11
+    check_equal_bits(again, trained)
+    for _ in range(5):
+        assert again.run()[0].tobytes() == trained.run()[0].tobytes()
+    check_equal_bits(again, trained)
+
+
+def test_a_model_that_has_run_already_is_resumed(make, trained, tmp_path):
+    again = make(rate=0.3)
+    again.initialize_parameters(seed=2)
+    again.run()
+    again.resume(tmp_path / "model")
+    assert again.run()[0].tobytes() == trained.run()[0].tobytes()
+    check_equal_bits(again, trained)
+
+
+def test_load_parameter_loads_the_seed_of_random_numbers(make, tmp_path):
+    model = make()
+    model.initialize_parameters(seed=11)
+    model.run()
+    model.save(tmp_path / "model")
+    again = make()
+    again.load_parameter(tmp_path / "model")
+    for _ in range(3):
+        assert again.run()[0].tobytes() == model.run()[0].tobytes()
+
+
+def test_load_parameter_reports_another_learning_rate(make, trained, tmp_path):
+    with pytest.warns(RuntimeWarning, match=r"learning rate 0\.1 instead of 0\.05; model\.resume"):
+        make().load_parameter(tmp_path / "model")
+
+
+def test_load_parameter_reports_other_attributes_of_operators(make, trained, tmp_path):
+    other = make(rate=0.05, drop=0.25)
+    with pytest.warns(RuntimeWarning, match=r"dropout, with .* 0\.5 instead of 0\.25; model\.res"):
+        other.load_parameter(tmp_path / "model")
+
+
+def test_load_parameter_of_another_model_reports_nothing(make, trained, tmp_path):
+    make(optimizer="sgd").load_parameter(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"drop": 0.25}, "operator .*, dropout, with .* 0.5 instead of 0.25"),
+        ({"optimizer": "sgd"}, "with type adam instead of sgd"),
+        ({"size": 6}, r"'fc_0_w_param' as float32\[8, 5\] instead of float32\[\?, 6\]"),
+    ],
+)
+def test_another_model_is_not_resumed_and_not_changed(make, trained, tmp_path, options, rule):
+    other = make(**options)
+    with pytest.raises(ProgramError, match=rf"Model\.resume: .*{rule}"):
+        other.resume(tmp_path / "model")
+    assert not any(other.scope.var(p.name).is_set for p in other.parameters)
+    assert other.program.seed == 0
+
+
+def test_other_streams_of_random_numbers_are_another_model(make, trained, tmp_path):
+    other = make()
+    (dropout,) = [op for op in other.program.global_block().ops if op.type == "dropout"]
+    dropout.attrs = {**dropout.attrs, "stream": 77}
+    with pytest.raises(ProgramError, match=r"dropout, with stream \d+ instead of 77"):
+        other.resume(tmp_path / "model")
+
+
+def test_the_position_in_the_data_is_restored(make, tiny, tmp_path):
+    def batches(**options):
+        options = {"size": 4, "epochs": 3, "seed": 2, **options}
+        return nn.batches((tiny.images, tiny.labels), **options)
+
+    def run(model, data, stop=None):
+        losses = []
+        for images, labels in data:
+            model.fill("img", images)
+            model.fill("label", labels)
+            losses.append(model.run()[0].tobytes())
+            if len(losses) == stop:
+                model.save(tmp_path / "model", data)
+        return losses
+
+    model = make()
+    whole = run(model, batches(), stop=3)
+    again, data = make(), batches()
+    assert again.resume(tmp_path / "model", data)
+    assert data.position["epoch"] == 1
+    assert run(again, data) == whole[3:]
+    check_equal_bits(again, model)
+    other = make()
+    with pytest.raises(ProgramError, match="batches must be passed .* has a position in the data"):
+        other.resume(tmp_path / "model")
+    with pytest.raises(AttributeValueError, match="seed=2 instead of 3"):
+        other.resume(tmp_path / "model", batches(seed=3))
+    assert not any(other.scope.var(p.name).is_set for p in other.parameters)
+
+
+def test_batches_are_refused_where_no_position_was_saved(make, tiny, trained, tmp_path):
+    with pytest.raises(ProgramError, match="batches must be passed .* has no position in the data"):
+        make().resume(tmp_path / "model", nn.batches((tiny.images,), 4))
+
+
+def test_nothing_to_resume_is_an_error_unless_it_may_be_missing(make, tmp_path):
+    model = make()
+    with pytest.raises(FileMissingError, match="must be a folder that opwright.save has written"):
+        model.resume(tmp_path / "model")
+    assert model.resume(tmp_path / "model", missing_ok=True) is False
+    (tmp_path / "model").mkdir()
+    assert model.resume(tmp_path / "model", missing_ok=True) is False
+
+
+def test_a_damaged_save_is_an_error_even_if_it_may_be_missing(make, trained, tmp_path):
+    path = tmp_path / "model" / "latest"
+    (path / "params.safetensors").rename(path / "params")
+    with pytest.raises(FormatError, match=r"must hold generation\.json, program\.pb and params"):
+        make().resume(tmp_path / "model", missing_ok=True)
+    (path / "generation.json").unlink()
+    with pytest.raises(FileMissingError, match="must be beside the program"):
+        make().resume(path, missing_ok=True)
+
+
+def test_a_model_keeps_as_many_saves_as_asked(trained, tmp_path):
+    for _ in range(3):
+        trained.save(tmp_path / "model", keep=3)
+    assert len(list((tmp_path / "model" / "generations").iterdir())) == 3
+
+
+def test_trainings_that_are_killed_end_with_the_bits_of_one_that_was_not():
+    script = Path(__file__).parent / "resume_campaign.py"
+    command = [sys.executable, script, "--kills", str(KILLS)]
+    subprocess.run(command, check=True, timeout=280)
