@@ -104,6 +104,8 @@ def ready_feed(
     FeedError
         If dtype or shape do not fit the variable, or the array lies on another device.
     """
+    if isinstance(value, np.ndarray):
+        return make_ready(_borrow(value, spec))
     if device.is_host:
         value = lend(value)
     else:

@@ -225,6 +225,9 @@ def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
 
 def make_ready(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array that is C-contiguous, aligned and of native byte order, itself if it is."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned and array.dtype.isnative:
+        return array
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
