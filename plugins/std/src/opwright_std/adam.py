@@ -43,7 +43,8 @@ def adam(
     np.sqrt(moment2_out, out=work)
     work += epsilon * correction
     np.divide(moment1_out, work, out=work)
-    work *= np.divide(rate * correction, 1 - power1)  # infinite for a power of 1
+    # Infinite for a power of 1; a float, for NumPy computes in float64 with a scalar of its own.
+    work *= float(np.divide(rate * correction, 1 - power1))
     apply_step(param, work, 1 - rate * decay.get("weight_decay", 0.0), param_out)
     np.multiply(beta1_power, beta1, out=beta1_power_out)
     np.multiply(beta2_power, beta2, out=beta2_power_out)

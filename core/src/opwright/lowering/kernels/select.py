@@ -192,29 +192,17 @@ def _choose(
     candidates: Sequence[KernelEntry],
 ) -> tuple[Choice | None, bool]:
     """The first kernel that does not refuse, and whether it depends on more than the signature."""
-    context = target.context
     depends = False
     lacking: OutOfMemoryError | None = None
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
-        fault = find_fault(entry, context)
-        if fault is not None:
-            refusals.append((entry, fault))
+        reason = _find_reason(entry, target)
+        if reason is not None:
+            refusals.append((entry, reason))
             continue
-        if target.deterministic and not entry.deterministic:
-            refusals.append((entry, NOT_DETERMINISTIC))
-            continue
-        key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
-        if entry.takes_prepare:
-            depends = True
-            metas = (signature.inputs, signature.outputs)
-            # What belongs to one device may be in it, such as a module that was loaded there.
-            opened = opened_device(device, target)
-            count = (target.n_threads, target.deterministic)
-            key = (*key, *metas, opened, packable, count, target.options)
-        elif device != HOST_DEVICE:
-            key = (*key, opened_device(device, target))
-        prepared = context.prepared.get(key)
+        depends = depends or entry.takes_prepare
+        key = _key_of(entry, signature, device, packable, target)
+        prepared = target.context.prepared.get(key)
         if prepared is None:
             try:
                 prepared = _prepare(entry, key, op, device, packable, graph, target)
@@ -234,6 +222,34 @@ def _choose(
         raise lacking
     op.refusals = (*op.refusals, *refusals)
     return None, depends
+
+
+def _find_reason(entry: KernelEntry, target: Target) -> str | None:
+    """Why a kernel is not even asked, None where it is."""
+    fault = find_fault(entry, target.context)
+    if fault is None and target.deterministic and not entry.deterministic:
+        return NOT_DETERMINISTIC
+    return fault
+
+
+def _key_of(
+    entry: KernelEntry,
+    signature: Signature,
+    device: str,
+    packable: tuple[int, ...],
+    target: Target,
+) -> tuple[Any, ...]:
+    """All that the prepared kernel depends on."""
+    key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
+    if entry.takes_prepare:
+        metas = (signature.inputs, signature.outputs)
+        # What belongs to one device may be in it, such as a module that was loaded there.
+        opened = opened_device(device, target)
+        count = (target.n_threads, target.deterministic)
+        return (*key, *metas, opened, packable, count, target.options)
+    if device != HOST_DEVICE:
+        return (*key, opened_device(device, target))
+    return key
 
 
 def _prepare(

@@ -76,8 +76,6 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     x_grad = ctx.outputs["x_grad"][0]
     plan.fill(plan.output("x_grad"), bytes_of(x_grad))
-    if not ctx.inputs["out_grad"]:
-        return
     k, (_, length, inner) = ctx.attrs["k"], lines_along(x_grad.shape, ctx.attrs["axis"])
     n = count_of(ctx.inputs["out_grad"][0])
     pointers = [plan.output("x_grad"), plan.input("indices"), plan.input("out_grad")]
