@@ -36,35 +36,6 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   }
 }
 
-// DLPack's device of another library's array, or None: as it says itself, or by the attribute of a
-// device in the current Context.
-py::object FindPlace(const py::object& array) {
-  if (py::hasattr(array, "__dlpack_device__")) return array.attr("__dlpack_device__")();
-  PyObject* object = array.ptr();
-  if (PyArray_IsAnyScalar(object) || PyList_Check(object) || PyTuple_Check(object)) {
-    return py::none();
-  }
-  const py::object context =
-      py::module_::import("opwright.plugins.context").attr("current_context")();
-  return py::module_::import("opwright.device.opening")
-      .attr("find_interface_place")(array, context);
-}
-
-// NumPy says nothing of use about another library's array that lies elsewhere. Ours go over the
-// host.
-void CheckReachable(const ScopeVariable& self, const py::object& array, const Device& device) {
-  if (PyArray_Check(array.ptr())) return;
-  if (py::isinstance<TensorHandle>(array) || py::isinstance<ScopeVariable>(array)) return;
-  const py::object found = FindPlace(array);
-  if (found.is_none()) return;
-  const auto place = found.cast<std::pair<int, int>>();
-  if (place.first == kDLCPU || place.first == kDLCUDAHost) return;
-  Throw(ErrorKind::kFeed, self.name(), ": set takes arrays on the host or on ", device.name(),
-        ", where the variable lives, got ", Py_TYPE(array.ptr())->tp_name,
-        " on DLPack device type ", place.first, ", number ", place.second,
-        "; copy it to the host, or give its device to set");
-}
-
 // A value on the host that waits to be set: all that can be short of memory has been done.
 struct PendingValue {
   std::shared_ptr<ScopeVariable> variable;
@@ -74,8 +45,7 @@ struct PendingValue {
 
 PendingValue PrepareValue(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
                           const std::shared_ptr<Device>& device) {
-  CheckReachable(*self, array_like, *device);
-  py::object ready = ReadyArray(array_like);
+  py::object ready = ReadyArray(array_like, device, self->name().c_str());
   PyArrayObject* array = AsArray(ready.ptr());
   const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());
   const auto* dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));

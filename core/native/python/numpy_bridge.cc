@@ -195,19 +195,23 @@ py::object TensorToNumpy(const Tensor& tensor) {
   return result;
 }
 
-py::object ReadyArray(const py::handle& array_like) {
-  if (IsReady(array_like.ptr())) return py::reinterpret_borrow<py::object>(array_like);
-  PyObject* array =
-      PyArray_FromAny(array_like.ptr(), nullptr, 0, 0,
-                      NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_ENSUREARRAY, nullptr);
-  if (array == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(array);
+py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device>& device,
+                      const char* who) {
+  PyObject* object = array_like.ptr();
+  if (IsReady(object)) return py::reinterpret_borrow<py::object>(array_like);
+  if (PyArray_CheckExact(object) && PyArray_ISNOTSWAPPED(AsArray(object))) {  // it only has strides
+    PyObject* copy = PyArray_FromArray(AsArray(object), nullptr, NPY_ARRAY_CARRAY_RO);
+    if (copy == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(copy);
+  }
+  return py::module_::import("opwright.device.incoming")
+      .attr("read_to_copy")(array_like, device, who);
 }
 
 std::shared_ptr<const Tensor> TensorFromNumpy(const py::handle& array_like,
                                               const std::shared_ptr<Device>& device,
                                               const char* who) {
-  const py::object ready = ReadyArray(array_like);
+  const py::object ready = ReadyArray(array_like, device, who);
   PyArrayObject* array = AsArray(ready.ptr());
   const DLDataType dtype = DtypeOf(PyArray_DESCR(array), who);
   const npy_intp* dims = PyArray_DIMS(array);

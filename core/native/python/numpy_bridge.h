@@ -61,8 +61,9 @@ PyObject* NewStorageOwner(std::shared_ptr<Storage> storage) noexcept;
 
 // Copies of tensors on the host; throw.
 py::object TensorToNumpy(const Tensor& tensor);
-// Any array-like as an array that is ready as it is.
-py::object ReadyArray(const py::handle& array_like);
+// Any array-like as an array that is ready as it is, to be copied to a device.
+py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device>& device,
+                      const char* who);
 std::shared_ptr<const Tensor> TensorFromNumpy(const py::handle& array_like,
                                               const std::shared_ptr<Device>& device,
                                               const char* who);

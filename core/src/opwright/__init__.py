@@ -24,7 +24,7 @@ _HOMES = {
     "Scope": "opwright._runtime",
     "Variable": "opwright.program",
     "append_backward": "opwright.backward",
-    "check_feed": "opwright.device.device_feeds",
+    "check_feed": "opwright.device.feeds",
     "context_guard": "opwright.plugins.context",
     "current_context": "opwright.plugins.context",
     "default_main_program": "opwright.program",
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from opwright._runtime import Scope
     from opwright.backward import append_backward
     from opwright.describe.journal import transaction
-    from opwright.device.device_feeds import check_feed
+    from opwright.device.feeds import check_feed
     from opwright.kernel import explain
     from opwright.plugins.catalog import list_ops, op_proto
     from opwright.plugins.context import Context, context_guard, current_context

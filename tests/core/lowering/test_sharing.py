@@ -9,7 +9,7 @@ import pytest
 
 import opwright as ow
 from opwright import current_context
-from opwright.lowering import LowerRequest, lower
+from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
 from opwright.lowering.graph.signature import attrs_key
 from opwright.op import Meta
 
@@ -17,8 +17,12 @@ from opwright.op import Meta
 def _chain(length):
     names = ["x", *[f"h{i}" for i in range(length)]]
     ops = [ow.Operator("tanh", x=a, out=b) for a, b in pairwise(names)]
-    given = {"x": Meta((8,), "float32")}
-    return LowerRequest(ops, current_context(), given=given, fetches=[names[-1]])
+    return LowerRequest(
+        OpRange(ops),
+        Target(current_context()),
+        Given({"x": Meta((8,), "float32")}),
+        fetches=Fetches([names[-1]]),
+    )
 
 
 def _left_to_the_collector(length):

@@ -6,7 +6,15 @@ import numpy as np
 
 import opwright as ow
 from opwright import current_context
-from opwright.lowering import LowerRequest, lower
+from opwright.lowering import (
+    Fetches,
+    Given,
+    LowerRequest,
+    OpRange,
+    Persistables,
+    Target,
+    lower,
+)
 from opwright.lowering.build.build_graph import GraphBuilder
 from opwright.op import Meta, OpMaker, no_gradient, same_shape_as
 from opwright.registry import Package
@@ -42,12 +50,11 @@ def step(param, x, y, param_out, *, factor):
 
 def graph_of(ops, given=("x", "y"), fetches=("out",), persistables=(), lasting=()):
     request = LowerRequest(
-        ops,
-        current_context(),
-        given=dict.fromkeys(given, VEC),
-        fetches=fetches,
-        persistables=dict.fromkeys(persistables, VEC),
-        lasting=frozenset(lasting),
+        OpRange(ops),
+        Target(current_context()),
+        Given(dict.fromkeys(given, VEC)),
+        Persistables(dict.fromkeys(persistables, VEC), frozenset(lasting)),
+        Fetches(fetches),
     )
     return GraphBuilder(request, lower).build()
 

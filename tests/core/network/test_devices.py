@@ -231,3 +231,29 @@ def test_a_profile_tells_copies_and_steps_of_the_device_and_of_the_host_apart(de
     assert sum(op_type == "copy" for op_type, _ in kernels) == network.placement().copies
     assert len(device.buffers) > 0
     np.testing.assert_array_equal(call(x=X)[0], (X + X) * X)
+
+
+def _branching():
+    """`x + x` or `x * x`, as `p` says."""
+    block = ow.Program().global_block()
+    block.create_var("p", [1], "bool")
+    block.create_var("x", [3])
+    bodies = []
+    for op_type in ("add", "multiply"):
+        body = block.program.create_block()
+        body.append_op(op_type, {"x": "x", "y": "x"}, {"out": "y"})
+        block.program.rollback()
+        bodies.append(body)
+    attrs = {"true_block": bodies[0], "false_block": bodies[1]}
+    attrs |= {"true_outputs": ["y"], "false_outputs": ["y"]}
+    block.append_op("cond", {"condition": "p"}, {"out": ["out"]}, attrs)
+    return ow.Network(block)
+
+
+@pytest.mark.parametrize("fetch_device", [False, True])
+def test_a_branch_runs_on_the_device_wherever_its_result_is_wanted(device, fetch_device):
+    call = _branching().compile(["p", "x"], ["out"], device="toy", fetch_device=fetch_device)
+    for p, expected in ((True, X + X), (False, X * X)):
+        (out,) = call(p=np.array([p]), x=X)
+        assert isinstance(out, _runtime.Tensor if fetch_device else np.ndarray)
+        np.testing.assert_array_equal(np.asarray(out), expected)

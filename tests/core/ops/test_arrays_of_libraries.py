@@ -27,7 +27,7 @@ def lowered(monkeypatch):
     original = opwright.run.eager.lower
 
     def lower(request):
-        types_of_ops.append(request.ops[0].type)
+        types_of_ops.append(request.code.ops[0].type)
         return original(request)
 
     monkeypatch.setattr(opwright.run.eager, "lower", lower)
@@ -226,3 +226,70 @@ def test_results_for_jax_are_put_where_its_arrays_lie(monkeypatch):
     assert put == [(JaxArray.aval, JaxArray.sharding, ["cpu:0"], False)] * 2
     assert type(ow.ops.less(a, a)) is JaxArray  # of another dtype: JAX itself decides
     assert len(put) == 2
+
+
+def _by_operator(x):
+    return numbers(ow.ops.negative(x))
+
+
+def _by_feed(x):
+    network = ow.Network([ow.Operator("negative", x="x", out="y")])
+    return network.compile(["x"], ["y"], scope=ow.Scope())(x=x)[0]
+
+
+def _by_set(x):
+    variable = ow.Scope().var("x")
+    variable.set(x)
+    return -variable.numpy()
+
+
+def _by_tensor(x):
+    return -ow._runtime.Tensor.from_numpy(x).numpy()
+
+
+ENTRANCES = [_by_operator, _by_feed, _by_set, _by_tensor]
+
+
+class Traced:
+    """Stands for an array while a function is traced, as JAX's tracers do."""
+
+    def __dlpack__(self, **options):
+        raise AssertionError("there is nothing to lend")
+
+
+@pytest.mark.parametrize("enter", ENTRANCES)
+@pytest.mark.parametrize(
+    "value",
+    [
+        X,
+        np.repeat(X, 2)[::2],
+        X.astype(">f4"),
+        X.view(np.recarray),
+        Plain(X),
+        Exchanged(X),
+        Buffered(X),
+        ow._runtime.Tensor.from_numpy(X),
+    ],
+    ids=["ready", "strided", "swapped", "subclass", "plain", "exchanged", "buffered", "tensor"],
+)
+def test_every_entrance_reads_the_same_numbers(enter, value):
+    result = enter(value)
+    np.testing.assert_array_equal(result, -X)
+    assert result.dtype == np.float32
+
+
+@pytest.mark.parametrize("enter", ENTRANCES)
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (np.ma.array(X, mask=X > 3), "whose elements all count, got a masked array; pass its fill"),
+        (["a", "b"], "must be an array of numbers, got \\["),
+        ("text", "must be an array of numbers, got 'text'"),
+        ([[1.0], [2.0, 3.0]], "must be an array of numbers, got "),
+        (Traced(), "must be an array with values, got Traced"),
+    ],
+    ids=["masked", "strings", "text", "ragged", "traced"],
+)
+def test_every_entrance_refuses_what_is_no_array_of_numbers_in_the_same_words(enter, value, reason):
+    with pytest.raises((DtypeError, FeedError), match=reason):
+        enter(value)

@@ -190,7 +190,7 @@ def test_a_description_that_is_none_is_told() -> None:
 def test_a_network_on_the_host_names_the_device() -> None:
     with pytest.raises(FeedError, match="on the host or on cpu, .* got Placed on cuda; copy it"):
         double("cpu")[1](x=Placed(X))
-    with pytest.raises(FeedError, match="w: set takes arrays on the host or on cpu, .* got Placed"):
+    with pytest.raises(FeedError, match="w: an array must lie on the host .* got Placed on cuda"):
         ow.Scope().var("w").set(Placed(X))
 
 

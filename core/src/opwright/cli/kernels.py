@@ -15,7 +15,7 @@ from opwright.describe.dtypes import DTYPES, canonical_dtype
 from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.plugins.context import Context, current_context
-from opwright.registry import ANY, HOST_DEVICE, KernelRegistration, Package, split_device
+from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelRegistration, Package
 from opwright.registry.refusals import Refusals
 
 _EPILOG = (
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     said = Refusals(context.options.fill(context.chosen_options))
     with resolving():
         if args.device:
-            args.device, _ = split_device(args.device)
+            args.device = DeviceName.parse(args.device).kind
         types = select_types(context, args.pattern)
         selected = _select_kernels(context, types, args)
     found = [_foresee(kernel, said) for kernel in selected]

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
 from opwright.device.opening import get_device
-from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
+from opwright.registry import HOST_DEVICE, DeviceEntry, DeviceName
 
 __all__ = [
     "HOST_DEVICE",
     "ArrayPlace",
     "DeviceArrays",
     "DeviceEntry",
+    "DeviceName",
     "PythonDevice",
     "PythonDevices",
     "get_device",
-    "join_device",
-    "split_device",
 ]

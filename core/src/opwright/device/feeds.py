@@ -1,7 +1,6 @@
 """What users hand to a compiled network: feeds checked against their variables, made ready to read.
 
-A ready array is C-contiguous, in native byte order and aligned to its item; such an array is
-borrowed for the call, any other is copied.
+How a value of whatever kind comes in is said in `opwright.device.incoming`.
 """
 
 from __future__ import annotations
@@ -9,17 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_from_numpy
-from opwright.describe.held_values import hold, make_ready
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
-from opwright.device.arrays import borrow_array, is_array
+from opwright.device.incoming import (
+    borrow_host,
+    describe_place,
+    find_place,
+    find_tensor,
+    is_array,
+    lend,
+    make_ready,
+)
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
+from opwright.plugins.context import current_context
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from opwright.plugins.context import Context
+    from opwright.program import Variable
 
 
 class FeedSpec(NamedTuple):
@@ -53,34 +64,81 @@ def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
             raise FeedError(f"feed: {name!r} is missing, got {_listed(names)}; pass {name}=array")
 
 
-def ready_array(value: object, spec: FeedSpec) -> NDArray[Any]:
-    """Return the feed as `read_feed` does, copied where a kernel could not read it."""
-    return make_ready(read_feed(value, spec))
-
-
-def read_feed(value: object, spec: FeedSpec) -> NDArray[Any]:
-    """Return the feed as an array: that of the user where it is one, else a new one.
+def check_feed(value: Any, variable: Variable, who: str) -> Any:
+    """Return a value as it can be fed to a variable, checked before a network is called with it.
 
     Parameters
     ----------
     value : array_like
-        A NumPy array must have the dtype of the variable; Python numbers and lists take it on,
-        where it holds them. Anything with ``__dlpack__`` on the host is read without a copy.
+        A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and
+        lists take it on, where it holds them. An array of another library is returned as it is:
+        a network reads and checks it at the call.
+    variable : Variable
+        Its shape is checked at the call.
+    who : str
+        The caller, for messages.
 
     Raises
     ------
     FeedError
-        If dtype or shape do not fit the variable.
+        If the dtype does not fit the variable.
     """
+    spec = FeedSpec(variable.name, None, variable.dtype, who)
+    is_lent = is_array(value) and not isinstance(value, np.ndarray)
+    if is_lent or find_place(value, current_context(), spec.label) is not None:
+        return value
+    return _borrow(value, spec)
+
+
+def ready_feed(
+    value: object, spec: FeedSpec, device: _runtime.Device, context: Context
+) -> NDArray[Any] | _runtime.Tensor:
+    """Return the feed as a plan on `device` can read it: a ready array, or a tensor there.
+
+    An array on the host must have the dtype of the variable; Python numbers and lists take it on,
+    where it holds them. One that lies on the device is taken as it is, without a trip over the
+    host.
+
+    Raises
+    ------
+    FeedError
+        If dtype or shape do not fit the variable, or the array lies on another device.
+    """
+    if isinstance(value, np.ndarray):
+        return make_ready(_borrow(value, spec))
+    if device.is_host:
+        value = lend(value)
+    else:
+        tensor = find_tensor(value, device, spec.label)
+        if tensor is not None:
+            check_meta(meta_of(tensor), spec)
+            return tensor
+    place = find_place(value, context, spec.label)
+    if place is not None:
+        raise _elsewhere(value, place, spec, device, context)
+    return make_ready(_borrow(value, spec))
+
+
+def _borrow(value: object, spec: FeedSpec) -> NDArray[Any]:
     try:
-        if is_array(value):
-            array = borrow_array(value, spec.label)
-        else:
-            array = hold(value, spec.dtype, spec.label, "the variable")
+        array = borrow_host(value, spec.label, spec.dtype, "the variable")
     except (DtypeError, DeviceNotFoundError) as error:
         raise FeedError(str(error)) from error
     check_meta(meta_of(array), spec)
     return array
+
+
+def _elsewhere(
+    value: Any, place: tuple[int, int], spec: FeedSpec, device: _runtime.Device, context: Context
+) -> FeedError:
+    here, there = device.name, describe_place(*place, context)
+    if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
+        other = value.opened_device or device
+        here, there = device.name_beside(other), other.name_beside(device)
+    return FeedError(
+        f"{spec.label}: an array must lie on the host or on {here}, where the network runs, got "
+        f"{type(value).__name__} on {there}; copy it, or compile for its device"
+    )
 
 
 def check_meta(meta: Meta, spec: FeedSpec) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from opwright import _runtime
-from opwright.device.arrays import HOST_CODES
 from opwright.device.contract import MEMBERS, PythonDevice, PythonDevices
 from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
-from opwright.registry import HOST_DEVICE, DeviceEntry, join_device, split_device
+from opwright.registry import HOST, DeviceEntry, DeviceName
 
 if TYPE_CHECKING:
     from opwright.plugins.context import Context
     from opwright.registry.native_kernel import NativeKernel
     from opwright.registry.native_library import NativeDevice
+
+HOST_CODES: Final = (1, 3)
+"""DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 
 # What a Context has used stays open as long as its registry lives. The runtime itself holds no
 # device, but knows which are open: what one library, or one object, brings is opened once.
@@ -33,34 +35,34 @@ os.register_at_fork(after_in_child=_forget_lock)  # the thread that held the old
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:
-    """Return the runtime's device of this name, opened at its first use.
+    """Return the runtime's device of this name, as users write it: ``"cuda"``, ``"cuda:1"``.
 
-    It is one for all Contexts whose entry of this name is the same library file or Python object.
-
-    Parameters
-    ----------
-    name : str
-        Device type, and the number behind a colon where it is not 0: ``"cuda"``, ``"cuda:1"``.
+    It is opened at its first use, and one for all Contexts whose entry of this name is the same
+    library file or Python object.
 
     Raises
     ------
     DeviceNotFoundError
-        Where no plugin brings it, or the number is none.
+        Where no plugin provides it, or the number is none.
     PluginError
         Where what the plugin named is no device, or its library cannot be used.
     KernelError
         Where the device cannot be opened, or there are not so many.
     """
-    kind, number = split_device(name)
-    if kind == HOST_DEVICE:
+    return open_device(DeviceName.parse(name), context)
+
+
+def open_device(name: DeviceName, context: Context) -> _runtime.Device:
+    """As `get_device`, for a name that has been read already."""
+    if name.is_host:
         return _runtime.host_device()
-    entry = context.devices.get(kind)
+    entry = context.devices.get(name.kind)
     used = _used.setdefault(entry, {})
-    device = used.get(number)
+    device = used.get(name.number)
     if device is None:
-        device = _find_or_open(entry, number, context)
+        device = _find_or_open(entry, name.number, context)
         _give_arrays(device, entry)
-        used[number] = device
+        used[name.number] = device
     return device
 
 
@@ -74,7 +76,7 @@ def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
     device.set_arrays(arrays)
 
 
-def find_helper(name: str, kernel: str, context: Context) -> NativeKernel:
+def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
     """Return a kernel of the library that brought a device; see `opwright.kernel.DeviceCall`.
 
     Raises
@@ -82,16 +84,16 @@ def find_helper(name: str, kernel: str, context: Context) -> NativeKernel:
     PluginError
         Where the device is in no library, or the library has no such kernel.
     """
-    entry = context.devices.get(name)
+    entry = context.devices.get(kind)
     if not entry.is_native:
         raise PluginError(
-            f"{name}: a DeviceCall needs a device in a compiled library, got {entry!r}; "
+            f"{kind}: a DeviceCall needs a device in a compiled library, got {entry!r}; "
             "return a Python callable"
         )
     return cast("NativeDevice", entry.load(context.ops.libraries)).find_helper(kernel)
 
 
-def find_lack_of_arrays(name: str, context: Context) -> str | None:
+def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
     """Give a device the arrays of its Python kernels; return why it has none, None where it does.
 
     Raises
@@ -99,8 +101,8 @@ def find_lack_of_arrays(name: str, context: Context) -> str | None:
     PluginError
         Where what the plugin named cannot be imported, or lacks a method.
     """
-    device = get_device(name, context)
-    entry = context.devices.get(split_device(name)[0])
+    device = open_device(name, context)
+    entry = context.devices.get(name.kind)
     if not entry.is_native:
         return None  # it makes them itself
     arrays = entry.load_arrays()
@@ -120,13 +122,13 @@ def find_lack_of_arrays(name: str, context: Context) -> str | None:
     return None
 
 
-def find_device_name(code: int, number: int, context: Context) -> str | None:
-    """Return the name of the device that DLPack calls (code, number), None where nobody brings it.
+def find_device_name(code: int, number: int, context: Context) -> DeviceName | None:
+    """Return the device that DLPack calls (code, number), None where no plugin provides it.
 
     The libraries and modules of the registered devices are opened; no device is.
     """
     if code in HOST_CODES:
-        return HOST_DEVICE
+        return HOST
     for kind in context.devices.names():
         entry = context.devices.find(kind)
         if entry is None:
@@ -136,7 +138,7 @@ def find_device_name(code: int, number: int, context: Context) -> str | None:
         except PluginError:  # told where the device is asked for by name
             continue
         if getattr(loaded, "dlpack_code", None) == code:
-            return join_device(kind, number)
+            return DeviceName(kind, number)
     return None
 
 
@@ -195,7 +197,7 @@ def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> Pytho
         raise
     except Exception as error:
         raise KernelError(
-            f"{join_device(entry.name, number)}: could not be opened by {entry.package.label}, "
+            f"{DeviceName(entry.name, number)}: could not be opened by {entry.package.label}, "
             f"got {type(error).__name__}: {error}; see whether the device works without opwright"
         ) from error
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 
-from opwright.device.opening import get_device
+from opwright.device.opening import open_device
 from opwright.lowering.build.build_graph import GraphBuilder
 from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.finish import finish_kernels
@@ -19,9 +19,19 @@ from opwright.lowering.layout.memory import plan_memory
 from opwright.lowering.layout.placement import Placement
 from opwright.lowering.layout.plan import LoweredPlan, assemble
 from opwright.lowering.passes import remove_dead_ops, run_passes
-from opwright.lowering.request import LowerRequest
+from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange, Persistables, Target
 
-__all__ = ["LowerRequest", "LoweredPlan", "Placement", "lower"]
+__all__ = [
+    "Fetches",
+    "Given",
+    "LowerRequest",
+    "LoweredPlan",
+    "OpRange",
+    "Persistables",
+    "Placement",
+    "Target",
+    "lower",
+]
 
 
 def lower(request: LowerRequest) -> LoweredPlan:
@@ -39,11 +49,11 @@ def lower(request: LowerRequest) -> LoweredPlan:
         graph = GraphBuilder(request, lower).build()
         built = graph.ops
         remove_dead_ops(graph)
-        run_passes(graph, request, ("canonicalize", "fuse", "layout"))
-        select_kernels(graph, request)
-        run_passes(graph, request, ("memory",))
+        run_passes(graph, ("canonicalize", "fuse", "layout"))
+        select_kernels(graph)
+        run_passes(graph, ("memory",))
         finish_kernels(graph)
-        device = get_device(request.device_name, request.context)
+        device = open_device(request.target.device, request.target.context)
         plan = assemble(graph, request, plan_memory(graph, device))
         _forget_writers(built)
         return plan

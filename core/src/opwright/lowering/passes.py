@@ -14,12 +14,12 @@ from opwright.plugins.discover import Settings
 
 if TYPE_CHECKING:
     from opwright.lowering.graph.values import Buffer
-    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.request import Target
     from opwright.registry import PassEntry
 
 
-def run_passes(graph: Graph, request: LowerRequest, phases: tuple[str, ...]) -> None:
-    """Run the passes of ``phases`` that the request allows, each over the whole graph.
+def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
+    """Run the passes of ``phases`` that the target allows, each over the whole graph.
 
     After a pass that changed the list of operators the graph is verified, with OPWRIGHT_STRICT=1
     after every pass: a graph that lost a value is an error here, not a wrong number later.
@@ -27,12 +27,12 @@ def run_passes(graph: Graph, request: LowerRequest, phases: tuple[str, ...]) -> 
     Raises
     ------
     PluginError
-        If the request names an unknown pass, or a pass fails or leaves the graph inconsistent.
+        If the target names an unknown pass, or a pass fails or leaves the graph inconsistent.
     """
     if graph.keep_all:
         return
-    allowed = _allowed(request)
-    entries = request.context.passes.of_phases(phases, graph.device)
+    allowed = _allowed(graph.target)
+    entries = graph.target.context.passes.of_phases(phases, graph.device)
     chosen = [entry for entry in entries if allowed is None or entry.name in allowed]
     if not chosen:
         return
@@ -83,12 +83,12 @@ def _switch_off(entry: PassEntry) -> str:
     return f"leave it out with passes=['-{entry.name}']"
 
 
-def _allowed(request: LowerRequest) -> frozenset[str] | None:
+def _allowed(target: Target) -> frozenset[str] | None:
     """The names of the passes to run; None for all."""
-    given = request.passes
+    given = target.passes
     if given is None:
         return None
-    known = request.context.passes.names()
+    known = target.context.passes.names()
     left_out = [name[1:] for name in given if name.startswith("-")]
     if left_out and len(left_out) < len(given):
         raise PluginError(

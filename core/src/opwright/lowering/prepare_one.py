@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.values import LoweredOp, new_value
 from opwright.lowering.kernels.prepare import prepare_kernel
-from opwright.lowering.request import LowerRequest
+from opwright.lowering.request import Target
 from opwright.plugins.threads import is_deterministic
-from opwright.registry import ANY, HOST_DEVICE
+from opwright.registry import ANY, HOST_DEVICE, DeviceName
 from opwright.registry.prepare_context import Refuse
 
 if TYPE_CHECKING:
@@ -93,15 +93,14 @@ def prepare_one(
     op = LoweredOp(definition, inputs, dict(attrs), 0)
     op.outputs = outputs
     op.entry = entry
-    request = LowerRequest(
-        (),
+    target = Target(
         context,
-        device=kind,
+        DeviceName(kind),
         options=options,
         deterministic=is_deterministic() if deterministic is None else deterministic,
         n_threads=n_threads,
     )
-    prepared = prepare_kernel(entry, op, kind, packable, request)
+    prepared = prepare_kernel(entry, op, kind, packable, target)
     if isinstance(prepared, Refuse):
         raise prepared
     return PreparedKernel(prepared, StepErrors([op], kind))

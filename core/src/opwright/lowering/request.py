@@ -1,4 +1,4 @@
-"""What is asked of `lower`: operators, the metas of everything given, and where it shall run."""
+"""What is asked of `lower`: operators, what they are given, what is kept, and where they run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
 from opwright.plugins.threads import count_for_plan, is_deterministic
-from opwright.registry import HOST_DEVICE, join_device
+from opwright.registry import HOST, HOST_DEVICE, DeviceName
 
 if TYPE_CHECKING:
     from opwright.plugins.context import Context
@@ -17,54 +17,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LowerRequest:
-    """Everything that decides a plan.
+class Target:
+    """Where and how a plan runs: what its kernels are chosen and prepared by.
+
+    Two are equal where what a user chose is: Context and number of threads are told apart by
+    `Context.plan_key`.
 
     Attributes
     ----------
-    ops : sequence of Operator
     context : Context
         Registries, pins and prepared kernels.
-    given : mapping of str to Meta
-        Feeds, or what a body captures from its outer block.
-    persistables : mapping of str to Meta
-        What the scope holds of the names that the operators read or write there.
-    lasting : frozenset of str
-        Names that live on in the scope when an operator writes them.
-    fetches : sequence of str
-        Names whose last value is wanted, in order; one may stand twice.
-    stores : sequence of str
-        Given names that are copied into persistables of the scope first.
-    advance_step : bool
-        The plan raises ``@step`` at its end although none of ``ops`` reads it.
-    given_role : Role
-        FEED for a network, CAPTURED for a body or the rest of a cut graph.
-    fetch_role : Role or None
-        FETCH for a network, CAPTURED for a branch, which writes into the outer plan; None for the
-        body of a loop, whose results stay its own until the next turn has read them.
-    device : str
-        Device type the plan runs on: kernels and passes go by it.
-    device_number : int
-        Which of the devices of that type.
+    device : DeviceName
     fallback : str or None
         "cpu" allows an operator without a kernel to run on the host.
     takes_fallback : bool
-        Whether who asks could give a fallback: the error for a missing kernel then says so.
+        Whether the caller could give a fallback: the error for a missing kernel then says so.
     passes : tuple of str or None
         Names of the passes to run, or of those to leave out, as ``"-name"``; None runs all.
-    fetch_device : bool
-        Fetches stay on the device instead of being copied to the host.
-    device_feeds : frozenset[str]
-        Feeds that lie on the plan's device; the others come from the host.
-    copies_feeds : bool
-        Feeds on the device are copied into the plan's memory first, so that what follows can be
-        recorded as a graph once; otherwise kernels read them where they lie.
-    keep_all : bool
-        Every written variable stays in the scope (``Network.run``).
-    program : Program or None
-        Whose blocks and seed the operators refer to.
-    first_index : int
-        Index of the first operator in its network, for messages.
     options : tuple of (str, value) or None
         The options that differ from their defaults, sorted; by default those of the context.
     deterministic : bool
@@ -75,113 +44,152 @@ class LowerRequest:
         fixed number or those of the process. A short plan takes one.
     """
 
-    ops: Sequence[Operator]
-    context: Context
-    given: Mapping[str, Meta] = field(default_factory=dict)
-    persistables: Mapping[str, Meta] = field(default_factory=dict)
-    lasting: frozenset[str] = frozenset()
-    fetches: Sequence[str] = ()
-    stores: Sequence[str] = ()
-    advance_step: bool = False
-    given_role: Role = Role.FEED
-    fetch_role: Role | None = Role.FETCH
-    device: str = "cpu"
-    device_number: int = 0
+    context: Context = field(compare=False)
+    device: DeviceName = HOST
     fallback: str | None = None
     takes_fallback: bool = True
     passes: tuple[str, ...] | None = None
-    fetch_device: bool = False
-    device_feeds: frozenset[str] = frozenset()
-    copies_feeds: bool = True
-    keep_all: bool = False
-    program: Program | None = None
-    first_index: int = 0
     options: tuple[tuple[str, Any], ...] | None = None
     deterministic: bool = field(default_factory=is_deterministic)
-    n_threads: int = 0
+    n_threads: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         if self.n_threads == 0:
             object.__setattr__(self, "n_threads", count_for_plan(self.deterministic))
         if self.options is None:
-            chosen = tuple(self.context.chosen_options.items())
-            object.__setattr__(self, "options", chosen)
+            object.__setattr__(self, "options", tuple(self.context.chosen_options.items()))
+
+    @property
+    def host(self) -> str | None:
+        """The host where the plan runs elsewhere; None, its own device, where it runs there."""
+        return None if self.device.is_host else HOST_DEVICE
+
+
+@dataclass(frozen=True, slots=True)
+class OpRange:
+    """Operators that follow one another in a network or block.
+
+    Attributes
+    ----------
+    ops : sequence of Operator
+    program : Program or None
+        Whose blocks and seed they refer to.
+    first_index : int
+        Index of the first one in its network, for messages.
+    advances_step : bool
+        ``@step`` is raised behind the last one although none of them reads it.
+    """
+
+    ops: Sequence[Operator]
+    program: Program | None = None
+    first_index: int = 0
+    advances_step: bool = False
+
+    def after(self, position: int, advances_step: bool) -> OpRange:
+        """Return the operators from a position on."""
+        ops, first = self.ops[position:], self.first_index + position
+        return OpRange(ops, self.program, first, advances_step)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Values that a caller hands over: feeds, or what a body captures from its outer block.
+
+    Attributes
+    ----------
+    metas : mapping of str to Meta
+    role : Role
+        FEED for a network, CAPTURED for a body or the rest of a cut graph.
+    on_device : frozenset of str
+        Feeds that lie on the plan's device; the others come from the host.
+    copied : bool
+        Feeds on the device are copied into the plan's memory first, so that what follows can be
+        recorded as a graph once; otherwise kernels read them where they lie.
+    """
+
+    metas: Mapping[str, Meta] = field(default_factory=dict)
+    role: Role = Role.FEED
+    on_device: frozenset[str] = frozenset()
+    copied: bool = True
+
+    def external(self, name: str, host: str | None) -> External:
+        """Return the memory of a value: captured ones are at hand, feeds where they came from."""
+        from_host = self.role is Role.FEED and name not in self.on_device
+        return External(self.role, name, self.metas[name], host if from_host else None)
+
+    def copies(self, external: External) -> bool:
+        """Whether a value is copied into the plan's memory before anything else is done."""
+        return external.device is not None or (self.copied and self.is_device_feed(external))
+
+    def is_device_feed(self, external: External | None) -> bool:
+        """Whether that memory is a feed on the plan's device."""
+        if external is None or external.role is not Role.FEED:
+            return False
+        return external.name in self.on_device
+
+
+@dataclass(frozen=True, slots=True)
+class Persistables:
+    """What a plan finds in the scope, and leaves there.
+
+    Attributes
+    ----------
+    metas : mapping of str to Meta
+        What the scope holds of the names that the operators read or write there.
+    lasting : frozenset of str
+        Names that live on in the scope when an operator writes them.
+    keep_all : bool
+        Every name that an operator writes does (``Network.run``).
+    stores : sequence of str
+        Given names that are copied into the scope first.
+    """
+
+    metas: Mapping[str, Meta] = field(default_factory=dict)
+    lasting: frozenset[str] = frozenset()
+    keep_all: bool = False
+    stores: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fetches:
+    """Values that a caller wants.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Names whose last value is wanted, in order; one may stand twice.
+    role : Role or None
+        FETCH for a network, CAPTURED for a branch, which writes into the outer plan; None for the
+        body of a loop, whose results stay its own until the next turn has read them.
+    on_device : bool
+        They stay on the device, for the runtime to hand out as tensors.
+    """
+
+    names: Sequence[str] = ()
+    role: Role | None = Role.FETCH
+    on_device: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LowerRequest:
+    """Everything that decides a plan."""
+
+    code: OpRange
+    target: Target
+    given: Given = Given()
+    persistables: Persistables = Persistables()
+    fetches: Fetches = Fetches()
 
     def rest(
-        self,
-        ops: Sequence[Operator],
-        given: Mapping[str, Meta],
-        persistables: Mapping[str, Meta],
-        stores: Sequence[str],
-        first_index: int,
-        advance_step: bool,
+        self, code: OpRange, given: Mapping[str, Meta], persistables: Persistables
     ) -> LowerRequest:
-        """The request for the operators after a dynamic one, with its values captured."""
-        return replace(
-            self,
-            ops=ops,
-            given=given,
-            persistables=persistables,
-            stores=stores,
-            first_index=first_index,
-            advance_step=advance_step,
-            given_role=Role.CAPTURED,
-        )
-
-    def given_external(self, name: str, meta: Meta) -> External:
-        """The memory of a given value: captured values are at hand, feeds where they came from."""
-        from_host = self.given_role is Role.FEED and name not in self.device_feeds
-        return External(self.given_role, name, meta, self._host if from_host else None)
-
-    def copies_given(self, external: External) -> bool:
-        """Whether a given value is copied into the plan's memory before anything else is done."""
-        if external.device is not None:
-            return True
-        return self.reads_device_feed(external) and self.copies_feeds
-
-    def reads_device_feed(self, external: External | None) -> bool:
-        """Whether that memory is a feed on the plan's device."""
-        is_feed = external is not None and external.role is Role.FEED
-        return is_feed and external is not None and external.name in self.device_feeds
-
-    def fetch_external(self, role: Role, name: str, meta: Meta) -> External:
-        """The memory that a fetched value is wanted in: on the host, or where a body writes."""
-        return External(role, name, meta, self._host if role is Role.FETCH else None)
-
-    @property
-    def device_name(self) -> str:
-        """Type and number of the device, as users write and read it: ``"cuda:1"``."""
-        return join_device(self.device, self.device_number)
-
-    @property
-    def keeps_fetches(self) -> bool:
-        """Whether fetches are left where they are, for the runtime to hand out as tensors."""
-        return self.fetch_device and self.device != HOST_DEVICE
-
-    @property
-    def _host(self) -> str | None:
-        """The host's name where the plan runs elsewhere; None means the plan's own device."""
-        return None if self.device == HOST_DEVICE else HOST_DEVICE
+        """Return the request for the operators after a dynamic one, with its values captured."""
+        captured = Given(given, Role.CAPTURED)
+        return replace(self, code=code, given=captured, persistables=persistables)
 
     def body(
-        self,
-        ops: Sequence[Operator],
-        given: Mapping[str, Meta],
-        fetches: Sequence[str],
-        fetch_role: Role | None,
+        self, ops: Sequence[Operator], given: Mapping[str, Meta], fetches: Fetches
     ) -> LowerRequest:
-        """The request for the block of a control-flow operator."""
-        return replace(
-            self,
-            ops=ops,
-            given=given,
-            fetches=fetches,
-            stores=(),
-            advance_step=False,
-            given_role=Role.CAPTURED,
-            fetch_role=fetch_role,
-            persistables={},
-            lasting=frozenset(),
-            keep_all=False,
-            first_index=0,
-        )
+        """Return the request for the block of a control-flow operator."""
+        code = OpRange(ops, self.code.program)
+        return LowerRequest(code, self.target, Given(given, Role.CAPTURED), fetches=fetches)

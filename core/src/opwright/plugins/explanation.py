@@ -10,7 +10,7 @@ from opwright.describe.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
-from opwright.registry import ANY, KernelEntry, split_device
+from opwright.registry import ANY, DeviceName, KernelEntry
 from opwright.registry.refusals import WOULD_REFUSE, Refusals
 from opwright.registry.registrations import key_text
 
@@ -172,7 +172,7 @@ def explain(
         For an unknown dtype.
     """
     context = context or current_context()
-    device, _ = split_device(device)
+    device = DeviceName.parse(device).kind
     name = None if dtype is None else canonical_dtype(dtype)
     definition = context.ops.get(op_type)
     known = {*context.devices.names(), *context.kernels.devices_of(op_type)}

@@ -1,12 +1,7 @@
 """The registries of a Context: what operators, kernels, devices and passes there are, and whose."""
 
-from opwright.registry.devices import (
-    HOST_DEVICE,
-    DeviceEntry,
-    DeviceRegistry,
-    join_device,
-    split_device,
-)
+from opwright.registry.device_name import HOST, HOST_DEVICE, DeviceName
+from opwright.registry.devices import DeviceEntry, DeviceRegistry
 from opwright.registry.kernel_entry import KernelEntry, KernelKey
 from opwright.registry.kernels import KernelRegistry
 from opwright.registry.operators import OpRegistry
@@ -47,9 +42,9 @@ __all__ = [
     "PassRegistration",
     "OptionRegistration",
     "ANY",
+    "DeviceName",
+    "HOST",
     "HOST_DEVICE",
-    "join_device",
-    "split_device",
     "PHASES",
     "STD_DISTRIBUTION",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.registry import rules
 from opwright.registry.advice import advise_device
+from opwright.registry.device_name import HOST_DEVICE
 from opwright.registry.named import NamedRegistry
 from opwright.registry.package import Package
 from opwright.registry.registrations import DeviceRegistration
@@ -16,40 +17,6 @@ from opwright.registry.target import load_target
 if TYPE_CHECKING:
     from opwright.registry.import_notes import ImportNotes
     from opwright.registry.native_library import LibraryTable
-
-HOST_DEVICE: Final = "cpu"
-"""Ordinary memory, which core itself brings: no plugin may register it."""
-
-
-def split_device(name: str) -> tuple[str, int]:
-    """Return type and number of a device: ``"cuda:1"`` is ("cuda", 1), ``"cuda"`` ("cuda", 0).
-
-    Whether there is such a device is not asked.
-
-    Raises
-    ------
-    DeviceNotFoundError
-        For a number that is no int of at least 0, and for one of the host, of which there is one.
-    """
-    kind, colon, text = name.partition(":")
-    if not colon:
-        return kind, 0
-    if not (text.isascii() and text.isdecimal()):
-        raise DeviceNotFoundError(
-            f"{name}: the number of a device must be an int of at least 0, got {text!r}; "
-            f"write {kind!r} or '{kind}:1'"
-        )
-    number = int(text)
-    if kind == HOST_DEVICE and number:
-        raise DeviceNotFoundError(
-            f"{name}: there is one host, got number {number}; write {HOST_DEVICE!r}"
-        )
-    return kind, number
-
-
-def join_device(kind: str, number: int) -> str:
-    """Return the name of a device: ``"cuda"``, or ``"cuda:1"`` for any but the first."""
-    return f"{kind}:{number}" if number else kind
 
 
 class DeviceEntry:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, RegistrationError
 from opwright.registry.advice import advise_device
-from opwright.registry.devices import HOST_DEVICE
+from opwright.registry.device_name import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginReport

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from opwright import _runtime
 from opwright.describe.meta import Meta
-from opwright.device.device_feeds import ready_feed
-from opwright.device.feeds import FeedSpec, check_feed_names, meta_of
-from opwright.device.opening import get_device
+from opwright.device.feeds import FeedSpec, check_feed_names, meta_of, ready_feed
+from opwright.device.opening import open_device
 from opwright.errors import FeedError
-from opwright.lowering import LoweredPlan, LowerRequest, lower
+from opwright.lowering import Given, LoweredPlan, LowerRequest, lower
 from opwright.plugins.threads import count_for_plan
 from opwright.run.bindings import scope_metas
 from opwright.run.kit import load_tool
@@ -78,23 +77,19 @@ class CompiledSource:
         self._scope = scope
         self._cache = cache
         self._lowered = lowered
-        self._device = get_device(template.device_name, template.context)
+        self._target = template.target
+        self._device = open_device(self._target.device, self._target.context)
         self._key = (
             generation,
-            tuple(template.fetches),
-            template.device_name,
-            template.fallback,
-            template.passes,
-            template.fetch_device,
-            template.options,
-            template.deterministic,
+            template.fetches,
+            template.target,
         )
 
     def callable(self) -> _runtime.CompiledNetwork:
         """Return the callable that users get."""
         compiled = _runtime.CompiledNetwork(self._scope, self._names, self, self._device)
-        compiled.fetch_device = self._template.fetch_device
-        self._template.context.watch(compiled)
+        compiled.fetch_device = self._template.fetches.on_device
+        self._target.context.watch(compiled)
         return compiled
 
     def plan_for(
@@ -107,7 +102,7 @@ class CompiledSource:
         lowered, arrays = self.lower(_checked_feeds(feeds))
         by_name = dict(zip(self._names, arrays, strict=True))
         ordered = tuple(by_name[name] for name in lowered.plan.feed_names)
-        written = frozenset(name for op in self._template.ops for name in op.output_names())
+        written = frozenset(name for op in self._template.code.ops for name in op.output_names())
         own = self._scope if scope is None else scope
         return PreparedRun(lowered, ordered, own, written, compiled.fetch_device)
 
@@ -138,7 +133,7 @@ class CompiledSource:
             For a missing, unknown or misshapen feed.
         """
         check_feed_names(feeds, self._names)
-        device, context = self._device, self._template.context
+        device, context = self._device, self._target.context
         arrays = [ready_feed(feeds[spec.name], spec, device, context) for spec in self._feeds]
         named = dict(zip(self._names, arrays, strict=True))
         given = {name: meta_of(array) for name, array in named.items()}
@@ -149,24 +144,23 @@ class CompiledSource:
         return plan, tuple(arrays)
 
     def _plan(self, given: dict[str, Meta], device_feeds: frozenset[str]) -> LoweredPlan:
-        template = self._template
-        metas = scope_metas(self._scope, sorted(template.lasting), self._device)
-        n_threads = count_for_plan(template.deterministic)
+        kept = self._template.persistables
+        metas = scope_metas(self._scope, sorted(kept.lasting), self._device)
+        n_threads = count_for_plan(self._target.deterministic)
         key = (
             self._key,
             tuple(given.values()),
             device_feeds,
             tuple(metas.items()),
-            template.context.plan_key(n_threads),
+            self._target.context.plan_key(n_threads),
         )
         plan = self._cache.find(key)
         if plan is None:
             request = replace(
-                template,
-                given=given,
-                device_feeds=device_feeds,
-                persistables=metas,
-                n_threads=n_threads,
+                self._template,
+                target=replace(self._target, n_threads=n_threads),
+                given=Given(given, on_device=device_feeds),
+                persistables=replace(kept, metas=metas),
             )
             plan = self._cache.add(key, lower(request))
         return plan

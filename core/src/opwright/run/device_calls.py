@@ -5,16 +5,17 @@ Such a call goes through Python each time: to start work on a device costs more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright import _runtime
-from opwright.device.arrays import from_numpy_like, is_array, reading
-from opwright.device.device_feeds import find_place, place_text
 from opwright.device.feeds import meta_of
-from opwright.device.opening import find_device_name, get_device
+from opwright.device.incoming import HOST_KINDS, describe_place, find_place, is_array, read_tensor
+from opwright.device.opening import find_device_name, open_device
+from opwright.device.outgoing import from_numpy_like
 from opwright.errors import DeviceNotFoundError, SlotError
 from opwright.lowering.graph.signature import attrs_key
+from opwright.registry import DeviceName
 from opwright.run.plan_cache import PlanCache
 
 if TYPE_CHECKING:
@@ -26,6 +27,30 @@ MAX_PLANS = 256
 """Plans kept for an operator, as many as the runtime keeps for arrays on the host."""
 
 Given = list[list[Any]]
+
+
+class Argument(NamedTuple):
+    """An input of a call.
+
+    Attributes
+    ----------
+    who : str
+        Operator and slot, for messages.
+    value : object
+    place : (int, int) or None
+        DLPack's device where it lies; None for the host, and for numbers.
+    """
+
+    who: str
+    value: Any
+    place: tuple[int, int] | None
+
+
+class Located(NamedTuple):
+    """The inputs of a call, and the device where those of them lie that are arrays."""
+
+    device: DeviceName
+    slots: list[list[Argument]]
 
 
 class DeviceCalls:
@@ -45,7 +70,7 @@ class DeviceCalls:
         self,
         proto: OpProto,
         context: Context,
-        lower: Callable[[Given, dict[str, Any], str], LoweredPlan],
+        lower: Callable[[Given, dict[str, Any], DeviceName], LoweredPlan],
         run: Callable[[_runtime.Plan, Sequence[Any]], Any],
     ) -> None:
         self._proto = proto
@@ -58,67 +83,55 @@ class DeviceCalls:
         """Forget the plans."""
         self._plans = PlanCache(MAX_PLANS)
 
-    def find_device(self, given: Given) -> str | None:
-        """Return the name of the device where the arrays lie; None for the host.
+    def locate(self, given: Given) -> Located | None:
+        """Return where the arrays lie; None for the host.
 
         Raises
         ------
         DeviceNotFoundError
-            Where nobody brings that device.
+            Where no plugin provides that device.
         SlotError
             Where they lie on several, or an array on the host is among them.
         """
-        first: tuple[str, Any, tuple[int, int]] | None = None
-        for who, item in self._items(given):
-            place = self._place_of(item, who)
-            if place is not None:
-                first = first or (who, item, place)
-                if place != first[2]:
-                    self._fail_mixed(first, who, item, place_text(*place, self._context))
-        if first is None:
+        if all(isinstance(item, HOST_KINDS) for items in given for item in items):
             return None
-        who, item, place = first
-        name = item.device if isinstance(item, _runtime.Tensor) else None
-        name = name or find_device_name(*place, self._context)
-        if name is None:
-            raise DeviceNotFoundError(
-                f"{who}: no installed plugin runs operators on arrays of DLPack device type "
-                f"{place[0]}, got {type(item).__name__}; copy it to the host"
-            )
-        for other, value in self._items(given):
-            if self._place_of(value) is None and (
-                is_array(value) or isinstance(value, (list, tuple))
-            ):
-                self._fail_mixed(first, other, value, "the host")
-        return name
+        slots = [
+            [self._argument(f"{self._proto.type}: {slot.name}", item) for item in items]
+            for slot, items in zip(self._proto.inputs, given, strict=True)
+        ]
+        located = [argument for slot in slots for argument in slot]
+        placed = ((argument, argument.place) for argument in located if argument.place is not None)
+        first, place = next(placed, (None, None))
+        if first is None or place is None:
+            return None
+        for other in located:
+            if other.place not in (None, place):
+                raise self._mixed(first, other)
+        name = self._name(first, place)
+        for other in located:
+            has_items = is_array(other.value) or isinstance(other.value, (list, tuple))
+            if other.place is None and has_items:
+                raise self._mixed(first, other)
+        return Located(name, slots)
 
-    def call(
-        self, name: str, given: Given, attrs: dict[str, Any], hold: Callable[[Given], Given]
-    ) -> Any:
-        """Run the operator on the device of this name.
+    def call(self, located: Located, attrs: dict[str, Any], hold: Callable[[Given], Given]) -> Any:
+        """Run the operator on the device where its arrays lie.
 
         `hold` makes numbers arrays that go with tensors.
         """
-        device = get_device(name, self._context)
-        like = next(item for _, item in self._items(given) if self._place_of(item) is not None)
+        device = open_device(located.device, self._context)
+        like = next(a.value for slot in located.slots for a in slot if a.place is not None)
         ready = hold(
             [
-                [self._take(item, device, f"{self._proto.type}: {slot.name}") for item in items]
-                for slot, items in zip(self._proto.inputs, given, strict=True)
+                [a.value if a.place is None else read_tensor(a.value, device, a.who) for a in slot]
+                for slot in located.slots
             ]
         )
-        plan = self._plan(name, ready, attrs)
+        plan = self._plan(located.device, ready, attrs)
         flat = [item for items in ready for item in items]
         return from_numpy_like(self._run(plan.plan, flat), like)
 
-    def _take(self, item: Any, device: _runtime.Device, who: str) -> Any:
-        """An array on the device as a tensor, all else as it is."""
-        if self._place_of(item) is None:
-            return item
-        with reading(item, who, device.name):
-            return _runtime.Tensor.from_array(item, device, who)
-
-    def _plan(self, name: str, ready: Given, attrs: dict[str, Any]) -> LoweredPlan:
+    def _plan(self, name: DeviceName, ready: Given, attrs: dict[str, Any]) -> LoweredPlan:
         metas = tuple(
             tuple((meta_of(item), isinstance(item, _runtime.Tensor)) for item in items)
             for items in ready
@@ -127,21 +140,28 @@ class DeviceCalls:
         plan = self._plans.find(key)
         return plan or self._plans.add(key, self._lower(ready, attrs, name))
 
-    def _place_of(self, item: Any, who: str = "") -> tuple[int, int] | None:
-        with reading(item, who):
-            return find_place(item, self._context)
+    def _argument(self, who: str, value: Any) -> Argument:
+        return Argument(who, value, find_place(value, self._context, who))
 
-    def _items(self, given: Given) -> Iterator[tuple[str, Any]]:
-        for slot, items in zip(self._proto.inputs, given, strict=True):
-            for item in items:
-                yield f"{self._proto.type}: {slot.name}", item
+    def _name(self, first: Argument, place: tuple[int, int]) -> DeviceName:
+        if isinstance(first.value, _runtime.Tensor):
+            return DeviceName.parse(first.value.device)
+        name = find_device_name(*place, self._context)
+        if name is None:
+            raise DeviceNotFoundError(
+                f"{first.who}: no installed plugin runs operators on arrays of DLPack device type "
+                f"{place[0]}, got {type(first.value).__name__}; copy it to the host"
+            )
+        return name
 
-    def _fail_mixed(
-        self, first: tuple[str, Any, tuple[int, int]], who: str, item: Any, where: str
-    ) -> NoReturn:
-        slot = first[0].rpartition(" ")[2]
-        there = place_text(*first[2], self._context)
-        raise SlotError(
-            f"{who}: all arrays of a call must lie on one device, got {type(item).__name__} on "
-            f"{where} beside {slot} {type(first[1]).__name__} on {there}; copy one of them"
+    def _mixed(self, first: Argument, other: Argument) -> SlotError:
+        slot = first.who.rpartition(" ")[2]
+        where, there = self._describe(other.place), self._describe(first.place)
+        return SlotError(
+            f"{other.who}: all arrays of a call must lie on one device, got "
+            f"{type(other.value).__name__} on {where} beside {slot} {type(first.value).__name__} "
+            f"on {there}; copy one of them"
         )
+
+    def _describe(self, place: tuple[int, int] | None) -> str:
+        return "the host" if place is None else describe_place(*place, self._context)

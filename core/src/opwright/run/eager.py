@@ -15,15 +15,15 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
-from opwright.describe.held_values import hold
 from opwright.describe.journal import transaction
 from opwright.describe.meta import Meta
-from opwright.device.arrays import as_given, from_numpy_like, is_array, lend, read_array
 from opwright.device.feeds import meta_of
+from opwright.device.incoming import hold, is_array, lend, read_host
+from opwright.device.outgoing import as_given, from_numpy_like
 from opwright.errors import AttributeValueError, SlotError
-from opwright.lowering import LoweredPlan, LowerRequest, lower
+from opwright.lowering import Fetches, Given, LoweredPlan, LowerRequest, OpRange, Target, lower
 from opwright.program import Operator, Variable
-from opwright.registry import HOST_DEVICE, split_device
+from opwright.registry import HOST, DeviceName
 from opwright.run.device_calls import DeviceCalls
 
 if TYPE_CHECKING:
@@ -138,9 +138,9 @@ class EagerSource:
         like = next(others, None)
         if like is not None:
             given = [[lend(item) for item in items] for items in given]
-        device = self._on_devices.find_device(given)
-        if device is not None:
-            return self._on_devices.call(device, given, attrs, self._held)
+        located = self._on_devices.locate(given)
+        if located is not None:
+            return self._on_devices.call(located, attrs, self._held)
         arrays = self._arrays(given)
         ready = [
             (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
@@ -158,7 +158,7 @@ class EagerSource:
         slots = [f"{self._proto.type}: {slot.name}" for slot in self._proto.inputs]
         # Arrays first: numbers and lists take on their dtypes.
         read = [
-            [read_array(item, who) if is_array(item) else item for item in items]
+            [read_host(item, who) if is_array(item) else item for item in items]
             for who, items in zip(slots, given, strict=True)
         ]
         return self._held(read)
@@ -186,7 +186,7 @@ class EagerSource:
         return None, ""
 
     def _lower(
-        self, arrays: list[list[Any]], attrs: dict[str, Any], device: str = HOST_DEVICE
+        self, arrays: list[list[Any]], attrs: dict[str, Any], device: DeviceName = HOST
     ) -> LoweredPlan:
         """Lower the operator for arrays, and tensors on the device, of these metas."""
         proto = self._proto
@@ -198,7 +198,7 @@ class EagerSource:
                 slot.name if not slot.duplicable else f"{slot.name}.{i}" for i in range(len(items))
             ]
             metas.update(zip(names, map(meta_of, items), strict=True))
-            if device != HOST_DEVICE:
+            if not device.is_host:
                 pairs = zip(names, items, strict=True)
                 there += [name for name, item in pairs if isinstance(item, _runtime.Tensor)]
             if names:
@@ -209,18 +209,11 @@ class EagerSource:
         outputs, fetches = self._outputs(inputs, self._definition.output_counts(slot_metas, attrs))
         self._definition.check_slots(inputs, outputs)
         op = Operator.make(None, self._definition, inputs, outputs, attrs)
-        kind, number = split_device(device)
         request = LowerRequest(
-            [op],
-            self._context,
-            given=metas,
-            fetches=fetches,
-            device=kind,
-            device_number=number,
-            takes_fallback=False,
-            fetch_device=kind != HOST_DEVICE,
-            device_feeds=frozenset(there),
-            copies_feeds=False,  # a call alone is no graph
+            OpRange([op]),
+            Target(self._context, device, takes_fallback=False),
+            Given(metas, on_device=frozenset(there), copied=False),  # a call alone is no graph
+            fetches=Fetches(fetches, on_device=True),
         )
         return lower(request)
 

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 from opwright import _runtime
 from opwright.describe.names import hint
 from opwright.device.feeds import FeedSpec
-from opwright.device.opening import get_device
+from opwright.device.opening import open_device
 from opwright.errors import FeedError, ProgramError
-from opwright.lowering import LoweredPlan, LowerRequest, Placement, lower
+from opwright.lowering import (
+    Fetches,
+    LoweredPlan,
+    LowerRequest,
+    OpRange,
+    Persistables,
+    Placement,
+    Target,
+    lower,
+)
 from opwright.plugins.context import current_context
 from opwright.plugins.threads import count_for_plan
 from opwright.program import Block, Operator, Variable, default_scope
-from opwright.registry import HOST_DEVICE, split_device
+from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
     check_fallback,
     checked_operators,
@@ -131,29 +140,21 @@ class Network:
         fixed = choose_deterministic("Network.run", deterministic)
         begin, end = self._range(first, last)
         ops = tuple(self.ops[begin:end])
-        kind, number = split_device(device)
+        name = DeviceName.parse(device)
         context = current_context()
-        metas = scope_metas(scope, names_read_first(ops), get_device(device, context))
+        metas = scope_metas(scope, names_read_first(ops), open_device(name, context))
         n_threads = count_for_plan(fixed)
         key = (
-            ("run", self.generation, begin, end, kind, number, fallback, fixed),
+            ("run", self.generation, begin, end, name, fallback, fixed),
             tuple(metas.items()),
             context.plan_key(n_threads),
         )
         plan = self._plans.find(key)
         if plan is None:
             request = LowerRequest(
-                ops,
-                context,
-                persistables=metas,
-                device=kind,
-                device_number=number,
-                fallback=fallback,
-                keep_all=True,
-                program=self._program,
-                first_index=begin,
-                deterministic=fixed,
-                n_threads=n_threads,
+                OpRange(ops, self._program, begin),
+                Target(context, name, fallback, deterministic=fixed, n_threads=n_threads),
+                persistables=Persistables(metas, keep_all=True),
             )
             plan = self._plans.add(key, lower(request))
         self._last, self._compiled = plan, None
@@ -213,7 +214,7 @@ class Network:
         """
         scope = default_scope() if scope is None else scope
         check_fallback("Network.compile", fallback)
-        kind, number = split_device(device)
+        name = DeviceName.parse(device)
         feeds = [self._spec(item) for item in list_items(feed, "feed")]
         fetches = tuple(self._check_fetch(item) for item in list_items(fetch, "fetch"))
         ops = tuple(self.ops)
@@ -221,19 +222,19 @@ class Network:
         context = current_context()
         given = {} if options is None else options
         chosen = context.options.check("Network.compile", given, context.chosen_options)
-        template = LowerRequest(
-            ops,
+        target = Target(
             context,
-            lasting=lasting_names(self._block, ops, fetches) - fed,
-            fetches=fetches,
-            device=kind,
-            device_number=number,
-            fallback=fallback,
+            name,
+            fallback,
             passes=None if passes is None else tuple(list_items(passes, "passes")),
-            fetch_device=fetch_device,
-            program=self._program,
             options=tuple(chosen.items()),
             deterministic=choose_deterministic("Network.compile", deterministic),
+        )
+        template = LowerRequest(
+            OpRange(ops, self._program),
+            target,
+            persistables=Persistables(lasting=lasting_names(self._block, ops, fetches) - fed),
+            fetches=Fetches(fetches, on_device=fetch_device),
         )
         source = CompiledSource(
             template, feeds, scope, self._plans, self.generation, self._remember_plan

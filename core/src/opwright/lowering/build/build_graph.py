@@ -9,6 +9,7 @@ depends on values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe import vocabulary
@@ -52,28 +53,29 @@ class GraphBuilder:
     def __init__(self, request: LowerRequest, lower: Lower) -> None:
         self.request = request
         self.lower = lower
-        written = [name for op in request.ops for names in op.outputs.values() for name in names]
+        ops = request.code.ops
+        written = [name for op in ops for names in op.outputs.values() for name in names]
         self.graph = Graph(request, frozenset(written), select)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
         self._unique = UniqueNames()
-        self._lasting = request.lasting
-        self._keep_all = request.keep_all
+        self._lasting = request.persistables.lasting
+        self._keep_all = request.persistables.keep_all
         self._persistables: dict[str, Buffer] = {}
-        self._advance = request.advance_step
+        self._advance = request.code.advances_step
 
     def build(self) -> Graph:
         """Return the graph of the whole request."""
-        request = self.request
-        for name, meta in request.given.items():
-            self._give(name, meta)
-        for name in request.stores:
+        code = self.request.code
+        for name in self.request.given.metas:
+            self._give(name)
+        for name in self.request.persistables.stores:
             given = self.env[name]
             target = self._write(name, given.meta, given.buffer.size)
-            self.graph.ops.append(copy_op(self.env[name], target, request.first_index))
+            self.graph.ops.append(copy_op(self.env[name], target, code.first_index))
             self.env[name] = target
-        for position, op in enumerate(request.ops):
-            index = request.first_index + position
+        for position, op in enumerate(code.ops):
+            index = code.first_index + position
             try:
                 lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
             except OpwrightError as error:
@@ -82,8 +84,8 @@ class GraphBuilder:
             if lowered is not None and lowered.is_dynamic:
                 self._cut(lowered, position + 1)
                 return self.graph
-        self._advance_step(request.first_index + len(request.ops))
-        self._collect_fetches([self._fetched(name) for name in request.fetches])
+        self._advance_step(code.first_index + len(code.ops))
+        self._collect_fetches([self._fetched(name) for name in self.request.fetches.names])
         return self.graph
 
     def append(
@@ -107,14 +109,12 @@ class GraphBuilder:
         if definition.control is None:
             op.signature = infer_op(self.graph, op, tuple(counts))
         else:
-            outs = lower_control(
-                op, definition.control, counts, self.request, self.lower
-            )
+            outs = lower_control(op, definition.control, counts, self.request, self.lower)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
         body = definition.body
         before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
         self._write_outputs(op, names, op.signature)
-        if body is not None and not select.find_kernel(op, self.graph, self.request):
+        if body is not None and not select.find_kernel(op, self.graph):
             open_composite(self, op, inputs, outputs, before)
             return None
         self.graph.ops.append(op)
@@ -127,7 +127,7 @@ class GraphBuilder:
         return free
 
     def _is_taken(self, name: str) -> bool:
-        given = name in self.env or name in self.request.persistables
+        given = name in self.env or name in self.request.persistables.metas
         return given or name in self.inner_names or name in self.graph.written_names
 
     def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
@@ -186,19 +186,20 @@ class GraphBuilder:
         op.inputs = (*op.inputs[:slot], tuple(owned), *op.inputs[slot + 1 :])
         return op.inputs[slot]
 
-    def _give(self, name: str, meta: Meta) -> None:
-        external = self.request.given_external(name, meta)
+    def _give(self, name: str) -> None:
+        given = self.request.given
+        external = given.external(name, self.request.target.host)
         value = external_value(external)
         self.graph.feeds[name] = value
-        if self.request.copies_given(external):
-            moved = new_value(name, meta)
-            self.graph.ops.append(copy_op(value, moved, self.request.first_index))
+        if given.copies(external):
+            moved = new_value(name, external.meta)
+            self.graph.ops.append(copy_op(value, moved, self.request.code.first_index))
             value = moved
         self.env[name] = value
 
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
         """The value of a name that nothing before it gave or wrote: the scope's."""
-        meta = self.request.persistables.get(name)
+        meta = self.request.persistables.metas.get(name)
         if meta is None:
             raise ProgramError(
                 f"{op_type}: {slot} must be written before it is read, got {name!r}, which no "
@@ -236,16 +237,16 @@ class GraphBuilder:
 
     def _seed(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Seed 0 stands for the program's own."""
-        program = self.request.program
+        program = self.request.code.program
         if attrs.get("seed") or program is None:
             return attrs
         return {**attrs, "seed": program.seed}
 
     def _advance_step(self, index: int) -> None:
         """Raise ``@step`` by one, with operators, so that it works on every device."""
-        if not self._advance or vocabulary.STEP in self.request.given:
+        if not self._advance or vocabulary.STEP in self.request.given.metas:
             return
-        ops = self.request.context.ops
+        ops = self.request.target.context.ops
         one = f"{vocabulary.STEP}/one"
         fill = ops.get(vocabulary.FILL_LIKE)
         attrs = fill.proto.fill_attrs({"value": 1})
@@ -256,17 +257,19 @@ class GraphBuilder:
         self.append(add, {"x": [vocabulary.STEP, one]}, names, add.proto.fill_attrs({}), index)
 
     def _collect_fetches(self, values: list[Value]) -> None:
-        role = self.request.fetch_role
-        if role is None or self.request.keeps_fetches:
+        fetches, target = self.request.fetches, self.request.target
+        role = fetches.role
+        if role is None or (fetches.on_device and not target.device.is_host):
             self.graph.fetches = self.graph.keeps = values
             return
         for value in values:
-            external = self.request.fetch_external(role, value.name, value.meta)
+            device = target.host if role is Role.FETCH else None
+            external = External(role, value.name, value.meta, device)
             self.graph.sinks.append((value, external))
 
     def _fetched(self, name: str) -> Value:
         value = self.env.get(name)
-        if value is None and name in self.request.persistables:
+        if value is None and name in self.request.persistables.metas:
             value = self._read_persistable(name, "compile", "fetch")
         if value is None:
             raise FeedError(
@@ -278,14 +281,14 @@ class GraphBuilder:
     def _cut(self, dynamic: LoweredOp, position: int) -> None:
         """End the graph after ``dynamic``; the rest is lowered when its shapes are known."""
         request = self.request
-        if request.fetch_role is not Role.FETCH:
+        if request.fetches.role is not Role.FETCH:
             raise ProgramError(
                 f"{dynamic.type}: its output shape depends on values, which the body of a "
                 "control-flow operator cannot have; move it out of the body"
             )
         found = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
-        needed = dict.fromkeys(request.fetches)
-        for op in request.ops[position:]:
+        needed = dict.fromkeys(request.fetches.names)
+        for op in request.code.ops[position:]:
             for names in op.inputs.values():
                 needed.update(dict.fromkeys(names))
         crossing = {
@@ -306,7 +309,7 @@ class GraphBuilder:
 
     def persistable_metas(self) -> dict[str, Meta]:
         """What the scope holds once the operators so far have run."""
-        metas = dict(self.request.persistables)
+        metas = dict(self.request.persistables.metas)
         for name, buffer in self._persistables.items():
             if buffer.external is not None:
                 metas[name] = buffer.external.meta
@@ -346,10 +349,8 @@ class _Rest:
         given = {name: value.meta for name, value in self._crossing.items()}
         for value, shape in zip(self._found, shapes, strict=True):
             given[value.name] = Meta(tuple(shape), value.meta.dtype)
-        stores = [
-            value.name for value in self._found if request.keep_all or value.name in request.lasting
-        ]
-        ops = request.ops[self._position :]
-        first = request.first_index + self._position
-        rest = request.rest(ops, given, self._persistables, stores, first, self._advances_step)
-        return self._lower(rest).plan
+        kept = request.persistables
+        stores = [v.name for v in self._found if kept.keep_all or v.name in kept.lasting]
+        kept = replace(kept, metas=self._persistables, stores=stores)
+        code = request.code.after(self._position, self._advances_step)
+        return self._lower(request.rest(code, given, kept)).plan

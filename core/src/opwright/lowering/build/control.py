@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from opwright.describe.control import Branch, Control, Loop
 from opwright.errors import ProgramError, ShapeError, SlotError
 from opwright.lowering.graph.values import Child, LoweredOp, Role, Value
+from opwright.lowering.request import Fetches
 from opwright.describe.meta import Meta, numel
 
 if TYPE_CHECKING:
@@ -57,15 +58,13 @@ def _check_count(op: LoweredOp, attr: str, n_outputs: int, slot: str) -> None:
         )
 
 
-def _lower_branch(
-    op: LoweredOp, control: Branch, request: LowerRequest, lower: Lower
-) -> SlotMetas:
+def _lower_branch(op: LoweredOp, control: Branch, request: LowerRequest, lower: Lower) -> SlotMetas:
     _check_condition(op, control.condition)
     captured = _slot(op, control.captured)
     bodies = []
     for block_attr, names_attr in control.blocks:
-        names = op.attrs[names_attr]
-        plan = _lower_block(op, block_attr, captured, {}, names, Role.CAPTURED, request, lower)
+        fetches = Fetches(op.attrs[names_attr], Role.CAPTURED)
+        plan = _lower_block(op, block_attr, captured, {}, fetches, request, lower)
         bodies.append(plan)
         op.children += (Child(plan, _capture(captured, plan)),)
     first = bodies[0].fetch_metas
@@ -79,16 +78,15 @@ def _lower_branch(
     return _as_slots(op, control.outputs, first)
 
 
-def _lower_loop(
-    op: LoweredOp, control: Loop, request: LowerRequest, lower: Lower
-) -> SlotMetas:
+def _lower_loop(op: LoweredOp, control: Loop, request: LowerRequest, lower: Lower) -> SlotMetas:
     _check_condition(op, control.condition)
     carried = _slot(op, control.carried)
     names = op.attrs[control.block_inputs]
     given = {name: value.meta for name, value in zip(names, carried, strict=True)}
-    fetches = (*op.attrs[control.block_outputs], op.attrs[control.block_condition])
+    names_read = (*op.attrs[control.block_outputs], op.attrs[control.block_condition])
     captured = _slot(op, control.captured)
-    body = _lower_block(op, control.block, captured, given, fetches, None, request, lower)
+    fetches = Fetches(names_read, role=None)
+    body = _lower_block(op, control.block, captured, given, fetches, request, lower)
     metas = tuple(value.meta for value in carried)
     if body.fetch_metas[:-1] != metas:
         raise ShapeError(
@@ -104,19 +102,18 @@ def _lower_block(
     block_attr: str,
     captured: Sequence[Value],
     given: dict[str, Meta],
-    fetches: Sequence[str],
-    fetch_role: Role | None,
+    fetches: Fetches,
     request: LowerRequest,
     lower: Lower,
 ) -> LoweredPlan:
-    if request.program is None:
+    if request.code.program is None:
         raise ProgramError(
             f"{op.type}: its block {block_attr!r} belongs to a program, got an operator on its "
             "own; run the block that holds it"
         )
-    block = request.program.blocks[op.attrs[block_attr]]
+    block = request.code.program.blocks[op.attrs[block_attr]]
     metas = {value.name: value.meta for value in captured} | given
-    return lower(request.body(tuple(block.ops), metas, fetches, fetch_role))
+    return lower(request.body(tuple(block.ops), metas, fetches))
 
 
 def _capture(captured: Sequence[Value], plan: LoweredPlan) -> tuple[tuple[Value, int], ...]:

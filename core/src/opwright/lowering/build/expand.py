@@ -53,7 +53,7 @@ class _GraphEmitter(BodyEmitter):
 
     def find_definition(self, type: str) -> OpDefinition:
         """Return the definition of an operator type of the request's Context."""
-        return definition_of(type, self._builder.request.context.ops)
+        return definition_of(type, self._builder.request.target.context.ops)
 
     def find_meta(self, name: str) -> Meta | None:
         """Return the meta of a value, or of one that the body has yet to write."""

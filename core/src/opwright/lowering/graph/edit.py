@@ -237,7 +237,7 @@ class Edit:
 
         Where one of the new operators is of that type, it is the one that the pin is for.
         """
-        pins = self._graph.request.context.pins
+        pins = self._graph.target.context.pins
         if not pins:
             return True
         for op in ops:

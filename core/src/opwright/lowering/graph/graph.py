@@ -26,18 +26,16 @@ from opwright.lowering.graph.values import (
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
     from opwright.lowering.kernels.finish import Unfinished
-    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.request import LowerRequest, Target
 
 
 class KernelChooser(Protocol):
     """Chooses kernels; `opwright.lowering.kernels.select` does, which is a room above."""
 
-    def find_kernel(self, op: LoweredOp, graph: Graph, request: LowerRequest, /) -> bool:
+    def find_kernel(self, op: LoweredOp, graph: Graph, /) -> bool:
         """Choose a kernel for an operator; False where no kernel accepts it."""
 
-    def find_preferring_kernel(
-        self, op: LoweredOp, attr: str, graph: Graph, request: LowerRequest, /
-    ) -> bool:
+    def find_preferring_kernel(self, op: LoweredOp, attr: str, graph: Graph, /) -> bool:
         """Choose a kernel, and tell whether it prefers the value of an attribute."""
 
 
@@ -46,8 +44,8 @@ class Graph:
 
     Attributes
     ----------
-    request : LowerRequest
-        What the graph was built for.
+    target : Target
+        Where the plan runs, and how its kernels are chosen.
     device : str
         Device type that the plan runs on.
     ops : list of LoweredOp
@@ -87,9 +85,9 @@ class Graph:
         "n_threads",
         "ops",
         "prepare_s",
-        "request",
         "signatures",
         "sinks",
+        "target",
         "unfinished",
         "written_names",
     )
@@ -97,10 +95,10 @@ class Graph:
     def __init__(
         self, request: LowerRequest, written_names: frozenset[str], kernels: KernelChooser
     ) -> None:
-        self.request = request
+        self.target: Target = request.target
         self._kernels = kernels
-        self.device = request.device
-        self.keep_all = request.keep_all
+        self.device = request.target.device.kind
+        self.keep_all = request.persistables.keep_all
         self.written_names = written_names
         self.ops: list[LoweredOp] = []
         self.feeds: dict[str, Value] = {}
@@ -117,7 +115,7 @@ class Graph:
 
     def definition(self, op_type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin brings it."""
-        return self.request.context.ops.find(op_type)
+        return self.target.context.ops.find(op_type)
 
     def of_type(self, *types: str) -> list[LoweredOp]:
         """Return the operators of these types, in order: cheap where there are none."""
@@ -177,12 +175,12 @@ class Graph:
 
     def is_served(self, op_type: str) -> bool:
         """Whether the plan's device has kernels of an operator, for any dtype: cheap to ask."""
-        devices = self.request.context.kernels.devices_of(op_type)
+        devices = self.target.context.kernels.devices_of(op_type)
         return self.device in devices or "*" in devices
 
     def has_kernel(self, op: LoweredOp) -> bool:
         """Whether the plan's device has a kernel that accepts ``op``; it is chosen then."""
-        return self._kernels.find_kernel(op, self, self.request)
+        return self._kernels.find_kernel(op, self)
 
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
         """Whether the kernel that `has_kernel` would choose prefers what an attribute of ``op`` is.
@@ -191,7 +189,7 @@ class Graph:
         last one that prefers it, see `opwright.kernel.KernelEntry.prefers`: where none does, none
         at all.
         """
-        return self._kernels.find_preferring_kernel(op, attr, self, self.request)
+        return self._kernels.find_preferring_kernel(op, attr, self)
 
     def uses(self) -> Uses:
         """Return who reads and writes what, as the graph is now; kept until it changes."""

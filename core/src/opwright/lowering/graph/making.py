@@ -55,7 +55,7 @@ def make_op(
     like: LoweredOp,
 ) -> LoweredOp:
     """See `Graph.make`."""
-    definition = graph.request.context.ops.get(operator) if isinstance(operator, str) else operator
+    definition = graph.target.context.ops.get(operator) if isinstance(operator, str) else operator
     proto = definition.proto
     given, wanted = _listed(inputs), _listed(outputs)
     _check_aliases(definition, given, wanted)

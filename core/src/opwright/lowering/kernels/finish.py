@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opwright._runtime import Prepared
     from opwright.lowering.graph.graph import Graph
     from opwright.lowering.graph.values import LoweredOp
-    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.request import Target
     from opwright.registry import KernelEntry
     from opwright.registry.prepare_context import Complete
 
@@ -35,7 +35,7 @@ class Unfinished(NamedTuple):
         Of the context's prepared kernels.
     device : str
     packable : tuple of int
-    request : LowerRequest
+    target : Target
     deferred : tuple of (callable, object)
         What completes it, and what that is given.
     """
@@ -44,7 +44,7 @@ class Unfinished(NamedTuple):
     key: tuple[Any, ...]
     device: str
     packable: tuple[int, ...]
-    request: LowerRequest
+    target: Target
     deferred: tuple[tuple[Complete, Any], ...]
 
 
@@ -82,11 +82,11 @@ def _complete(unfinished: Iterable[Unfinished]) -> None:
 
 
 def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
-    entry, key, device, packable, request, _ = kernel
-    kept = request.context.prepared
+    entry, key, device, packable, target, _ = kernel
+    kept = target.context.prepared
     prepared = kept.get(key)  # another thread may have been faster
     if prepared is None:
-        prepared = prepare_kernel(entry, op, device, packable, request)
+        prepared = prepare_kernel(entry, op, device, packable, target)
         remember(kept, key, prepared)
     before = op.prepared.workspace_bytes
     if isinstance(prepared, Refuse) or prepared.workspace_bytes != before:

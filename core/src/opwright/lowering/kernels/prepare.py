@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
-from opwright.device.opening import find_helper, find_lack_of_arrays, get_device
+from opwright.device.opening import find_helper, find_lack_of_arrays, open_device
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import LoweredOp
@@ -15,7 +15,7 @@ from opwright.registry import HOST_DEVICE
 from opwright.registry.prepare_context import DeviceCall, PrepareContext, Refuse, Unsupported
 
 if TYPE_CHECKING:
-    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.request import Target
     from opwright.registry import KernelEntry
     from opwright.registry.prepare_context import Complete
     from opwright.registry.python_layout import PythonLayout
@@ -26,7 +26,7 @@ def prepare_kernel(
     op: LoweredOp,
     device: str,
     packable: tuple[int, ...],
-    request: LowerRequest,
+    target: Target,
     deferred: list[tuple[Complete, Any]] | None = None,
 ) -> _runtime.Prepared | Refuse:
     """Make a kernel ready for an operator's attributes and metas, or return its refusal.
@@ -39,8 +39,7 @@ def prepare_kernel(
         Device type that the operator runs on.
     packable : tuple of int
         Flat arguments that the plan reads from the scope and never writes.
-    request : LowerRequest
-        Says which Context, which of the devices and how many threads.
+    target : Target
     deferred : list, optional
         Takes what the kernel puts off until the end of lowering; what is returned then only says
         what will be. Without it nothing can be put off.
@@ -51,24 +50,22 @@ def prepare_kernel(
         Where prepare fails without refusing.
     """
     if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
-        return _prepare_isolated(entry, op, packable, request)
+        return _prepare_isolated(entry, op, packable, target)
     if entry.is_native:
-        return _prepare_native(entry, op, device, packable, request)
+        return _prepare_native(entry, op, device, packable, target)
     if entry.layout is not None:
-        return _prepare_function(entry, entry.layout, op, device, request)
-    return _prepare_class(entry, op, device, packable, request, deferred)
+        return _prepare_function(entry, entry.layout, op, device, target)
+    return _prepare_class(entry, op, device, packable, target, deferred)
 
 
-def opened_device(device: str, request: LowerRequest) -> _runtime.Device | None:
+def opened_device(device: str, target: Target) -> _runtime.Device | None:
     """The runtime's device of an operator; None for the host."""
-    return None if device == HOST_DEVICE else get_device(request.device_name, request.context)
+    return None if device == HOST_DEVICE else open_device(target.device, target.context)
 
 
-def _lack_of_arrays(device: str, request: LowerRequest) -> str | None:
+def _lack_of_arrays(device: str, target: Target) -> str | None:
     """Why Python kernels of an operator's device would get no arrays; None where they do."""
-    return (
-        None if device == HOST_DEVICE else find_lack_of_arrays(request.device_name, request.context)
-    )
+    return None if device == HOST_DEVICE else find_lack_of_arrays(target.device, target.context)
 
 
 def _attributes(op: LoweredOp) -> dict[str, Any]:
@@ -83,10 +80,10 @@ def _duplicable(op: LoweredOp) -> list[int]:
 
 
 def _prepare_function(
-    entry: KernelEntry, layout: PythonLayout, op: LoweredOp, device: str, request: LowerRequest
+    entry: KernelEntry, layout: PythonLayout, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
     """Make a Python function, which takes attributes beside arrays, ready for these attributes."""
-    lacking = _lack_of_arrays(device, request)
+    lacking = _lack_of_arrays(device, target)
     if lacking is not None:
         return Refuse(lacking)
     attrs = _attributes(op)
@@ -106,7 +103,7 @@ def _prepare_class(
     op: LoweredOp,
     device: str,
     packable: tuple[int, ...],
-    request: LowerRequest,
+    target: Target,
     deferred: list[tuple[Complete, Any]] | None,
 ) -> _runtime.Prepared | Refuse:
     """Call a Python kernel's ``prepare`` for these attributes and metas."""
@@ -114,18 +111,18 @@ def _prepare_class(
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
-    number = 0 if device == HOST_DEVICE else request.device_number
-    options = request.context.options.fill(dict(request.options or ()))
+    number = 0 if device == HOST_DEVICE else target.device.number
+    options = target.context.options.fill(dict(target.options or ()))
     ctx = PrepareContext(
-        op.type, inputs, outputs, _attributes(op), device, request.n_threads, number, options
+        op.type, inputs, outputs, _attributes(op), device, target.n_threads, number, options
     )
     ctx.deferred = deferred
-    ctx.deterministic = request.deterministic
+    ctx.deterministic = target.deterministic
     try:
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):
-            return _prepare_call(ready, op, device, request)
-        lacking = _lack_of_arrays(device, request)
+            return _prepare_call(ready, op, device, target)
+        lacking = _lack_of_arrays(device, target)
         if lacking is not None:
             return Refuse(lacking)
         binds = hasattr(ready, "bind")
@@ -142,18 +139,18 @@ def _prepare_class(
         duplicable=_duplicable(op),
         bind=binds,
         packs=packs,
-        n_threads=request.n_threads,
+        n_threads=target.n_threads,
         capturable=entry.capturable,
         op_type=op.type,
     )
 
 
 def _prepare_call(
-    call: DeviceCall, op: LoweredOp, device: str, request: LowerRequest
+    call: DeviceCall, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
     """Make that kernel of the device's library ready which a Python kernel asks for."""
-    opened = get_device(request.device_name, request.context)  # first: its lack says more
-    helper = find_helper(device, call.kernel, request.context)
+    opened = open_device(target.device, target.context)  # first: its lack says more
+    helper = find_helper(device, call.kernel, target.context)
     metas = signature_of(op)
     try:
         return helper.prepare_call(
@@ -164,7 +161,7 @@ def _prepare_call(
 
 
 def _prepare_native(
-    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], request: LowerRequest
+    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], target: Target
 ) -> _runtime.Prepared | Refuse:
     """Make a compiled kernel ready for these attributes and metas, or return its refusal."""
     signature = signature_of(op)
@@ -174,9 +171,9 @@ def _prepare_native(
             (signature.inputs, signature.outputs),
             op.attrs,
             packable=packable,
-            n_threads=request.n_threads,
-            device=opened_device(device, request),
-            deterministic=request.deterministic,
+            n_threads=target.n_threads,
+            device=opened_device(device, target),
+            deterministic=target.deterministic,
         )
     except _runtime.RefusedError as refusal:
         return _refusal(refusal)
@@ -186,13 +183,13 @@ def _prepare_native(
 
 
 def _prepare_isolated(
-    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], request: LowerRequest
+    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], target: Target
 ) -> _runtime.Prepared | Refuse:
     from opwright.lowering.isolation import prepare_isolated  # what starts processes takes 10 ms
 
     signature = signature_of(op)
     metas = (signature.inputs, signature.outputs)
-    options = request.options or ()
+    options = target.options or ()
     return prepare_isolated(
         entry,
         op.definition.proto,
@@ -200,7 +197,7 @@ def _prepare_isolated(
         op.attrs,
         packable,
         options,
-        deterministic=request.deterministic,
+        deterministic=target.deterministic,
     )
 
 

@@ -35,14 +35,14 @@ from opwright.registry.prepare_context import Refuse
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
-    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.request import Target
     from opwright.registry import KernelEntry
 
 NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
 """Why a kernel that declares it does not serve a deterministic plan."""
 
 
-def select_kernels(graph: Graph, request: LowerRequest) -> None:
+def select_kernels(graph: Graph) -> None:
     """Choose and prepare a kernel for every operator that has none yet.
 
     Raises
@@ -54,31 +54,27 @@ def select_kernels(graph: Graph, request: LowerRequest) -> None:
     for op in graph.ops:
         if not _needs_kernel(op) or op.entry is not None:
             continue
-        if find_kernel(op, graph, request):
+        if find_kernel(op, graph):
             continue
-        if _falls_back(op, graph, request) and _find(op, HOST_DEVICE, graph, request):
+        if graph.target.fallback and _may_fall_back(op, graph) and _find(op, HOST_DEVICE, graph):
             op.device = HOST_DEVICE
             moved = True
             continue
-        raise _not_found(op, graph, request)
-    graph.n_threads = request.n_threads
-    if request.n_threads > 1:
-        _serve_alone(graph, request)
+        raise _not_found(op, graph)
+    graph.n_threads = graph.target.n_threads
+    if graph.n_threads > 1:
+        _serve_alone(graph)
     if moved:
         _copy_across(graph)
 
 
-def _not_found(op: LoweredOp, graph: Graph, request: LowerRequest) -> KernelNotFoundError:
-    context, dtype = request.context, signature_of(op).dtype
+def _not_found(op: LoweredOp, graph: Graph) -> KernelNotFoundError:
+    target, dtype = graph.target, signature_of(op).dtype
+    context = target.context
     pinned = context.pins.get(op.type)
     refusals = op.refusals  # of the device alone: the next line may add to them
-    could_fall_back = request.fallback is None and request.takes_fallback
-    allowed = replace(request, fallback=HOST_DEVICE)
-    helps = (
-        could_fall_back
-        and _falls_back(op, graph, allowed)
-        and _find(op, HOST_DEVICE, graph, request)
-    )
+    could_fall_back = target.fallback is None and target.takes_fallback
+    helps = could_fall_back and _may_fall_back(op, graph) and _find(op, HOST_DEVICE, graph)
     error = context.kernels.not_found(op.type, graph.device, dtype, refusals, pinned)
     way_out = f'\n  to run it on the host: give fallback="{HOST_DEVICE}"' if helps else ""
     if any(reason == NOT_DETERMINISTIC for _, reason in refusals):
@@ -90,14 +86,14 @@ def _needs_kernel(op: LoweredOp) -> bool:
     return not op.is_copy and not op.children
 
 
-def _serve_alone(graph: Graph, request: LowerRequest) -> None:
+def _serve_alone(graph: Graph) -> None:
     """Choose kernels for one thread where the plan is short, unless one of them refuses that."""
     host = [
         op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
     ]
-    if not is_short(host, request.n_threads if request.deterministic else 2):
+    if not is_short(host, graph.n_threads if graph.target.deterministic else 2):
         return
-    single = replace(request, n_threads=1)
+    single = replace(graph.target, n_threads=1)
     choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
     changed = []
     for op in host:
@@ -116,38 +112,38 @@ def _serve_alone(graph: Graph, request: LowerRequest) -> None:
     graph.n_threads = 1
 
 
-def _falls_back(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
-    """Whether the host may run the operator; what it resizes would be out of the device's reach."""
-    return request.fallback == HOST_DEVICE and graph.device != HOST_DEVICE and not op.is_dynamic
+def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
+    """Whether the host can run the operator; what it resizes would be out of the device's reach."""
+    return graph.device != HOST_DEVICE and not op.is_dynamic
 
 
-def find_kernel(op: LoweredOp, graph: Graph, request: LowerRequest) -> bool:
+def find_kernel(op: LoweredOp, graph: Graph) -> bool:
     """Give ``op`` the best kernel that the plan's device has, and tell whether there is one."""
-    return _find(op, graph.device, graph, request)
+    return _find(op, graph.device, graph)
 
 
-def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph, request: LowerRequest) -> bool:
+def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     """Give ``op`` the best kernel, if that prefers its attribute, and tell whether it does."""
     signature = signature_of(op)
-    candidates = request.context.candidates(op.type, graph.device, signature.dtype)
+    candidates = graph.target.context.candidates(op.type, graph.device, signature.dtype)
     suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs, name)]
     if not suited:
         return False
     choice = signature.choices.get(graph.device)
     if choice is None:  # those behind the last one that prefers it cannot make it true
         worth_asking = candidates[: suited[-1] + 1]
-        choice = _choose_for(op, signature, graph.device, graph, request, worth_asking)
+        choice = _choose_for(op, signature, graph.device, graph, graph.target, worth_asking)
     if choice is None or not choice.entry.suits(op.attrs, name):
         return False
     _give(op, choice)
     return True
 
 
-def _find(op: LoweredOp, device: str, graph: Graph, request: LowerRequest) -> bool:
+def _find(op: LoweredOp, device: str, graph: Graph) -> bool:
     signature = signature_of(op)
     choice = signature.choices.get(device)
     if choice is None:
-        choice = _choose_for(op, signature, device, graph, request)
+        choice = _choose_for(op, signature, device, graph, graph.target)
     if choice is None:
         return False
     _give(op, choice)
@@ -167,7 +163,7 @@ def _choose_for(
     signature: Signature,
     device: str,
     graph: Graph,
-    request: LowerRequest,
+    target: Target,
     candidates: Sequence[KernelEntry] | None = None,
 ) -> Choice | None:
     """The choice for these threads and packable arguments, made once for equal operators.
@@ -175,12 +171,12 @@ def _choose_for(
     `candidates` are the only ones to try, the first of those that there are.
     """
     packable = _packable(op, graph)
-    key = (device, request.n_threads, packable)
+    key = (device, target.n_threads, packable)
     choice = signature.choices.get(key)
     if choice is None:
         if candidates is None:
-            candidates = request.context.candidates(op.type, device, signature.dtype)
-        choice, depends = _choose(op, signature, device, packable, graph, request, candidates)
+            candidates = target.context.candidates(op.type, device, signature.dtype)
+        choice, depends = _choose(op, signature, device, packable, graph, target, candidates)
         if choice is not None:
             signature.choices[key if depends else device] = choice
     return choice
@@ -192,7 +188,7 @@ def _choose(
     device: str,
     packable: tuple[int, ...],
     graph: Graph,
-    request: LowerRequest,
+    target: Target,
     candidates: Sequence[KernelEntry],
 ) -> tuple[Choice | None, bool]:
     """The first kernel that does not refuse, and whether it depends on more than the signature."""
@@ -200,18 +196,18 @@ def _choose(
     lacking: OutOfMemoryError | None = None
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
-        reason = _find_reason(entry, request)
+        reason = _find_reason(entry, target)
         if reason is not None:
             refusals.append((entry, reason))
             continue
         depends = depends or entry.takes_prepare
-        key = _key_of(entry, signature, device, packable, request)
-        prepared = request.context.prepared.get(key)
+        key = _key_of(entry, signature, device, packable, target)
+        prepared = target.context.prepared.get(key)
         if prepared is None:
             try:
-                prepared = _prepare(entry, key, op, device, packable, graph, request)
+                prepared = _prepare(entry, key, op, device, packable, graph, target)
             except OutOfMemoryError as error:
-                if request.deterministic:  # another kernel would give other bits
+                if target.deterministic:  # another kernel would give other bits
                     raise
                 lacking = error
                 continue
@@ -228,10 +224,10 @@ def _choose(
     return None, depends
 
 
-def _find_reason(entry: KernelEntry, request: LowerRequest) -> str | None:
+def _find_reason(entry: KernelEntry, target: Target) -> str | None:
     """Why a kernel is not even asked, None where it is."""
-    fault = find_fault(entry, request.context)
-    if fault is None and request.deterministic and not entry.deterministic:
+    fault = find_fault(entry, target.context)
+    if fault is None and target.deterministic and not entry.deterministic:
         return NOT_DETERMINISTIC
     return fault
 
@@ -241,18 +237,18 @@ def _key_of(
     signature: Signature,
     device: str,
     packable: tuple[int, ...],
-    request: LowerRequest,
+    target: Target,
 ) -> tuple[Any, ...]:
     """All that the prepared kernel depends on."""
     key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
     if entry.takes_prepare:
         metas = (signature.inputs, signature.outputs)
         # What belongs to one device may be in it, such as a module that was loaded there.
-        opened = opened_device(device, request)
-        count = (request.n_threads, request.deterministic)
-        return (*key, *metas, opened, packable, count, request.options)
+        opened = opened_device(device, target)
+        count = (target.n_threads, target.deterministic)
+        return (*key, *metas, opened, packable, count, target.options)
     if device != HOST_DEVICE:
-        return (*key, opened_device(device, request))
+        return (*key, opened_device(device, target))
     return key
 
 
@@ -263,18 +259,18 @@ def _prepare(
     device: str,
     packable: tuple[int, ...],
     graph: Graph,
-    request: LowerRequest,
+    target: Target,
 ) -> Prepared | Refuse:
     """Prepare a kernel, and remember it or its refusal; a lack of memory is not remembered."""
     begin = time.perf_counter()
     deferred: list[Any] = []
-    prepared = prepare_kernel(entry, op, device, packable, request, deferred)
+    prepared = prepare_kernel(entry, op, device, packable, target, deferred)
     graph.prepare_s += time.perf_counter() - begin
     if deferred and not isinstance(prepared, Refuse):
-        unfinished = Unfinished(entry, key, device, packable, request, tuple(deferred))
+        unfinished = Unfinished(entry, key, device, packable, target, tuple(deferred))
         graph.unfinished[prepared] = unfinished
     else:
-        remember(request.context.prepared, key, prepared)
+        remember(target.context.prepared, key, prepared)
     return prepared
 
 

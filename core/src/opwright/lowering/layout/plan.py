@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opwright import _runtime
 from opwright.describe.control import Branch, Loop
 from opwright.describe.dtypes import dtype_to_code
-from opwright.device.opening import get_device
+from opwright.device.opening import open_device
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
@@ -16,7 +16,7 @@ from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.layout.placement import Placement
 from opwright.plugins.discover import Settings
-from opwright.registry import HOST_DEVICE
+from opwright.registry import HOST
 
 if TYPE_CHECKING:
     from opwright.describe.meta import Meta
@@ -69,10 +69,12 @@ class _Assembler:
         self._graph = graph
         self._request = request
         self._layout = layout
-        self._host = get_device(HOST_DEVICE, request.context)
-        self._device = get_device(request.device_name, request.context)
+        target = request.target
+        self._host = open_device(HOST, target.context)
+        self._device = open_device(target.device, target.context)
+        self._device_name = str(target.device)
         checks = _runtime.CHECK_ALL if Settings.from_environment().checked else 0
-        self._builder = _runtime.PlanBuilder(self._device, request.device_name, checks=checks)
+        self._builder = _runtime.PlanBuilder(self._device, self._device_name, checks=checks)
         self._offsets: dict[str | None, list[int]] = {}
         self._given: dict[str, int] = {}
         self._lasting: dict[str, None] = {}
@@ -80,7 +82,7 @@ class _Assembler:
     def build(self) -> LoweredPlan:
         self._lay_out()
         graph, builder = self._graph, self._builder
-        if self._request.given_role is Role.FEED or self._request.fetch_role is None:
+        if self._request.given.role is Role.FEED or self._request.fetches.role is None:
             for value in graph.feeds.values():  # all of them, in order, whether read or not
                 self._value(value)
         end_of_feeds = self._end_of_feeds()
@@ -91,12 +93,12 @@ class _Assembler:
         if end_of_feeds == len(graph.ops):
             builder.feeds_read()
         fetches = [self._value(value) for value in graph.fetches]
-        if self._request.fetch_role is Role.FETCH:
+        if self._request.fetches.role is Role.FETCH:
             for fetch in fetches:
                 builder.fetch(fetch)
         self._continue()
         builder.writes(tuple(self._lasting))
-        plan = builder.build(StepErrors(graph.ops, self._request.device_name))
+        plan = builder.build(StepErrors(graph.ops, self._device_name))
         lowered = LoweredPlan(plan, self._placement())
         lowered.given_externals = self._given
         lowered.fetch_values = tuple(fetches)
@@ -107,13 +109,13 @@ class _Assembler:
 
     def _end_of_feeds(self) -> int:
         """Position behind the last operator that reads a feed on the device; -1: there is none."""
-        request = self._request
-        if request.given_role is not Role.FEED or not request.device_feeds:
+        given = self._request.given
+        if given.role is not Role.FEED or not given.on_device:
             return -1
         end = 0
         for position, op in enumerate(self._graph.ops):
             reads = [value.buffer.root().external for value in op.data_reads()]
-            if any(map(request.reads_device_feed, reads)):
+            if any(map(given.is_device_feed, reads)):
                 end = position + 1
         return end
 
@@ -252,8 +254,9 @@ class _Assembler:
     def _placement(self) -> Placement:
         graph = self._graph
         kernels: Counter[KernelEntry] = Counter()
-        device = self._request.device_name
-        placement = Placement(device, n_threads=graph.n_threads, prepare_s=graph.prepare_s)
+        placement = Placement(
+            self._device_name, n_threads=graph.n_threads, prepare_s=graph.prepare_s
+        )
         for op in graph.ops:
             if op.is_copy:
                 placement.copies += 1

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from opwright import Context, current_context, get_num_threads
 from opwright.commands import align, resolving
-from opwright.device import HOST_DEVICE, get_device, split_device
+from opwright.device import HOST_DEVICE, DeviceName, get_device
 from opwright.errors import CommandError, OpwrightError
 from opwright.kernel import ANY, MAX_THREADS, KernelEntry, Refuse
 from opwright.op import Meta
@@ -195,7 +195,7 @@ def _candidates(context: Context, op_type: str, device: str, dtype: str) -> tupl
     DeviceNotFoundError, KernelNotFoundError
         Where the device is not at hand, or none is registered for it and the dtype.
     """
-    kind, number = split_device(device)
+    kind, number = DeviceName.parse(device)
     if number:
         raise CommandError(
             f"bench: kernels are timed on the first device of a type, got {device!r}; "

@@ -22,7 +22,7 @@ from opwright import (
     load_program,
 )
 from opwright.commands import resolving
-from opwright.device import HOST_DEVICE, split_device
+from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import CommandError, FileTakenError
 from opwright.op import Shape, dtype_to_numpy, shapes_match
 from opwright.plugin import hint
@@ -65,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.runs <= MAX_RUNS:
         raise CommandError(f"graph: --runs must be an int in [1, {MAX_RUNS}], got {args.runs}")
     with resolving():
-        kind, _ = split_device(args.device)
-        if kind != HOST_DEVICE:
-            current_context().devices.get(kind)
+        name = DeviceName.parse(args.device)
+        if not name.is_host:
+            current_context().devices.get(name.kind)
     try:
         drawn, profile = _draw(args, model)
     except FileTakenError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright import Context, current_context
-from opwright.device import HOST_DEVICE, split_device
+from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import ProgramError
 from opwright_kit.drawing.details import collect_details
 from opwright_kit.drawing.graph import BlockGraph, Node, build_graphs
@@ -99,7 +99,7 @@ def write_page(
     n_ops = sum(len(graph.op_nodes()) for graph in graphs)
     if n_ops == 0:
         raise ProgramError("graph: there must be an operator to draw, got an empty network")
-    kind = split_device(profile.device if profile is not None else device)[0]
+    kind = DeviceName.parse(profile.device if profile is not None else device).kind
     known = {HOST_DEVICE: None, **dict.fromkeys(context.devices.names())}
     if kind not in known:
         raise context.devices.not_found(kind)

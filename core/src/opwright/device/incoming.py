@@ -1,0 +1,257 @@
+"""Values from outside: each becomes an array that a kernel can read, or is refused with a way out.
+
+Feeds, operators called directly, `ScopeVariable.set` and `Tensor.from_numpy` read through here:
+
+- A NumPy array is borrowed where it is ready: C-contiguous, aligned, of native byte order. Any
+  other is copied. One of a subclass is read as a plain array, a masked one is refused.
+- A NumPy scalar keeps its dtype. Python numbers and lists take on the dtype of what they go with,
+  where that holds them.
+- An array of another library on the host is borrowed, by DLPack's C exchange API, by the buffer
+  protocol or by ``__dlpack__``: `lend`, `read_host`. So are our own tensors and variables.
+- An array on a device says so by DLPack, or by the attribute that its device names: `find_place`.
+  On the device where it is wanted it becomes a tensor, without a copy: `read_tensor`.
+
+The runtime takes what is ready, or lent by its library at once, before it comes here.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from opwright import _runtime
+from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy, is_float
+from opwright.describe.held_values import describe_held, is_held, wider_dtype
+from opwright.device.opening import HOST_CODES, find_device_name, find_interface_place
+from opwright.errors import DeviceNotFoundError, DtypeError, FeedError, OpwrightError
+from opwright.plugins.context import current_context
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from opwright.plugins.context import Context
+
+HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
+"""What need not be asked where it lies."""
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array of NumPy or of any library that speaks DLPack."""
+    return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")
+
+
+def find_place(value: Any, context: Context, who: str = "array") -> tuple[int, int] | None:
+    """Return DLPack's device of an array that does not lie on the host, None for all else."""
+    if isinstance(value, HOST_KINDS):
+        return None
+    with reading(value, who):
+        if not hasattr(value, "__dlpack_device__"):
+            return find_interface_place(value, context)
+        code, number = map(int, value.__dlpack_device__())
+    return None if code in HOST_CODES else (code, number)
+
+
+def describe_place(code: int, number: int, context: Context) -> str:
+    """Return a device of DLPack as messages show it: by its name where a plugin provides it."""
+    name = find_device_name(code, number, context)
+    return str(name) if name else f"DLPack device type {code}, number {number}"
+
+
+def lend(value: Any) -> Any:
+    """Return the ndarray that another library lends at once, else the value as it is."""
+    if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "__dlpack__"):
+        return value
+    lent = _runtime.find_lent(value)
+    return value if lent is None else lent
+
+
+def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
+    """Return a value as `borrow_host` does, copied where a kernel could not read it."""
+    return make_ready(borrow_host(value, who, dtype, beside))
+
+
+def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
+    """Return a value on the host as an array: of the memory of one, its strides and byte order.
+
+    Parameters
+    ----------
+    value : array_like
+        An array, or a NumPy scalar, keeps its dtype.
+    who : str
+        Operator and slot, or feed, for messages.
+    dtype : str, optional
+        What Python numbers and lists take on; by default the dtype that NumPy gives them.
+    beside : str
+        What has this dtype and may be cast, for messages.
+
+    Raises
+    ------
+    DtypeError
+        For an array of a dtype that opwright does not have, for a masked one, for what is no array
+        of numbers, and for a number that the dtype does not hold.
+    FeedError
+        For an array that its library does not lend.
+    DeviceNotFoundError
+        For an array that lies on a device no installed plugin provides.
+    """
+    if isinstance(value, np.ndarray):
+        array = plain_array(value, who)
+    elif hasattr(value, "__dlpack__"):
+        array = _from_dlpack(value, who)
+    else:
+        return hold(value, dtype, who, beside)
+    try:
+        dtype_from_numpy(array.dtype)
+    except DtypeError as error:
+        raise DtypeError(
+            f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
+        ) from error
+    return array
+
+
+def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:
+    """Return an array that lies on `device` as a tensor, without a copy.
+
+    Raises
+    ------
+    FeedError
+        For one that lies elsewhere, is not contiguous, or that its library does not lend.
+    """
+    with reading(value, who, device.name):
+        return _runtime.Tensor.from_array(value, device, who)
+
+
+def find_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor | None:
+    """As `read_tensor`, but None for what does not lie on `device`."""
+    if isinstance(value, HOST_KINDS):
+        return None
+    with reading(value, who, device.name):
+        return _runtime.Tensor.from_array(value, device, who) if device.holds(value) else None
+
+
+def read_to_copy(value: Any, device: _runtime.Device, who: str) -> NDArray[Any]:
+    """Return what the runtime copies to `device`: a ready array on the host.
+
+    Our own tensors and variables come over the host from wherever they lie.
+
+    Raises
+    ------
+    DtypeError, FeedError
+        As `read_host`, and for another library's array that does not lie on the host.
+    """
+    if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
+        return value.numpy()
+    context, value = current_context(), lend(value)
+    place = find_place(value, context, who)
+    if place is not None:
+        raise FeedError(
+            f"{who}: an array must lie on the host or on {device.name}, where it is copied to, got "
+            f"{type(value).__name__} on {describe_place(*place, context)}; copy it to the host, or "
+            "give its device"
+        )
+    return read_host(value, who)
+
+
+def plain_array(value: NDArray[Any], who: str) -> NDArray[Any]:
+    """Return an array of a subclass as the ndarray that it is; DtypeError for a masked one."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise DtypeError(
+            f"{who}: must be an array whose elements all count, got a masked array; "
+            "pass its filled(0), or with another value in place of 0"
+        )
+    return np.asarray(value)
+
+
+def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
+    """Return Python numbers, lists or a NumPy scalar as an array that a kernel can read.
+
+    Parameters are those of `read_host`.
+
+    Raises
+    ------
+    DtypeError
+        Where the value is no array of numbers, or the dtype does not hold one of them.
+    """
+    plain = _plain(value, who)
+    if dtype is None or isinstance(value, np.generic):
+        return make_ready(plain)
+    try:
+        with np.errstate(invalid="ignore"):  # which the comparison finds
+            array = np.asarray(value, dtype_to_numpy(dtype))
+        if is_float(dtype) or np.array_equal(array, plain):
+            return make_ready(array)
+    except (OverflowError, ValueError):  # beyond the range of C's numbers, or NaN
+        pass
+    raise _range_error(plain, dtype, who, beside)
+
+
+@contextmanager
+def reading(value: Any, who: str, where: str = "the host") -> Iterator[None]:
+    """Turn what a library raises while it lends an array into a FeedError with a way out."""
+    try:
+        yield
+    except OpwrightError:
+        raise
+    except (TypeError, ValueError, AttributeError, BufferError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        way_out = "pass one with __dlpack__"
+        if getattr(value, "requires_grad", False):
+            way_out = "its gradient cannot be followed here: pass its detach()"
+        raise FeedError(
+            f"{who}: must be an array that can be read on {where}, got {type(value).__name__} "
+            f"({reason}); {way_out}"
+        ) from error
+
+
+def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
+    if not hasattr(value, "__dlpack_device__"):
+        raise FeedError(
+            f"{who}: must be an array with values, got {type(value).__name__}, which stands for "
+            "one while a function is traced; call the operator outside jit and grad"
+        )
+    with reading(value, who):
+        code, _ = value.__dlpack_device__()
+        if int(code) not in HOST_CODES:
+            raise DeviceNotFoundError(
+                f"{who}: no installed plugin runs operators on arrays of DLPack device type "
+                f"{int(code)}, got {type(value).__name__}; copy it to the host"
+            )
+        return _runtime.read_host_array(value, who)
+
+
+def make_ready(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that is C-contiguous, aligned and of native byte order, itself if it is."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned and array.dtype.isnative:
+        return array
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _plain(value: Any, who: str) -> NDArray[Any]:
+    try:
+        plain = np.asarray(value)
+        # Whole numbers beyond 64 bits are objects to NumPy.
+        if plain.dtype != object or not all(isinstance(number, int) for number in plain.flat):
+            dtype_from_numpy(plain.dtype)
+    except (TypeError, ValueError) as error:
+        raise DtypeError(
+            f"{who}: must be an array of numbers, got {value!r}; pass one, or numbers"
+        ) from error
+    return plain
+
+
+def _range_error(plain: NDArray[Any], dtype: str, who: str, beside: str) -> DtypeError:
+    if is_float(dtype):
+        shown = reprlib.repr(plain.tolist())
+        return DtypeError(
+            f"{who}: must be numbers in the range of {dtype}, got {shown}; scale them"
+        )
+    number = next(number for number in plain.ravel().tolist() if not is_held(number, dtype))
+    return DtypeError(
+        f"{who}: must be {describe_held(dtype, number)} to become {dtype}, got {number!r}; "
+        f"cast {beside} to {wider_dtype(number)}"
+    )

@@ -1,0 +1,64 @@
+"""The name of a device, read from text once and handed on as a value."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final, NamedTuple
+
+from opwright.errors import DeviceNotFoundError
+
+HOST_DEVICE: Final = "cpu"
+"""Ordinary memory, which core itself brings: no plugin may register it."""
+
+
+class DeviceName(NamedTuple):
+    """A device type and which of its devices: ``str()`` is ``"cuda"`` for number 0, ``"cuda:1"``.
+
+    Attributes
+    ----------
+    kind : str
+        Device type: ``"cuda"``.
+    number : int
+        Which of the devices of that type; 0 for the host, of which there is one.
+    """
+
+    kind: str
+    number: int = 0
+
+    @classmethod
+    @functools.lru_cache(maxsize=64)  # each call of `Network.run` reads its device
+    def parse(cls, text: str) -> DeviceName:
+        """Return the name that users write as ``"cuda:1"``, or ``"cuda"`` for number 0.
+
+        Whether there is such a device is not asked.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            For a number that is no int of at least 0, and for any number of the host but 0.
+        """
+        kind, colon, digits = text.partition(":")
+        if not colon:
+            return cls(kind)
+        if not (digits.isascii() and digits.isdecimal()):
+            raise DeviceNotFoundError(
+                f"{text}: the number of a device must be an int of at least 0, got {digits!r}; "
+                f"write {kind!r} or '{kind}:1'"
+            )
+        number = int(digits)
+        if kind == HOST_DEVICE and number:
+            raise DeviceNotFoundError(
+                f"{text}: there is one host, got number {number}; write {HOST_DEVICE!r}"
+            )
+        return cls(kind, number)
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the host."""
+        return self.kind == HOST_DEVICE
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.number}" if self.number else self.kind
+
+
+HOST: Final = DeviceName(HOST_DEVICE)

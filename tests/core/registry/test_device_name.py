@@ -1,0 +1,34 @@
+"""Names of devices: text at the border, a value behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright.device import DeviceName
+from opwright.errors import DeviceNotFoundError
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cuda", DeviceName("cuda", 0)),
+        ("cuda:1", DeviceName("cuda", 1)),
+        ("cuda:12", DeviceName("cuda", 12)),
+        ("cpu", DeviceName("cpu", 0)),
+    ],
+)
+def test_a_name_is_read_from_the_text_that_it_is_written_as(text, name):
+    assert DeviceName.parse(text) == name
+    assert str(name) == text
+    assert name.is_host == (text == "cpu")
+
+
+def test_number_0_is_written_as_the_type_alone():
+    assert str(DeviceName.parse("cuda:0")) == "cuda"
+    assert DeviceName.parse("cpu:0").is_host
+
+
+@pytest.mark.parametrize("text", ["cuda:", "cuda:-1", "cuda:1.5", "cuda:one", "cuda:1:2"])
+def test_a_number_that_is_no_index_names_what_to_write(text):
+    with pytest.raises(DeviceNotFoundError, match="an int of at least 0, got .* write 'cuda'"):
+        DeviceName.parse(text)
