@@ -22,7 +22,7 @@ from opwright.op import (
 from opwright.op import describe_value_type as describe_type
 from opwright.plugin import hint
 from opwright.vocabulary import GRAD_SUFFIX
-from opwright_kit.testing.sample import Array, Sample, meta_of
+from opwright_kit.testing.samples.sample import Array, Sample, meta_of
 
 Shape = tuple[int, ...]
 

@@ -25,7 +25,7 @@ from opwright_kit.commands.arguments import (
 )
 from opwright_kit.commands.timing import KernelTimer, measure_in_turn
 from opwright_kit.testing.rules.reference import Expected, find_fault
-from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.samples.sample import Sample
 
 _TITLE = ("library", "device", "package", "median", "spread", "of fastest", "traffic", "result")
 

@@ -18,7 +18,7 @@ from opwright_kit.testing import (
     Result,
     run_check,
 )
-from opwright_kit.testing.text import format_scorecard
+from opwright_kit.testing.results.text import format_scorecard
 
 _CLEAR: Final = "\r\033[K"
 """Sets a terminal back to the beginning of an empty line."""

@@ -16,10 +16,10 @@ from opwright.device import HOST_DEVICE
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.op import DTYPES, Meta, OpDefinition, SlotMetas, format_shape, is_float
-from opwright_kit.testing.drawing import Sampler, draw_sample, draw_samples
-from opwright_kit.testing.launching import Launch
-from opwright_kit.testing.sample import Array, Sample, meta_of
-from opwright_kit.testing.samplers import find_sampler, load_samplers
+from opwright_kit.testing.launch.launching import Launch
+from opwright_kit.testing.samples.draw import Sampler, draw_sample, draw_samples
+from opwright_kit.testing.samples.sample import Array, Sample, meta_of
+from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 
 _WIDTH: Final = 96
 

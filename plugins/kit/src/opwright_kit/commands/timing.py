@@ -16,9 +16,9 @@ from typing import Final
 
 from opwright import Context
 from opwright.kernel import KernelEntry
-from opwright_kit.testing.kernel_run import KernelRun
-from opwright_kit.testing.launching import Launch
-from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.launch.kernel_run import KernelRun
+from opwright_kit.testing.launch.launching import Launch
+from opwright_kit.testing.samples.sample import Sample
 
 ROUND_S: Final = 0.005
 """What the runs of one kernel shall take in each round."""

@@ -5,7 +5,7 @@ A rule's module has
 - ``RULE``: its name, kebab-case;
 - ``SUMMARY``: one line, what it demands;
 - ``SUBJECT``: the class that it is asked about, `PackageSubject`, `OperatorSubject` or
-  `KernelSubject` of `opwright_kit.testing.subjects`;
+  `KernelSubject` of `opwright_kit.testing.results.subjects`;
 - ``concerns(subject)``, where it needs one: false for what it has no question about;
 - ``FIRST = True``, where it is asked before the others;
 - ``check(subject, context)``: yields a `Finding` for each thing that is wrong, and raises `Skipped`
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 from opwright.errors import CommandError, OpwrightError
 from opwright.plugin import hint
-from opwright_kit.testing.scorecard import Finding
+from opwright_kit.testing.results.scorecard import Finding
 
 
 class Check(Protocol):

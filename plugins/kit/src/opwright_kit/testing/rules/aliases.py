@@ -8,9 +8,9 @@ import numpy as np
 
 from opwright.errors import OpwrightError
 from opwright.op import OpDefinition
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.kernel_run import POISON
-from opwright_kit.testing.observing import (
+from opwright_kit.testing.launch.kernel_run import POISON
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import (
     OTHER_POISON,
     Observed,
     equal_bytes,
@@ -18,9 +18,9 @@ from opwright_kit.testing.observing import (
     observe,
     repeats,
 )
-from opwright_kit.testing.sample import meta_of
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import meta_of
 
 RULE = "aliases"
 SUMMARY = "declared aliases and reuse of memory work, and a kernel relies on no others"

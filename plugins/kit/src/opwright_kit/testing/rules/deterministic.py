@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.device import HOST_DEVICE
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import (
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import (
     Observed,
     choose_largest,
     find_difference,
     observe,
 )
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "deterministic"
 SUMMARY = "a kernel declared deterministic gives equal bits in every run, on all numbers of threads"

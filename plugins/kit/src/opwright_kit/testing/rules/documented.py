@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.plugin import hint
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
 
 RULE = "documented"
 SUMMARY = "the operator, its slots and its attributes each have a comment that says something"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.op import DTYPES, OpDefinition
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import OperatorSubject
-from opwright_kit.testing.wrong_inputs import find_wrong_metas
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import OperatorSubject
+from opwright_kit.testing.samples.sample import Sample
+from opwright_kit.testing.samples.wrong_inputs import find_wrong_metas
 
 RULE = "error-texts"
 SUMMARY = "errors about inputs of a wrong shape or dtype say what is wrong and what was given"

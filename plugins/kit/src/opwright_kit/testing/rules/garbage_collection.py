@@ -19,10 +19,10 @@ from opwright import runtime
 from opwright.device import DeviceEntry, get_device
 from opwright.op import dtype_to_code
 from opwright.plugin import is_library
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import PackageSubject
-from opwright_kit.testing.tracing import is_of_package, make_tracer
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.tracing import is_of_package, make_tracer
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import PackageSubject
 
 RULE = "garbage-collection"
 SUMMARY = "the garbage collector may run inside every function of a device in Python"

@@ -16,19 +16,19 @@ import numpy as np
 from opwright import context_guard
 from opwright.errors import KernelNotFoundError
 from opwright.op import OpDefinition
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import count_elements
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.slopes import Slopes
-from opwright_kit.testing.subjects import OperatorSubject
-from opwright_kit.testing.training import (
+from opwright_kit.testing.gradients.slopes import Slopes
+from opwright_kit.testing.gradients.training import (
     build_training,
     compile_block,
     differentiate,
     pinned,
     skip_without_gradient,
 )
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import count_elements
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import OperatorSubject
+from opwright_kit.testing.samples.sample import Sample
 
 RULE = "gradient"
 SUMMARY = "gradients agree with central differences of a random-weighted loss"

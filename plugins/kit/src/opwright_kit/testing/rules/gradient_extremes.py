@@ -18,21 +18,25 @@ import numpy as np
 from opwright import context_guard
 from opwright.kernel import KernelEntry
 from opwright.op import GradOp, NoGradient
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.derivatives import Derivative, KernelDerivative, ProgramDerivative
-from opwright_kit.testing.far_tails import Wide, find_fault_far_out
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.observing import count_elements, equal_bytes, find_on
-from opwright_kit.testing.sample import Sample, widen
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.special_numbers import (
+from opwright_kit.testing.gradients.derivatives import (
+    Derivative,
+    KernelDerivative,
+    ProgramDerivative,
+)
+from opwright_kit.testing.gradients.far_tails import Wide, find_fault_far_out
+from opwright_kit.testing.gradients.training import pinned, skip_without_gradient
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import count_elements, equal_bytes, find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import Sample, widen
+from opwright_kit.testing.samples.special_numbers import (
     Place,
     choose_places,
     number_at,
     with_number,
 )
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
-from opwright_kit.testing.training import pinned, skip_without_gradient
 
 RULE = "gradient-extremes"
 SUMMARY = "gradients hold under an infinite out_grad, at NaN, and far from 0"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.kernel_run import POISON
-from opwright_kit.testing.observing import (
+from opwright_kit.testing.launch.kernel_run import POISON
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import (
     OTHER_POISON,
     Observed,
     equal_bytes,
     observe,
     repeats,
 )
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "guard-bytes"
 SUMMARY = "nothing beside an array is written, and no result depends on what lies there"

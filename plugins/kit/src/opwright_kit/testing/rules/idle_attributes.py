@@ -13,13 +13,13 @@ import numpy as np
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
 from opwright.op import AttrProto, AttrType
-from opwright_kit.testing import attributes
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.observing import count_elements, find_difference
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import count_elements, find_difference
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples import attributes
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import Sample
 
 RULE = "idle-attributes"
 SUMMARY = "each attribute changes a result, or is declared to change none"

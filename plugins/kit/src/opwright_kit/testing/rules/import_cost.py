@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import PackageSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import PackageSubject
 
 RULE = "import-cost"
 SUMMARY = "each hook module is imported in at most 5 ms"

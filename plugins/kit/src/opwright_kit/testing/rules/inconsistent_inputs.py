@@ -12,10 +12,10 @@ from typing import Final
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import find_failure, is_refused_elsewhere
-from opwright_kit.testing.kernel_run import POISON
-from opwright_kit.testing.observing import (
+from opwright_kit.testing.launch.kernel_run import POISON
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import find_failure, is_refused_elsewhere
+from opwright_kit.testing.observation.observed import (
     OTHER_POISON,
     count_elements,
     equal_bytes,
@@ -23,10 +23,10 @@ from opwright_kit.testing.observing import (
     find_on,
     repeats,
 )
-from opwright_kit.testing.sample import Sample, SlotMetas
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
-from opwright_kit.testing.wrong_inputs import find_wrong_samples
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Sample, SlotMetas
+from opwright_kit.testing.samples.wrong_inputs import find_wrong_samples
 
 RULE = "inconsistent-inputs"
 SUMMARY = "an input whose shape or dtype does not fit the others is refused, or has a meaning"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import reason_of, writes_input
-from opwright_kit.testing.observing import find_on, observe
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import reason_of, writes_input
+from opwright_kit.testing.observation.observed import find_on, observe
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "inputs-unchanged"
 SUMMARY = "no input is written, except where a declared alias lies in its memory"

@@ -13,14 +13,18 @@ from typing import Final
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
-from opwright_kit.testing.bad_values import BadValue, find_bad_values, find_position_slots
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import find_failure, reason_of
-from opwright_kit.testing.kernel_run import KernelRun
-from opwright_kit.testing.observing import find_on
+from opwright_kit.testing.launch.kernel_run import KernelRun
+from opwright_kit.testing.observation.bad_values import (
+    BadValue,
+    find_bad_values,
+    find_position_slots,
+)
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import find_failure, reason_of
+from opwright_kit.testing.observation.observed import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.rules.reference import find_expected, find_fault
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
 
 RULE = "out-of-range"
 SUMMARY = "positions outside of what they point into are refused, with the range and the value"

@@ -10,11 +10,11 @@ import numpy as np
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
 from opwright.op import is_float
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import reason_of
-from opwright_kit.testing.sample import Array, Sample, meta_of, widen
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import reason_of
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Array, Sample, meta_of, widen
 
 RULE = "reference"
 SUMMARY = "kernels compute what a reference does, over shapes, dtypes and attributes"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse, Unsupported
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import find_on
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Sample
 
 RULE = "refusals"
 SUMMARY = "a kernel that refuses gives a reason, and does not refuse all it is registered for"

@@ -12,13 +12,13 @@ from typing import Any
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry
 from opwright.op import AttrProto
-from opwright_kit.testing import attributes
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import depends_on_attributes, find_failure
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import depends_on_attributes, find_failure
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples import attributes
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import Sample
 
 RULE = "rejects-attributes"
 SUMMARY = "values outside of a declared range are refused by name, those inside are computed"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "returns"
 SUMMARY = "every run returns: none ends the process, or outlasts the time limit"

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.op import Meta
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import (
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import (
     depends_on_attributes,
     depends_on_values,
     reason_of,
     writes_input,
 )
-from opwright_kit.testing.sample import Sample, SlotMetas, meta_of
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples.sample import Sample, SlotMetas, meta_of
 
 RULE = "shape-rule"
 SUMMARY = "the shape rule says what kernels write, for known and for unknown dims"

@@ -16,20 +16,20 @@ import numpy as np
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
 from opwright.op import is_float
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import reason_of
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.observing import count_elements, find_on
-from opwright_kit.testing.sample import Array, Sample, meta_of, widen
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.special_numbers import (
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import reason_of
+from opwright_kit.testing.observation.observed import count_elements, find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import Array, Sample, meta_of, widen
+from opwright_kit.testing.samples.special_numbers import (
     NOT_FINITE,
     Place,
     choose_places,
     number_at,
     with_number,
 )
-from opwright_kit.testing.subjects import KernelSubject
 
 RULE = "special-values"
 SUMMARY = "NaN and infinity are computed, and reach the outputs that depend on them"

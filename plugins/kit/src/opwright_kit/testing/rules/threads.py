@@ -14,18 +14,18 @@ from typing import Final
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.launching import Filled, Launch
-from opwright_kit.testing.observing import (
+from opwright_kit.testing.launch.launching import Filled, Launch
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import (
     Observed,
     choose_largest,
     find_difference,
     observe,
 )
-from opwright_kit.testing.sample import Array
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
-from opwright_kit.testing.tracing import make_tracer
+from opwright_kit.testing.observation.tracing import make_tracer
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Array
 
 RULE = "threads"
 SUMMARY = "two threads that run one kernel at once get what each gets alone"

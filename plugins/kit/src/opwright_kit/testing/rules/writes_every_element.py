@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import Observed, observe
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observed import Observed, observe
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "writes-every-element"
 SUMMARY = "no element of an output is left as the memory was"

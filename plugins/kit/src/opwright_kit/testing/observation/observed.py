@@ -1,0 +1,164 @@
+"""Kernels run on all their samples, once for all rules that look at what a run left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from opwright.errors import OpwrightError
+from opwright.kernel import KernelEntry, Refuse
+from opwright_kit.testing.launch.kernel_run import POISON, KernelRun
+from opwright_kit.testing.launch.launching import Launch
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples.draw import LARGE
+from opwright_kit.testing.samples.sample import Array, Sample
+
+OTHER_POISON: Final = 0x41
+"""Beside `POISON`: 12 in float32, 2 million in float64, so that adding to it shows."""
+
+_REPEATS: Final = 16
+
+
+class Observed(NamedTuple):
+    """A kernel run twice on one sample, in memory that held other bytes the second time.
+
+    Where it packs inputs, the second run works with what the first has packed.
+
+    Attributes
+    ----------
+    entry : KernelEntry
+    sample : Sample
+    launch : Launch
+        To run it once more.
+    first, second : KernelRun
+        With `POISON` and with `OTHER_POISON`.
+    """
+
+    entry: KernelEntry
+    sample: Sample
+    launch: Launch
+    first: KernelRun
+    second: KernelRun
+
+    def repeats(self) -> bool:
+        """Tell whether equal inputs in equal memory give equal bits, as far as some runs show."""
+        return repeats(self.launch, self.first)
+
+    def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:
+        """Return a finding that shows on this sample."""
+        packed = f", where it packs {', '.join(self.launch.packed)}" if self.launch.packed else ""
+        return find_on(rule, subject, self.sample, f"{message}{packed}")
+
+    def find_like(self, context: CheckContext, **options: object) -> Launch | None:
+        """Return such a launch with other options; None where it cannot be prepared."""
+        packed = bool(self.launch.packed)
+        return find_launch(self.entry, self.sample, context, packed=packed, **options)
+
+
+def repeats(
+    launch: Launch, expected: KernelRun, poison: int = POISON, beside: int | None = None
+) -> bool:
+    """Tell whether some more runs in such memory give what is expected, to the last bit.
+
+    Where other memory seems to change a result, both results must repeat: one that varies by itself
+    may be another one by chance.
+    """
+    runs = (launch.run(poison, beside=beside).outputs for _ in range(_REPEATS))
+    return all(equal_bytes(expected.outputs, outputs) for outputs in runs)
+
+
+def find_on(
+    rule: str, subject: KernelSubject | OperatorSubject, sample: Sample, message: str
+) -> Finding:
+    """Return a finding about an operator or a kernel that shows on a sample."""
+    text = f"{subject.name}: {message}"
+    return Finding(rule, subject.name, text, sample.describe(), sample.number, sample.dtype)
+
+
+def observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
+    """Run the kernels of a subject on every sample that they do not refuse, packed where they pack.
+
+    A run that fails is left out: the rule `reference` tells of it.
+
+    Raises
+    ------
+    Skipped
+        Where no kernel ran.
+    """
+    kept = _last.get(context)
+    if kept is None or kept[0] != subject:
+        kept = _last[context] = (subject, _observe(subject, context))
+    if not kept[1]:
+        raise Skipped("no sample could be run: all were refused, or failed")
+    return kept[1]
+
+
+# Of each check the subject that is being looked at: several rules ask in turn.
+_last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observed]]] = WeakKeyDictionary()
+
+
+def _observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
+    found = []
+    for entry, sample in context.launches(subject.entries):
+        for packed in (False, True):
+            launch = find_launch(entry, sample, context, packed=packed)
+            if launch is None:
+                continue
+            try:
+                first, second = launch.run(POISON), launch.run(OTHER_POISON)
+            except OpwrightError:
+                continue
+            found.append(Observed(entry, sample, launch, first, second))
+    return found
+
+
+def find_launch(
+    entry: KernelEntry, sample: Sample, context: CheckContext, **options: object
+) -> Launch | None:
+    """Return a kernel prepared for a sample; None where it refuses, fails, or does not pack.
+
+    Raises
+    ------
+    Skipped
+        Where this machine lacks what the kernel needs.
+    """
+    try:
+        return context.new_launch(entry, sample, **options)
+    except (Refuse, OpwrightError):
+        return None
+
+
+def count_elements(sample: Sample) -> int:
+    """Return how many elements all inputs have."""
+    return sum(array.size for arrays in sample.inputs.values() for array in arrays)
+
+
+def choose_largest(observed: Iterable[Observed], most: int) -> list[Observed]:
+    """Return those with the most elements, of at most `LARGE` along an axis where there are such.
+
+    What takes the square of a longer axis would run for minutes where it runs often.
+    """
+    ordered = sorted(observed, key=lambda each: count_elements(each.sample))
+    short = [each for each in ordered if _longest_axis(each.sample) <= LARGE]
+    return (short or ordered)[-most:]
+
+
+def _longest_axis(sample: Sample) -> int:
+    return max((d for listed in sample.inputs.values() for a in listed for d in a.shape), default=0)
+
+
+def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:
+    """Tell whether outputs are the same to the last bit."""
+    return find_difference(a, b) is None
+
+
+def find_difference(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> str | None:
+    """Return the first output of another shape or with another bit, None where all are equal."""
+    for slot, listed in a.items():
+        for i, (x, y) in enumerate(zip(listed, b[slot], strict=True)):
+            if x.shape != y.shape or x.tobytes() != y.tobytes():
+                return slot if len(listed) == 1 else f"{slot}[{i}]"
+    return None

@@ -1,0 +1,64 @@
+"""What packages say of the inputs of their operators, where the OpProto says too little.
+
+A distribution names a dict in the entry-point group ``opwright.samples``, operator type to a
+function that draws one sample. Only the kit reads it, so it costs users nothing.
+
+::
+
+    [project.entry-points."opwright.samples"]
+    acme = "opwright_acme.samples:SAMPLES"
+
+The operator type ``"*.multi_sgd"`` stands for plan-only operators of any package, as a pass for
+every device makes them: a type that is named itself comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from opwright.errors import PluginError
+from opwright.op import OpDefinition
+from opwright_kit.testing.samples.draw import Sampler
+
+GROUP: Final = "opwright.samples"
+"""The entry-point group."""
+
+
+def load_samplers() -> dict[str, Sampler]:
+    """Return what every installed distribution says of its operators.
+
+    Raises
+    ------
+    PluginError
+        Where an entry point cannot be loaded, or names something else.
+    """
+    found: dict[str, Sampler] = {}
+    for point in entry_points(group=GROUP):
+        found.update(_load(point))
+    return found
+
+
+def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> Sampler | None:
+    """Return what is said of an operator, or of plan-only ones of its name in any package."""
+    name = definition.op_type.rpartition(".")[2]
+    everywhere = samplers.get(f"*.{name}") if definition.plan_only else None
+    return samplers.get(definition.op_type, everywhere)
+
+
+def _load(point: EntryPoint) -> Mapping[str, Sampler]:
+    distribution = "an unknown distribution" if point.dist is None else point.dist.name
+    who = f"check: {GROUP} of {distribution}"
+    try:
+        samplers = point.load()
+    except Exception as error:
+        raise PluginError(
+            f"{who} must name a dict, got {type(error).__name__} at {point.value}: {error}"
+        ) from error
+    if not isinstance(samplers, Mapping) or not all(map(callable, samplers.values())):
+        raise PluginError(
+            f"{who} must name a dict of operator types to functions, got {samplers!r}; "
+            'write SAMPLES = {"acme.gather": draw_gather}'
+        )
+    return samplers
