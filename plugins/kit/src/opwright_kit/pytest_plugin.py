@@ -32,8 +32,8 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Add the tests of the packages that are named; ``-k`` and ``-m`` choose among them too."""
-    named = [*config.getini("opwright_check"), *config.getoption("--opwright-check")]
-    for distribution in dict.fromkeys(named):
+    distributions = [*config.getini("opwright_check"), *config.getoption("--opwright-check")]
+    for distribution in dict.fromkeys(distributions):
         items.extend(CheckedPackage.from_parent(session, name=distribution).collect())
 
 

@@ -160,8 +160,8 @@ def _measure(sample: Sample, args: argparse.Namespace, context: Context) -> _Rep
     devices = list(dict.fromkeys(args.device)) or [HOST_DEVICE]
     with resolving():
         outputs = sample.infer(definition)
-        found = [(d, _candidates(context, args.type, d, sample.dtype)) for d in devices]
-    candidates = [(entry, device) for device, entries in found for entry in entries]
+        entries_by_device = [(d, _candidates(context, args.type, d, sample.dtype)) for d in devices]
+    candidates = [(entry, device) for device, entries in entries_by_device for entry in entries]
     timers, timings = _prepare(candidates, sample, n_threads, context)
     times = measure_in_turn(list(timers.values()), args.rounds)
     results = _compare(timers, sample)
@@ -201,11 +201,11 @@ def _candidates(context: Context, op_type: str, device: str, dtype: str) -> tupl
             f"bench: kernels are timed on the first device of a type, got {device!r}; "
             f"write {kind!r}"
         )
-    found = context.candidates(op_type, kind, dtype)
-    if not found:
+    entries = context.candidates(op_type, kind, dtype)
+    if not entries:
         raise context.kernels.not_found(op_type, kind, dtype)
     get_device(device, context)
-    return found
+    return entries
 
 
 def _prepare(
@@ -256,7 +256,7 @@ def _count_bytes(sample: Sample, slots: Sequence[Any], outputs: Sequence[Sequenc
         if not slot.shape_only
         for array in sample.inputs.get(slot.name, ())
     )
-    metas = [meta for listed in outputs for meta in listed if -1 not in meta.shape]
+    metas = [meta for slot_metas in outputs for meta in slot_metas if -1 not in meta.shape]
     return read + sum(map(size_bytes, metas))
 
 

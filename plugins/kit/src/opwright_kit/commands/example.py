@@ -62,16 +62,16 @@ class Example(NamedTuple):
         """Return lines of Python that make the inputs and call the operator."""
         proto = self.definition.proto
         lines = ["import numpy as np", "import opwright as ow", ""]
-        given = {n: arrays for n, arrays in self.sample.inputs.items() if arrays}
-        for name, arrays in given.items():
-            listed = [_array_code(array) for array in arrays]
-            value = listed[0]
+        inputs = {n: arrays for n, arrays in self.sample.inputs.items() if arrays}
+        for name, arrays in inputs.items():
+            values = [_array_code(array) for array in arrays]
+            value = values[0]
             if proto.input(name).duplicable:
-                value = f"[{', '.join(listed)}]"
+                value = f"[{', '.join(values)}]"
             lines.append(f"{name} = {value}")
         arguments: list[str] = []
         for slot in proto.inputs:
-            if slot.name in given:
+            if slot.name in inputs:
                 in_order = len(arguments) == proto.inputs.index(slot)
                 arguments.append(slot.name if in_order else f"{slot.name}={slot.name}")
         arguments += [f"{name}={value!r}" for name, value in self.given_attrs().items()]
@@ -139,8 +139,8 @@ def find_example(definition: OpDefinition, context: Context) -> Example | None:
         return None
     sampler = find_sampler(load_samplers(), definition)
     for dtype in _runnable_dtypes(definition, context):
-        found = sorted(_draw(definition, dtype, sampler), key=_rank)[:_RUNS]
-        example = _find_runnable([*found, *map(_zero_integers, found)], context)
+        examples = sorted(_draw(definition, dtype, sampler), key=_rank)[:_RUNS]
+        example = _find_runnable([*examples, *map(_zero_integers, examples)], context)
         if example is not None:
             return example
     return None
@@ -157,10 +157,10 @@ def _find_runnable(examples: list[Example], context: Context) -> Example | None:
                 tell([number, _RAN])
                 return
 
-    told, end = run_forked(run_all)
-    if not told:
+    reports, end = run_forked(run_all)
+    if not reports:
         return None
-    number, who = told[-1]
+    number, who = reports[-1]
     example: Example = examples[number]
     if end:
         return example._replace(crash=f"{end} in kernel {who}")
@@ -205,10 +205,10 @@ def _runs(example: Example, context: Context) -> bool:
 
 def _find_function(op_type: str) -> Callable[..., Any]:
     """Return ``opwright.ops.acme.swish`` for ``"acme.swish"``."""
-    found: Any = ops
+    space: Any = ops
     for part in op_type.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+        space = getattr(space, part)
+    return space  # type: ignore[no-any-return]
 
 
 def _runnable_dtypes(definition: OpDefinition, context: Context) -> list[str]:
@@ -241,12 +241,12 @@ def _draw(definition: OpDefinition, dtype: str, sampler: Sampler | None) -> Iter
 
 def _rank(example: Example) -> tuple[int, ...]:
     """The plainest comes first: no axis of length 0, few of length 1, matrices, few attributes."""
-    listed = example.sample.input_metas(example.definition)
-    metas = [meta for slot_metas in listed for meta in slot_metas]
+    slots_metas = example.sample.input_metas(example.definition)
+    metas = [meta for slot_metas in slots_metas for meta in slot_metas]
     dims = [dim for meta in metas for dim in meta.shape]
     results = [dim for ms in example.outputs for m in ms for dim in m.shape]
     slots = example.definition.proto.inputs
-    lonely = sum(s.duplicable and len(ms) == 1 for s, ms in zip(slots, listed, strict=True))
+    lonely = sum(s.duplicable and len(ms) == 1 for s, ms in zip(slots, slots_metas, strict=True))
     return (
         (*dims, *results).count(0) + sum(dim > _LONG for dim in dims),
         len(example.given_attrs()),
@@ -263,8 +263,8 @@ def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
         return [line]
     if len(results) > _WIDTH // 2:
         results = "results"
-    listed = textwrap.wrap(", ".join(arguments), _WIDTH - 4)
-    return [f"{results} = {function}(", *(f"    {part}" for part in listed), ")"]
+    lines = textwrap.wrap(", ".join(arguments), _WIDTH - 4)
+    return [f"{results} = {function}(", *(f"    {part}" for part in lines), ")"]
 
 
 def _array_code(array: Array) -> str:

@@ -103,9 +103,9 @@ def _filled(launch: Launch) -> Callable[[], object]:
 
 
 def _time(run: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    start = time.perf_counter()
     run()
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
 def measure_in_turn(timers: Sequence[KernelTimer], n_rounds: int) -> list[list[float]]:
@@ -114,15 +114,15 @@ def measure_in_turn(timers: Sequence[KernelTimer], n_rounds: int) -> list[list[f
     Every round begins with another kernel, so that what disturbs the machine for a while, or warms
     a cache, meets all of them.
     """
-    found: list[list[float]] = [[] for _ in timers]
+    times: list[list[float]] = [[] for _ in timers]
     collects = gc.isenabled()
     gc.disable()
     try:
         for number in range(n_rounds):
             for offset in range(len(timers)):
                 index = (number + offset) % len(timers)
-                found[index].append(timers[index].measure())
+                times[index].append(timers[index].measure())
     finally:
         if collects:
             gc.enable()
-    return found
+    return times

@@ -180,10 +180,10 @@ def plan_package(
     values = _base_values(names, kind, language, license)
     values.update(_kernel_values(operator or DEFAULT_OPERATOR, context) if kind == KERNEL else {})
     values["SUMMARY"] = summary = render(_SUMMARIES[kind], values)
-    planned = {**_COMMON, "LICENSE": LICENSES[license], **templates}
+    paths = {**_COMMON, "LICENSE": LICENSES[license], **templates}
     written = {
         render(path, values): render(_read(render(template, values)), values)
-        for path, template in planned.items()
+        for path, template in paths.items()
     }
     if language == "cpp":
         folder = f"native/opwright-abi-{values['ABI']}"
@@ -198,7 +198,7 @@ def _find_templates(kind: str, language: str) -> Mapping[str, str]:
     kinds = list(dict.fromkeys(k for k, _ in CHOICES))
     if kind not in kinds:
         raise ScaffoldError(f"new: unknown kind, got {kind!r}{hint(kind, kinds, 'kinds')}")
-    languages = [found for k, found in CHOICES if k == kind]
+    languages = [other for k, other in CHOICES if k == kind]
     article = "an" if kind == OPERATOR else "a"
     raise ScaffoldError(
         f"new: {article} {kind} cannot be generated in this language, got {language!r}"

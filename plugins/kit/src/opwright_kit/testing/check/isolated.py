@@ -116,7 +116,7 @@ class IsolatedCheck:
         if subject in self._ended_in:
             reason = f"the rule {self._ended_in[subject]!r} ended its process"
             return Result(subject, rule, SKIPPED, reason)
-        began = time.perf_counter()
+        start = time.perf_counter()
         worker = self._start()
         try:
             result: Result = worker.ask("check_rule", subject, rule)
@@ -126,7 +126,7 @@ class IsolatedCheck:
             self._ended_in[subject] = rule
             text = f"{subject}: every run must return, got {end}{_where(note)}"
             finding = Finding(rule, subject, text, note.sample, note.number, note.dtype)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             return Result(subject, rule, FAILED, "", (finding,), seconds)
         return result
 

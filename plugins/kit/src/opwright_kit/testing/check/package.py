@@ -171,7 +171,7 @@ def _apply(rule: Rule, subject: Subject, check: CheckContext) -> Result:
     """Return what a rule says of a subject; whatever is raised on the way is a finding."""
     findings: list[Finding] = []
     reason = ""
-    began = time.perf_counter()
+    start = time.perf_counter()
     try:
         for finding in rule.check(subject, check):
             findings.append(finding)
@@ -183,5 +183,5 @@ def _apply(rule: Rule, subject: Subject, check: CheckContext) -> Result:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         findings.append(Finding(rule.name, subject.name, f"the rule could not be checked: {text}"))
     state = FAILED if findings else SKIPPED if reason else PASSED
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     return Result(subject.name, rule.name, state, reason, tuple(findings), seconds)

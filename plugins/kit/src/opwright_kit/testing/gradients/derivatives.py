@@ -139,10 +139,10 @@ class KernelDerivative(Derivative):
                 inputs[slot] = tuple(np.full_like(array, out_grad) for array in arrays)
         try:
             launch = self._context.launch(self._entry, self._sample)
-            found = launch.run(inputs=inputs).outputs
+            gradients = launch.run(inputs=inputs).outputs
         except _RUN_ERRORS:
             return None
-        return {slot: found[grad_name(slot)] for slot in self.slots}
+        return {slot: gradients[grad_name(slot)] for slot in self.slots}
 
 
 class ProgramDerivative(Derivative):
@@ -165,12 +165,14 @@ class ProgramDerivative(Derivative):
             slot: [names.get(f"{slot}_{i}", "") for i in range(len(arrays))]
             for slot, arrays in sample.inputs.items()
         }
-        self.slots = tuple(slot for slot, listed in self._names.items() if listed and all(listed))
+        self.slots = tuple(
+            slot for slot, gradients in self._names.items() if gradients and all(gradients)
+        )
         if self._training is not None and self.slots:
             block, feeds = self._training.block, self._training.feeds
-            wanted = [name for slot in self.slots for name in self._names[slot]]
+            gradient_names = [name for slot in self.slots for name in self._names[slot]]
             self._compute = compile_block(block, feeds, list(self._training.weights))
-            self._differentiate = compile_block(block, feeds, wanted)
+            self._differentiate = compile_block(block, feeds, gradient_names)
 
     def outputs(self, forward: Sample) -> Outputs | None:  # noqa: D102
         arrays = self.weighted(forward)
@@ -184,10 +186,10 @@ class ProgramDerivative(Derivative):
 
     def gradients(self, forward: Sample, out_grad: float | None = None) -> Outputs | None:  # noqa: D102
         try:
-            found = iter(self._differentiate(**self._feeds(forward, out_grad)))
+            arrays = iter(self._differentiate(**self._feeds(forward, out_grad)))
         except OpwrightError:
             return None
-        return {slot: [next(found) for _ in self._names[slot]] for slot in self.slots}
+        return {slot: [next(arrays) for _ in self._names[slot]] for slot in self.slots}
 
     def _feeds(self, forward: Sample, out_grad: float | None) -> dict[str, Array]:
         if self._training is None:

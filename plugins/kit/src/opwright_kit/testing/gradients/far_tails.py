@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from opwright_kit.testing.gradients.derivatives import Derivative
-from opwright_kit.testing.samples.sample import Array, Sample
+from opwright_kit.testing.samples.sample import Array, Sample, find_first
 from opwright_kit.testing.samples.special_numbers import Place, filled_with
 
 _TAILS: Final = (4.0, 8.0, 15.0, 30.0, 60.0, 88.0, 188.0, 1e3, 1e8, 1e16)
@@ -71,30 +71,30 @@ def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[t
     for number in _numbers():
         changed = filled_with(derivative.forward, slot, number)
         got = derivative.gradients(changed)
-        wanted = reference.gradients(filled_with(reference.forward, slot, number))
-        if got is None or wanted is None:
+        expected = reference.gradients(filled_with(reference.forward, slot, number))
+        if got is None or expected is None:
             continue
-        at = _find_apart(got[slot][0], wanted[slot][0])
+        at = _find_apart(got[slot][0], expected[slot][0])
         if at is not None:
-            yield changed, _say(slot, at, number, got[slot][0], wanted[slot][0], wide.library)
+            yield changed, _say(slot, at, number, got[slot][0], expected[slot][0], wide.library)
 
 
-def _find_apart(got: Array, wanted: Array) -> tuple[int, ...] | None:
+def _find_apart(got: Array, expected: Array) -> tuple[int, ...] | None:
     """Return the first place where float32 is another number than float64, and need not be."""
-    size = np.abs(wanted)
+    size = np.abs(expected)
     with np.errstate(all="ignore"):
-        apart = (np.abs(got - wanted) > _RTOL * size) | ~np.isfinite(got)
+        apart = (np.abs(got - expected) > _RTOL * size) | ~np.isfinite(got)
         apart &= (size > _SMALL) & (size < _LARGE)
         apart |= (size <= _SMALL) & ~(np.abs(got) <= _NOISE)
-    return _first(apart)
+    return find_first(apart)
 
 
 def _say(
-    slot: str, at: tuple[int, ...], number: float, got: Array, wanted: Array, library: str
+    slot: str, at: tuple[int, ...], number: float, got: Array, expected: Array, library: str
 ) -> str:
     return (
         f"the gradient of {Place(slot, 0, at)} = {number:g} must hold far from 0, got "
-        f"{got[at]:.6g}, {wanted[at]:.6g} by {library} in float64; {_ADVICE}"
+        f"{got[at]:.6g}, {expected[at]:.6g} by {library} in float64; {_ADVICE}"
     )
 
 
@@ -110,7 +110,7 @@ def _beside_slopes(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, 
         with np.errstate(all="ignore"):
             certain = np.abs(wide - slope) <= _RTOL * np.abs(slope) / 2 + noise
             apart = np.abs(got - slope) > _RTOL * np.abs(slope) + noise + _SMALL
-        at = _first(certain & apart)
+        at = find_first(certain & apart)
         if at is not None and number in _NEAR:
             return  # it is wrong everywhere, which the rule `gradient` finds
         if at is not None:
@@ -152,7 +152,7 @@ def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, st
         if near is None or far is None or end is None:
             continue
         a, b, got = near[slot][0], far[slot][0], end[slot][0]
-        at = _first((a == b) & np.isfinite(a) & (got != a) & ~np.isnan(got))
+        at = find_first((a == b) & np.isfinite(a) & (got != a) & ~np.isnan(got))
         if at is not None:
             yield (
                 changed,
@@ -161,9 +161,3 @@ def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, st
                     f"it is far from 0, {a[at]:g}, got {got[at]:g}; look at infinity on its own"
                 ),
             )
-
-
-def _first(wrong: Array) -> tuple[int, ...] | None:
-    if not np.any(wrong):
-        return None
-    return tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -5,12 +5,12 @@ They are taken with two steps: where these differ, a kink lies between, and noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from opwright_kit.testing.samples.sample import Array
+from opwright_kit.testing.samples.sample import Array, element_name
 
 Loss: TypeAlias = Callable[..., list[Array]]
 
@@ -52,8 +52,8 @@ class Slopes:
         """
         places = list(np.ndindex(*self._array.shape))
         if len(places) > most:
-            chosen = self._rng.choice(len(places), most, replace=False)
-            places = [places[i] for i in sorted(chosen.tolist())]
+            indices = self._rng.choice(len(places), most, replace=False)
+            places = [places[i] for i in sorted(indices.tolist())]
         fault, n_compared = self._find_fault_at(gradient, places)
         if fault is not None or gradient.size <= most:
             return fault, n_compared
@@ -71,7 +71,7 @@ class Slopes:
         for place, slope in slopes.items():
             got = float(gradient[place])
             if not abs(got - slope) <= _RTOL * size:
-                return self._say(list(place), got, slope), len(slopes)
+                return self._say(place, got, slope), len(slopes)
         return None, len(slopes)
 
     def _find_fault_along_all(self, gradient: Array) -> str | None:
@@ -128,8 +128,8 @@ class Slopes:
             losses.append(float(self._loss(**{**self._feeds, self._name: array})[0]))
         return (losses[0] - losses[1]) / (2 * step)
 
-    def _say(self, at: list[int], got: float, slope: float, along: str = "") -> str:
+    def _say(self, at: Sequence[int], got: float, slope: float, along: str = "") -> str:
         return (
-            f"the gradient of {self._slot}{at if at else ''}{along} is {got:.9g}, central "
+            f"the gradient of {element_name(self._slot, at)}{along} is {got:.9g}, central "
             f"differences say {slope:.9g}; fix the gradient rule or its kernel"
         )

@@ -27,7 +27,7 @@ class Training(NamedTuple):
     block : Block
     feeds : dict of str to ndarray
         The inputs as ``<slot>_<number>``, and the weights.
-    wanted : list of Variable
+    targets : list of Variable
         Inputs that may have a gradient.
     weights : dict of str to str
         By output, the feed that weighs it in the loss.
@@ -36,7 +36,7 @@ class Training(NamedTuple):
 
     block: Block
     feeds: dict[str, Array]
-    wanted: list[Variable]
+    targets: list[Variable]
     weights: dict[str, str]
     loss: Variable
 
@@ -73,7 +73,7 @@ def build_training(definition: OpDefinition, sample: Sample, seed: int) -> Train
     """Write the operator and its loss into a program; None where nothing flows back."""
     block = Program().global_block()
     feeds: dict[str, Array] = {}
-    wanted: list[Variable] = []
+    targets: list[Variable] = []
     graded = _graded_slots(definition)
     inputs: dict[str, list[Variable]] = {}
     for given_slot, arrays in sample.inputs.items():
@@ -85,21 +85,23 @@ def build_training(definition: OpDefinition, sample: Sample, seed: int) -> Train
             feeds[name] = array
             inputs[given_slot].append(variable)
             if is_graded and array.size:
-                wanted.append(variable)
+                targets.append(variable)
     counts = sample.output_counts(definition)
     outputs: dict[str, list[str]] = {}
     for slot, count in zip(definition.proto.outputs, counts, strict=True):
-        listed = inputs.get(slot.aliases or "", [])
+        aliases = inputs.get(slot.aliases or "", [])
         names = (
-            [v.name for v in listed] if slot.aliases else [f"{slot.name}_{i}" for i in range(count)]
+            [v.name for v in aliases]
+            if slot.aliases
+            else [f"{slot.name}_{i}" for i in range(count)]
         )
         if names:
             outputs[slot.name] = names
-    given = {slot: variables for slot, variables in inputs.items() if variables}
-    op = block.append_op(definition.op_type, given, outputs, dict(sample.attrs))
+    present = {slot: variables for slot, variables in inputs.items() if variables}
+    op = block.append_op(definition.op_type, present, outputs, dict(sample.attrs))
     weights: dict[str, str] = {}
     loss = _append_loss(block, definition, op, feeds, weights, seed)
-    return None if loss is None or not wanted else Training(block, feeds, wanted, weights, loss)
+    return None if loss is None or not targets else Training(block, feeds, targets, weights, loss)
 
 
 def _graded_slots(definition: OpDefinition) -> set[str]:
@@ -149,20 +151,20 @@ def _append(block: Block, op_type: str, inputs: Mapping[str, Any]) -> Variable:
 
 def differentiate(training: Training) -> Sequence[tuple[Variable, Variable]]:
     """Return the pairs of `append_backward`; inputs that have no gradient are left out."""
-    wanted = list(training.wanted)
-    while wanted:
+    targets = list(training.targets)
+    while targets:
         try:
-            return append_backward([training.loss], parameters=wanted)
+            return append_backward([training.loss], parameters=targets)
         except GradientError as error:
-            refused = [v for v in wanted if repr(v.name) in str(error)]
+            refused = [v for v in targets if repr(v.name) in str(error)]
             if not refused:
-                slots = {v.name.rpartition("_")[0]: v for v in wanted}
+                slots = {v.name.rpartition("_")[0]: v for v in targets}
                 refused = [v for slot, v in slots.items() if repr(slot) in str(error)]
             if not refused:
                 return []
             for variable in refused:
                 variable.stop_gradient = True
-                wanted.remove(variable)
+                targets.remove(variable)
     return []
 
 

@@ -24,7 +24,7 @@ from opwright_kit.testing.launch.parameters import Parameters, find_packable
 from opwright_kit.testing.samples.sample import Array, Sample
 
 
-class Filled(NamedTuple):
+class RunInput(NamedTuple):
     """What one run is given.
 
     Attributes
@@ -191,47 +191,47 @@ class Launch:
         KernelError
             Where the kernel fails.
         """
-        given = self.sample.inputs if inputs is None else inputs
-        call = self._keep_call(given)
-        images = self._layout.fill(given, poison, poison if beside is None else beside)
-        fetched = self.run_filled(Filled(images, call))
+        arrays = self.sample.inputs if inputs is None else inputs
+        call = self._keep_call(arrays)
+        images = self._layout.fill(arrays, poison, poison if beside is None else beside)
+        fetched = self.run_filled(RunInput(images, call))
         n = len(images)
-        run = self._layout.read(images, fetched[:n], fetched[n:], given, poison)
-        return self._parameters.read(call.scope, given, run)
+        run = self._layout.read(images, fetched[:n], fetched[n:], arrays, poison)
+        return self._parameters.read(call.scope, arrays, run)
 
-    def _keep_call(self, given: Arrays) -> runtime.CompiledNetwork:
+    def _keep_call(self, arrays: Arrays) -> runtime.CompiledNetwork:
         """Return what runs the plan in this thread, with the parameters of a run."""
-        kept: runtime.CompiledNetwork | None = getattr(self._kept, "call", None)
-        if kept is None:
-            kept = self._kept.call = self._new_call(given)
-        elif self._kept.given is not given:
-            self._parameters.write(kept.scope, given)
-        self._kept.given = given
-        return kept
+        call: runtime.CompiledNetwork | None = getattr(self._kept, "call", None)
+        if call is None:
+            call = self._kept.call = self._new_call(arrays)
+        elif self._kept.given is not arrays:
+            self._parameters.write(call.scope, arrays)
+        self._kept.given = arrays
+        return call
 
-    def _new_call(self, given: Arrays) -> runtime.CompiledNetwork:
+    def _new_call(self, arrays: Arrays) -> runtime.CompiledNetwork:
         scope = runtime.Scope()
-        self._parameters.write(scope, given)
+        self._parameters.write(scope, arrays)
         plan = self._plan.plan
         return runtime.CompiledNetwork(
             scope, self._plan.feeds, lambda feeds: (plan, list(feeds.values())), self._device
         )
 
-    def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> Filled:
+    def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> RunInput:
         """Return what a run is given, in memory and a scope of its own; parameters as of `run`."""
-        given = self.sample.inputs if inputs is None else inputs
-        return Filled(self._layout.fill(given, poison, poison), self._new_call(given))
+        arrays = self.sample.inputs if inputs is None else inputs
+        return RunInput(self._layout.fill(arrays, poison, poison), self._new_call(arrays))
 
-    def run_filled(self, filled: Filled) -> list[Array]:
+    def run_filled(self, run_input: RunInput) -> list[Array]:
         """Return the memory as it is after a run, and behind it every output that was resized.
 
         The workspace is zero in it: what a kernel leaves there is nobody's, oneDNN for example
         addresses that differ from thread to thread.
         """
-        named_images = dict(zip(self._plan.feeds, filled.images, strict=True))
+        named_images = dict(zip(self._plan.feeds, run_input.images, strict=True))
         self._before_run()
         with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
-            fetched = filled.call(**named_images)
+            fetched = run_input.call(**named_images)
         if self._layout.workspace is not None:
             self._layout.workspace.fill(fetched, 0)
         return fetched

@@ -10,7 +10,7 @@ import numpy as np
 from opwright.op import Meta, OpProto
 from opwright_kit.testing.launch.kernel_run import KernelRun
 from opwright_kit.testing.launch.memory import Memory, Place
-from opwright_kit.testing.samples.sample import Array, SlotMetas
+from opwright_kit.testing.samples.sample import Array, SlotMetas, variable_name
 
 Arrays: TypeAlias = Mapping[str, Sequence[Array]]
 
@@ -87,8 +87,8 @@ class Layout:
         for slot, metas in zip(self._proto.outputs, self._metas[1], strict=True):
             source = slot.aliases or reuse.get(slot.name)
             if source is not None and metas:
-                listed = self.inputs[slots.index(source)]
-                outputs.append([p and p.share(m) for p, m in zip(listed, metas, strict=True)])
+                shared = self.inputs[slots.index(source)]
+                outputs.append([p and p.share(m) for p, m in zip(shared, metas, strict=True)])
                 continue
             outputs.append(
                 [
@@ -98,12 +98,12 @@ class Layout:
             )
         return outputs
 
-    def fill(self, given: Arrays, poison: int, beside: int) -> list[Array]:
+    def fill(self, arrays: Arrays, poison: int, beside: int) -> list[Array]:
         """Return images with the inputs in their places, and poison everywhere else.
 
         Parameters
         ----------
-        given : mapping of str to sequence of ndarray
+        arrays : mapping of str to sequence of ndarray
             The inputs by slot.
         poison : int
             The byte that outputs are filled with.
@@ -115,7 +115,7 @@ class Layout:
             for written in filter(None, places):
                 written.fill(images, poison)
         for places, slot in zip(self.inputs, self._proto.inputs, strict=True):
-            for place, array in zip(places, given.get(slot.name, ()), strict=True):
+            for place, array in zip(places, arrays.get(slot.name, ()), strict=True):
                 if place is not None:
                     place.view(images)[...] = array
         return images
@@ -125,7 +125,7 @@ class Layout:
         before: list[Array],
         after: list[Array],
         resized: Sequence[Array],
-        given: Arrays,
+        originals: Arrays,
         poison: int,
     ) -> KernelRun:
         """Return what a run left behind, of the last set of outputs.
@@ -136,26 +136,26 @@ class Layout:
             The images.
         resized : sequence of ndarray
             The outputs that the kernel gave their shapes.
-        given : mapping of str to sequence of ndarray
+        originals : mapping of str to sequence of ndarray
             The inputs; those that are not in the memory are returned as they are here.
         poison : int
             What the outputs held.
         """
         outputs, untouched, inputs, changed = {}, {}, {}, []
-        found = iter(resized)
-        for slot, listed in zip(self._proto.outputs, self.outputs[-1], strict=True):
-            arrays = [place.view(after).copy() if place else next(found) for place in listed]
+        remaining = iter(resized)
+        for slot, places in zip(self._proto.outputs, self.outputs[-1], strict=True):
+            arrays = [place.view(after).copy() if place else next(remaining) for place in places]
             outputs[slot.name] = arrays
             untouched[slot.name] = [_is_poison(array, poison) for array in arrays]
-        written = {place.index for listed in self.outputs[-1] for place in listed if place}
-        for slot, listed in zip(self._proto.inputs, self.inputs, strict=True):
+        written = {place.index for places in self.outputs[-1] for place in places if place}
+        for slot, places in zip(self._proto.inputs, self.inputs, strict=True):
             inputs[slot.name] = [
                 place.view(after).copy() if place else array
-                for place, array in zip(listed, given.get(slot.name, ()), strict=True)
+                for place, array in zip(places, originals.get(slot.name, ()), strict=True)
             ]
             changed += [
                 place.name
-                for place in listed
+                for place in places
                 if place and place.index not in written and place.differs(before, after)
             ]
         guards = self.memory.find_broken_guards(before, after)
@@ -163,10 +163,8 @@ class Layout:
 
 
 def named(slot: str, metas: Sequence[Meta]) -> list[tuple[str, Meta]]:
-    """Return what messages call each variable of a slot: ``"x"``, or ``"x[1]"`` of several."""
-    if len(metas) == 1:
-        return [(slot, metas[0])]
-    return [(f"{slot}[{i}]", meta) for i, meta in enumerate(metas)]
+    """Return each variable of a slot, with what messages call it."""
+    return [(variable_name(slot, i, len(metas)), meta) for i, meta in enumerate(metas)]
 
 
 def _is_poison(array: Array, poison: int) -> Array:

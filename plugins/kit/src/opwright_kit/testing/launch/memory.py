@@ -122,7 +122,7 @@ class Memory:
 
     def find_broken_guards(self, before: list[Array], after: list[Array]) -> tuple[str, ...]:
         """Return what changed outside of every array, with the array that lies nearest."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for region, (old, new) in enumerate(zip(before, after, strict=True)):
             inside = np.zeros(old.size, bool)
             places = [place for place in self._places if place.region == region]
@@ -130,8 +130,8 @@ class Memory:
                 inside[place.offset : place.offset + place.size_bytes] = True
             for at in np.flatnonzero((old != new) & ~inside).tolist():
                 where = min((_distance(place, at) for place in places), key=lambda item: item[0])[1]
-                found[where] = found.get(where, 0) + 1
-        return tuple(f"{count} bytes {where}" for where, count in found.items())
+                counts[where] = counts.get(where, 0) + 1
+        return tuple(f"{count} bytes {where}" for where, count in counts.items())
 
 
 def _distance(place: Place, at: int) -> tuple[int, str]:

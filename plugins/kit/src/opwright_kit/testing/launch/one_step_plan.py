@@ -113,20 +113,20 @@ class OneStepPlan:
             flat: builder.external(runtime.PERSISTABLE, name)
             for flat, name in self._parameters.items()
         }
-        found = []
+        sets = []
         for outputs in self._layout.outputs:
             args: list[int] = []
             begin = [0]
             dynamic: list[int] = []
             places = (*self._layout.inputs, *outputs)
-            for listed, metas in zip(places, self._metas, strict=True):
-                for place, meta in zip(listed, metas, strict=True):
+            for slot_places, metas in zip(places, self._metas, strict=True):
+                for place, meta in zip(slot_places, metas, strict=True):
                     value = self._add_argument(builder, place, meta, parameters.get(len(args)))
                     dynamic += [value] if -1 in meta.shape else []
                     args.append(value)
                 begin.append(len(args))
-            found.append((args, begin, dynamic))
-        return found
+            sets.append((args, begin, dynamic))
+        return sets
 
     def _add_argument(
         self, builder: runtime.PlanBuilder, place: Place | None, meta: Meta, external: int | None
@@ -145,17 +145,17 @@ class OneStepPlan:
     def _build_fetches(self, shapes: tuple[tuple[int, ...], ...]) -> runtime.Plan:
         """Return the plan that fetches what was resized, once its shape is known."""
         builder = self._new_builder()
-        wanted: list[tuple[tuple[int, ...], int]] = [
+        fetches: list[tuple[tuple[int, ...], int]] = [
             ((size,), _BYTE) for size in self._layout.memory.sizes
         ]
-        metas = [m for listed in self._metas for m in listed if -1 in m.shape]
-        wanted += [(s, dtype_to_code(m.dtype)) for s, m in zip(shapes, metas, strict=True)]
+        metas = [m for slot_metas in self._metas for m in slot_metas if -1 in m.shape]
+        fetches += [(s, dtype_to_code(m.dtype)) for s, m in zip(shapes, metas, strict=True)]
         names = [*self.feeds, *(f"out_{i}" for i in range(len(metas)))]
         values = [
             builder.value(code, shape, runtime.EXTERNAL, builder.external(runtime.CAPTURED, name))
-            for name, (shape, code) in zip(names, wanted, strict=True)
+            for name, (shape, code) in zip(names, fetches, strict=True)
         ]
-        for value, (shape, code) in zip(values, wanted, strict=True):
+        for value, (shape, code) in zip(values, fetches, strict=True):
             _fetch(builder, value, shape, code)
         return builder.build(self._errors)
 

@@ -42,26 +42,26 @@ class Parameters:
     def __init__(
         self, proto: OpProto, inputs: SlotMetas, packs: Sequence[int], device: runtime.Device
     ) -> None:
-        listed = [
+        flat_inputs = [
             (slot.name, i, name)
             for slot, metas in zip(proto.inputs, inputs, strict=True)
             for i, (name, _) in enumerate(named(slot.name, metas))
         ]
-        self._places = [listed[flat] for flat in packs]
+        self._places = [flat_inputs[flat] for flat in packs]
         self._device = device
-        self.names = {flat: listed[flat][2] for flat in packs}
+        self.names = {flat: flat_inputs[flat][2] for flat in packs}
 
-    def write(self, scope: runtime.Scope, given: Arrays) -> None:
+    def write(self, scope: runtime.Scope, arrays: Arrays) -> None:
         """Set the variables; those that are there are written in place."""
         for slot, i, name in self._places:
-            scope.var(name).set(given[slot][i], self._device)
+            scope.var(name).set(arrays[slot][i], self._device)
 
-    def read(self, scope: runtime.Scope, given: Arrays, run: KernelRun) -> KernelRun:
+    def read(self, scope: runtime.Scope, originals: Arrays, run: KernelRun) -> KernelRun:
         """Return a run with the variables as they are now, and those that it changed."""
-        inputs: dict[str, list[Array]] = {slot: list(listed) for slot, listed in run.inputs.items()}
+        inputs: dict[str, list[Array]] = {slot: list(arrays) for slot, arrays in run.inputs.items()}
         changed = []
         for slot, i, name in self._places:
             inputs[slot][i] = scope.var(name).numpy()
-            if inputs[slot][i].tobytes() != given[slot][i].tobytes():
+            if inputs[slot][i].tobytes() != originals[slot][i].tobytes():
                 changed.append(name)
         return replace(run, inputs=inputs, changed=(*run.changed, *changed))

@@ -28,13 +28,16 @@ from opwright_kit.testing.samples.gradient_samples import (
 from opwright_kit.testing.samples.sample import Sample
 from opwright_kit.testing.samples.samplers import find_sampler
 
+NO_INPUTS: Final = "no inputs could be drawn; describe them in opwright.samples"
+"""Why a rule that needs samples is skipped without them."""
+
 _ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
 """In what kernels of every dtype are run: floats, integers and what takes one or two bytes."""
 
 _FEW: Final = 4
 """Samples in further integer dtypes: their kernels are instances of one text."""
 
-_KEPT_LAUNCHES: Final = 512
+_MOST_LAUNCHES: Final = 512
 """Of the kernel that is being checked: making a launch takes longer than most runs."""
 
 
@@ -88,10 +91,14 @@ class CheckContext:
         Those of a gradient operator follow from its forward operator. Empty where nothing could be
         drawn.
         """
-        found = self._all_samples(definition, dtype)
+        samples = self._all_samples(definition, dtype)
         if self._only_sample is not None:
-            found = [sample for sample in found if sample.number == self._only_sample]
-        return found
+            samples = [sample for sample in samples if sample.number == self._only_sample]
+        return samples
+
+    def rng(self, sample: Sample) -> np.random.Generator:
+        """Return random numbers that follow from the seed and the number of a sample."""
+        return np.random.default_rng([self.seed, max(sample.number, 0)])
 
     def _all_samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
         key = (definition.op_type, dtype)
@@ -134,13 +141,13 @@ class CheckContext:
         """
         kernels = self.context.kernels
         devices = [HOST_DEVICE, *(d for d in kernels.devices_of(op_type) if d != HOST_DEVICE)]
-        listed = (kernels.candidates(op_type, d, dtype) for d in devices if self._is_at_hand(d))
-        found = next((list(reversed(entries)) for entries in listed if entries), [])
-        if checked is None or not found:
-            return found
-        if _is_same(found[0], checked):
-            return [entry for entry in found if entry.package != checked.package]
-        return [entry for entry in found if not _is_same(entry, checked)]
+        groups = (kernels.candidates(op_type, d, dtype) for d in devices if self._is_at_hand(d))
+        references = next((list(reversed(entries)) for entries in groups if entries), [])
+        if checked is None or not references:
+            return references
+        if _is_same(references[0], checked):
+            return [entry for entry in references if entry.package != checked.package]
+        return [entry for entry in references if not _is_same(entry, checked)]
 
     def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
         """Return a sample with a wider dtype in the place of its dispatch dtype; None if none fits.
@@ -197,24 +204,24 @@ class CheckContext:
                     yield entry, sample
                 seen.add(kind)
         if not n_given:
-            raise Skipped("no inputs could be drawn; a package says which: opwright.samples")
+            raise Skipped(NO_INPUTS)
 
     def dtypes(self, entry: KernelEntry) -> tuple[str, ...]:
         """Return the dispatch dtypes in which a kernel is run."""
         if entry.dtype != ANY:
-            found: tuple[str, ...] = (entry.dtype,)
+            dtypes: tuple[str, ...] = (entry.dtype,)
         else:
             definition = self.context.ops.get(entry.op_type)
             slot = definition.proto.input_slots.get(definition.proto.dispatch_slot)
             allowed = slot.dtypes if slot is not None and slot.dtypes else DTYPES
-            found = tuple(d for d in _ANY_DTYPES if d in allowed) or allowed[:2]
-        return tuple(d for d in found if self._only_dtype in (None, d))
+            dtypes = tuple(d for d in _ANY_DTYPES if d in allowed) or allowed[:2]
+        return tuple(d for d in dtypes if self._only_dtype in (None, d))
 
     def operator_dtypes(self, op_type: str) -> list[str]:
         """Return the dispatch dtypes in which any kernel of an operator is run, float64 first."""
-        found = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
+        dtypes = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
         order = ("float64", "float32", *DTYPES)
-        return sorted(found, key=order.index)
+        return sorted(dtypes, key=order.index)
 
     def _is_at_hand(self, device: str) -> bool:
         try:
@@ -250,7 +257,7 @@ class CheckContext:
         if launch is None:
             launch = self.new_launch(entry, sample, **options)
             self._launches[key] = launch  # which keeps the sample, so that its id stays
-            if len(self._launches) > _KEPT_LAUNCHES:
+            if len(self._launches) > _MOST_LAUNCHES:
                 self._launches.popitem(last=False)
         return launch
 

@@ -79,7 +79,7 @@ def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext)
     They are drawn without knowledge of what they mean. With zeros in their place it must work,
     unless there is no position at all, where another input has no elements.
     """
-    arrays = [a for listed in sample.inputs.values() for a in listed]
+    arrays = [a for slot_arrays in sample.inputs.values() for a in slot_arrays]
     whole = [a for a in arrays if a.dtype.kind in "iu" and a.size]
     if not whole or any(a.size == 0 for a in arrays):
         return bool(whole)

@@ -100,9 +100,9 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
     CommandError
         Where no plugin comes from such a distribution, with those that are installed.
     """
-    wanted = _normal(distribution)
-    records = [r for r in context.records if _normal(r.package.distribution) == wanted]
-    failures = [f for f in context.failures if _normal(f.package.distribution) == wanted]
+    normal = _normal(distribution)
+    records = [r for r in context.records if _normal(r.package.distribution) == normal]
+    failures = [f for f in context.failures if _normal(f.package.distribution) == normal]
     packages = [r.package for r in records] + [f.package for f in failures]
     if not packages:
         _fail_unknown(distribution, context)
@@ -118,14 +118,14 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
 
 
 def _find_kernels(records: Iterable[PluginRecord], context: Context) -> list[KernelSubject]:
-    grouped: dict[tuple[str, str, str], list[KernelEntry]] = {}
+    groups: dict[tuple[str, str, str], list[KernelEntry]] = {}
     for record in records:
         for op_type in sorted({kernel.op_type for kernel in record.kernels}):
             for entry in context.kernels.entries(op_type):
                 if entry.package == record.package:
                     key = (op_type, entry.device, entry.library)
-                    grouped.setdefault(key, []).append(entry)
-    return [KernelSubject(*key, tuple(entries), context) for key, entries in grouped.items()]
+                    groups.setdefault(key, []).append(entry)
+    return [KernelSubject(*key, tuple(entries), context) for key, entries in groups.items()]
 
 
 def select_subjects(package: PackageSubject, subjects: list[Subject], name: str) -> list[Subject]:
@@ -136,14 +136,14 @@ def select_subjects(package: PackageSubject, subjects: list[Subject], name: str)
     CommandError
         Where there is none, with the nearest name.
     """
-    found = [s for s in subjects if name in (s.name, getattr(s, "op_type", None))]
-    if not found:
+    matches = [s for s in subjects if name in (s.name, getattr(s, "op_type", None))]
+    if not matches:
         known = sorted({s.name for s in subjects})
         raise CommandError(
             f"check: {package.name} provides nothing of this name, got {name!r}"
             f"{hint(name, known, 'operators and kernels')}"
         )
-    return found
+    return matches
 
 
 def _normal(distribution: str) -> str:

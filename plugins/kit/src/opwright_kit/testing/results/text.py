@@ -19,9 +19,9 @@ def format_scorecard(card: Scorecard) -> str:
     if card.findings:
         lines += ["", card.format_findings(card.findings)]
     counts = card.counts()
-    found = len(card.findings)
+    n_findings = len(card.findings)
     sums = f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
-    lines += ["", f"{sums}; {found or 'nothing'} found"]
+    lines += ["", f"{sums}; {n_findings or 'nothing'} found"]
     return "\n".join(lines)
 
 
@@ -37,11 +37,11 @@ def _rows(card: Scorecard) -> list[list[str]]:
 
 def _reasons(card: Scorecard) -> list[tuple[str, str]]:
     """Each reason once, with how often and for which rule."""
-    grouped: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for result in card.results:
         if result.state == SKIPPED:
-            grouped.setdefault((result.rule, result.reason), []).append(result.subject)
+            groups.setdefault((result.rule, result.reason), []).append(result.subject)
     return [
         (rule, f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}")
-        for (rule, reason), names in grouped.items()
+        for (rule, reason), names in groups.items()
     ]

@@ -69,8 +69,8 @@ class Rule(NamedTuple):
 
 def load_rules() -> tuple[Rule, ...]:
     """Return every rule, by name."""
-    found = [_load(module.name) for module in pkgutil.iter_modules(__path__)]
-    return tuple(sorted(found, key=lambda rule: rule.name))
+    rules = [_load(module.name) for module in pkgutil.iter_modules(__path__)]
+    return tuple(sorted(rules, key=lambda rule: rule.name))
 
 
 def _load(name: str) -> Rule:
@@ -93,5 +93,5 @@ def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
     for name in names:
         if name not in known:
             raise CommandError(f"check: unknown rule, got {name!r}{hint(name, known, 'rules')}")
-    chosen = [rule for rule in rules if not names or rule.name in names]
-    return tuple(sorted(chosen, key=lambda rule: not rule.first))
+    selection = [rule for rule in rules if not names or rule.name in names]
+    return tuple(sorted(selection, key=lambda rule: not rule.first))

@@ -58,8 +58,8 @@ def _find_fault(name: str, comment: str, least_words: int) -> str | None:
         return "none"
     if _LEFT_OPEN.search(comment):
         return f"one that is left open: {comment!r}"
-    said = [word for word in words if word.lower() not in _words_of(name)]
-    if not said:
+    content = [word for word in words if word.lower() not in _words_of(name)]
+    if not content:
         return f"one that repeats the name: {comment!r}"
     return None if len(words) >= least_words else f"one too short: {comment!r}"
 

@@ -25,10 +25,10 @@ from opwright_kit.testing.gradients.training import (
     skip_without_gradient,
 )
 from opwright_kit.testing.observation.context import CheckContext
-from opwright_kit.testing.observation.observed import count_elements
+from opwright_kit.testing.observation.observation import find_on
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import OperatorSubject
-from opwright_kit.testing.samples.sample import Sample
+from opwright_kit.testing.samples.sample import Sample, count_elements
 
 RULE = "gradient"
 SUMMARY = "gradients agree with central differences of a random-weighted loss"
@@ -60,8 +60,8 @@ def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
 def _check_samples(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
     definition = subject.definition
     n_compared = 0
-    for drawn in context.samples(definition, "float64"):
-        sample = drawn
+    for original in context.samples(definition, "float64"):
+        sample = original
         if count_elements(sample) > _MOST_ELEMENTS:
             continue
         try:
@@ -73,10 +73,7 @@ def _check_samples(subject: OperatorSubject, context: CheckContext) -> Iterator[
             raise Skipped(f"no kernel on the host: {str(error).splitlines()[0]}") from error
         n_compared += n_places
         if fault is not None:
-            message = f"{subject.name}: {fault}"
-            yield Finding(
-                RULE, subject.name, message, sample.describe(), sample.number, sample.dtype
-            )
+            yield find_on(RULE, subject, sample, fault)
     if not n_compared:
         raise Skipped("no sample in float64 has an input with a gradient")
 

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -26,9 +25,10 @@ from opwright_kit.testing.gradients.derivatives import (
 from opwright_kit.testing.gradients.far_tails import Wide, find_fault_far_out
 from opwright_kit.testing.gradients.training import pinned, skip_without_gradient
 from opwright_kit.testing.observation.context import CheckContext
-from opwright_kit.testing.observation.observed import count_elements, equal_bytes, find_on
+from opwright_kit.testing.observation.observation import equal_bytes, find_on
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples.choice import SampleChoice
 from opwright_kit.testing.samples.gradient_samples import find_forward
 from opwright_kit.testing.samples.sample import Sample, widen
 from opwright_kit.testing.samples.special_numbers import (
@@ -41,10 +41,6 @@ from opwright_kit.testing.samples.special_numbers import (
 RULE = "gradient-extremes"
 SUMMARY = "gradients hold under an infinite out_grad, at NaN, and far from 0"
 SUBJECT = (OperatorSubject, KernelSubject)
-
-_MOST_ELEMENTS: Final = 600
-_MOST_SAMPLES: Final = 3
-"""Of each dtype, beside those with other attributes."""
 
 _PLACES: Final = 8
 """Of each input."""
@@ -74,17 +70,18 @@ def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> It
 
 
 def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    chosen = _Choice()
+    choice = SampleChoice(_DTYPES)
     for entry, sample in context.launches(subject.entries):
-        if sample.forward is None or not chosen.takes(sample):
+        if sample.forward is None or not choice.wants(sample):
             continue
+        choice.add(sample)
         derivative = KernelDerivative(entry, sample, sample.forward, context)
         wide = None if sample.dtype == "float64" else _widen(entry, sample, context)
         if sample.dtype != "float64" and wide is None:
             continue
         for changed, text in _find_faults(derivative, wide, context):
             yield find_on(RULE, subject, changed, text)
-    chosen.skip_if_none()
+    _skip_if_empty(choice)
 
 
 def _widen(entry: KernelEntry, sample: Sample, context: CheckContext) -> Wide | None:
@@ -97,49 +94,31 @@ def _widen(entry: KernelEntry, sample: Sample, context: CheckContext) -> Wide | 
 
 
 def _check_programs(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
-    chosen = _Choice()
+    choice = SampleChoice(_DTYPES)
     for sample in context.samples(subject.definition, "float64"):
-        if not chosen.takes(sample):
+        if not choice.wants(sample):
             continue
+        choice.add(sample)
         context.note(f"the gradient of {subject.name}", sample)
         derivative = ProgramDerivative(subject.definition, sample, context.seed)
         if derivative.slots:
             for changed, text in _find_faults(derivative, None, context):
                 yield find_on(RULE, subject, changed, text)
-    chosen.skip_if_none()
+    _skip_if_empty(choice)
 
 
-class _Choice:
-    """Chooses few small samples, and those with other attributes."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._seen: set[tuple[str, str]] = set()
-
-    def takes(self, sample: Sample) -> bool:
-        """Tell whether a sample is looked at."""
-        if sample.dtype not in _DTYPES or not 0 < count_elements(sample) <= _MOST_ELEMENTS:
-            return False
-        kind = (sample.dtype, str(sample.attrs))
-        if kind in self._seen and self._counts[sample.dtype] >= _MOST_SAMPLES:
-            return False
-        self._seen.add(kind)
-        self._counts[sample.dtype] += 1
-        return True
-
-    def skip_if_none(self) -> None:
-        """Raise Skipped where no sample was taken."""
-        if not self._counts:
-            raise Skipped("no sample in float32 or float64 could be run")
+def _skip_if_empty(choice: SampleChoice) -> None:
+    if choice.is_empty:
+        raise Skipped("no sample in float32 or float64 could be run")
 
 
 def _find_faults(
     derivative: Derivative, wide: Wide | None, context: CheckContext
 ) -> Iterator[tuple[Sample, str]]:
     """Give the first thing of each kind that is wrong, with the sample that shows it."""
-    rng = np.random.default_rng([context.seed, max(derivative.forward.number, 0)])
-    drawn = choose_places(derivative.forward, _PLACES, rng)
-    places = [place for place in drawn if place.slot in derivative.slots]
+    rng = context.rng(derivative.forward)
+    candidates = choose_places(derivative.forward, _PLACES, rng)
+    places = [place for place in candidates if place.slot in derivative.slots]
     with np.errstate(all="ignore"):
         for find in (_find_multiplied, _find_lost_nan):
             fault = find(derivative, places)
@@ -197,7 +176,7 @@ def _find_lost_nan(derivative: Derivative, places: list[Place]) -> tuple[Sample,
         outputs, gradients = derivative.outputs(changed), derivative.gradients(changed)
         if outputs is None or gradients is None or _at(gradients, place) != 0:
             continue
-        if any(np.isnan(widen(a)).any() for listed in outputs.values() for a in listed):
+        if any(np.isnan(widen(a)).any() for arrays in outputs.values() for a in arrays):
             return changed, (
                 f"the gradient of {place} = nan, which reaches an output, must not be 0, got 0; "
                 "compare so that NaN passes on, or say by draw.flat_at_nan why (opwright.samples)"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from opwright_kit.testing.launch.kernel_run import POISON
 from opwright_kit.testing.observation.context import CheckContext
-from opwright_kit.testing.observation.observed import (
+from opwright_kit.testing.observation.observation import (
     OTHER_POISON,
-    Observed,
+    Observation,
     equal_bytes,
     observe,
     repeats,
@@ -23,17 +23,19 @@ SUBJECT = KernelSubject
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each sample on which the kernel left its arrays."""
-    for observed in observe(subject, context):
-        broken = dict.fromkeys((*observed.first.broken_guards, *observed.second.broken_guards))
+    for observation in observe(subject, context):
+        broken = dict.fromkeys(
+            (*observation.first.broken_guards, *observation.second.broken_guards)
+        )
         if broken:
             where = ", ".join(broken)
-            yield observed.find(
+            yield observation.find(
                 RULE,
                 subject,
                 f"only outputs must be written, got a write to {where}; stay within their shapes",
             )
-        elif _reads_beside(observed):
-            yield observed.find(
+        elif _reads_beside(observation):
+            yield observation.find(
                 RULE,
                 subject,
                 "results must depend on the inputs alone, got others where other bytes lie beside "
@@ -41,12 +43,12 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             )
 
 
-def _reads_beside(observed: Observed) -> bool:
+def _reads_beside(observation: Observation) -> bool:
     """Tell whether a change of nothing but guards and workspace changes the outputs."""
-    first = observed.first.outputs
-    if equal_bytes(first, observed.second.outputs):
+    first = observation.first.outputs
+    if equal_bytes(first, observation.second.outputs):
         return False
-    other = observed.launch.run(POISON, beside=OTHER_POISON)
-    if equal_bytes(first, other.outputs) or not observed.repeats():
+    other = observation.launch.run(POISON, beside=OTHER_POISON)
+    if equal_bytes(first, other.outputs) or not observation.repeats():
         return False
-    return repeats(observed.launch, other, POISON, OTHER_POISON)
+    return repeats(observation.launch, other, POISON, OTHER_POISON)

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
 from opwright.op import AttrProto, AttrType
 from opwright_kit.testing.observation.context import CheckContext
-from opwright_kit.testing.observation.observed import count_elements, find_difference
+from opwright_kit.testing.observation.observation import find_difference
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.samples import attributes
 from opwright_kit.testing.samples.gradient_samples import find_forward
-from opwright_kit.testing.samples.sample import Sample
+from opwright_kit.testing.samples.sample import Sample, count_elements
 
 RULE = "idle-attributes"
 SUMMARY = "each attribute changes a result, or is declared to change none"
@@ -76,8 +74,7 @@ def _has_effect(attr: AttrProto, entry: KernelEntry, sample: Sample, context: Ch
     """Tell whether another value gives another result, or is refused or fails: that is one too."""
     definition = context.context.ops.get(sample.op_type)
     expected = context.run(entry, sample).outputs
-    rng = np.random.default_rng([context.seed, max(sample.number, 0)])
-    for value in attributes.others(attr, rng):
+    for value in attributes.others(attr, context.rng(sample)):
         if value == sample.attrs.get(attr.name):
             continue
         label = f"{attr.name}={value!r}"

@@ -80,18 +80,18 @@ def _blame(module: str) -> str:
     if not costs:
         return "none of its imports takes long, so its own code does: do that at the first use"
     costs.sort(key=lambda cost: -cost[1])
-    shown = ", ".join(f"{name} ({ms:.1f} ms)" for name, ms in costs[:_SHOWN])
-    return f"it imports {shown}: import them where they are used"
+    slowest = ", ".join(f"{name} ({ms:.1f} ms)" for name, ms in costs[:_SHOWN])
+    return f"it imports {slowest}: import them where they are used"
 
 
 def _imported(module: str) -> Iterator[tuple[str, float]]:
     """Give what the module itself imports for the first time, with milliseconds."""
     lines = _run(module, "-X", "importtime").stderr.splitlines()
     rows = [(m[3], len(m[2]), int(m[1]) / 1e3) for m in map(_LINE.match, lines) if m]
-    wanted = [i for i, (name, _, _) in enumerate(rows) if name == module]
-    if not wanted:
+    matches = [i for i, (name, _, _) in enumerate(rows) if name == module]
+    if not matches:
         return
-    at, depth = wanted[0], rows[wanted[0]][1]
+    at, depth = matches[0], rows[matches[0]][1]
     # A module stands behind all that it imports, which is set in by one step more.
     for name, inner, ms in reversed(rows[:at]):
         if inner <= depth:

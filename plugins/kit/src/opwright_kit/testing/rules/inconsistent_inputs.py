@@ -15,9 +15,8 @@ from opwright.kernel import KernelEntry, Refuse
 from opwright_kit.testing.launch.kernel_run import POISON
 from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.observation.failures import find_failure, is_refused_elsewhere
-from opwright_kit.testing.observation.observed import (
+from opwright_kit.testing.observation.observation import (
     OTHER_POISON,
-    count_elements,
     equal_bytes,
     find_launch,
     find_on,
@@ -25,7 +24,7 @@ from opwright_kit.testing.observation.observed import (
 )
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject
-from opwright_kit.testing.samples.sample import Sample, SlotMetas
+from opwright_kit.testing.samples.sample import Sample, SlotMetas, count_elements
 from opwright_kit.testing.samples.wrong_inputs import find_wrong_samples
 
 RULE = "inconsistent-inputs"

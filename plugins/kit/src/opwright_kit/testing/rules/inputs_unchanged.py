@@ -8,7 +8,7 @@ from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.observation.failures import reason_of, writes_input
-from opwright_kit.testing.observation.observed import find_on, observe
+from opwright_kit.testing.observation.observation import find_on, observe
 from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject
 
@@ -20,11 +20,11 @@ SUBJECT = KernelSubject
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each sample of which an input was changed, or was to be."""
     yield from _check_refused_writes(subject, context)
-    for observed in observe(subject, context):
-        changed = dict.fromkeys((*observed.first.changed, *observed.second.changed))
+    for observation in observe(subject, context):
+        changed = dict.fromkeys((*observation.first.changed, *observation.second.changed))
         if changed:
             names = ", ".join(changed)
-            yield observed.find(
+            yield observation.find(
                 RULE,
                 subject,
                 f"inputs must stay as they are, got a write to {names}; write to an output, or "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse, Unsupported
 from opwright_kit.testing.observation.context import CheckContext
-from opwright_kit.testing.observation.observed import find_on
+from opwright_kit.testing.observation.observation import find_on
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.samples.sample import Sample
@@ -34,11 +34,11 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             is_sound = False
             yield _silent(subject, sample, refusal)
     lacks = []
-    for dtype, listed in refused.items():
+    for dtype, pairs in refused.items():
         # What has no elements may be left to other kernels.
-        has_elements = any(_has_elements(sample) for sample, _ in listed)
-        refusals = [(sample, refusal) for sample, refusal in listed if refusal is not None]
-        if not has_elements or len(refusals) < len(listed):
+        has_elements = any(_has_elements(sample) for sample, _ in pairs)
+        refusals = [(sample, refusal) for sample, refusal in pairs if refusal is not None]
+        if not has_elements or len(refusals) < len(pairs):
             continue
         lack = next((r for _, r in refusals if isinstance(r, Unsupported)), None)
         if lack is not None:

@@ -19,7 +19,7 @@ _DRAWN: Final = 3
 
 def draw(
     definition: OpDefinition,
-    given: Mapping[str, Any],
+    fixed: Mapping[str, Any],
     dtype: str,
     plain: bool,
     rng: np.random.Generator,
@@ -31,8 +31,8 @@ def draw(
     proto = definition.proto
     values: dict[str, Any] = {}
     for attr in proto.attrs:
-        if attr.name in given:
-            values[attr.name] = given[attr.name]
+        if attr.name in fixed:
+            values[attr.name] = fixed[attr.name]
         elif attr.name == proto.dispatch_slot:
             values[attr.name] = dtype
         elif attr.required or (not plain and rng.random() < 0.6):

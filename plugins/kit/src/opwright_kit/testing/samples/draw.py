@@ -193,8 +193,8 @@ def draw_samples(
         What the package says of the operator.
     """
     numbered = enumerate(cases(definition))
-    drawn = (_draw_case(definition, dtype, seed, sampler, n, case) for n, case in numbered)
-    return [sample for sample in drawn if sample is not None]
+    samples = (_draw_case(definition, dtype, seed, sampler, n, case) for n, case in numbered)
+    return [sample for sample in samples if sample is not None]
 
 
 def draw_sample(
@@ -246,18 +246,18 @@ def _draw(
     for attempt in range(_TRIES):
         draw = Draw(definition, dtype, case, rng, attempt / _TRIES)
         if sampler is not None:
-            said = sampler(draw)
-            if said is None:
+            answer = sampler(draw)
+            if answer is None:
                 continue
-            inputs, attrs = said
-            given = {name: _listed(arrays) for name, arrays in inputs.items()}
+            inputs, attrs = answer
+            slot_arrays = {name: _listed(arrays) for name, arrays in inputs.items()}
         else:
             attrs = draw.attrs
-            proposed = draw.propose()
-            if proposed is None:
+            proposal = draw.propose()
+            if proposal is None:
                 continue
-            given = proposed
-        sample = _accepted(definition, dtype, case, given, attrs, rng)
+            slot_arrays = proposal
+        sample = _accepted(definition, dtype, case, slot_arrays, attrs, rng)
         if sample is not None:
             return replace(
                 sample,
@@ -284,12 +284,12 @@ def _accepted(
 ) -> Sample | None:
     """Return the sample if the operator accepts it, with the number of its outputs."""
     try:
-        filled = definition.proto.fill_attrs(attrs)
-        sample = Sample(definition.op_type, inputs, filled, {}, case.label, dtype)
+        complete = definition.proto.fill_attrs(attrs)
+        sample = Sample(definition.op_type, inputs, complete, {}, case.label, dtype)
         metas = sample.input_metas(definition)
-        if definition.dispatch_dtype(metas, filled) != dtype:
+        if definition.dispatch_dtype(metas, complete) != dtype:
             return None
-        counts = proposals.output_counts(definition, metas, filled, rng)
+        counts = proposals.output_counts(definition, metas, complete, rng)
         sample = replace(sample, outputs=counts)
         outputs = sample.infer(definition)
     except OpwrightError:

@@ -44,8 +44,8 @@ def make_gradient_sample(
         elif slot.name in outputs:
             inputs[slot.name] = tuple(outputs[slot.name])
         else:
-            listed = outputs[slot.name.removesuffix(GRAD_SUFFIX)]
-            inputs[slot.name] = tuple(_normal(array, rng) for array in listed)
+            arrays = outputs[slot.name.removesuffix(GRAD_SUFFIX)]
+            inputs[slot.name] = tuple(_normal(array, rng) for array in arrays)
     counts = {
         grad_name(slot): len(arrays) if any(map(_is_float, arrays)) else 0
         for slot, arrays in ((s.name, sample.inputs.get(s.name, ())) for s in forward.proto.inputs)

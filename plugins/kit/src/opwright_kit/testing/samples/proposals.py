@@ -38,34 +38,36 @@ def draw(draw: Draw, progress: float) -> dict[str, tuple[Array, ...]] | None:
         return None
     counts = {slot.name: _count(slot, draw.rng) for slot in draw.definition.proto.inputs}
     shapes = _choose_shapes(draw, counts, progress)
-    least = min((dim for listed in shapes.values() for s in listed for dim in s if dim), default=1)
+    least = min(
+        (dim for slot_shapes in shapes.values() for s in slot_shapes for dim in s if dim), default=1
+    )
     return {
-        slot: tuple(_values(draw, slot, shape, dtypes[slot], least) for shape in listed)
-        for slot, listed in shapes.items()
+        slot: tuple(_values(draw, slot, shape, dtypes[slot], least) for shape in slot_shapes)
+        for slot, slot_shapes in shapes.items()
     }
 
 
 def choose_dtypes(draw: Draw) -> dict[str, str] | None:
     """Return a dtype for each input slot, None where the dispatch dtype cannot be had."""
     proto = draw.definition.proto
-    chosen: dict[str, str] = {}
+    dtypes: dict[str, str] = {}
     for _ in range(len(proto.inputs) + 1):  # `same_as` may point forward
         for slot in proto.inputs:
-            dtype = _dtype_of(draw, slot, chosen)
+            dtype = _dtype_of(draw, slot, dtypes)
             if dtype is not None:
-                chosen.setdefault(slot.name, dtype)
+                dtypes.setdefault(slot.name, dtype)
     for slot in proto.inputs:
-        chosen.setdefault(slot.name, draw.dtype)
-        if slot.dtypes and chosen[slot.name] not in slot.dtypes:
+        dtypes.setdefault(slot.name, draw.dtype)
+        if slot.dtypes and dtypes[slot.name] not in slot.dtypes:
             return None
-    return chosen
+    return dtypes
 
 
-def _dtype_of(draw: Draw, slot: VarProto, chosen: Mapping[str, str]) -> str | None:
+def _dtype_of(draw: Draw, slot: VarProto, dtypes: Mapping[str, str]) -> str | None:
     if slot.name == draw.definition.proto.dispatch_slot:
         return draw.dtype
     if slot.same_as is not None and slot.same_as != slot.name:
-        return chosen.get(slot.same_as) or draw.attrs.get(slot.same_as)
+        return dtypes.get(slot.same_as) or draw.attrs.get(slot.same_as)
     if slot.dtypes:
         fits = draw.dtype in slot.dtypes and draw.rng.random() < 0.6
         return draw.dtype if fits else str(draw.choice(slot.dtypes))
@@ -130,10 +132,10 @@ def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
 
 def _symbols(slot: VarProto) -> list[str] | None:
     """The dims that a comment writes, as in ``float [n, classes]``; None where it writes none."""
-    found = _SHAPE_IN_COMMENT.search(slot.comment)
-    if found is None:
+    match = _SHAPE_IN_COMMENT.search(slot.comment)
+    if match is None:
         return None
-    parts = [part.strip() for part in found[1].split(",") if part.strip()]
+    parts = [part.strip() for part in match[1].split(",") if part.strip()]
     fits = all(part.isdigit() or part == "..." or _SYMBOL.fullmatch(part) for part in parts)
     return parts if fits else None
 

@@ -85,9 +85,9 @@ class Sample:
 
     def cast(self, dtype: str) -> Sample:
         """Return the sample with this dtype in the place of the dtype it was drawn for."""
-        wanted = dtype_to_numpy(dtype)
+        target = dtype_to_numpy(dtype)
         inputs = {
-            slot: tuple(a.astype(wanted) if meta_of(a).dtype == self.dtype else a for a in arrays)
+            slot: tuple(a.astype(target) if meta_of(a).dtype == self.dtype else a for a in arrays)
             for slot, arrays in self.inputs.items()
         }
         attrs = {
@@ -106,7 +106,7 @@ class Sample:
     def describe(self) -> str:
         """Return it in one line: ``x float32[3, 17], beta=0.0 (beta at its least)``."""
         parts = [
-            f"{slot if len(arrays) == 1 else f'{slot}[{i}]'} {_describe(array)}"
+            f"{variable_name(slot, i, len(arrays))} {_describe(array)}"
             for slot, arrays in self.inputs.items()
             for i, array in enumerate(arrays)
         ]
@@ -114,6 +114,28 @@ class Sample:
         parts += [f"{slot}: {n} variables" for slot, n in self.outputs.items() if n != 1]
         text = ", ".join(parts) or "no inputs"
         return f"{text} ({self.label})" if self.label else text
+
+
+def variable_name(slot: str, index: int, count: int) -> str:
+    """Return what messages call a variable of a slot: ``"x"``, or ``"x[1]"`` of several."""
+    return slot if count == 1 else f"{slot}[{index}]"
+
+
+def element_name(variable: str, at: Sequence[int]) -> str:
+    """Return what messages call one element of a variable: ``"x[0, 2]"``, ``"x"`` of a scalar."""
+    return f"{variable}{list(at) if at else ''}"
+
+
+def count_elements(sample: Sample) -> int:
+    """Return how many elements all inputs have."""
+    return sum(array.size for arrays in sample.inputs.values() for array in arrays)
+
+
+def find_first(mask: Array) -> tuple[int, ...] | None:
+    """Return the index of the first element that is true, None where none is."""
+    if not np.any(mask):
+        return None
+    return tuple(int(i) for i in np.argwhere(mask)[0])
 
 
 def meta_of(array: Array) -> Meta:

@@ -34,10 +34,10 @@ def load_samplers() -> dict[str, Sampler]:
     PluginError
         Where an entry point cannot be loaded, or names something else.
     """
-    found: dict[str, Sampler] = {}
+    samplers: dict[str, Sampler] = {}
     for point in entry_points(group=GROUP):
-        found.update(_load(point))
-    return found
+        samplers.update(_load(point))
+    return samplers
 
 
 def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> Sampler | None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from opwright.op import is_float
-from opwright_kit.testing.samples.sample import Sample, meta_of, widen
+from opwright_kit.testing.samples.sample import Sample, element_name, meta_of, widen
 
 NOT_FINITE: Final = (np.nan, np.inf, -np.inf)
 
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     at: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"{self.slot}{list(self.at) if self.at else ''}"
+        return element_name(self.slot, self.at)
 
 
 def choose_places(sample: Sample, most: int, rng: np.random.Generator) -> Iterator[Place]:
@@ -37,8 +37,8 @@ def choose_places(sample: Sample, most: int, rng: np.random.Generator) -> Iterat
     for slot, arrays in sample.inputs.items():
         for item, array in enumerate(arrays):
             if is_float(meta_of(array).dtype):
-                chosen = rng.choice(array.size, min(most, array.size), replace=False)
-                for flat in sorted(chosen.tolist()):
+                indices = rng.choice(array.size, min(most, array.size), replace=False)
+                for flat in sorted(indices.tolist()):
                     at = tuple(int(i) for i in np.unravel_index(flat, array.shape))
                     yield Place(slot, item, at)
 

@@ -16,8 +16,8 @@ def find_wrong_metas(definition: OpDefinition, metas: SlotMetas) -> Iterator[tup
     for i, slot in enumerate(definition.proto.inputs):
         for k, meta in enumerate(metas[i]):
             for other in _others(meta):
-                listed = (*metas[i][:k], other, *metas[i][k + 1 :])
-                yield f"{slot.name} {other}", (*metas[:i], listed, *metas[i + 1 :])
+                slot_metas = (*metas[i][:k], other, *metas[i][k + 1 :])
+                yield f"{slot.name} {other}", (*metas[:i], slot_metas, *metas[i + 1 :])
 
 
 def find_wrong_samples(sample: Sample) -> Iterator[Sample]:
@@ -29,8 +29,8 @@ def find_wrong_samples(sample: Sample) -> Iterator[Sample]:
                     changed = _as(array, other)
                 except DtypeError:  # bfloat16 without ml_dtypes, which nothing can pass then
                     continue
-                listed = (*arrays[:k], changed, *arrays[k + 1 :])
-                yield sample.with_inputs({**sample.inputs, slot: listed}, f"{slot} {other}")
+                slot_arrays = (*arrays[:k], changed, *arrays[k + 1 :])
+                yield sample.with_inputs({**sample.inputs, slot: slot_arrays}, f"{slot} {other}")
 
 
 def _others(meta: Meta) -> Iterator[Meta]:

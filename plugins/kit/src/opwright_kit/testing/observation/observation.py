@@ -14,7 +14,7 @@ from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
 from opwright_kit.testing.samples.draw import LARGE
-from opwright_kit.testing.samples.sample import Array, Sample
+from opwright_kit.testing.samples.sample import Array, Sample, count_elements, variable_name
 
 OTHER_POISON: Final = 0x41
 """Beside `POISON`: 12 in float32, 2 million in float64, so that adding to it shows."""
@@ -22,7 +22,7 @@ OTHER_POISON: Final = 0x41
 _REPEATS: Final = 16
 
 
-class Observed(NamedTuple):
+class Observation(NamedTuple):
     """A kernel run twice on one sample, in memory that held other bytes the second time.
 
     Where it packs inputs, the second run works with what the first has packed.
@@ -78,7 +78,7 @@ def find_on(
     return Finding(rule, subject.name, text, sample.describe(), sample.number, sample.dtype)
 
 
-def observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
+def observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
     """Run the kernels of a subject on every sample that they do not refuse, packed where they pack.
 
     A run that fails is left out: the rule `reference` tells of it.
@@ -88,20 +88,22 @@ def observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
     Skipped
         Where no kernel ran.
     """
-    kept = _last.get(context)
-    if kept is None or kept[0] != subject:
-        kept = _last[context] = (subject, _observe(subject, context))
-    if not kept[1]:
+    latest = _last.get(context)
+    if latest is None or latest[0] != subject:
+        latest = _last[context] = (subject, _observe(subject, context))
+    if not latest[1]:
         raise Skipped("no sample could be run: all were refused, or failed")
-    return kept[1]
+    return latest[1]
 
 
 # Of each check the subject that is being looked at: several rules ask in turn.
-_last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observed]]] = WeakKeyDictionary()
+_last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observation]]] = (
+    WeakKeyDictionary()
+)
 
 
-def _observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
-    found = []
+def _observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
+    observations = []
     for entry, sample in context.launches(subject.entries):
         for packed in (False, True):
             launch = find_launch(entry, sample, context, packed=packed)
@@ -111,8 +113,8 @@ def _observe(subject: KernelSubject, context: CheckContext) -> list[Observed]:
                 first, second = launch.run(POISON), launch.run(OTHER_POISON)
             except OpwrightError:
                 continue
-            found.append(Observed(entry, sample, launch, first, second))
-    return found
+            observations.append(Observation(entry, sample, launch, first, second))
+    return observations
 
 
 def find_launch(
@@ -131,23 +133,18 @@ def find_launch(
         return None
 
 
-def count_elements(sample: Sample) -> int:
-    """Return how many elements all inputs have."""
-    return sum(array.size for arrays in sample.inputs.values() for array in arrays)
-
-
-def choose_largest(observed: Iterable[Observed], most: int) -> list[Observed]:
+def choose_largest(observations: Iterable[Observation], most: int) -> list[Observation]:
     """Return those with the most elements, of at most `LARGE` along an axis where there are such.
 
     What takes the square of a longer axis would run for minutes where it runs often.
     """
-    ordered = sorted(observed, key=lambda each: count_elements(each.sample))
+    ordered = sorted(observations, key=lambda each: count_elements(each.sample))
     short = [each for each in ordered if _longest_axis(each.sample) <= LARGE]
     return (short or ordered)[-most:]
 
 
 def _longest_axis(sample: Sample) -> int:
-    return max((d for listed in sample.inputs.values() for a in listed for d in a.shape), default=0)
+    return max((d for arrays in sample.inputs.values() for a in arrays for d in a.shape), default=0)
 
 
 def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:
@@ -157,8 +154,8 @@ def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:
 
 def find_difference(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> str | None:
     """Return the first output of another shape or with another bit, None where all are equal."""
-    for slot, listed in a.items():
-        for i, (x, y) in enumerate(zip(listed, b[slot], strict=True)):
+    for slot, arrays in a.items():
+        for i, (x, y) in enumerate(zip(arrays, b[slot], strict=True)):
             if x.shape != y.shape or x.tobytes() != y.tobytes():
-                return slot if len(listed) == 1 else f"{slot}[{i}]"
+                return variable_name(slot, i, len(arrays))
     return None
