@@ -41,7 +41,7 @@ class CheckedPackage(pytest.Collector):
     """A distribution that is checked."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Give a test for each rule on each subject."""
+        """Yield a test for each rule on each subject."""
         from opwright.errors import OpwrightError
         from opwright_kit.testing import TIME_LIMIT_S, IsolatedCheck
 

@@ -79,7 +79,7 @@ def test_a_device_whose_arrays_wait_for_its_lock_is_found_with_the_function(
     found = [each for result in json.loads(done.stdout)["results"] for each in result["findings"]]
     (finding,) = found
     assert finding["message"].startswith(f"{package}: device {name} must work while")
-    assert "got a wait for ever in allocate; " in finding["message"]
+    assert "got a wait forever in allocate; " in finding["message"]
 
 
 def test_a_position_that_is_used_unseen_is_found_with_its_value(environ: dict[str, str]) -> None:

@@ -92,7 +92,7 @@ PLANTED = (
 )
 
 IN_PROCESSES = {"returns", "garbage-collection"}
-"""Their defects end the process, or wait in it for ever: see test_isolation.py."""
+"""Their defects end the process, or wait in it forever: see test_isolated.py."""
 
 IMPORT_COST = "import-cost"
 ALL_BUT_IMPORT = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]

@@ -1,10 +1,10 @@
-"""Checks a distribution in a process of its own, so that a subject that ends it ends nothing else.
+"""Checks a distribution in a separate process, which a crash of a kernel ends without this one.
 
-One process serves all subjects, one after the other: a new one would cost the start of Python and
-the discovery of plugins for each. It is a process that is started, not forked, since a child of a
-fork computes with one thread. Before each sample it notes what it is about to run. Where it dies,
-or notes nothing new for too long, the note says what did it, and another process takes over with
-the next subject.
+One process checks all subjects, one after the other: a new one for each would start Python and
+discover plugins every time. It is started, not forked, because a forked child computes with one
+thread. Before each sample it writes a note of what it is about to run. If it crashes, or writes no
+new note for too long, the last note names the cause, and a new process continues with the next
+subject.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ from opwright_kit.testing.results.notes import Note, NoteFile
 from opwright_kit.testing.results.scorecard import FAILED, SKIPPED, Finding, Result, Scorecard
 
 TIME_LIMIT_S: Final = 60.0
-"""For one sample in one rule, which takes milliseconds: even on a machine that is busy."""
+"""For one sample of one rule, which takes milliseconds; enough on a busy machine, too."""
 
 _LOOK_S: Final = 0.25
-"""How often a process that does not answer is looked at."""
+"""How often a process that does not answer is polled."""
 
 _LAST_WORDS_S: Final = 5.0
 """How long a process that has closed its connection may take to end."""
 
 
-class ProcessEnded(Exception):  # noqa: N818 - what was seen, not a fault of ours
-    """Raised where the process that checks has ended, or was ended; its text says how."""
+class ProcessEnded(Exception):  # noqa: N818 - an observation, not an error of this module
+    """Raised when the checking process has ended, or was killed; its text says how."""
 
 
 class IsolatedCheck:
-    """A check of one distribution in a process of its own; see `PackageCheck`, which it resembles.
+    """A check of one distribution in a separate process, with the interface of `PackageCheck`.
 
-    To be closed, or used as a context manager: then the process ends, and all that it started.
+    Close it, or use it as a context manager, to end the process and all that it started.
 
     Parameters
     ----------
     distribution : str
-        As pip knows it.
+        Its name, as pip knows it.
     time_limit_s : float
         How long one sample of one rule may take.
     seed : int
         Of the samples.
     **options
-        What the check is narrowed to, as of `PackageCheck`.
+        Restrictions of the check, as of `PackageCheck`.
 
     Attributes
     ----------
     planned : list of (str, str)
         Names of subject and rule, in order.
     card : Scorecard
-        What was found so far.
+        The results so far.
 
     Raises
     ------
     CommandError, DtypeError
-        For an unknown distribution, rule, subject or dtype, with what there is; and where the
+        For an unknown distribution, rule, subject or dtype; lists those that exist. Also if the
         process ends before it knows them.
     """
 
@@ -96,7 +96,7 @@ class IsolatedCheck:
         return self._worker
 
     def _rules_of(self, subject: str) -> list[str]:
-        """Return the rules that are about a subject; all where to load it ends the process."""
+        """Return the rules for a subject; all of its kind if loading it ends the process."""
         for method in ("rules_about", "rules_by_kind"):
             try:
                 rules: list[str] = self._start().ask(method, subject)
@@ -107,7 +107,7 @@ class IsolatedCheck:
         return []
 
     def apply(self, subject: str, rule: str) -> Result:
-        """Check one rule, enter the result in the scorecard and return it."""
+        """Check one rule, add the result to the scorecard and return it."""
         result = self._apply(subject, rule)
         self.card.add(result)
         return result
@@ -131,7 +131,7 @@ class IsolatedCheck:
         return result
 
     def close(self) -> None:
-        """End the process; the next question would start another one."""
+        """End the process; the next call starts another one."""
         if self._worker is not None:
             self._worker.close()
         self._worker = None
@@ -153,7 +153,7 @@ def _where(note: Note) -> str:
 
 
 class Worker:
-    """The process, and what is said to it.
+    """The worker process, and the connection to it.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class Worker:
 
     @property
     def note(self) -> Note:
-        """What the process last said that it would run."""
+        """What the process last reported that it would run."""
         return self._notes.read()
 
     def ask(self, method: str, *arguments: str) -> Any:
@@ -204,7 +204,7 @@ class Worker:
         Raises
         ------
         ProcessEnded
-            Where the process ends instead, or is ended since it takes too long.
+            If the process ends instead, or is killed because it takes too long.
         """
         try:
             self._connection.send((method, *arguments))
@@ -259,7 +259,7 @@ class Worker:
 
 
 def _start_process(theirs: Connection, notes: int) -> subprocess.Popen[bytes]:
-    """Start the process in a group of its own: Ctrl-C reaches this one alone, which ends all."""
+    """Start the process in its own group: Ctrl-C reaches this process alone, which ends both."""
     path = [entry or str(Path.cwd()) for entry in sys.path]
     files = (theirs.fileno(), notes)
     command = [sys.executable, "-P", "-m", "opwright_kit.testing.check.worker"]

@@ -24,7 +24,7 @@ from opwright_kit.testing.rules import Rule, select_rules
 from opwright_kit.testing.samples.samplers import load_samplers
 
 _MAX_FINDINGS: Final = 5
-"""Of one rule on one subject: more say the same again."""
+"""Of one rule on one subject: more would repeat the same."""
 
 
 class PackageCheck:
@@ -33,7 +33,7 @@ class PackageCheck:
     Parameters
     ----------
     distribution : str
-        As pip knows it.
+        Its name, as pip knows it.
     rules : iterable of str
         Names of the only rules to check; all where none is given.
     subject : str, optional
@@ -45,23 +45,23 @@ class PackageCheck:
     dtype : str, optional
         The only dispatch dtype.
     context : Context, optional
-        Where the distribution is found; the current one.
+        Where the distribution is registered; default: the current one.
     notes : NoteFile, optional
-        Where it is noted what is about to be run.
+        Receives a note of what is about to run.
 
     Attributes
     ----------
     subjects : list of str
         Names of the package itself, its operators and its kernels.
     planned : list of (str, str)
-        Names of subject and rule: what is to be checked, in order.
+        Names of subject and rule, in the order of the check.
     card : Scorecard
-        What was found so far.
+        The results so far.
 
     Raises
     ------
     CommandError, DtypeError
-        For an unknown distribution, rule, subject or dtype, with what there is.
+        For an unknown distribution, rule, subject or dtype; lists those that exist.
     """
 
     def __init__(
@@ -88,26 +88,26 @@ class PackageCheck:
         self.card = Scorecard(package.name, package.version, seed)
 
     @property
-    def subjects(self) -> list[str]:  # noqa: D102 - said of the class
+    def subjects(self) -> list[str]:  # noqa: D102 - described in the class
         return list(self._subjects)
 
     @property
-    def planned(self) -> list[tuple[str, str]]:  # noqa: D102 - said of the class
+    def planned(self) -> list[tuple[str, str]]:  # noqa: D102 - described in the class
         return [(name, rule) for name in self._subjects for rule in self.rules_about(name)]
 
     def rules_about(self, subject: str) -> list[str]:
-        """Return the names of the rules that have a question about a subject, which is loaded."""
+        """Return the names of the rules that apply to a subject, which is loaded for it."""
         item = self._subjects[subject]
         self._check.note(f"loading {subject}")
         return [name for name, rule in self._rules.items() if rule.asks(item)]
 
     def rules_by_kind(self, subject: str) -> list[str]:
-        """Return the names of the rules that may have one: about operators, or about kernels."""
+        """Return the names of the rules that may apply, by the kind of the subject alone."""
         item = self._subjects[subject]
         return [name for name, rule in self._rules.items() if isinstance(item, rule.subject)]
 
     def apply(self, subject: str, rule: str) -> Result:
-        """Check one rule, enter the result in the scorecard and return it."""
+        """Check one rule, add the result to the scorecard and return it."""
         result = self.check_rule(subject, rule)
         self.card.add(result)
         return result
@@ -129,7 +129,7 @@ class Check(Protocol):
         """Names of subject and rule, in order."""
 
     def apply(self, subject: str, rule: str) -> Result:
-        """Check one rule, enter the result in the scorecard and return it."""
+        """Check one rule, add the result to the scorecard and return it."""
 
 
 def run_check(check: Check, progress: Callable[[Result], None] | None = None) -> Scorecard:
@@ -139,7 +139,7 @@ def run_check(check: Check, progress: Callable[[Result], None] | None = None) ->
     ----------
     check : PackageCheck or IsolatedCheck
     progress : callable, optional
-        Called with every result as it comes.
+        Called with each result as soon as it is known.
     """
     for subject, rule in check.planned:
         result = check.apply(subject, rule)
@@ -153,22 +153,22 @@ def check_package(
 ) -> Scorecard:
     """Check everything that a distribution provides, in this process; return the scorecard.
 
-    A kernel that ends the process ends the caller: see `IsolatedCheck`.
+    A kernel that crashes ends this process, too; `IsolatedCheck` survives it.
 
     Parameters
     ----------
     distribution : str
-        As pip knows it.
+        Its name, as pip knows it.
     progress : callable, optional
-        Called with every result as it comes.
+        Called with each result as soon as it is known.
     **options
-        What the check is narrowed to: see `PackageCheck`, also for what it raises.
+        Restrictions of the check: see `PackageCheck`, also for errors.
     """
     return run_check(PackageCheck(distribution, **options), progress)
 
 
 def _apply(rule: Rule, subject: Subject, check: CheckContext) -> Result:
-    """Return what a rule says of a subject; whatever is raised on the way is a finding."""
+    """Return the result of a rule for a subject; an exception is a finding."""
     findings: list[Finding] = []
     reason = ""
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Operators and their gradients, computed for inputs of the operators."""
+"""Computes operators and their gradients on the same inputs."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Derivative(ABC):
 
     @abstractmethod
     def outputs(self, forward: Sample) -> Outputs | None:
-        """Return what the operator computes of other inputs of the same shapes; None if nothing."""
+        """Return the operator's outputs for other inputs of the same shapes; None if it fails."""
 
     @abstractmethod
     def weighted(self, forward: Sample) -> list[Array] | None:
-        """Return those of its outputs that the gradient follows; None if nothing is computed."""
+        """Return the outputs that the gradient is taken of; None if the operator fails."""
 
     @abstractmethod
     def gradients(self, forward: Sample, out_grad: float | None = None) -> Outputs | None:
-        """Return the gradients there, by input slot, as drawn or for one number as `out_grad`."""
+        """Return the gradients by input slot, for `out_grad` as drawn or filled with one number."""
 
     def is_elementwise(self, slot: str) -> bool:
-        """Tell whether each element of the outputs depends on the one in its place of an input."""
+        """Return whether each element of the outputs depends on one element of an input."""
         arrays = self.forward.inputs[slot]
         if len(arrays) != 1 or not arrays[0].size:
             return False
@@ -65,7 +65,7 @@ class Derivative(ABC):
         )
 
     def is_affine(self, slot: str) -> bool:
-        """Tell whether the outputs are ``factors * x + rest`` of an input.
+        """Return whether the outputs are ``factors * x + rest`` of an input.
 
         Then f(x) + f(-x) is twice f(0).
         """

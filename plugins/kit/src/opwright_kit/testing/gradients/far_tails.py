@@ -1,4 +1,4 @@
-"""Gradients of element-wise operators far from 0, where few formulas hold."""
+"""Checks gradients of element-wise operators far from 0, where many formulas lose digits."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TAILS: Final = (4.0, 8.0, 15.0, 30.0, 60.0, 88.0, 188.0, 1e3, 1e8, 1e16)
 """Both signs are tried. The first ones are where exponentials lose their last digits."""
 
 _NEAR: Final = (0.5, -0.5)
-"""Where a gradient is looked at first: what is wrong there is no matter of tails."""
+"""Where a gradient is compared first: what is wrong there has nothing to do with tails."""
 
 _FARTHER: Final = (1e100, 1e200)
 """In float64."""
 
 _RTOL: Final = 1e-2
-"""Of a gradient: what is kept of it by a formula that cancels is much less, or all."""
+"""Of a gradient: a formula that cancels loses much more of it, or nothing."""
 
 _STEP: Final = 1e-3
 """Of a slope, as a part of the number."""
@@ -37,16 +37,16 @@ _ADVICE: Final = "use a formula that does not cancel or overflow there"
 
 
 class Wide(NamedTuple):
-    """The same in float64: what is computed, and by which library."""
+    """The same gradient in float64, and the library that computes it."""
 
     derivative: Derivative
     library: str
 
 
 def find_fault_far_out(derivative: Derivative, wide: Wide | None) -> tuple[Sample, str] | None:
-    """Return where a gradient far out is wrong, and what it is; None where nothing is found.
+    """Return where a gradient is wrong far from 0, and its value; None if it is right.
 
-    It is compared with a wide one, or with slopes where there is none.
+    It is compared with a wide one, or with slopes if there is none.
     """
     if derivative.forward.loses_tails:
         return None
@@ -80,7 +80,7 @@ def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[t
 
 
 def _find_apart(got: Array, expected: Array) -> tuple[int, ...] | None:
-    """Return the first place where float32 is another number than float64, and need not be."""
+    """Return the first place where float32 differs more from float64 than it must."""
     size = np.abs(expected)
     with np.errstate(all="ignore"):
         apart = (np.abs(got - expected) > _RTOL * size) | ~np.isfinite(got)
@@ -142,7 +142,7 @@ def _slope(
 
 
 def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, str]]:
-    """Give where a gradient that is the same far out is another number at infinity."""
+    """Yield where a gradient that is the same far out is another number at infinity."""
     for sign in (1.0, -1.0):
         changed = filled_with(derivative.forward, slot, sign * np.inf)
         near, far, end = (

@@ -1,6 +1,6 @@
-"""Slopes of a loss, as central differences in float64, and the gradient beside them.
+"""Compares a gradient with slopes of the loss: central differences in float64.
 
-They are taken with two steps: where these differ, a kink lies between, and nothing is compared.
+Slopes are taken with two steps: if these differ, a kink lies between, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Slopes:
         self._rng = np.random.default_rng(seed)
 
     def find_fault(self, gradient: Array, most: int) -> tuple[str | None, int]:
-        """Compare a gradient at some places, and along all elements where there are more.
+        """Compare a gradient at some places, and along all elements if there are more.
 
         Returns
         -------
         str or None
             The first thing that is wrong.
         int
-            How many slopes were compared; those at kinks are left out.
+            The number of slopes that were compared; those at kinks are left out.
         """
         places = list(np.ndindex(*self._array.shape))
         if len(places) > most:
@@ -75,9 +75,9 @@ class Slopes:
         return None, len(slopes)
 
     def _find_fault_along_all(self, gradient: Array) -> str | None:
-        """Return what is wrong where every element moves at once; None where nothing is.
+        """Return what is wrong if every element moves at once; None if nothing is.
 
-        Halves of the elements move, and halves of these, until one is left that shows it.
+        Halves of the elements move, and halves of these, until one element shows the fault.
         """
         signs = self._rng.choice([-1.0, 1.0], self._array.shape).reshape(-1)
         where = np.arange(self._array.size)
@@ -114,7 +114,7 @@ class Slopes:
         return direction
 
     def _along(self, direction: Array, size: float) -> float | None:
-        """Return the slope along a direction; None at a kink, or where there is none."""
+        """Return the slope along a direction; None at a kink, or if it is not finite."""
         step = _STEP * max(1.0, size)
         wide, narrow = (self._difference(direction, h) for h in (step, step / 2))
         if not np.isfinite(wide) or abs(wide - narrow) > 1e-4 * max(1.0, abs(narrow)):

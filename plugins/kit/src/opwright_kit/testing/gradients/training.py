@@ -1,4 +1,4 @@
-"""Programs of one operator and a loss that weighs its outputs, with their gradients."""
+"""Builds programs of one operator and a weighted loss, and their gradients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Training(NamedTuple):
 
 
 def skip_without_gradient(subject: OperatorSubject) -> None:
-    """Raise Skipped where an operator has no gradient, or no loss can be made of it in float64."""
+    """Raise Skipped if an operator has no gradient, or no loss can be computed in float64."""
     definition = subject.definition
     rule = definition.gradient
     if isinstance(rule, NoGradient):
@@ -58,7 +58,7 @@ def skip_without_gradient(subject: OperatorSubject) -> None:
 
 
 def pinned(subject: OperatorSubject) -> Context:
-    """Return the Context, with the package's own kernels chosen for its operator and gradient."""
+    """Return the Context with the package's own kernels pinned, also for the gradient."""
     context = subject.context
     package = context.ops.package_of(subject.name)
     pins: dict[str, str] = {}
@@ -70,7 +70,7 @@ def pinned(subject: OperatorSubject) -> Context:
 
 
 def build_training(definition: OpDefinition, sample: Sample, seed: int) -> Training | None:
-    """Write the operator and its loss into a program; None where nothing flows back."""
+    """Write the operator and its loss into a program; None if no gradient flows back."""
     block = Program().global_block()
     feeds: dict[str, Array] = {}
     targets: list[Variable] = []
@@ -135,7 +135,7 @@ def _append_loss(
             variable = block.var(name)
             shape = variable.shape
             if shape is None or -1 in shape or variable.dtype != "float64":
-                continue  # in fewer bits differences of a small step are noise
+                continue  # in fewer bits, differences over a small step are noise
             weight = weights[name] = f"weight_of_{name}"
             feeds[weight] = np.asarray(rng.standard_normal(shape)).astype(variable.dtype)
             block.create_var(weight, shape, variable.dtype, stop_gradient=True)
@@ -171,5 +171,5 @@ def differentiate(training: Training) -> Sequence[tuple[Variable, Variable]]:
 def compile_block(
     block: Block, feeds: Mapping[str, Array], fetch: Sequence[str]
 ) -> Callable[..., list[Array]]:
-    """Return the block compiled to what computes some of its variables from its feeds."""
+    """Return the compiled block, which computes some of its variables from its feeds."""
     return Network(block).compile(feed=list(feeds), fetch=list(fetch), scope=runtime.Scope())

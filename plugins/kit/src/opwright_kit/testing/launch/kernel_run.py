@@ -1,4 +1,4 @@
-"""What one run of a kernel left behind."""
+"""The outcome of one run of a kernel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from opwright_kit.testing.samples.sample import Array
 
 POISON: Final = 0xFF
-"""What outputs and guards hold before the run: NaN in floats, -1 in integers."""
+"""The byte in outputs and guards before the run: NaN in floats, -1 in integers."""
 
 
 @dataclass(frozen=True)
 class KernelRun:
-    """What one run of a kernel left behind.
+    """The outcome of one run of a kernel.
 
     Attributes
     ----------

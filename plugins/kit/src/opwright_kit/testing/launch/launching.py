@@ -25,7 +25,7 @@ from opwright_kit.testing.samples.sample import Array, Sample
 
 
 class RunInput(NamedTuple):
-    """What one run is given.
+    """The input of one run: images of the memory, and what runs the plan on them.
 
     Attributes
     ----------
@@ -66,16 +66,16 @@ def run_kernel(
 
 
 class Launch:
-    """A kernel prepared for a sample, in a plan of its own, ready to be run again and again.
+    """A kernel prepared for a sample, in a plan of its own, ready to run repeatedly.
 
     Parameters
     ----------
     entry : KernelEntry
         The kernel.
     sample : Sample
-        What it is given.
+        Its inputs and attributes.
     context : Context, optional
-        Where the operator and the device are registered; the current one.
+        Where the operator and the device are registered; default: the current one.
     device : str, optional
         Device type to run on; by default the kernel's, the host for one of any device.
     n_threads : int
@@ -90,8 +90,8 @@ class Launch:
         Whether the kernel may pack its inputs: those that it packs are parameters, which lie in a
         scope and are packed by the first run, and anew by a run that is given others.
     repeat : int
-        How often the kernel runs in each run of the plan. The difference between two numbers is
-        what the kernel takes, without the way of the memory to the device and back.
+        How often the kernel runs in each run of the plan. The difference between the times of two
+        such plans is the kernel's own, without the copies to the device and back.
     apart : bool
         Whether each of these runs writes outputs of its own, of which `run` returns the last; not
         for outputs that the kernel resizes.
@@ -106,9 +106,9 @@ class Launch:
     Raises
     ------
     Refuse
-        Where the kernel's ``prepare`` refuses, or packs nothing though `packed` is asked for.
+        If the kernel's ``prepare`` refuses, or packs nothing although `packed` is set.
     OpwrightError
-        Where the operator does not accept the sample, or ``prepare`` fails.
+        If the operator does not accept the sample, or ``prepare`` fails.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Launch:
     def run(
         self, poison: int = POISON, *, beside: int | None = None, inputs: Arrays | None = None
     ) -> KernelRun:
-        """Run the kernel and return what it left behind; several threads may do so at once.
+        """Run the kernel and return the outcome; several threads may do so at once.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class Launch:
         Raises
         ------
         KernelError
-            Where the kernel fails.
+            If the kernel fails.
         """
         arrays = self.sample.inputs if inputs is None else inputs
         call = self._keep_call(arrays)

@@ -1,4 +1,4 @@
-"""The memory of one run: every array in its place, with guard bytes before and behind it."""
+"""The memory of one run: every array in its place, with guard bytes before and after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright.op import Meta, dtype_to_numpy, item_size, numel
 from opwright_kit.testing.samples.sample import Array
 
 GUARD_BYTES: Final = 256
-"""Before and behind each array: four times the widest vector."""
+"""Before and after each array: four times the widest vector."""
 
 _GAP: Final = 2
 """Elements from one to the next along the last axis, where inputs are strided."""
@@ -29,9 +29,9 @@ class Place:
     region : int
         Number of the image that it lies in.
     offset, size_bytes : int
-        Where in the image, and how far it reaches.
+        Begin in the image, and size.
     index : int
-        What the runtime knows the place by: the offset, or the number of the buffer.
+        How the runtime addresses the place: the offset, or the number of the buffer.
     strides : tuple of int or None
         In elements; None where it is compact.
     """
@@ -62,7 +62,7 @@ class Place:
         images[self.region][self.offset : self.offset + self.size_bytes] = byte
 
     def differs(self, before: list[Array], after: list[Array]) -> bool:
-        """Tell whether a byte of the array changed; the gaps between strided elements are not it.
+        """Return whether a byte of the array changed; gaps between strided elements do not count.
 
         Bytes are compared, so that NaN is equal to itself.
         """
@@ -71,12 +71,12 @@ class Place:
 
 
 class Memory:
-    """Places in one arena, or one buffer for each where the device cannot offset an address.
+    """Places in one arena, or in a buffer each if the device cannot offset an address.
 
     Parameters
     ----------
     has_arena : bool
-        Whether one region serves all; otherwise guards can only lie behind an array.
+        Whether one region serves all; otherwise guards can only lie after an array.
     alignment : int
         Of every place, in bytes.
 
@@ -121,7 +121,7 @@ class Memory:
         return [np.full(size, poison, np.uint8) for size in self.sizes]
 
     def find_broken_guards(self, before: list[Array], after: list[Array]) -> tuple[str, ...]:
-        """Return what changed outside of every array, with the array that lies nearest."""
+        """Return the changes outside of every array, each with the nearest array."""
         counts: dict[str, int] = {}
         for region, (old, new) in enumerate(zip(before, after, strict=True)):
             inside = np.zeros(old.size, bool)

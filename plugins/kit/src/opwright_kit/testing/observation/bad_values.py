@@ -1,7 +1,7 @@
-"""Whole numbers that an operator must refuse: positions outside of what they point into.
+"""Integers that an operator must refuse: positions outside of the axis that they index.
 
-No shape rule sees a value, so a kernel refuses it while it runs, or else reads and writes where it
-must not.
+No shape rule sees values, so a kernel must refuse them at run time. Otherwise it reads or writes
+outside of its arrays.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FAR: Final = (2**31 - 1, 2**31, 2**62, -(2**31), -(2**63))
 
 
 class BadValue(NamedTuple):
-    """A sample of which one number is likely to be out of range.
+    """A sample with one number that is likely to be out of range.
 
     Attributes
     ----------
     slot : str
     value : int
     sample : Sample
-        With the value in the first place of the slot.
+        Holds the value in the first element of the slot.
     is_declared : bool
         Whether the package says that it must be refused.
     """
@@ -44,19 +44,19 @@ class BadValue(NamedTuple):
 
     @property
     def may_lie_within(self) -> bool:
-        """Whether it may be a position after all, if not one that means anything."""
+        """Whether it may be a valid position by chance."""
         return not self.is_declared and 0 <= self.value < _FAR[0]
 
     def must_be_refused(self, entry: KernelEntry, context: CheckContext) -> bool:
-        """Tell whether the package says so, or another kernel refuses it."""
+        """Return whether the package says so, or another kernel refuses it."""
         return self.is_declared or is_refused_elsewhere(entry, self.sample, context)
 
 
 def find_position_slots(definition: OpDefinition) -> list[str]:
-    """Return the input slots of whole numbers that may be positions.
+    """Return the integer input slots that may hold positions.
 
-    That is none that is updated, such as a counter of steps, and none in which floats select the
-    kernel as well: its numbers are computed with.
+    Slots that are updated, such as a counter of steps, hold none; nor does the slot that selects
+    the kernel if it takes floats as well, because its numbers are computed with.
     """
     updated = {slot.aliases for slot in definition.proto.outputs}
     return [
@@ -74,9 +74,9 @@ def _may_hold_positions(slot: VarProto, selects: bool) -> bool:
 
 
 def find_bad_values(sample: Sample, slots: list[str]) -> Iterator[tuple[tuple[str, str], BadValue]]:
-    """Give values beyond either end of every axis, or those that are declared, with what they try.
+    """Yield values beyond either end of every axis, or those that are declared.
 
-    The first item is the slot, and what is tried there: one of each is enough.
+    The first item names the slot and the kind of value: one of each is enough.
     """
     for slot in slots:
         arrays = sample.inputs.get(slot, ())
@@ -92,7 +92,7 @@ def find_bad_values(sample: Sample, slots: list[str]) -> Iterator[tuple[tuple[st
 
 
 def _values(sample: Sample, declared: Sequence[int] | None) -> Iterator[tuple[str, int]]:
-    """Give what is tried, and the value; which axis a position points into, a package may say."""
+    """Yield kinds and values; only a package can say which axis a position indexes."""
     dims = {d for arrays in sample.inputs.values() for a in arrays for d in a.shape}
     beyond = max(dims, default=1) + 1
     if declared is None:

@@ -1,4 +1,4 @@
-"""What rules need: samples of operators, kernels run on them, and what should come out."""
+"""The context of a rule: draws samples, runs kernels on them, and finds reference kernels."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ NO_INPUTS: Final = "no inputs could be drawn; describe them in opwright.samples"
 """Why a rule that needs samples is skipped without them."""
 
 _ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
-"""In what kernels of every dtype are run: floats, integers and what takes one or two bytes."""
+"""Dtypes in which kernels of any dtype run: floats, integers, and those of one and two bytes."""
 
 _FEW: Final = 4
-"""Samples in further integer dtypes: their kernels are instances of one text."""
+"""Samples in further integer dtypes: their kernels are instances of one template."""
 
 _MOST_LAUNCHES: Final = 512
-"""Of the kernel that is being checked: making a launch takes longer than most runs."""
+"""Of the kernel that is being checked: preparing a launch takes longer than most runs."""
 
 
 class CheckContext:
-    """What rules need: samples, kernels run on them, and what should come out.
+    """The context of a rule: draws samples, runs kernels, and finds reference kernels.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ class CheckContext:
     only_dtype : str, optional
         The only dispatch dtype.
     samplers : mapping of str to callable
-        What packages say of their operators.
+        Functions of packages that draw samples, by operator type.
     notes : NoteFile, optional
-        Where it is noted what is about to be run.
+        Receives a note of what is about to run.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class CheckContext:
     def _derive(
         self, forward: OpDefinition, definition: OpDefinition, dtype: str
     ) -> Iterator[Sample]:
-        """Give samples of a gradient operator: those of its forward operator, and what it made."""
+        """Yield samples of a gradient operator: inputs and outputs of its forward operator."""
         kernels = self.references(forward.op_type, dtype)
         for sample in self._all_samples(forward, dtype):
             outputs = self.compute(kernels, sample)
@@ -134,14 +134,14 @@ class CheckContext:
     ) -> list[KernelEntry]:
         """Return the kernels that serve as references, best first.
 
-        First come the host's, the one of the lowest priority before all: by convention the plain
-        one. Where the host has none, those of other devices that are at hand serve.
-        Where it is this one that is `checked`, only those of other packages can tell: its own
-        package's are checked against it.
+        The host's kernels come first, in order of rising priority: by convention the plainest one
+        has the lowest. If the host has none, those of another available device serve.
+        If the first reference is the kernel that is `checked`, only kernels of other packages
+        serve, because those of its own package are checked against it.
         """
         kernels = self.context.kernels
         devices = [HOST_DEVICE, *(d for d in kernels.devices_of(op_type) if d != HOST_DEVICE)]
-        groups = (kernels.candidates(op_type, d, dtype) for d in devices if self._is_at_hand(d))
+        groups = (kernels.candidates(op_type, d, dtype) for d in devices if self._is_available(d))
         references = next((list(reversed(entries)) for entries in groups if entries), [])
         if checked is None or not references:
             return references
@@ -150,10 +150,10 @@ class CheckContext:
         return [entry for entry in references if not _is_same(entry, checked)]
 
     def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
-        """Return a sample with a wider dtype in the place of its dispatch dtype; None if none fits.
+        """Return a sample with a wider dtype instead of its dispatch dtype; None if none fits.
 
-        What a gradient operator reads of its forward operator's outputs is computed anew: these
-        hold what was rounded, such as a norm that was exactly a bound.
+        Forward outputs that a gradient operator reads are computed again: they hold rounded
+        values, such as a norm that is exactly a bound.
         """
         definition = self.context.ops.get(sample.op_type)
         narrow = is_float(sample.dtype) and item_size(sample.dtype) < item_size(dtype)
@@ -175,7 +175,7 @@ class CheckContext:
     def compute(
         self, kernels: Iterable[KernelEntry], sample: Sample
     ) -> dict[str, list[Any]] | None:
-        """Return the outputs of the first kernel that computes a sample, None where none does."""
+        """Return the outputs of the first kernel that computes a sample, None if none does."""
         for entry in kernels:
             try:
                 return self.run(entry, sample).outputs
@@ -184,12 +184,12 @@ class CheckContext:
         return None
 
     def launches(self, entries: Iterable[KernelEntry]) -> Iterator[tuple[KernelEntry, Sample]]:
-        """Give each kernel with each sample of its dtype, with fewer in further integer dtypes.
+        """Yield each kernel with each sample of its dtype, with fewer in further integer dtypes.
 
         Raises
         ------
         Skipped
-            Where the device is not there, or nothing could be drawn.
+            If the device is not available, or nothing could be drawn.
         """
         n_given = 0
         seen: set[str] = set()
@@ -223,7 +223,7 @@ class CheckContext:
         order = ("float64", "float32", *DTYPES)
         return sorted(dtypes, key=order.index)
 
-    def _is_at_hand(self, device: str) -> bool:
+    def _is_available(self, device: str) -> bool:
         try:
             self.need_device(device)
         except Skipped:
@@ -241,7 +241,7 @@ class CheckContext:
                 self._devices[kind] = str(error).splitlines()[0]
         reason = self._devices[kind]
         if reason is not None:
-            raise Skipped(f"the device {kind!r} is not at hand: {reason}")
+            raise Skipped(f"the device {kind!r} is not available: {reason}")
 
     def run(
         self, entry: KernelEntry, sample: Sample, poison: int = POISON, **options: Any
@@ -251,7 +251,7 @@ class CheckContext:
             return self.launch(entry, sample, **options).run(poison)
 
     def launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
-        """Return a kernel prepared for a sample, made once; see `prepare`."""
+        """Return the launch of a kernel on a sample, prepared once; see `new_launch`."""
         key = (entry, id(sample), tuple(options.items()))
         launch = self._launches.get(key)
         if launch is None:
@@ -262,14 +262,14 @@ class CheckContext:
         return launch
 
     def new_launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
-        """Return a kernel prepared for a sample anew, which notes its runs.
+        """Return a new launch of a kernel on a sample, which notes its runs.
 
         See `opwright_kit.testing.Launch`, also for errors.
 
         Raises
         ------
         Skipped
-            Where this machine lacks what the kernel needs.
+            If this machine lacks what the kernel needs.
         """
         who = str(entry.key)
         with skipping_lacks(entry), np.errstate(all="ignore"):
@@ -282,7 +282,7 @@ class CheckContext:
             )
 
     def note(self, what: str, sample: Sample | None = None) -> None:
-        """Note what is about to be run, for who looks when this process is gone."""
+        """Note what is about to run, to be read if this process crashes."""
         if self._notes is None or (what == self._noted[0] and sample is self._noted[1]):
             return
         self._noted = (what, sample)
@@ -293,5 +293,5 @@ class CheckContext:
 
 
 def _is_same(a: KernelEntry, b: KernelEntry) -> bool:
-    """Tell whether two entries are one kernel, maybe in different dtypes."""
+    """Return whether two entries are one kernel, possibly in different dtypes."""
     return (a.device, a.library) == (b.device, b.library)

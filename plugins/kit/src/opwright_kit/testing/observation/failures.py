@@ -1,4 +1,4 @@
-"""Kernels that fail: for what reason, and whether the numbers or the shapes are to blame."""
+"""Why a kernel fails: the reason, and whether values, attributes or the machine cause it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CORE: Final = "opwright"
 
 @contextmanager
 def skipping_lacks(entry: KernelEntry) -> Iterator[None]:
-    """Raise Skipped in the place of an error for which not the kernel but the machine is to blame.
+    """Raise Skipped instead of an error that the machine causes, not the kernel.
 
     The reason says what is missing: a device, a module of another package, or whatever the plugin
     reports by MissingRequirementError.
@@ -74,10 +74,10 @@ def find_failure(entry: KernelEntry, sample: Sample, context: CheckContext) -> s
 
 
 def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Tell whether a kernel fails for its integers, which may be positions outside of a range.
+    """Return whether a kernel fails because of its integers, which may be invalid positions.
 
-    They are drawn without knowledge of what they mean. With zeros in their place it must work,
-    unless there is no position at all, where another input has no elements.
+    They are drawn without knowledge of their meaning. With zeros instead the kernel must work,
+    unless another input has no elements, so that no position is valid.
     """
     arrays = [a for slot_arrays in sample.inputs.values() for a in slot_arrays]
     whole = [a for a in arrays if a.dtype.kind in "iu" and a.size]
@@ -97,9 +97,9 @@ def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext)
 
 
 def is_refused_elsewhere(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Tell whether another kernel of the operator fails on a sample, the first one that is asked.
+    """Return whether the first other kernel of the operator fails on a sample.
 
-    One that leaves the sample to others is passed over.
+    Kernels that refuse the sample are skipped.
     """
     for other in context.references(entry.op_type, sample.dtype, entry):
         try:
@@ -113,7 +113,7 @@ def is_refused_elsewhere(entry: KernelEntry, sample: Sample, context: CheckConte
 
 
 def depends_on_attributes(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Tell whether a kernel that fails works with the default of every attribute that has one."""
+    """Return whether a kernel that fails works with the default of every attribute that has one."""
     definition = context.context.ops.get(sample.op_type)
     defaults = {attr.name: attr.default for attr in definition.proto.attrs if attr.has_default}
     attrs = {**sample.attrs, **defaults}
@@ -129,6 +129,6 @@ def depends_on_attributes(entry: KernelEntry, sample: Sample, context: CheckCont
 
 
 def writes_input(error: BaseException) -> bool:
-    """Tell whether a Python kernel failed as it wrote an input, which it is given as read-only."""
+    """Return whether a Python kernel failed because it wrote an input, which is read-only."""
     cause = error.__cause__
     return isinstance(cause, ValueError) and "read-only" in str(cause)

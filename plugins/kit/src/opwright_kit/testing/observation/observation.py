@@ -1,4 +1,4 @@
-"""Kernels run on all their samples, once for all rules that look at what a run left behind."""
+"""Runs kernels on all their samples, once for all rules that inspect the outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opwright_kit.testing.samples.draw import LARGE
 from opwright_kit.testing.samples.sample import Array, Sample, count_elements, variable_name
 
 OTHER_POISON: Final = 0x41
-"""Beside `POISON`: 12 in float32, 2 million in float64, so that adding to it shows."""
+"""A second byte for memory: 12 in float32, 2 million in float64, so that adding to it shows."""
 
 _REPEATS: Final = 16
 
@@ -32,7 +32,7 @@ class Observation(NamedTuple):
     entry : KernelEntry
     sample : Sample
     launch : Launch
-        To run it once more.
+        Runs it again.
     first, second : KernelRun
         With `POISON` and with `OTHER_POISON`.
     """
@@ -44,7 +44,7 @@ class Observation(NamedTuple):
     second: KernelRun
 
     def repeats(self) -> bool:
-        """Tell whether equal inputs in equal memory give equal bits, as far as some runs show."""
+        """Return whether equal inputs in equal memory give equal bits, judging by several runs."""
         return repeats(self.launch, self.first)
 
     def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:
@@ -53,7 +53,7 @@ class Observation(NamedTuple):
         return find_on(rule, subject, self.sample, f"{message}{packed}")
 
     def find_like(self, context: CheckContext, **options: object) -> Launch | None:
-        """Return such a launch with other options; None where it cannot be prepared."""
+        """Return the same launch with other options; None if it cannot be prepared."""
         packed = bool(self.launch.packed)
         return find_launch(self.entry, self.sample, context, packed=packed, **options)
 
@@ -61,10 +61,10 @@ class Observation(NamedTuple):
 def repeats(
     launch: Launch, expected: KernelRun, poison: int = POISON, beside: int | None = None
 ) -> bool:
-    """Tell whether some more runs in such memory give what is expected, to the last bit.
+    """Return whether more runs in such memory give the expected result, to the last bit.
 
-    Where other memory seems to change a result, both results must repeat: one that varies by itself
-    may be another one by chance.
+    If other memory seems to change a result, both results must repeat: one that varies anyway may
+    differ by chance.
     """
     runs = (launch.run(poison, beside=beside).outputs for _ in range(_REPEATS))
     return all(equal_bytes(expected.outputs, outputs) for outputs in runs)
@@ -81,12 +81,12 @@ def find_on(
 def observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
     """Run the kernels of a subject on every sample that they do not refuse, packed where they pack.
 
-    A run that fails is left out: the rule `reference` tells of it.
+    A run that fails is left out: the rule `shape-rule` reports it.
 
     Raises
     ------
     Skipped
-        Where no kernel ran.
+        If no kernel ran.
     """
     latest = _last.get(context)
     if latest is None or latest[0] != subject:
@@ -96,7 +96,7 @@ def observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
     return latest[1]
 
 
-# Of each check the subject that is being looked at: several rules ask in turn.
+# By check, the observations of its current subject: several rules use them in turn.
 _last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observation]]] = (
     WeakKeyDictionary()
 )
@@ -120,12 +120,12 @@ def _observe(subject: KernelSubject, context: CheckContext) -> list[Observation]
 def find_launch(
     entry: KernelEntry, sample: Sample, context: CheckContext, **options: object
 ) -> Launch | None:
-    """Return a kernel prepared for a sample; None where it refuses, fails, or does not pack.
+    """Return a kernel prepared for a sample; None if it refuses, fails, or does not pack.
 
     Raises
     ------
     Skipped
-        Where this machine lacks what the kernel needs.
+        If this machine lacks what the kernel needs.
     """
     try:
         return context.new_launch(entry, sample, **options)
@@ -134,9 +134,9 @@ def find_launch(
 
 
 def choose_largest(observations: Iterable[Observation], most: int) -> list[Observation]:
-    """Return those with the most elements, of at most `LARGE` along an axis where there are such.
+    """Return those with the most elements, if possible with axes of at most `LARGE`.
 
-    What takes the square of a longer axis would run for minutes where it runs often.
+    A kernel whose work grows with the square of an axis would take minutes on longer ones.
     """
     ordered = sorted(observations, key=lambda each: count_elements(each.sample))
     short = [each for each in ordered if _longest_axis(each.sample) <= LARGE]
@@ -148,12 +148,12 @@ def _longest_axis(sample: Sample) -> int:
 
 
 def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:
-    """Tell whether outputs are the same to the last bit."""
+    """Return whether outputs are the same to the last bit."""
     return find_difference(a, b) is None
 
 
 def find_difference(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> str | None:
-    """Return the first output of another shape or with another bit, None where all are equal."""
+    """Return the first output of another shape or with another bit, None if all are equal."""
     for slot, arrays in a.items():
         for i, (x, y) in enumerate(zip(arrays, b[slot], strict=True)):
             if x.shape != y.shape or x.tobytes() != y.tobytes():

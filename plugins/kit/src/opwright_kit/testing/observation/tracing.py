@@ -1,4 +1,4 @@
-"""Calls back at each line of a package's code, so that something else happens in between."""
+"""Calls a function at each line of a package's code, to interleave other work."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def make_tracer(package: str, at_line: Callable[[], None]) -> Callable[..., Any]
 
 
 def is_of_package(frame: FrameType, package: str) -> bool:
-    """Tell whether a frame runs code of a package."""
+    """Return whether a frame runs code of a package."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] == package

@@ -1,4 +1,4 @@
-"""Notes of what is being run: a process that ends in the middle of it leaves them behind."""
+"""Notes of what a process is running, to be read after it has crashed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Note(NamedTuple):
     Attributes
     ----------
     what : str
-        The kernel by its key, or what else is done: ``"acme.swish[cpu, float32, acme]"``.
+        The key of the kernel, or another activity: ``"acme.swish[cpu, float32, acme]"``.
     sample : str
-        As `Sample.describe` says it; empty where there is none.
+        As `Sample.describe` returns it; empty if there is none.
     number : int
-        Of the sample; -1 where it has none.
+        Of the sample; -1 if there is none.
     dtype : str
-        For which it was drawn.
+        The dispatch dtype for which it was drawn.
     """
 
     what: str = ""
@@ -30,11 +30,11 @@ class Note(NamedTuple):
 
 
 _HEAD: Final = struct.Struct("=QI")
-"""How many notes there were, and the bytes of the last one."""
+"""The number of notes so far, and the size of the last one in bytes."""
 
 
 class NoteFile:
-    """One note in an open file, which another process reads once this one has ended.
+    """The latest note, in an open file that another process reads once this one has ended.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class NoteFile:
         os.pwrite(self._file, _HEAD.pack(self._count, len(text)) + text, 0)
 
     def count(self) -> int:
-        """Return how many notes there were: at any time."""
+        """Return the number of notes so far; may be called at any time."""
         return _HEAD.unpack(self._read(_HEAD.size, 0))[0] if self._is_written() else 0
 
     def read(self) -> Note:
-        """Return the last note, of a process that has ended; an empty one where there is none."""
+        """Return the last note of a process that has ended; an empty one if there is none."""
         if not self._is_written():
             return Note()
         _, size = _HEAD.unpack(self._read(_HEAD.size, 0))

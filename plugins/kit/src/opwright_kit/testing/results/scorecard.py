@@ -1,4 +1,4 @@
-"""What a check found: one result for each subject and rule, as data and as text."""
+"""The results of a check, one for each subject and rule, as data and as text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
 
-class Skipped(Exception):  # noqa: N818 - a word of a rule, not a fault
+class Skipped(Exception):  # noqa: N818 - control flow of a rule, not an error
     """Raised by a rule that has nothing to check on a subject; its text is the reason."""
 
 
 class Finding(NamedTuple):
-    """One broken rule.
+    """One violation of a rule.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class Finding(NamedTuple):
     subject : str
         The package, operator or kernel: ``"acme.swish[cpu, acme]"``.
     message : str
-        What is wrong and the way out, in one line.
+        What is wrong and how to fix it, in one line.
     sample : str
-        The sample that shows it, as `Sample.describe` says it; empty where none is needed.
+        The sample that shows it, as `Sample.describe` returns it; empty if none is needed.
     number : int
-        Its number, by which it is drawn again; -1 where there is none.
+        Its number, which draws it again; -1 if there is no sample.
     dtype : str
         The dispatch dtype for which it was drawn.
     """
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What one rule said of one subject.
+    """The outcome of one rule for one subject.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Scorecard:
     seed : int
         Of the samples.
     results : list of Result
-        In the order in which they came about.
+        In the order of the check.
     """
 
     distribution: str
@@ -88,17 +88,17 @@ class Scorecard:
     results: list[Result] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
-        """Enter one result."""
+        """Add one result."""
         self.results.append(result)
 
     @property
     def findings(self) -> list[Finding]:
-        """Everything that was found, in order."""
+        """All findings, in order."""
         return [finding for result in self.results for finding in result.findings]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no rule failed."""
         return not any(result.state == FAILED for result in self.results)
 
     def counts(self) -> Counter[str]:
@@ -110,7 +110,7 @@ class Scorecard:
         return list(dict.fromkeys(result.subject for result in self.results))
 
     def repeat(self, finding: Finding) -> str:
-        """Return the command that shows one finding again."""
+        """Return the command that reproduces one finding."""
         words = ["opwright check", self.distribution, f"--rule {finding.rule}"]
         if finding.subject != self.distribution:
             words.append(f"--subject {shlex.quote(finding.subject)}")
@@ -120,7 +120,7 @@ class Scorecard:
         return " ".join(words)
 
     def format_findings(self, findings: Iterable[Finding]) -> str:
-        """Return findings as text, each with its sample and the command that shows it again."""
+        """Return findings as text, each with its sample and the command that reproduces it."""
         lines = []
         for finding in findings:
             lines.append(f"{finding.rule}: {finding.message}")

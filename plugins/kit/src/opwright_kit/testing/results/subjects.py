@@ -24,7 +24,7 @@ class PackageSubject:
     records : tuple of PluginRecord
         What its hooks registered, one for each entry point.
     failures : tuple of PluginFailure
-        Its plugins that are kept out, and targets that could not be loaded.
+        Its plugins that were not loaded, and targets that could not be.
     """
 
     name: str
@@ -61,7 +61,7 @@ class KernelSubject:
     Attributes
     ----------
     op_type, device, library : str
-        The key but for the dtype.
+        The key without the dtype.
     entries : tuple of KernelEntry
     context : Context
         Where they are registered.
@@ -93,12 +93,12 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
     Parameters
     ----------
     distribution : str
-        As pip knows it; case and ``-``, ``_``, ``.`` do not matter.
+        Its name, as pip knows it; case and ``-``, ``_``, ``.`` do not matter.
 
     Raises
     ------
     CommandError
-        Where no plugin comes from such a distribution, with those that are installed.
+        If no plugin comes from such a distribution; lists the installed ones.
     """
     normal = _normal(distribution)
     records = [r for r in context.records if _normal(r.package.distribution) == normal]
@@ -134,7 +134,7 @@ def select_subjects(package: PackageSubject, subjects: list[Subject], name: str)
     Raises
     ------
     CommandError
-        Where there is none, with the nearest name.
+        If there is none; suggests the nearest name.
     """
     matches = [s for s in subjects if name in (s.name, getattr(s, "op_type", None))]
     if not matches:
@@ -161,7 +161,7 @@ def _fail_unknown(distribution: str, context: Context) -> NoReturn:
     disabled = {_normal(package.distribution) for package in context.report.disabled}
     if _normal(distribution) in disabled:
         raise CommandError(
-            f"check: OPWRIGHT_PLUGINS leaves this distribution out, got {distribution!r}; "
+            f"check: OPWRIGHT_PLUGINS excludes this distribution, got {distribution!r}; "
             "name its plugin there, or unset it"
         )
     raise CommandError(

@@ -1,4 +1,4 @@
-"""A scorecard as people read it on a terminal."""
+"""Formats a scorecard for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TITLE = ("", "passed", "failed", "skipped", "")
 
 
 def format_scorecard(card: Scorecard) -> str:
-    """Return one line for each subject, then each finding with what repeats it, then a sum."""
+    """Return a line for each subject, then the findings and how to reproduce them, then totals."""
     lines = [f"{card.distribution} {card.version}, seed {card.seed}", ""]
     lines += align([_TITLE, *map(tuple, _rows(card))], right={1, 2, 3}, indent="")
     reasons = _reasons(card)
@@ -36,7 +36,7 @@ def _rows(card: Scorecard) -> list[list[str]]:
 
 
 def _reasons(card: Scorecard) -> list[tuple[str, str]]:
-    """Each reason once, with how often and for which rule."""
+    """Each reason once, with its rule and the number of subjects."""
     groups: dict[tuple[str, str], list[str]] = {}
     for result in card.results:
         if result.state == SKIPPED:

@@ -28,7 +28,7 @@ SUBJECT = KernelSubject
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each sample on which shared memory changes the result, or is taken for granted."""
+    """Yield each sample on which shared memory changes the result, or is assumed."""
     for observation in observe(subject, context):
         read = _reads_output(observation)
         if read is not None:
@@ -45,7 +45,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _reads_output(observation: Observation) -> str | None:
-    """Return an output whose former content changes what is written, None where none does."""
+    """Return an output whose former content changes the result; None if there is none."""
     first = observation.first
     if equal_bytes(first.outputs, observation.second.outputs) or not observation.repeats():
         return None
@@ -64,7 +64,7 @@ def _differ(a: np.ndarray, b: np.ndarray, where: np.ndarray) -> bool:
 
 
 def _fitting(observation: Observation, definition: OpDefinition) -> Iterator[tuple[str, str]]:
-    """Give the pairs of `may_reuse` that a plan would use: equal dtypes, and as many bytes."""
+    """Yield the pairs of `may_reuse` that a plan would use: of equal dtype and size."""
     sample = observation.sample
     counts = dict(zip(definition.output_index, sample.output_counts(definition), strict=True))
     metas = dict(zip(definition.output_index, sample.infer(definition), strict=True))
@@ -81,7 +81,7 @@ def _fitting(observation: Observation, definition: OpDefinition) -> Iterator[tup
 def _compare(
     observation: Observation, output: str, source: str, context: CheckContext
 ) -> str | None:
-    """Return what is wrong where an output lies in an input; None where nothing is."""
+    """Return what is wrong if an output lies in an input; None if nothing is."""
     launch = observation.find_like(context, reuse=[(output, source)])
     pair = f"may_reuse=[({output!r}, {source!r})]"
     if launch is None:

@@ -1,4 +1,4 @@
-"""Everything about an operator that a user meets is said: it, its slots, its attributes."""
+"""An operator, its slots and its attributes have comments that say something."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Errors of an operator help: they begin with its name, and say what they got.
+"""Errors of an operator begin with its name, and say what they got.
 
-The shape rule refuses shapes and dtypes. What kernels refuse, `out-of-range` is about.
+This is about shapes and dtypes, which the shape rule refuses; `out-of-range` is about kernels.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SUMMARY = "errors about inputs of a wrong shape or dtype say what is wrong and w
 SUBJECT = OperatorSubject
 
 _WRAPPED = "infer_shape must accept the inputs or say why not"
-"""What core says around an error that is none of opwright's."""
+"""The core's text around an exception that is not an OpwrightError."""
 
 
 def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each wrong input that is refused in words that do not help."""
+    """Yield each wrong input whose error does not help."""
     definition = subject.definition
     sample = _find_sample(definition, context)
     counts = sample.output_counts(definition)

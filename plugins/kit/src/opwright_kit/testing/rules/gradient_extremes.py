@@ -1,7 +1,7 @@
 """Gradients hold where numbers end: under infinity, at NaN, and far from 0.
 
-- An input on which no output depends gets 0, though `out_grad` be infinite: a gradient selects
-  there, and does not multiply by 0.
+- An input that no output depends on gets 0, even if `out_grad` is infinite: a gradient must select
+  there, not multiply by 0.
 - An input that is NaN, and reaches an output, gets a gradient other than 0.
 - Of element-wise operators, far from 0: in float32 the gradient is what it is in float64, in
   float64 it is the slope, and at infinity what it was all the way there.
@@ -52,7 +52,7 @@ _STEP: Final = 1e-3
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Tell whether it is a gradient, or an operator whose gradient other operators compute."""
+    """Return whether it is a gradient, or one that other operators compute."""
     if isinstance(subject, KernelSubject):
         return find_forward(subject.op_type, subject.context) is not None
     definition = subject.definition
@@ -115,7 +115,7 @@ def _skip_if_empty(choice: SampleChoice) -> None:
 def _find_faults(
     derivative: Derivative, wide: Wide | None, context: CheckContext
 ) -> Iterator[tuple[Sample, str]]:
-    """Give the first thing of each kind that is wrong, with the sample that shows it."""
+    """Yield the first fault of each kind, with the sample that shows it."""
     rng = context.rng(derivative.forward)
     candidates = choose_places(derivative.forward, _PLACES, rng)
     places = [place for place in candidates if place.slot in derivative.slots]
@@ -153,7 +153,7 @@ def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sampl
 
 
 def _is_still(derivative: Derivative, place: Place) -> bool:
-    """Tell whether all outputs stay as they are where one number moves a little."""
+    """Return whether all outputs stay as they are where one number moves a little."""
     forward = derivative.forward
     number = number_at(forward, place)
     step = _STEP * max(1.0, abs(number))

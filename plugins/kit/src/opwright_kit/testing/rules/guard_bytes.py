@@ -1,4 +1,4 @@
-"""A kernel keeps to its arrays: it writes nothing beside them, and nothing there matters to it."""
+"""A kernel stays within its arrays: it neither writes nor depends on other memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _reads_beside(observation: Observation) -> bool:
-    """Tell whether a change of nothing but guards and workspace changes the outputs."""
+    """Return whether a change of nothing but guards and workspace changes the outputs."""
     first = observation.first.outputs
     if equal_bytes(first, observation.second.outputs):
         return False

@@ -28,7 +28,7 @@ _MOST_ELEMENTS = 2000
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Tell whether there are attributes; a gradient may do without those of what it belongs to."""
+    """Return whether there are attributes; a gradient may ignore those of its operator."""
     definition = subject.definition
     if find_forward(definition.op_type, subject.context) is not None:
         return False
@@ -65,13 +65,13 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _can_be_tried(attr: AttrProto) -> bool:
-    """Tell whether other values are known: not of free text, nor of what selects dtype or block."""
+    """Return whether other values are known: not for free text, dtypes or blocks."""
     is_text = attr.type.element is AttrType.STRING and not attr.allowed
     return not (attr.is_dtype or is_text or attr.type.element is AttrType.BLOCK)
 
 
 def _has_effect(attr: AttrProto, entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Tell whether another value gives another result, or is refused or fails: that is one too."""
+    """Return whether another value gives another result, is refused, or fails."""
     definition = context.context.ops.get(sample.op_type)
     expected = context.run(entry, sample).outputs
     for value in attributes.others(attr, context.rng(sample)):

@@ -20,10 +20,10 @@ SUBJECT = PackageSubject
 LIMIT_MS: Final = 5.0
 
 _TRIES: Final = 7
-"""The best counts: other work on the machine only ever makes it longer."""
+"""The fastest counts: other work on the machine can only make it longer."""
 
 _FAR: Final = 4
-"""So many times the limit, twice: no other work on the machine explains that."""
+"""After two tries above this multiple of the limit, other work is no explanation."""
 
 _TIMEOUT_S: Final = 60.0
 
@@ -75,7 +75,7 @@ def _measure(module: str) -> float:
 
 
 def _blame(module: str) -> str:
-    """Say which imports of a module take long, or that its own code does."""
+    """Return which imports of a module take long, or that its own code does."""
     costs = [(name, ms) for name, ms in _imported(module) if ms >= LIMIT_MS / 20]
     if not costs:
         return "none of its imports takes long, so its own code does: do that at the first use"
@@ -85,7 +85,7 @@ def _blame(module: str) -> str:
 
 
 def _imported(module: str) -> Iterator[tuple[str, float]]:
-    """Give what the module itself imports for the first time, with milliseconds."""
+    """Yield what the module itself imports for the first time, with milliseconds."""
     lines = _run(module, "-X", "importtime").stderr.splitlines()
     rows = [(m[3], len(m[2]), int(m[1]) / 1e3) for m in map(_LINE.match, lines) if m]
     matches = [i for i, (name, _, _) in enumerate(rows) if name == module]

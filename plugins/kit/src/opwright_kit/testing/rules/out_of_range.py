@@ -1,8 +1,7 @@
-"""Whole numbers that are positions are looked at before they are used: no value reaches memory.
+"""Positions are checked before they are used, so that no value reaches other memory.
 
-A position may come from a file, or from the operator before. What lies outside is refused by an
-error that names the input, what it must be and what it is; or it has a meaning, which a reference
-shares.
+A position may come from a file, or from another operator. A kernel refuses one that is out of range
+with an error that names the input, its range and its value; or it computes what a reference does.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _NUMBER: Final = re.compile(r"-?\d+")
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Tell whether there is an input that may hold positions."""
+    """Return whether there is an input that may hold positions."""
     return bool(find_position_slots(subject.definition))
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each value that is let through, or refused in words that do not help."""
+    """Yield each value that is accepted, or refused with an error that does not help."""
     slots = find_position_slots(subject.definition)
     seen: set[tuple[str, str]] = set()
     reports: set[tuple[str, bool, str]] = set()
@@ -92,7 +91,7 @@ def _find_fault_of_result(
 def _find_fault_of_text(op_type: str, bad: BadValue, error: OpwrightError) -> str | None:
     reason = reason_of(error).partition("; inputs: ")[0]
     excerpt = repr(reason[-200:])
-    # A device may tell at the end of a plan, and a gradient by the name that the user has written.
+    # A device may report at the end of a plan; a gradient uses the name that the user has written.
     forward = bad.sample.forward
     if (op_type if forward is None else forward.op_type) not in str(error):
         return f"the error for {bad.slot}={bad.value} must name the operator, got {excerpt}"

@@ -28,7 +28,7 @@ _EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "flo
 
 
 class Expected(NamedTuple):
-    """Outputs by slot, and whose they are."""
+    """Outputs by slot, and the kernel that computed them."""
 
     outputs: Mapping[str, Sequence[Array]]
     whose: str
@@ -41,7 +41,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         try:
             run = context.run(entry, sample)
         except (Refuse, OpwrightError):
-            continue  # other rules tell
+            continue  # other rules report it
         n_run += 1
         expected = find_expected(entry, sample, context)
         fault = None
@@ -63,7 +63,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
-    """Return what should come out: of the reference in float64, of another kernel, of its own."""
+    """Return the expected outputs: of the reference in float64, another kernel, or its own."""
     wide = context.widen(sample)
     for candidate in filter(None, (wide, sample)):
         for other in context.references(entry.op_type, candidate.dtype, entry):
@@ -90,7 +90,7 @@ def _find_fault_of_packed(
     outputs: Mapping[str, Sequence[Array]],
     context: CheckContext,
 ) -> str | None:
-    """Return what goes wrong where a kernel packs inputs, None where nothing does or it packs none.
+    """Return what goes wrong if a kernel packs inputs; None if nothing does, or it packs none.
 
     It packs in the first run, works with that in the second, and packs anew in the third, before
     which the parameters are set.
@@ -160,7 +160,7 @@ def _find_difference(
 
 
 def _overflows_above(dtype: str) -> float:
-    """From where on infinity is let pass: a product of three may overflow on the way.
+    """Return above which number infinity is accepted: a product of three may overflow.
 
     Only float16 has so small a range that this happens to the numbers that are drawn.
     """
@@ -168,7 +168,7 @@ def _overflows_above(dtype: str) -> float:
 
 
 def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
-    """``ulps * eps * sqrt(terms)``; how many terms a sum has is seen from the shapes."""
+    """Return ``ulps * eps * sqrt(terms)``; the shapes say how many terms a sum has."""
     sizes = [a.size for arrays in sample.inputs.values() for a in arrays]
     dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
     terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])

@@ -1,4 +1,4 @@
-"""A kernel that declines says why, and computes something of what it is registered for."""
+"""A kernel that refuses says why, and computes some of what it is registered for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     Raises
     ------
     Skipped
-        Where nothing was found, and a dtype is not for this machine.
+        If nothing is wrong, but a dtype cannot run on this machine.
     """
     refused: dict[str, list[tuple[Sample, Refuse | None]]] = {}
     is_sound = True
@@ -60,7 +60,7 @@ def _find_refusal(entry: KernelEntry, sample: Sample, context: CheckContext) -> 
     except Refuse as refusal:
         return refusal.with_traceback(None)
     except OpwrightError:
-        pass  # it fails, which is no refusal: the rule `reference` tells of it
+        pass  # a failure, not a refusal: the rule `shape-rule` reports it
     return None
 
 
@@ -70,7 +70,7 @@ def _reason_of(refusal: Refuse) -> str:
 
 
 def _says_why(refusal: Refuse) -> bool:
-    """Tell whether there is a reason: one word is none."""
+    """Return whether there is a reason: one word is none."""
     reason = _reason_of(refusal)
     return len(reason.split()) > 1 and reason != "gave no reason"
 

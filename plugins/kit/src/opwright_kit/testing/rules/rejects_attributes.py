@@ -27,7 +27,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Tell whether there are attributes of its own, not those of what it differentiates."""
+    """Return whether it has attributes of its own; a gradient has those of its operator."""
     definition = subject.definition
     return bool(definition.proto.attrs) and (
         find_forward(definition.op_type, subject.context) is None
@@ -35,7 +35,7 @@ def concerns(subject: OperatorSubject | KernelSubject) -> bool:
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield values that are let through, or refused without a name, or that make a kernel fail."""
+    """Yield values that are accepted, refused without a name, or make a kernel fail."""
     if isinstance(subject, OperatorSubject):
         yield from _check_outside(subject)
     else:
@@ -70,7 +70,7 @@ def _check_outside(subject: OperatorSubject) -> Iterator[Finding]:
 
 
 def _check_inside(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Run each kernel at values of its attributes that nothing forbids and few think of."""
+    """Run each kernel with valid attribute values that authors easily forget."""
     seen: set[tuple[str, Any]] = set()
     one = [entry for entry in subject.entries if context.dtypes(entry)][:1]
     for entry, sample in context.launches(one):
@@ -108,7 +108,7 @@ def _with_attr(sample: Sample, attr: AttrProto, value: Any) -> Sample:
 
 
 def _accepts(sample: Sample, subject: KernelSubject) -> bool:
-    """Tell whether OpProto and shape rule let a sample through."""
+    """Return whether OpProto and shape rule let a sample through."""
     definition = subject.definition
     try:
         attrs = definition.proto.fill_attrs(sample.attrs)

@@ -1,4 +1,4 @@
-"""What ``infer_shape`` says is what the kernel writes, and it says the same of unknown dims."""
+"""The kernel writes what ``infer_shape`` says, for known and for unknown dims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield what the rule says wrongly: of unknown dims, or of what a kernel wrote."""
+    """Yield what the rule says wrongly: for unknown dims, or about what a kernel wrote."""
     if isinstance(subject, OperatorSubject):
         yield from _check_unknown_dims(subject, context)
     else:
@@ -56,7 +56,7 @@ def _check_unknown_dims(subject: OperatorSubject, context: CheckContext) -> Iter
 
 
 def _with_unknown_dims(metas: SlotMetas) -> Iterator[SlotMetas]:
-    """Give the metas with all dims unknown, with one axis of all, and with one dim of one."""
+    """Yield the metas with all dims unknown, with one axis of all, and with one dim of one."""
     yield tuple(tuple(Meta((-1,) * len(m.shape), m.dtype) for m in slot) for slot in metas)
     longest = max((len(m.shape) for slot in metas for m in slot), default=0)
     for axis in range(longest):

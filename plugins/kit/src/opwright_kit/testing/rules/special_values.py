@@ -1,8 +1,8 @@
-"""NaN and infinity are computed like other numbers: no kernel fails on them, or makes them 0.
+"""NaN and infinity are computed like other numbers: no kernel fails on them, or drops them.
 
-They are put into one place at a time. Outputs that follow an ordinary number there must follow NaN,
-and those that grow with a large one, infinity. A reference beside the kernel must be finite where
-it is.
+They are put into one element at a time. Outputs that change with an ordinary number there must
+become NaN, and those that grow with a large one, infinite. A reference kernel must be finite in the
+same elements.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Masks = dict[str, list[Array]]
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Tell whether it is no gradient, which the rule `gradient-extremes` is about."""
+    """Return whether it is not a gradient; the rule `gradient-extremes` is about those."""
     return find_forward(subject.op_type, subject.context) is None
 
 
@@ -109,7 +109,7 @@ class _Probe:
         self._dependents = _either(self._followers, self._where(opposite, _differ))
 
     def find_faults(self) -> Iterator[tuple[Sample, str]]:
-        """Give what is wrong with NaN and infinity in the place, with the sample that shows it."""
+        """Yield what is wrong with NaN and infinity in the place, with the sample that shows it."""
         for number in NOT_FINITE:
             changed = with_number(self._sample, self._place, number)
             text = self._find_fault(changed, number)
@@ -204,7 +204,7 @@ def _either(a: Masks | None, b: Masks | None) -> Masks | None:
 
 
 def _masked(outputs: Outputs, masks: Masks | None) -> Iterator[tuple[str, Array, Array]]:
-    """Give the name of each output, itself and a mask; nothing of what has another shape."""
+    """Yield the name of each output, itself and a mask; nothing of what has another shape."""
     for slot, arrays in outputs.items() if masks is not None else ():
         for i, array in enumerate(arrays):
             where = masks[slot][i] if masks is not None else np.zeros(array.shape, bool)

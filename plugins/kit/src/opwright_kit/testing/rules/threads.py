@@ -1,7 +1,7 @@
-"""Two threads may run one kernel at once: what they share is not written.
+"""Two threads may run one kernel at once: it writes nothing that they share.
 
-Two threads run a compiled kernel over and over. In Python that would rarely meet the few lines that
-matter: so at each line of a kernel another thread runs the whole of it, on other inputs.
+Two threads run a compiled kernel repeatedly. In Python that would rarely hit the few lines that
+matter, so at each line of a kernel another thread runs all of it, on other inputs.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs]) -> str | None:
         while not faults and time.thread_time() < end and time.process_time() < process_end:
             try:
                 same = [image.tobytes() for image in launch.run_filled(run_input)] == expected
-            except Exception as error:  # noqa: BLE001 - told in the thread that checks
+            except Exception as error:  # noqa: BLE001 - reported by the checking thread
                 faults.append(f"{type(error).__name__}: {error}")
             else:
                 faults.extend([] if same else ["another result"])
@@ -169,7 +169,7 @@ def _compare(launch: Launch, inputs: Inputs, expected: Outputs) -> list[str]:
     """Run once; return what differs from what is expected, or was raised."""
     try:
         name = find_difference(expected, launch.run(inputs=inputs).outputs)
-    except Exception as error:  # noqa: BLE001 - told in the thread that checks
+    except Exception as error:  # noqa: BLE001 - reported by the checking thread
         return [f"{type(error).__name__}: {error}"]
     return [] if name is None else [f"another {name}"]
 

@@ -1,4 +1,4 @@
-"""Every element of every output is written: what the memory held before is never left there."""
+"""Every element of every output is written: none keeps what the memory held before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _left(observation: Observation) -> Iterator[tuple[str, int, list[int], int]]:
-    """Give output, number of its elements that were left, and the place of the first of them."""
+    """Yield output, number of elements left unwritten, index of the first, and size."""
     for slot, masks in observation.first.untouched.items():
         for i, (one, other) in enumerate(
             zip(masks, observation.second.untouched[slot], strict=True)

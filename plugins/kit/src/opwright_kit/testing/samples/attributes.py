@@ -1,4 +1,4 @@
-"""Values of attributes, drawn from their declared ranges: inside, at the edges and outside."""
+"""Draws values of attributes: inside their declared ranges, at the bounds, and outside."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from opwright.op import FLOAT_DTYPES, INT_MAX, INT_MIN, AttrProto, AttrType, OpDefinition
 
 _FAR: Final = 1e3
-"""Inside of a range without an end, where an edge of it is asked for."""
+"""Divides a range: the value drawn for an open bound lies this fraction inside."""
 
 _DRAWN: Final = 3
-"""Ordinary values, where another one than a given one is asked for."""
+"""Number of ordinary values to try before those at the bounds."""
 
 
 def draw(
@@ -24,9 +24,9 @@ def draw(
     plain: bool,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return a value for each attribute: the given one, the default, or one drawn.
+    """Return a value for each attribute: the fixed one, the default, or a random one.
 
-    A dtype attribute that selects the kernel gets `dtype`. Defaults stay where `plain`.
+    A dtype attribute that selects the kernel gets `dtype`. With `plain` all defaults stay.
     """
     proto = definition.proto
     values: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def draw(
 
 
 def draw_value(attr: AttrProto, rng: np.random.Generator) -> Any:
-    """Return a value inside of the declared range; small numbers where it has no end."""
+    """Return a value in the declared range; a small number where it is unbounded."""
     if not attr.type.is_list:
         return _draw_element(attr, rng)
     count = int(rng.integers(0, 4)) if attr.default is None else _length(attr)
@@ -77,10 +77,10 @@ def _draw_element(attr: AttrProto, rng: np.random.Generator) -> Any:
 
 
 def edges(attr: AttrProto) -> Iterator[tuple[str, Any]]:
-    """Give what stands at the edges of the range, with a word for each.
+    """Yield the values at the bounds of the range, each with a label.
 
     These are the bounds, or the nearest numbers inside of them, the allowed values, and both
-    values of a bool. Dtypes and blocks are not given: other things follow from them.
+    values of a bool. Dtypes and blocks are left out, because other choices follow from them.
     """
     if attr.is_dtype or attr.type.element is AttrType.BLOCK:
         return
@@ -123,7 +123,7 @@ def _inner(attr: AttrProto) -> float:
 
 
 def outside(attr: AttrProto) -> Iterator[Any]:
-    """Give values that the declared range leaves out, and values of another type."""
+    """Yield values outside of the declared range, and values of another type."""
     if attr.type.element is AttrType.BLOCK:
         return
     wrap = (lambda value: [value]) if attr.type.is_list else (lambda value: value)
@@ -175,9 +175,9 @@ def dtypes_of(attr: AttrProto) -> tuple[str, ...]:
 
 
 def unusual(attr: AttrProto) -> Iterator[Any]:
-    """Give values that the declaration allows and few authors think of.
+    """Yield values that the declaration allows but authors easily forget.
 
-    The bounds where there are any; where there are none 0, -1 and large numbers.
+    These are the bounds, and small numbers of both signs.
     """
     if attr.is_dtype or attr.type.element is AttrType.BLOCK or attr.allowed:
         return
@@ -199,7 +199,7 @@ def _is_inside(attr: AttrProto, number: int | float) -> bool:
 
 
 def others(attr: AttrProto, rng: np.random.Generator) -> Iterator[Any]:
-    """Give values that the declaration allows, ordinary ones before those at the edges."""
+    """Yield values that the declaration allows, ordinary ones before those at the bounds."""
     for _ in range(_DRAWN):
         yield draw_value(attr, rng)
     for _, value in edges(attr):

@@ -1,9 +1,9 @@
-"""Samples of an operator, drawn from its OpProto: shapes, dtypes, attributes with their edges.
+"""Draws samples of an operator from its OpProto: shapes, dtypes, attributes with their bounds.
 
-Nothing is known of an operator but its OpProto and its shape rule. So shapes are proposed, first as
-the comments of the slots write them (``[n, classes]``), then as operators usually want them, and
-the shape rule says which of the proposals it accepts. Where that is not enough (an index must lie
-below a length, a probability between 0 and 1), the package says more: see `Draw`.
+Only the OpProto and the shape rule of an operator are known. So shapes are proposed, first as the
+comments of the slots write them (``[n, classes]``), then as operators usually take them, and the
+shape rule accepts or refuses each proposal. Where that is not enough (an index must lie below a
+length, a probability between 0 and 1), the package provides a function: see `Draw`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Case(NamedTuple):
     ----------
     label : str
     length : int
-        How long its axes are to be where nothing else decides.
+        Length of its axes where nothing else decides.
     attrs : mapping
-        Attributes that are given; others are drawn, or the default where `edge` says so.
+        Fixed attributes; the others are drawn, or have their defaults if `plain`.
     plain : bool
-        Attributes that are not given have their default.
+        Whether attributes that are not fixed have their defaults.
     others : (int, int)
-        Range of the axes that `length` does not say, its end excluded.
+        Range of the lengths of the other axes, its end excluded.
     most_elements : int
         Of all inputs, or of all outputs.
     rows : bool
-        Whether `length` is that of the first axis: of the batch, where there is one.
+        Whether `length` is that of the first axis, usually the batch.
     """
 
     label: str
@@ -60,7 +60,7 @@ LONG: Final = 5000
 """Elements along one axis that is longer than the blocks in which kernels work."""
 
 WIDE: Final = (33, 41)
-"""Of every axis in one case: products and convolutions choose other ways where no axis is short."""
+"""Of every axis in one case: products and convolutions use other algorithms on long axes."""
 
 _MOST_WIDE: Final = 2**16
 """Elements of that case: a cube of such axes."""
@@ -70,15 +70,15 @@ _PLAIN_UNTIL: Final = 0.5
 _RANDOM_CASES: Final = 6
 
 Sampler: TypeAlias = "Callable[[Draw], tuple[Mapping[str, Any], Mapping[str, Any]] | None]"
-"""What a package says of one operator: see `Draw`."""
+"""A package's function that draws a sample of one operator: see `Draw`."""
 
 
 class Draw:
-    """What a package's own function draws one sample with.
+    """Draws the arrays of one sample; the argument of a package's own function.
 
     The function is named in ``opwright.samples`` and takes a `Draw`. It returns the inputs
     by slot (an array, or a list for a slot that takes several) and the attributes that differ from
-    their defaults; or None where it found nothing this time.
+    their defaults; or None if this attempt gave no valid sample.
 
     >>> def gather(draw):
     ...     x = draw.floats((draw.length, 3))
@@ -92,15 +92,15 @@ class Draw:
     dtype : str
         The dispatch dtype for which the sample is drawn.
     length : int
-        How long an axis is to be: 0, 1, around vector widths, or large.
+        The length of an axis: 0, 1, around vector widths, or large.
     rows : bool
-        Whether that axis is to be the first one, of the batch.
+        Whether that axis is the first one, usually the batch.
     label : str
         What is special about the case.
     attrs : dict
-        Attributes drawn from their declared ranges, the edges among them; use what fits.
+        Attributes drawn from their declared ranges, bounds included; use those that fit.
     refused : dict of str to sequence of int
-        To be filled: by input slot, whole numbers that the operator must refuse when it runs.
+        To be filled: by input slot, integers that the operator must refuse at run time.
     without_effect : dict of str to str
         To be filled: attributes that change no result, each with the reason.
     drops_nan : str
@@ -137,15 +137,15 @@ class Draw:
         self.attrs = attributes.draw(definition, case.attrs, dtype, plain, rng)
 
     def propose(self) -> dict[str, tuple[Array, ...]] | None:
-        """Return inputs as they are drawn where the package says nothing, to change some of them.
+        """Return inputs as they are drawn without such a function, to change some of them.
 
-        Shapes may not fit: what the shape rule does not accept is drawn anew. None where a dtype
+        Shapes may not fit: inputs that the shape rule refuses are drawn again. None if a dtype
         does not fit.
         """
         return proposals.draw(self, self._progress)
 
     def other_length(self) -> int:
-        """Return how long an axis is to be of which `length` does not tell."""
+        """Return a length for an axis other than that of `length`."""
         return int(self.rng.integers(*self._others))
 
     def floats(
@@ -155,9 +155,9 @@ class Draw:
         high: float = 2.0,
         dtype: str | None = None,
     ) -> Array:
-        """Return numbers between `low` and `high`, of the dispatch dtype where none is given.
+        """Return numbers between `low` and `high`, by default of the dispatch dtype.
 
-        An integer dtype gives whole numbers, bool either value.
+        An integer dtype gives integers, bool either value.
         """
         name = dtype or self.dtype
         kind = dtype_to_numpy(name)
@@ -169,7 +169,7 @@ class Draw:
         return np.asarray(self.rng.uniform(low, high, tuple(shape))).astype(kind)
 
     def integers(self, shape: Sequence[int], low: int, high: int, dtype: str = "int64") -> Array:
-        """Return whole numbers in [low, high)."""
+        """Return integers in [low, high)."""
         numbers = self.rng.integers(low, max(high, low + 1), tuple(shape))
         return np.asarray(numbers).astype(dtype_to_numpy(dtype))
 
@@ -190,7 +190,7 @@ def draw_samples(
         The dispatch dtype.
     seed : int
     sampler : callable, optional
-        What the package says of the operator.
+        The package's own function for the operator.
     """
     numbered = enumerate(cases(definition))
     samples = (_draw_case(definition, dtype, seed, sampler, n, case) for n, case in numbered)
@@ -200,7 +200,7 @@ def draw_samples(
 def draw_sample(
     definition: OpDefinition, dtype: str, seed: int, sampler: Sampler | None = None
 ) -> Sample | None:
-    """Return the first sample of `draw_samples`, of a few elements, or None where it has none."""
+    """Return the first sample of `draw_samples`, of a few elements; None if there is none."""
     first = next(cases(definition))
     return _draw_case(definition, dtype, seed, sampler, 0, first)
 
@@ -219,7 +219,7 @@ def _draw_case(
 
 
 def cases(definition: OpDefinition) -> Iterator[Case]:
-    """Give what samples shall be special about: lengths first, then edges of attributes."""
+    """Yield the cases to draw: lengths first, then bounds of attributes."""
     yield Case("small", 3)
     yield Case("empty", 0)
     yield Case("no rows", 0, rows=True)

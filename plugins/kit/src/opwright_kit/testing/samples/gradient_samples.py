@@ -1,4 +1,4 @@
-"""Samples of gradient operators, made of those of the operators that they differentiate."""
+"""Samples of gradient operators, derived from those of the operators that they differentiate."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def make_gradient_sample(
     outputs: Mapping[str, Sequence[Array]],
     seed: int,
 ) -> Sample | None:
-    """Return a sample of the gradient operator, None where no gradient is to be had.
+    """Return a sample of the gradient operator; None if it would have no gradient.
 
-    Its inputs are those of the forward sample, the outputs that it made, and random numbers for
-    the gradients of these.
+    Its inputs are those of the forward sample, the outputs computed from them, and random numbers
+    for the gradients of these.
     """
     rng = np.random.default_rng([seed, crc32(definition.op_type.encode()), sample.number])
     inputs: dict[str, tuple[Array, ...]] = {}

@@ -1,4 +1,4 @@
-"""Proposes inputs for an operator of which only the OpProto is known; its shape rule decides."""
+"""Proposes inputs for an operator from its OpProto; its shape rule accepts or refuses them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SYMBOL: Final = re.compile(r"[A-Za-z_][\w ]*")
 
 
 def draw(draw: Draw, progress: float) -> dict[str, tuple[Array, ...]] | None:
-    """Return arrays for every input slot, None where a dtype does not fit.
+    """Return arrays for every input slot; None if a dtype does not fit.
 
     Parameters
     ----------
     draw : Draw
     progress : float
-        0 at the first try, rising to 1: first come the shapes that the comments write.
+        0 at the first attempt, rising to 1: shapes from the comments come first.
     """
     dtypes = choose_dtypes(draw)
     if dtypes is None:
@@ -48,7 +48,7 @@ def draw(draw: Draw, progress: float) -> dict[str, tuple[Array, ...]] | None:
 
 
 def choose_dtypes(draw: Draw) -> dict[str, str] | None:
-    """Return a dtype for each input slot, None where the dispatch dtype cannot be had."""
+    """Return a dtype for each input slot, None if the dispatch dtype is impossible."""
     proto = draw.definition.proto
     dtypes: dict[str, str] = {}
     for _ in range(len(proto.inputs) + 1):  # `same_as` may point forward
@@ -108,7 +108,7 @@ def _first_shape(draw: Draw) -> Shape:
 
 
 def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
-    """A shape that operators want beside that of the first input."""
+    """A shape that operators often take together with that of the first input."""
     rng = draw.rng
     if progress < 0.5 and rng.random() < 0.6:
         return first
@@ -131,7 +131,7 @@ def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
 
 
 def _symbols(slot: VarProto) -> list[str] | None:
-    """The dims that a comment writes, as in ``float [n, classes]``; None where it writes none."""
+    """The dims that a comment writes, as in ``float [n, classes]``; None if it writes none."""
     match = _SHAPE_IN_COMMENT.search(slot.comment)
     if match is None:
         return None
@@ -173,7 +173,7 @@ def _as_written(
 
 
 def _values(draw: Draw, slot: str, shape: Shape, dtype: str, least: int) -> Array:
-    """Numbers of an array; whole ones beside floats are likely to be positions or counts."""
+    """Values of an array; integers next to floats are likely to be positions or counts."""
     kind = dtype_to_numpy(dtype).kind
     if kind in "iu" and slot != draw.definition.proto.dispatch_slot:
         return draw.integers(shape, 0, least, dtype)
@@ -185,7 +185,7 @@ def _values(draw: Draw, slot: str, shape: Shape, dtype: str, least: int) -> Arra
 def output_counts(
     definition: OpDefinition, metas: SlotMetas, attrs: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, int]:
-    """Return how many variables each output slot gets; optional ones are there or not.
+    """Return the number of variables in each output slot; optional ones are present at random.
 
     An output that aliases an absent input is absent.
     """

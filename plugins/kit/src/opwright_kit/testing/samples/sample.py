@@ -17,7 +17,7 @@ SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run of a kernel is given.
+    """The input of one run of a kernel.
 
     Attributes
     ----------
@@ -73,18 +73,18 @@ class Sample:
         return tuple(self.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
 
     def infer(self, definition: OpDefinition) -> SlotMetas:
-        """Return what the operator's shape rule says of the outputs.
+        """Return shapes and dtypes of the outputs, by the operator's shape rule.
 
         Raises
         ------
         OpwrightError
-            Where it does not accept the inputs.
+            If it does not accept the inputs.
         """
         counts = self.output_counts(definition)
         return definition.infer(self.input_metas(definition), self.attrs, counts)
 
     def cast(self, dtype: str) -> Sample:
-        """Return the sample with this dtype in the place of the dtype it was drawn for."""
+        """Return the sample with this dtype instead of the dtype it was drawn for."""
         target = dtype_to_numpy(dtype)
         inputs = {
             slot: tuple(a.astype(target) if meta_of(a).dtype == self.dtype else a for a in arrays)
@@ -96,11 +96,11 @@ class Sample:
         return replace(self, inputs=inputs, attrs=attrs, dtype=dtype)
 
     def with_inputs(self, inputs: Mapping[str, tuple[Array, ...]], label: str) -> Sample:
-        """Return the sample with other inputs, and what is special about them."""
+        """Return the sample with other inputs, and a label for them."""
         return replace(self, inputs=inputs, label=label)
 
     def turned_inputs(self) -> dict[str, tuple[Array, ...]]:
-        """Return the same numbers in another order, floats smaller: mostly as valid as before."""
+        """Return the same numbers moved by one place, floats scaled: usually as valid as before."""
         return {slot: tuple(map(_turn, arrays)) for slot, arrays in self.inputs.items()}
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""What packages say of the inputs of their operators, where the OpProto says too little.
+"""Loads the functions that draw inputs for operators whose OpProto says too little about them.
 
 A distribution names a dict in the entry-point group ``opwright.samples``, operator type to a
 function that draws one sample. Only the kit reads it, so it costs users nothing.
@@ -8,8 +8,8 @@ function that draws one sample. Only the kit reads it, so it costs users nothing
     [project.entry-points."opwright.samples"]
     acme = "opwright_acme.samples:SAMPLES"
 
-The operator type ``"*.multi_sgd"`` stands for plan-only operators of any package, as a pass for
-every device makes them: a type that is named itself comes first.
+The operator type ``"*.multi_sgd"`` stands for plan-only operators of any package, since a pass for
+every device creates them; an exact type takes precedence.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ GROUP: Final = "opwright.samples"
 
 
 def load_samplers() -> dict[str, Sampler]:
-    """Return what every installed distribution says of its operators.
+    """Return the samplers of every installed distribution, by operator type.
 
     Raises
     ------
     PluginError
-        Where an entry point cannot be loaded, or names something else.
+        If an entry point cannot be loaded, or names something else.
     """
     samplers: dict[str, Sampler] = {}
     for point in entry_points(group=GROUP):
@@ -41,7 +41,7 @@ def load_samplers() -> dict[str, Sampler]:
 
 
 def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> Sampler | None:
-    """Return what is said of an operator, or of plan-only ones of its name in any package."""
+    """Return the sampler of an operator, or of plan-only ones of its name in any package."""
     name = definition.op_type.rpartition(".")[2]
     everywhere = samplers.get(f"*.{name}") if definition.plan_only else None
     return samplers.get(definition.op_type, everywhere)

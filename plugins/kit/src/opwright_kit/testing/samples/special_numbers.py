@@ -1,4 +1,4 @@
-"""Samples with a number in one place that few authors think of: NaN, infinity, or any other."""
+"""Samples with one number replaced by another one, such as NaN or infinity."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def choose_places(sample: Sample, most: int, rng: np.random.Generator) -> Iterator[Place]:
-    """Give places in each array of floats, not more than `most` in each."""
+    """Yield at most `most` places in each array of floats."""
     for slot, arrays in sample.inputs.items():
         for item, array in enumerate(arrays):
             if is_float(meta_of(array).dtype):
