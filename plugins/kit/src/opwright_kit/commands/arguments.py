@@ -1,4 +1,4 @@
-"""Inputs and attributes of one operator from words of a command line: ``x=64x10``, ``axis=-1``."""
+"""Reads inputs and attributes of an operator from a command line: ``x=64x10``, ``axis=-1``."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def make_sample(
     attrs: Mapping[str, Any],
     dtype: str,
 ) -> Sample:
-    """Return arrays of these shapes: floats in [0.1, 1), whole numbers below the shortest axis.
+    """Return arrays of these shapes: floats in [0.1, 1), integers below the shortest axis.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def describe_sample(sample: Sample, proto: OpProto) -> str:
 
 
 def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
-    """The dtype of each input: what it is tied to, or the first it may have."""
+    """Return the dtype of each input: that of the slot it follows, or the first one allowed."""
     dtypes: dict[str, str] = {}
     for slot in proto.inputs:
         if slot.name == proto.dispatch_slot:
@@ -264,7 +264,7 @@ def _draw(rng: np.random.Generator, shape: Shape, dtype: str, least: int) -> Arr
 
 
 def _count(slot: VarProto, count: int, inputs: Mapping[str, Sequence[Array]]) -> int:
-    """How many variables an output has: as its alias, or as what it is the gradient of."""
+    """Return the number of variables of an output: as of its alias, or of its forward input."""
     forward = slot.name.removesuffix(GRAD_SUFFIX)
     if slot.aliases is not None:
         return len(inputs.get(slot.aliases, ()))

@@ -24,23 +24,23 @@ from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 _WIDTH: Final = 96
 
 _SEEDS: Final = 12
-"""Samples among which the plainest is chosen."""
+"""The simplest of this many samples is chosen."""
 
 _LONG: Final = 20
 """An axis of which nobody wants to read."""
 
 _RUNS: Final = 5
-"""Of the plainest ones, until one runs."""
+"""How many of the simplest samples are run, until one works."""
 
 _RAN: Final = "ran"
-"""Told in the place of a kernel when the call has come back."""
+"""Reported instead of a kernel when the call has returned."""
 
 _GIVE_UP: Final = 3
-"""Seeds in a row that gave nothing: then samples with other attributes are tried."""
+"""After so many seeds without a sample, samples with other attributes are tried."""
 
 
 class Example(NamedTuple):
-    """Inputs and attributes that an operator accepts, and what it makes of them.
+    """Inputs and attributes that an operator accepts, and its outputs for them.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Example(NamedTuple):
     outputs : tuple of tuple of Meta
         Shape and dtype of the outputs, by slot.
     crash : str
-        How the process ended in which it was run, and in which kernel; empty where it ran.
+        How the process that ran it crashed, and in which kernel; empty if it ran.
     """
 
     definition: OpDefinition
@@ -79,7 +79,7 @@ class Example(NamedTuple):
         return [*lines, *_call_code(results, f"ow.ops.{proto.type}", arguments)]
 
     def _returned(self) -> list[str]:
-        """The names of what a call returns; one for a tuple of unknown length."""
+        """Return the names of the results of a call; none for a tuple of unknown length."""
         slots = [slot for slot in self.definition.proto.outputs if not slot.intermediate]
         if any(slot.duplicable for slot in slots):
             return []
@@ -128,7 +128,7 @@ class Example(NamedTuple):
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
     """Return an example that has run on the host, or has crashed there; None where there is none.
 
-    It runs in a process of its own, which is all that a kernel can bring down.
+    It runs in a separate process, so that a kernel that crashes ends nothing else.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _find_runnable(examples: list[Example], context: Context) -> Example | None:
 
 
 def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
-    """Name each kernel that is asked for the example, up to the one that takes it."""
+    """Yield each kernel that is tried for the example, up to the one that accepts it."""
     definition, sample = example.definition, example.sample
     if definition.body is not None:
         yield f"of the body of {definition.op_type}"
@@ -180,7 +180,7 @@ def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
 
 
 def _zero_integers(example: Example) -> Example:
-    """Return the example with 0 for every whole number, which any count or position may be."""
+    """Return the example with 0 for every integer, which is valid for any count or position."""
     inputs = {
         name: tuple(a if is_float(meta_of(a).dtype) else np.zeros_like(a) for a in arrays)
         for name, arrays in example.sample.inputs.items()
@@ -240,7 +240,7 @@ def _draw(definition: OpDefinition, dtype: str, sampler: Sampler | None) -> Iter
 
 
 def _rank(example: Example) -> tuple[int, ...]:
-    """The plainest comes first: no axis of length 0, few of length 1, matrices, few attributes."""
+    """Rank simple examples first: no axis of length 0, few of length 1, few attributes."""
     slots_metas = example.sample.input_metas(example.definition)
     metas = [meta for slot_metas in slots_metas for meta in slot_metas]
     dims = [dim for meta in metas for dim in meta.shape]
@@ -257,7 +257,7 @@ def _rank(example: Example) -> tuple[int, ...]:
 
 
 def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
-    """Python that calls a function, in several lines where one would be too long."""
+    """Return Python that calls a function, in several lines if one would be too long."""
     line = f"{results} = {function}({', '.join(arguments)})"
     if len(line) <= _WIDTH:
         return [line]
@@ -268,7 +268,7 @@ def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
 
 
 def _array_code(array: Array) -> str:
-    """Python that makes an array of this shape and dtype; whole numbers are those of the sample."""
+    """Return Python for an array of this shape and dtype; integers are those of the sample."""
     dtype = meta_of(array).dtype
     if not is_float(dtype):
         return f'np.array({array.tolist()}, "{dtype}")'

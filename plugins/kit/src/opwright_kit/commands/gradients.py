@@ -1,4 +1,4 @@
-"""The gradient of an operator in words: which operators compute it, and what they read."""
+"""Describes the gradient of an operator: which operators compute it, and what they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``opwright graph``: a saved program as an HTML page, with the time of each step if it is run."""
+"""``opwright graph``: draws a saved program as an HTML page, optionally with measured times."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page and say what is on it."""
+    """Write the page and print its size."""
     model = Path(args.model)
     if args.feed and not args.profile:
         raise CommandError(
@@ -185,7 +185,7 @@ def _draw_numbers(variable: Variable, shape: Shape, random: np.random.Generator)
 
 
 def _unread(block: Block) -> list[str]:
-    """What no operator reads, for a program that was saved without results: nothing is left out."""
+    """Return what no operator reads: the results of a program that was saved without any."""
     read = {name for op in block.ops for name in op.input_names()}
     written = dict.fromkeys(name for op in block.ops for name in op.output_names())
     return [name for name in written if name not in read]

@@ -1,4 +1,4 @@
-"""One operator as a page: everything that its OpProto, its rules and its kernels say."""
+"""Shows one operator as a page: its OpProto, its rules, its kernels and an example."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Page:
-    """What is known of one operator, as text or as plain data.
+    """The page of one operator, as text or as plain data.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Page:
 
     @property
     def crash(self) -> str:
-        """What became of the example if it crashed, and what helps; empty otherwise."""
+        """How the example crashed, and what to do; empty if it ran."""
         if self._example is None or not self._example.crash:
             return ""
         return (
@@ -144,7 +144,7 @@ class Page:
 
 
 def _traits(definition: OpDefinition) -> list[str]:
-    """What is special about an operator, in sentences."""
+    """Return the special traits of an operator, as sentences."""
     sentences = []
     if definition.plan_only:
         sentences.append(

@@ -1,4 +1,4 @@
-"""``opwright stubs``: the installed operators as a ``.pyi``, for type checkers and editors."""
+"""``opwright stubs``: writes the installed operators as a ``.pyi``, for type checkers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(context: Context) -> tuple[list[OpDefinition], list[str]]:
-    """Return the operators that are listed, and why some of them cannot be loaded."""
+    """Return the public operators, and errors of those that cannot be loaded."""
     definitions: list[OpDefinition] = []
     left_out: list[str] = []
     for op_type in context.ops.types():
@@ -133,7 +133,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 class _Report(NamedTuple):
-    """What came of the command."""
+    """The result of the command."""
 
     path: str
     operators: int

@@ -1,7 +1,7 @@
-"""What one run of a kernel takes: plans that run it many times, against plans that run it once.
+"""Times one run of a kernel: a plan that runs it many times, compared with one that runs it once.
 
-Both plans do the same around the kernel: a call from Python, the way of the memory to the device
-and back. So the difference is the kernel's own, in the native loop over the steps of a plan.
+Both plans do the same around the kernel: a call from Python, copies to the device and back. So the
+difference is the time of the kernel in the native loop over the steps of a plan.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opwright_kit.testing.launch.launching import Launch
 from opwright_kit.testing.samples.sample import Sample
 
 ROUND_S: Final = 0.005
-"""What the runs of one kernel shall take in each round."""
+"""Target time of the runs of one kernel in each round."""
 
 _MAX_REPEAT: Final = 5000
 _MAX_GROWTH: Final = 16
@@ -36,23 +36,23 @@ class KernelTimer:
     entry : KernelEntry
     sample : Sample
     device : str
-        Device type, where the kernel is for any.
+        Device type, for a kernel of any device.
     n_threads : int
         How many threads it may use.
 
     Attributes
     ----------
     run : KernelRun
-        What it computed.
+        Its result.
     repeat : int
         How often it runs in each round.
 
     Raises
     ------
     Refuse
-        Where the kernel refuses the sample.
+        If the kernel refuses the sample.
     OpwrightError
-        Where it cannot be loaded, prepared or run.
+        If it cannot be loaded, prepared or run.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class KernelTimer:
 
 
 def _filled(launch: Launch) -> Callable[[], object]:
-    """Return what runs a launch, without what lies between two runs."""
+    """Return a function that runs a launch without preparing its memory again."""
     return partial(launch.run_filled, launch.fill())
 
 
@@ -111,8 +111,8 @@ def _time(run: Callable[[], object]) -> float:
 def measure_in_turn(timers: Sequence[KernelTimer], n_rounds: int) -> list[list[float]]:
     """Return the seconds of each kernel in each round.
 
-    Every round begins with another kernel, so that what disturbs the machine for a while, or warms
-    a cache, meets all of them.
+    Every round begins with another kernel, so that a disturbance of the machine, or a warm cache,
+    affects all of them.
     """
     times: list[list[float]] = [[] for _ in timers]
     collects = gc.isenabled()

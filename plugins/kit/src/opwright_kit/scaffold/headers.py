@@ -1,4 +1,4 @@
-"""The headers of the ABI, which a compiled package carries: it builds where no opwright is."""
+"""The ABI headers that a compiled package contains, so that it builds without opwright."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files each kind of package has in each language."""
+"""Chooses the files of a package by its kind and language, and fills in their templates."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ CHOICES: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
         "tests/test_arena.py": "device_cpp/arena_values.py.in",
     },
 }
-"""Kind and language to path and template; marks stand in both, and in the templates."""
+"""By kind and language, paths and templates; both contain marks such as ``@NAME@``."""
 
-# What the device's thread is linked with.
+# The library of the device's thread.
 _THREADS: Final = """\
 find_package(Threads REQUIRED)
 target_link_libraries(@PLUGIN@ PRIVATE Threads::Threads)
@@ -150,7 +150,7 @@ def plan_package(
     ----------
     names : PackageNames
     context : Context
-        Where the operator is looked for.
+        Where the operator is registered.
     kind : str
         ``"operator"``, ``"kernel"`` or ``"device"``.
     language : str
@@ -163,9 +163,9 @@ def plan_package(
     Raises
     ------
     ScaffoldError
-        For a choice that does not exist, listing those that do.
+        For a choice that does not exist; lists those that do.
     OperatorNotFoundError
-        Where the operator is not installed.
+        If the operator is not installed.
     """
     templates = _find_templates(kind, language)
     if license not in LICENSES:
