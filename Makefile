@@ -11,22 +11,24 @@ PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
 # Without what it depends on: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
 # them nor a GPU.
 CUDA := plugins/cuda
+CUDA_EMULATOR := plugins/cuda_emulator
+VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
+	$(CUDA)/src $(CUDA_EMULATOR)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-cuda bench-cuda gpu-wheels fuzz
+.PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.13    the interpreter that makes $(VENV)"
 	@echo "  ARGS='-k softmax'    more arguments for pytest, or for bench: ARGS='call mlp-* --rounds 9',"
@@ -46,14 +48,15 @@ $(STAMPS)/builders: requirements-build.txt | $(BIN)/python
 
 # Editable: Python files take effect at once, native ones when this rule runs again. Built with what
 # stays in $(VENV), so that only what has changed is compiled, here and for the tests' wheels.
-$(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(NATIVE) $(STAMPS)/builders
+$(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
 	@echo "installing $(PACKAGES) into $(VENV): compiles for a quarter of an hour of processor" \
 		"time, here up to $$((1 + 15 / $$(nproc))) minutes"
 	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
-$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(NATIVE_CUDA) $(STAMPS)/packages
-	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA)
+$(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION) \
+		$(NATIVE_CUDA) $(STAMPS)/packages
+	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA) -e ./$(CUDA_EMULATOR)
 	@touch $@
 
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
@@ -95,6 +98,21 @@ format: $(STAMPS)/tools  ## lay out Python and C++ as the linters want it
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(NATIVE_STYLE)
 
+hooks: $(STAMPS)/tools  ## have git check layout, and the subject of each commit
+	@$(BIN)/pre-commit install
+
+# What CMake wrote of each native package as it was built, in one list. Editors look for it there.
+COMPILE_COMMANDS := build/compile_commands.json
+compile-commands: $(STAMPS)/packages $(STAMPS)/cuda  ## list how C++ is compiled, for editors
+	@$(BIN)/python .ci/join_compile_commands.py $(COMPILE_COMMANDS) core plugins/cpu $(CUDA)
+
+# Of some files: make tidy ARGS=core/native/runtime/
+tidy: compile-commands $(STAMPS)/tools  ## check C++ by clang-tidy: five minutes of processor
+	@$(BIN)/python .ci/tidy.py $(COMPILE_COMMANDS) $(ARGS)
+
+coverage: $(STAMPS)/tools  ## print how much of Python and C++ the tests reach
+	@$(BIN)/python .ci/measure_coverage.py $(ARGS)
+
 docs: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## build the documentation site into build/docs
 	@$(BIN)/python docs/site/build.py $(ARGS)
 	@echo build/docs/index.html
@@ -113,7 +131,7 @@ bench: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure opwright besid
 
 sanitize: $(STAMPS)/cuda $(STAMPS)/tools  ## run native code and kernels under ASan, UBSan and TSan
 	@sh tests/native/run_sanitized.sh
-	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/test_sanitizers.py $(ARGS)
+	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/kernels/test_sanitizers.py $(ARGS)
 
 # For a machine with a GPU and without a registry: they use the interpreter there, PYTHON, and put
 # what they build into build/gpu. docs/run_on_a_gpu.md says more.
@@ -159,9 +177,8 @@ headers:  ## copy the core's headers into the example that carries them
 	@rm -rf $(CARRIED)/include $(CARRIED)/cmake
 	@cp -r core/include core/cmake $(CARRIED)/
 
-wheels: $(STAMPS)/builders  ## build the wheels of all packages into dist/
-	@$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist $(PACKAGES:%=./%) ./$(CUDA)
-	@ls dist
+wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -33,7 +33,7 @@ def open_opwright() -> None:
     from opwright_cuda import native
 
     if DRY:
-        from opwright_cuda.emulator import start
+        from opwright_cuda_emulator import start
 
         start(Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", EMULATOR)))
         return

@@ -138,11 +138,17 @@ def to_json(rows: list[Row], machine: dict[str, Any], versions: dict[str, str]) 
                 "name": workload.name,
                 "title": workload.title,
                 "unit": workload.unit,
+                "more_is_better": workload.more_is_better,
+                "best_peer": _name_of(find_best(workload, results)),
                 "results": [result_to_json((workload, results), result) for result in results],
             }
             for workload, results in rows
         ],
     }
+
+
+def _name_of(result: Result | None) -> str | None:
+    return None if result is None else result.contestant
 
 
 def result_to_json(row: Row, result: Result) -> dict[str, Any]:

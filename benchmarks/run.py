@@ -12,7 +12,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from chart import draw_chart
 from contest import Workload, is_ours, load_workloads
 from report import Row, describe_machine, format_row, to_json, to_markdown
 from rounds import Settings, run
@@ -71,6 +73,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--markdown", type=Path, help="write a table to this file")
+    parser.add_argument("--chart", type=Path, help="draw ours beside the best peer into this SVG")
     parser.add_argument("--folder", type=Path, default=HERE / "workloads", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -88,6 +91,14 @@ def find_versions(python: str) -> dict[str, str]:
     printed = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True)
     versions: dict[str, str] = json.loads(printed.stdout)
     return versions
+
+
+def write_chart(path: Path, result: dict[str, Any]) -> None:
+    """Draw the chart; without a measured peer there is none, and the run fails."""
+    try:
+        path.write_text(draw_chart(result), encoding="utf-8")
+    except ValueError as error:
+        sys.exit(f"run.py: {error}")
 
 
 def main() -> int:
@@ -108,14 +119,17 @@ def main() -> int:
         names = list_contestants(workload, args.only)
         rows.append((workload, run(workload, file, settings, names)))
         print(format_row(rows[-1]), flush=True)
-    if any(result.is_noisy for _, results in rows for result in results):
+    if any(found.is_noisy for _, results in rows for found in results):
         print("~ other processes came between nearly all repeats: run again, or with --realtime")
+    result = to_json(rows, machine, versions)
     if args.json:
-        text = json.dumps(to_json(rows, machine, versions), indent=1, ensure_ascii=False)
+        text = json.dumps(result, indent=1, ensure_ascii=False)
         args.json.write_text(text + "\n", encoding="utf-8")
     if args.markdown:
         args.markdown.write_text(to_markdown(rows, machine, versions), encoding="utf-8")
-    return int(any(result.is_wrong for _, results in rows for result in results))
+    if args.chart:
+        write_chart(args.chart, result)
+    return int(any(found.is_wrong for _, results in rows for found in results))
 
 
 if __name__ == "__main__":

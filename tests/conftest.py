@@ -41,9 +41,9 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests for CUDA where there is no NVIDIA driver; tell its part of the tests."""
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
-    of_cuda = Path(__file__).parent / "cuda"
+    of_cuda = {Path(__file__).parent / folder for folder in ("cuda", "cuda_emulator")}
     for item in items:
-        if item.get_closest_marker("cuda_kernels") or of_cuda in item.path.parents:
+        if item.get_closest_marker("cuda_kernels") or of_cuda.intersection(item.path.parents):
             item.add_marker("cuda_part")
         if item.get_closest_marker("cuda") and not HAS_GPU:
             item.add_marker(skip)
@@ -59,6 +59,12 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
 
     kernels = [item for item in request.session.items if item.get_closest_marker("cuda_kernels")]
     yield from emulate(Path(os.environ["OPWRIGHT_EMULATOR_DIR"]), kernels)
+
+
+@pytest.fixture(scope="session")
+def emulator_folder() -> Path:
+    """Return where the emulator keeps compiled kernels, those of other test files among them."""
+    return Path(os.environ["OPWRIGHT_EMULATOR_DIR"])
 
 
 @pytest.fixture(scope="session")

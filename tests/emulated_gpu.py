@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from opwright_cuda import native
-from opwright_cuda.compiling import Instance
-from opwright_cuda.emulator import EmulatedDriver, HostCompiler, start
+from opwright_cuda.compile.compiler import Instance
+from opwright_cuda.compile.toolchain import LoadedKernel, Toolchain, replace_toolchain
 from opwright_cuda.source import Source
-from opwright_cuda.toolchain import LoadedKernel, Toolchain, replace_toolchain
+from opwright_cuda_emulator import EmulatedDriver, HostCompiler, start
 from rehearsal import rehearse
 
 wanted_by_tests: dict[Source, set[str]] = {}

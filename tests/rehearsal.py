@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright_cuda.toolchain import Toolchain, replace_toolchain
+from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain
 
 COMPARISONS = [name for name in np.testing.__all__ if name.startswith("assert_")]
 

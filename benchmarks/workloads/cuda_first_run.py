@@ -41,8 +41,8 @@ def mlp_step() -> Step:
 def open_emulator() -> None:
     """Let the emulated GPU load a kernel that does nothing, whatever NVRTC made."""
     from opwright_cuda import native
-    from opwright_cuda.emulator import HostCompiler, start
     from opwright_cuda.source import Source
+    from opwright_cuda_emulator import HostCompiler, start
 
     folder = Path(os.environ.get("OPWRIGHT_EMULATOR_DIR", EMULATOR))
     start(folder)
@@ -55,9 +55,9 @@ def open_emulator() -> None:
 def opwright(step: Callable[[], Step], n_threads: int | None, is_kept: bool) -> Timed:
     """Time ``prepare`` of a plan in a Context of its own, with a cache of its own."""
     import opwright as ow
-    from opwright_cuda.cache import ImageCache
-    from opwright_cuda.nvrtc import Nvrtc
-    from opwright_cuda.toolchain import Toolchain, replace_toolchain
+    from opwright_cuda.compile.image_cache import ImageCache
+    from opwright_cuda.compile.nvrtc import Nvrtc
+    from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain
 
     open_emulator()
     ow.set_num_threads(n_threads or ow.get_num_threads())

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from curves import draw_operator
+from formulas import find_formulas, typeset
 from markup import code, escape, table
+from timings import describe_timings, load_timings
 
 from opwright import Context, current_context
 from opwright.op import (
@@ -26,11 +31,12 @@ def make_pages() -> dict[str, str]:
     """Return the pages by their path in the site."""
     context = current_context()
     types = [type for type in context.ops.types() if not context.ops.get(type).plan_only]
-    pages = {f"operators/{type}.md": make_page(type, context) for type in types}
+    timings = load_timings()
+    pages = {f"operators/{type}.md": make_page(type, context, timings) for type in types}
     return {**pages, "operators/index.md": _make_index(types, context)}
 
 
-def make_page(type: str, context: Context) -> str:
+def make_page(type: str, context: Context, timings: dict[str, Any]) -> str:
     """Return one operator as a page of Markdown."""
     definition = context.ops.get(type)
     proto = definition.proto
@@ -39,7 +45,9 @@ def make_page(type: str, context: Context) -> str:
         "---\norphan: true\n---",  # hundreds of them make no list for a side bar
         f"# {type}",
         code("python", _signature(proto)),
+        typeset(find_formulas(proto)),
         _paragraphs(proto.comment),
+        draw_operator(proto, context),
         _section("Inputs", table(("slot", "what", ""), (_slot(s, proto) for s in proto.inputs))),
         _section("Outputs", table(("slot", "what", ""), (_slot(s, proto) for s in proto.outputs))),
         _section(
@@ -48,6 +56,7 @@ def make_page(type: str, context: Context) -> str:
         ),
         _section("Gradient", _describe_gradient(definition)),
         _section("Kernels", _kernels(type, context)),
+        _section("Measured", describe_timings(type, timings)),
         f"From `{package}`, version {proto.version} of the operator.",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"

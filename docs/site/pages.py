@@ -8,16 +8,16 @@ from pathlib import Path
 
 from markup import toctree
 
-LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+"""A link, or a picture behind its exclamation mark."""
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Pages of the repository's root, and what they are called in the site."""
 
-INTRODUCTION = """\
-Say once what an operator means, and run it on any device that an installed package brings. A small
-core describes operators, finds, connects, differentiates and runs them; packages bring them."""
+FRONT_END = "\n## Start\n"
+"""Where the part of the README ends that is the first page of the site, too."""
 
 REFERENCE = """
 ```{toctree}
@@ -58,17 +58,25 @@ def make_pages(root: Path) -> dict[str, bytes]:
         text = _relink(path.read_text(encoding="utf-8"), path, name, found, root, linked)
         contents[name] = text.encode()
     index = contents.pop("README.md").decode()
-    contents["index.md"] = _make_index(index).encode()
-    readme = "decisions/README.md"
-    names = _names_in(contents[readme].decode())
-    contents[readme] += f"\n{toctree(names)}\n".encode()
+    readme = root / "README.md"
+    front, end, _ = readme.read_text(encoding="utf-8").partition(FRONT_END)
+    if not end:
+        raise ValueError(f"README.md: must have the heading {FRONT_END.strip()!r}, got none")
+    front = _relink(front, readme, "index.md", found, root, linked)
+    contents["index.md"] = _make_index(front, index).encode()
+    decisions = "decisions/README.md"
+    names = _names_in(contents[decisions].decode())
+    contents[decisions] += f"\n{toctree(names)}\n".encode()
     return contents | linked
 
 
-def _make_index(readme: str) -> str:
-    """Return the list of documents with a list for the side bar from each of its sections."""
-    _, *parts = SECTION.split(readme)
-    text = f"# opwright\n\n{INTRODUCTION}\n\n"
+def _make_index(front: str, documents: str) -> str:
+    """Return the first page: the front of the README, then the list of documents.
+
+    Each section of the list is one of the side bar.
+    """
+    _, *parts = SECTION.split(documents)
+    text = f"{front.rstrip()}\n\n"
     for title, body in zip(parts[::2], parts[1::2], strict=True):
         text += f"## {title}\n{body.rstrip()}\n\n{toctree(_names_in(body), title)}\n\n"
     return text + REFERENCE

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
 WORKLOADS = Path(__file__).parent / "workloads"
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def load_chart() -> ModuleType:
+    """Import the file that draws the chart, as run.py does."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return importlib.import_module("chart")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+def make_found(contestant: str, ratio: float) -> dict[str, Any]:
+    return {"contestant": contestant, "median": 10.0, "ratio_to_best_peer": ratio}
+
+
+def make_result(unit: str, more_is_better: bool, found: list[dict[str, Any]]) -> dict[str, Any]:
+    workload = {"name": "w", "title": "A < B", "unit": unit, "results": found}
+    workload |= {"more_is_better": more_is_better, "best_peer": "peer"}
+    machine = {"date": "2026-11-23", "cores": 2, "processor": "a processor"}
+    return {"machine": machine, "versions": {"numpy": "2"}, "workloads": [workload]}
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -136,3 +164,59 @@ def test_a_workload_on_a_gpu_can_be_tried_out_in_the_emulator(
     done = run("bandwidth-relu", *options, "--rounds", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert " GB/s " in done.stdout
+
+
+def test_the_chart_shows_ours_beside_the_best_peer_with_date_and_processor(tmp_path: Path) -> None:
+    chart, out = tmp_path / "out.svg", tmp_path / "out.json"
+    done = run("good", "--folder", str(WORKLOADS), "--json", str(out), "--chart", str(chart))
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(out.read_text())
+    drawn = ElementTree.parse(chart).getroot()
+    texts = [text.text or "" for text in drawn.iter(f"{SVG}text")]
+    (workload,) = result["workloads"]
+    (ours,) = [found for found in workload["results"] if found["contestant"] == "opwright"]
+    assert f"{ours['ratio_to_best_peer']:.2f}" in texts
+    assert any(workload["best_peer"] in text for text in texts)
+    assert any(result["machine"]["date"] in text for text in texts)
+    assert any(result["machine"]["processor"] in text for text in texts)
+
+
+def test_a_rate_is_drawn_as_a_time_and_of_several_of_ours_the_best() -> None:
+    slow, quick = make_found("opwright", 0.5), make_found("opwright, tuned", 2.0)
+    bars = load_chart().read_bars(make_result("GB/s", True, [slow, quick]))
+    assert [bar.share for bar in bars] == [0.5]
+    bars = load_chart().read_bars(make_result("ns", False, [slow, quick]))
+    assert [bar.share for bar in bars] == [0.5]
+
+
+def test_the_chart_is_readable_on_dark_pages_and_loads_nothing() -> None:
+    svg = load_chart().draw_chart(make_result("ns", False, [make_found("opwright", 1.5)]))
+    assert "@media (prefers-color-scheme: dark)" in svg
+    assert not {"href", "src", "url("} & set(re.findall(r"href|src|url\(", svg))
+    names = {name for text in re.findall(r'class="([^"]+)"', svg) for name in text.split()}
+    light, dark = svg.split("@media")
+    for name in names:
+        assert f".{name} {{" in light, name
+        assert f".{name} {{" in dark or name == "title", name
+
+
+def test_bars_stay_within_the_chart_however_slow_ours_is() -> None:
+    chart = load_chart()
+    found = [make_result("ns", False, [make_found("opwright", ratio)]) for ratio in (0.01, 1, 40)]
+    for result in found:
+        drawn = ElementTree.fromstring(chart.draw_chart(result))
+        bars = [rect for rect in drawn.iter(f"{SVG}rect") if rect.get("class", "")[:3] == "bar"]
+        assert len(bars) == 1
+        assert float(bars[0].get("x", "")) + float(bars[0].get("width", "")) < chart.WIDTH
+
+
+def test_without_a_measured_peer_there_is_no_chart() -> None:
+    with pytest.raises(ValueError, match="nothing was measured beside a peer; name workloads"):
+        load_chart().draw_chart(make_result("ns", False, [{"contestant": "opwright"}]))
+
+
+def test_the_committed_chart_says_when_and_where_it_was_measured() -> None:
+    (chart,) = (ROOT / "docs").glob("figures/*benchmarks.svg")
+    text = chart.read_text(encoding="utf-8")
+    assert re.search(r">20\d\d-\d\d-\d\d, \d+ cores of ", text)
+    assert "docs/figures/benchmarks.svg" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -252,7 +252,7 @@ def test_gradients_of_a_convolution_come_from_the_maxima_behind_it(write, n_thre
         types = Net(write, training=True).check()
     finally:
         ow.set_num_threads(before)
-    assert types["cpu.conv2d_pool_grad"] == 1
+    assert types["std.conv2d_pool_grad"] == 1
     assert "max_pool2d_grad" not in types
 
 

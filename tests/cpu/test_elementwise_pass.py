@@ -53,7 +53,7 @@ class Made:
         return types
 
 
-CHAIN = "cpu.elementwise_chain"
+CHAIN = "std.elementwise_chain"
 
 
 def test_a_chain_becomes_one_step() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import AttributeValueError, KernelError
-from opwright_std.philox import random_words
+from opwright_std.numerics.philox import random_words
 
 NATIVE, NUMPY = "native", "numpy"
 BIG = 300_000  # elements: several threads' worth

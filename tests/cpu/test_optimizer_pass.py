@@ -59,7 +59,7 @@ def test_all_updates_in_one_step_are_the_updates_one_by_one(kind: str) -> None:
     together, merged = train(OPTIMIZERS[kind], PASS)
     assert one_by_one[kind] == 6
     assert merged[kind] == 0
-    assert merged[f"cpu.multi_{kind}"] == 1
+    assert merged[f"std.multi_{kind}"] == 1
     for a, b in zip(apart, together, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -111,13 +111,13 @@ def test_two_updates_are_merged() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.sgd("b", "b_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 0})
+    check(updates, {"std.multi_sgd": 1, "sgd": 0})
 
 
 def test_a_single_update_stays() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 0, "sgd": 1})
+    check(updates, {"std.multi_sgd": 0, "sgd": 1})
 
 
 def test_updates_with_other_attributes_or_rates_stay_apart() -> None:
@@ -126,7 +126,7 @@ def test_updates_with_other_attributes_or_rates_stay_apart() -> None:
     updates.sgd("a", "a_grad", "rate")
     updates.sgd("b", "b_grad", "rate", weight_decay=0.5)
     updates.sgd("c", "c_grad", "other_rate")
-    check(updates, {"cpu.multi_sgd": 0, "sgd": 3})
+    check(updates, {"std.multi_sgd": 0, "sgd": 3})
 
 
 def test_updates_of_other_dtypes_stay_apart() -> None:
@@ -136,7 +136,7 @@ def test_updates_of_other_dtypes_stay_apart() -> None:
     updates.sgd("a", "a_grad", "rate")
     updates.sgd("d", "d_grad", "rate")
     updates.sgd("b", "b_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+    check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
 def test_a_rate_that_changes_in_between_is_another_rate() -> None:
@@ -144,7 +144,7 @@ def test_a_rate_that_changes_in_between_is_another_rate() -> None:
     updates.sgd("a", "a_grad", "rate")
     updates.block.append_op("scale", {"x": "rate"}, {"out": "rate"}, {"scale": 0.5})
     updates.sgd("b", "b_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 0, "sgd": 2})
+    check(updates, {"std.multi_sgd": 0, "sgd": 2})
 
 
 def test_one_parameter_updated_twice_is_updated_twice() -> None:
@@ -152,7 +152,7 @@ def test_one_parameter_updated_twice_is_updated_twice() -> None:
     updates.sgd("a", "a_grad", "rate")
     updates.sgd("a", "b_grad", "rate")
     updates.sgd("b", "b_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+    check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
 def test_an_update_whose_parameter_is_read_on_stays_where_it_is() -> None:
@@ -162,7 +162,7 @@ def test_an_update_whose_parameter_is_read_on_stays_where_it_is() -> None:
     updates.block.append_op("scale", {"x": "a"}, {"out": "seen"}, {"scale": 2.0})
     updates.sgd("b", "b_grad", "rate")
     updates.sgd("c", "c_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 1}, ["seen"])
+    check(updates, {"std.multi_sgd": 1, "sgd": 1}, ["seen"])
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
@@ -171,7 +171,7 @@ def test_an_update_by_a_parameter_that_is_updated_itself_keeps_its_place(order: 
     for name in order:
         updates.sgd(name, "a" if name == "b" else "a_grad", "rate")
     updates.sgd("c", "c_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+    check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
 def test_a_gradient_that_is_overwritten_is_used_before() -> None:
@@ -180,7 +180,7 @@ def test_a_gradient_that_is_overwritten_is_used_before() -> None:
     updates.block.append_op("scale", {"x": "a_grad"}, {"out": "a_grad"}, {"scale": 0.5})
     updates.sgd("b", "a_grad", "rate")
     updates.sgd("c", "a_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+    check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
 def test_what_the_last_update_reads_is_updated_before_it() -> None:
@@ -188,7 +188,7 @@ def test_what_the_last_update_reads_is_updated_before_it() -> None:
     updates.sgd("a", "a_grad", "rate")
     updates.sgd("c", "c_grad", "rate")
     updates.sgd("b", "a", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+    check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
 def test_what_the_last_update_writes_is_read_before_it() -> None:
@@ -196,4 +196,4 @@ def test_what_the_last_update_writes_is_read_before_it() -> None:
     updates.sgd("a", "b", "rate")
     updates.sgd("c", "c_grad", "rate")
     updates.sgd("b", "b_grad", "rate")
-    check(updates, {"cpu.multi_sgd": 1, "sgd": 1})
+    check(updates, {"std.multi_sgd": 1, "sgd": 1})

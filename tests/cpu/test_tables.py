@@ -1,6 +1,11 @@
-"""The hook's table and the libraries agree: what is named exists, and what exists is named."""
+"""The table of the build and the libraries agree: what is named exists, and all of it is named."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,19 +32,41 @@ def registered():
     return found
 
 
-@pytest.mark.parametrize("target", sorted(registered()))
-def test_hook_and_library_name_the_same_kernels(target):
-    entries = registered()[target]
-    named = {(e.op_type, e.device, e.dtype, e.library) for e in entries}
-    path = find_library_file(target, entries[0].package)
+def library_of(target):
+    """Return the file that the hooks name."""
+    path = find_library_file(target, registered()[target][0].package)
     assert path is not None
-    library = _runtime.Library(str(path))
+    return Path(path)
+
+
+@pytest.mark.parametrize("target", sorted(registered()))
+def test_table_and_library_name_the_same_kernels(target):
+    named = {(e.op_type, e.device, e.dtype, e.library, e.priority) for e in registered()[target]}
+    library = _runtime.Library(str(library_of(target)))
     held = set()
     for row in library.kernels:
         kernel = NativeKernel(library, row)
-        held.update((kernel.op_type, kernel.device, d, kernel.library_name) for d in kernel.dtypes)
+        key = (kernel.op_type, kernel.device)
+        held.update((*key, d, kernel.library_name, kernel.priority) for d in kernel.dtypes)
     assert named - held == set()
     assert held - named == set()
+
+
+def test_every_library_is_in_the_table():
+    files = {library_of(target) for target in registered()}
+    [folder] = {file.parent for file in files}
+    assert set(folder.glob("*.so")) == files
+
+
+def test_discovery_opens_no_library(tmp_path):
+    code = """
+import opwright
+assert opwright.current_context().kernels.op_types()
+print([line for line in open("/proc/self/maps") if "opwright_cpu/" in line])
+"""
+    env = os.environ | {"OPWRIGHT_CACHE_DIR": str(tmp_path)}  # without an index: the hooks run
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=True)
+    assert done.stdout.strip() == b"[]"
 
 
 def test_every_standard_operator_with_a_reference_kernel_has_one_in_cpp():

@@ -16,7 +16,7 @@ from opwright_nn import layers
 PASSES = ("fuse_fc", "fuse_softmax_cross_entropy", "fuse_fc_sgd", "fuse_fc_input_grad")
 FUSED = {
     "fuse_fc": "fc",
-    "fuse_softmax_cross_entropy": "cpu.softmax_cross_entropy",
+    "fuse_softmax_cross_entropy": "std.softmax_cross_entropy",
     "fuse_fc_sgd": "cpu.fc_sgd",
     "fuse_fc_input_grad": "cpu.fc_input_grad",
 }
@@ -124,7 +124,7 @@ def test_a_whole_step_is_six_kernels_and_nothing_else():
     types = Step().run(None, 8, steps=1)[2]
     assert types == {
         "fc": 3,
-        "cpu.softmax_cross_entropy": 1,
+        "std.softmax_cross_entropy": 1,
         "mean": 1,
         "cpu.fc_input_grad": 2,
         "cpu.fc_sgd": 3,
@@ -138,13 +138,13 @@ def test_a_fetched_gradient_is_computed_and_the_same():
     assert_same(step, 7, [*grads, step.prob])
     types = step.run(None, 7, grads, steps=1)[2]
     assert types["cpu.fc_sgd"] == 0
-    assert types["cpu.multi_sgd"] == 1
+    assert types["std.multi_sgd"] == 1
 
 
 def test_probabilities_that_are_fetched_come_out_of_the_fused_loss():
     step = Step()
     assert_same(step, 7, [step.prob])
-    assert step.run(None, 7, [step.prob], steps=1)[2]["cpu.softmax_cross_entropy"] == 1
+    assert step.run(None, 7, [step.prob], steps=1)[2]["std.softmax_cross_entropy"] == 1
 
 
 def test_a_label_out_of_range_is_named_as_without_the_pass():

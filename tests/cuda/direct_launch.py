@@ -17,10 +17,10 @@ from samples import Call, Sample, metas_of, numpy_dtype
 import opwright as ow
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
+from opwright_cuda.launch.arguments import FAULT, WORKSPACE
+from opwright_cuda.launch.plan import ActionCode
 
 FAULT_BYTES: Final = 16
-LAUNCH, FILL, PRODUCT, COPY = range(4)
-WORKSPACE, FAULT = -1, -2
 
 
 class Memory:
@@ -113,7 +113,7 @@ class Launcher:
 
         numbers = iter(record["actions"])
         for code in numbers:
-            if code == LAUNCH:
+            if code == ActionCode.LAUNCH:
                 handle, *shape = (next(numbers) for _ in range(8))
                 places = [next(numbers) for _ in range(next(numbers))]
                 params = (ctypes.c_void_p * len(places))(
@@ -123,12 +123,12 @@ class Launcher:
                     ctypes.c_void_p(handle), *map(ctypes.c_uint, shape), None, params, None
                 )
                 assert status == 0, f"{sample}: the launch was refused"
-            elif code == FILL:
+            elif code == ActionCode.FILL:
                 place, n_bytes, value = (next(numbers) for _ in range(3))
                 self._driver.cuMemsetD8Async(
                     address_at(place), ctypes.c_ubyte(value), ctypes.c_size_t(n_bytes), None
                 )
-            elif code == COPY:
+            elif code == ActionCode.COPY:
                 to, source, n_bytes = (next(numbers) for _ in range(3))
                 self._driver.cuMemcpyDtoDAsync_v2(
                     address_at(to), address_at(source), ctypes.c_size_t(n_bytes), None

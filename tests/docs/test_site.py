@@ -115,6 +115,16 @@ def test_every_page_is_in_the_list_of_documents(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_first_page_shows_the_program_the_chart_and_the_comparison(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    text = html.unescape(re.sub(r"<[^>]+>", "", page))
+    for part in ("ow.ops.softmax(x)", "[[0.09 0.24 0.67]]", "tvm-ffi", "better at"):
+        assert part in text
+    (chart,) = re.findall(r'<img [^>]*src="([^"]+benchmarks\.svg)"', page)
+    assert (site / chart).read_text().startswith("<svg")
+
+
+@pytest.mark.slow
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "index.md").write_text("# Title\n\n[here](gone.md)\n")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "dummy", "-c", str(SOURCES)]
@@ -168,6 +178,8 @@ def test_what_leaves_the_documents_is_copied_and_a_folder_is_named(tmp_path: Pat
         "docs/page.md": "# Page\n\n[the file](../src/a.c), [all](../src), [top](README.md)\n",
         "docs/decisions/README.md": "# Decisions\n",
         "src/a.c": "int a;\n",
+        "src/b.svg": "<svg/>\n",
+        "README.md": "# It\n\n![b](src/b.svg), [P](docs/page.md)\n\n## Start\n\nmake\n",
         "CHANGELOG.md": "# Changelog\n",
         "CONTRIBUTING.md": "[Page](docs/page.md#part)\n",
     }.items():
@@ -178,3 +190,6 @@ def test_what_leaves_the_documents_is_copied_and_a_folder_is_named(tmp_path: Pat
     assert made["files/src/a.c"] == b"int a;\n"
     assert made["contributing.md"] == b"[Page](page.md#part)\n"
     assert b":caption: Use\n:hidden:\n\npage\n" in made["index.md"]
+    assert made["index.md"].startswith(b"# It\n\n![b](files/src/b.svg), [P](page.md)\n")
+    assert made["files/src/b.svg"] == b"<svg/>\n"
+    assert b"make" not in made["index.md"]

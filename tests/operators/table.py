@@ -88,11 +88,12 @@ def graded() -> Iterator[tuple[Case, str]]:
                     yield case, dtype
 
 
-def standard_types() -> list[str]:
-    """Return every operator type of opwright-std, helpers too."""
+def standard_types(plan_only: bool = False) -> list[str]:
+    """Return every operator type of opwright-std, helpers too; or those that only passes make."""
     ops = ow.current_context().ops
     return [
         op_type
         for op_type in ops.types(all=True)
         if ops.package_of(op_type).distribution == "opwright-std"
+        and ops.get(op_type).plan_only == plan_only
     ]

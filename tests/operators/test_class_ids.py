@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from direct import call
 
-from opwright_std.accuracy import ACCURACY, accuracy
-from opwright_std.cross_entropy import CROSS_ENTROPY, cross_entropy
-from opwright_std.embedding import EMBEDDING, embedding
-from opwright_std.gather import GATHER, gather
-from opwright_std.one_hot import ONE_HOT, one_hot
-from opwright_std.softmax_with_cross_entropy import (
+from opwright_std.operators.accuracy import ACCURACY, accuracy
+from opwright_std.operators.cross_entropy import CROSS_ENTROPY, cross_entropy
+from opwright_std.operators.embedding import EMBEDDING, embedding
+from opwright_std.operators.gather import GATHER, gather
+from opwright_std.operators.one_hot import ONE_HOT, one_hot
+from opwright_std.operators.softmax_with_cross_entropy import (
     SOFTMAX_WITH_CROSS_ENTROPY,
     softmax_with_cross_entropy,
 )

@@ -1,4 +1,4 @@
-"""Laws of composites: what their bodies leave out is completed alike in programs and in plans."""
+"""Laws of composites that draw: programs and plans draw the same random numbers."""
 
 from __future__ import annotations
 
@@ -6,26 +6,10 @@ import zlib
 
 import numpy as np
 import pytest
+from composite import X, composite, differentiate, program_of, runs
 
 import opwright as ow
 from opwright.describe.composite import inner_stream
-from opwright.errors import OpwrightError
-from opwright.op import OpMaker, same_shape_as
-from opwright.registry import Package
-
-X = np.ones((4, 50), np.float32)
-PACKAGE = Package("test", "opwright-test", "1")
-
-
-def composite(body, random=True, name="part"):
-    """A composite without a rule, from x to out of the same shape."""
-    maker = OpMaker(f"test.{name}").add_comment("Made for one test.").add_input("x", "any shape")
-    maker.add_output("out", "as x").same_dtype_as("x")
-    if random:
-        maker.add_input("step", "int64 [1]").dtypes("int64").as_optional()
-        maker.add_attr("seed", int, "0: the program's").default(0)
-        maker.add_attr("stream", int, "which numbers")
-    return maker.build(same_shape_as("x"), body=body, random=random)
 
 
 def scaled_dropout(b):
@@ -37,39 +21,6 @@ def dropped_twice(b):
     once = b.emit("dropout", {"x": b.input("x")}, attrs={"training": True})
     again = b.emit("dropout", {"x": b.input("x")}, attrs={"training": True})
     b.emit("subtract", {"x": once, "y": again}, {"out": b.output("out")})
-
-
-@pytest.fixture
-def add():
-    """A function that adds operators, by type, to a Context of all plugins."""
-    with ow.context_guard(ow.Context.discover()) as context:
-
-        def register(**definitions):
-            for name, definition in definitions.items():
-                context.ops.add(f"test.{name}", definition, PACKAGE)
-
-        yield register
-
-
-def program_of(*op_types, seed=7):
-    """A program with data ``x`` and one operator of each type on it; the names of their outputs."""
-    program = ow.Program(seed)
-    block = program.global_block()
-    block.create_var("x", [4, 50], is_data=True)
-    ops = [block.append_op(op_type, {"x": "x"}) for op_type in op_types]
-    return program, [op.output("out")[0] for op in ops]
-
-
-def runs(program, fetch, count=1):
-    """The results of each run on a fresh scope."""
-    call = ow.Network(program.global_block()).compile(["x"], fetch, scope=ow.Scope())
-    return [call(x=X) for _ in range(count)]
-
-
-def differentiate(program, out):
-    """Append the gradient of the sum of a variable; return the name of that of x."""
-    ((_, grad),) = ow.append_backward(program.global_block().var(out), ["x"])
-    return grad.name
 
 
 def test_layers_and_runs_draw_numbers_of_their_own(add):
@@ -88,7 +39,12 @@ def test_the_same_seed_draws_the_same_numbers(add):
     np.testing.assert_array_equal(runs(program, outs, 3), runs(program, outs, 3))
 
 
-@pytest.mark.parametrize("body", [scaled_dropout, dropped_twice])
+def stream_of_none(b):
+    attrs = {"training": True, "stream": None, "seed": None}
+    b.set_output("out", b.emit("dropout", {"x": b.input("x")}, attrs=attrs))
+
+
+@pytest.mark.parametrize("body", [scaled_dropout, dropped_twice, stream_of_none])
 def test_a_body_in_the_program_draws_what_the_body_in_the_plan_draws(add, body):
     add(part=composite(body))
     program, outs = program_of("test.part", "test.part")
@@ -97,6 +53,18 @@ def test_a_body_in_the_program_draws_what_the_body_in_the_plan_draws(add, body):
         differentiate(program, out)
     assert "test.part" not in [op.type for op in program.global_block().ops]
     np.testing.assert_array_equal(runs(program, outs, 2), plain)
+
+
+def test_a_composite_without_a_stream_draws_those_of_stream_0_wherever_its_body_is_written(add):
+    add(part=composite(dropped_twice))
+    results = []
+    for is_differentiated in (False, True):
+        program, (out,) = program_of("test.part")
+        del program.global_block().ops[0].attrs["stream"]
+        if is_differentiated:
+            differentiate(program, out)
+        results.append(runs(program, [out])[0][0])
+    np.testing.assert_array_equal(*results)
 
 
 def test_the_gradient_has_the_mask_of_the_forward_pass(add):
@@ -198,63 +166,3 @@ def test_streams_of_a_body_lie_above_those_that_programs_number():
     assert inner_stream(9, 2) == 2**31 | zlib.crc32(b"9/2") == 0x8E306EE0
     assert len(streams) == 2000
     assert all(2**31 <= stream < 2**32 for stream in streams)
-
-
-# -- What a body may leave out, and what it may not -----------------------------------------------
-
-
-def unnamed_alias(b):
-    # sgd writes its parameter in place: param_out is the variable of param.
-    param = b.emit("assign", {"x": b.input("x")})
-    rate = b.emit("fill", {}, attrs={"shape": [1], "value": 0.5, "dtype": "float32"})
-    grad = b.emit("assign", {"x": param})
-    b.emit("sgd", {"param": param, "grad": grad, "learning_rate": rate})
-    b.emit("add", {"x": b.input("x"), "y": param}, {"out": b.output("out")})
-
-
-def counted_list(b):
-    parts = b.emit_multi("split", {"x": b.input("x")}, attrs={"axis": 1, "num": 2})["out"]
-    b.emit("concat", {"x": parts}, {"out": b.output("out")}, {"axis": 1})
-
-
-def undeclared_draw(b):
-    b.emit("dropout", {"x": b.input("x")}, {"out": b.output("out")}, {"training": True})
-
-
-def unknown_output(b):
-    b.emit("scale", {"x": b.input("x")}, {"outt": 1})
-    b.set_output("out", b.input("x"))
-
-
-def unknown_input(b):
-    b.emit("scale", {"xx": b.input("x")}, {"out": b.output("out")})
-
-
-@pytest.mark.parametrize(
-    ("body", "result"),
-    [
-        (unnamed_alias, X + X / 2),
-        (counted_list, X),
-        (undeclared_draw, "test.part: a composite whose body draws .* random=True, got 'dropout'"),
-        (unknown_output, "scale: unknown output, got 'outt'; did you mean 'out'"),
-        (unknown_input, "scale: unknown input, got 'xx'; did you mean 'x'"),
-    ],
-)
-def test_a_body_means_the_same_in_a_plan_and_in_a_program(add, body, result):
-    add(part=composite(body, random=False))
-
-    def in_plan():
-        program, outs = program_of("test.part")
-        return runs(program, outs)[0][0]
-
-    def in_program():
-        program, outs = program_of("test.part")
-        differentiate(program, outs[0])
-        return runs(program, outs)[0][0]
-
-    for write in (in_plan, in_program):
-        if isinstance(result, str):
-            with pytest.raises(OpwrightError, match=result):
-                write()
-        else:
-            np.testing.assert_array_equal(write(), result)

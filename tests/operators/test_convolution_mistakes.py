@@ -12,7 +12,7 @@ from direct import call
 
 import opwright as ow
 from opwright.errors import OpwrightError, ShapeError
-from opwright_std import conv2d
+from opwright_std.operators import conv2d
 
 CONV = {"x": (2, 3, 6, 7), "weight": (4, 3, 3, 3)}
 IMAGES = {"x": (2, 3, 6, 7)}

@@ -9,6 +9,7 @@ from table import graded, load_cases, standard_types
 
 import opwright as ow
 from opwright.op import AttrType, Branch, GradOp, OpDefinition
+from opwright_std.samples import SAMPLES
 
 TYPES = standard_types()
 KERNELS = ow.current_context().kernels
@@ -38,6 +39,16 @@ def test_every_operator_has_cases(op_type: str) -> None:
     if any("x" in case.inputs for case in cases):
         assert 0 in sizes, "no case with an empty x"
         assert len(sizes) > 2, "cases of one size only"
+
+
+@pytest.mark.parametrize("op_type", standard_types(plan_only=True))
+def test_what_only_passes_make_has_the_prefix_of_its_plugin_samples_and_kernels(
+    op_type: str,
+) -> None:
+    """The operators that it takes the place of are its reference, in the tests of the passes."""
+    assert op_type.startswith("std.")
+    assert op_type in SAMPLES
+    assert KERNELS.entries(op_type)
 
 
 @pytest.mark.parametrize("op_type", TYPES)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_nn import layers
-from opwright_std.conv2d import conv2d
+from opwright_std.operators.conv2d import conv2d
 
 ACME = Package("acme", "opwright-acme", "1.0")
 

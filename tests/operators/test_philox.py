@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from opwright_std.box_muller import random_normal
-from opwright_std.philox import (
+from opwright_std.numerics.box_muller import random_normal
+from opwright_std.numerics.philox import (
     philox4x32,
     random_long_words,
     random_uniform,

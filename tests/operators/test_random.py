@@ -13,10 +13,10 @@ from direct import call
 import opwright as ow
 from opwright.errors import ShapeError
 from opwright_kit.testing import CheckContext
-from opwright_std.box_muller import random_normal
-from opwright_std.dropout import DROPOUT, dropout
-from opwright_std.philox import random_uniform, random_words
-from opwright_std.random import NORMAL, UNIFORM, normal, uniform
+from opwright_std.numerics.box_muller import random_normal
+from opwright_std.numerics.philox import random_uniform, random_words
+from opwright_std.operators.dropout import DROPOUT, dropout
+from opwright_std.operators.random import NORMAL, UNIFORM, normal, uniform
 
 STEP = np.array([3], np.int64)
 

@@ -128,11 +128,17 @@ def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) ->
 
     Of CUDA there is nothing: neither what opwright-cuda requires, a gigabyte, nor a driver.
     """
-    [cuda] = [wheel for wheel in wheels if wheel.name.startswith("opwright_cuda")]
+    cuda = [wheel for wheel in wheels if wheel.name.startswith("opwright_cuda")]
     made = Environment(tmp_path_factory.mktemp("installed"))
-    made.install(*(wheel for wheel in wheels if wheel != cuda))
-    made.install("--no-deps", cuda)
+    made.install(*(wheel for wheel in wheels if wheel not in cuda))
+    made.install("--no-deps", *cuda)
     return made
+
+
+@pytest.fixture(scope="session")
+def bare_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment that holds nothing."""
+    return Environment(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["core", "plugins/std", "plugins/cpu", "plugins/cuda", "plugins/nn", "plugins/kit"]
+PACKAGES = [
+    "core",
+    "plugins/std",
+    "plugins/cpu",
+    "plugins/cuda",
+    "plugins/cuda_emulator",
+    "plugins/nn",
+    "plugins/kit",
+]
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +46,8 @@ def test_nothing_in_it_leads_out_of_it(unpack, sources, package):
     root = unpack(package)
     assert not [path for path in root.rglob("*") if path.is_symlink()]
     assert (root / "LICENSE").read_text() == (sources / "LICENSE").read_text()
+    [version] = root.glob("src/*/_version.py")
+    assert version.read_text() == (sources / "core/src/opwright/_version.py").read_text()
 
 
 @pytest.mark.parametrize("package", ["plugins/cpu", "plugins/cuda"])

@@ -46,6 +46,19 @@ def test_every_wheel_is_typed_licensed_and_holds_no_test(wheels: list[Path]) -> 
         assert not [name for name in names if re.search(r"(^|/)(tests?/|test_|conftest)", name)]
 
 
+def test_the_cuda_wheel_holds_nothing_of_the_emulator(wheels: list[Path]) -> None:
+    def files(name: str) -> set[str]:
+        paths = map(Path, wheel_of(wheels, name).namelist())
+        return {path.name for path in paths if path.parent.suffix != ".dist-info"}
+
+    emulator = files("opwright_cuda_emulator") - {"__init__.py", "py.typed", "LICENSE"}
+    assert {"shim.h", "block.cc", "host_compiler.py"} <= emulator
+    assert files("opwright_cuda") & emulator == set()
+    cuda = wheel_of(wheels, "opwright_cuda")
+    python = [name for name in cuda.namelist() if name.endswith(".py")]
+    assert [name for name in python if b"opwright_cuda_emulator" in cuda.read(name)] == []
+
+
 def test_the_core_wheel_brings_the_c_headers_and_no_sources(wheels: list[Path]) -> None:
     names = wheel_of(wheels, "opwright").namelist()
     assert [name for name in names if name.endswith("opwright/abi.h")]

@@ -17,7 +17,7 @@ def blocks(language):
 
 
 def test_the_operator_and_the_registrations_are_those_of_the_example():
-    operator, _, _, _, registrations, _ = blocks("cpp")
+    operator, _, _, _, registrations, *_ = blocks("cpp")
     assert operator.removeprefix("#include <opwright/sdk.hpp>\n") in SOURCE
     assert registrations in SOURCE
 
@@ -31,12 +31,19 @@ def test_the_files_of_the_package_are_those_of_the_example():
 
 
 def test_the_kernels_compile(compiler, tmp_path):
-    operator, kernel, shares, staged, _, _ = blocks("cpp")
+    operator, kernel, shares, staged, *_ = blocks("cpp")
     shared = SHARED.format(shares)
     parts = [operator, kernel, shared, "using Attrs = CosineAttrs;", staged, REGISTRATIONS]
     file = tmp_path / "page.cc"
     file.write_text("\n".join(parts), encoding="utf-8")
     # The page leaves out loops, and the bodies of two functions.
+    compiler.check(file)
+
+
+def test_the_kernels_for_other_packages_compile(compiler, tmp_path):
+    *_, others, _ = blocks("cpp")
+    file = tmp_path / "others.cc"
+    file.write_text(OTHERS + others, encoding="utf-8")
     compiler.check(file)
 
 
@@ -49,4 +56,14 @@ OPWRIGHT_REGISTER_OP(cosine_similarity, "cosine.similarity", Cosine);
 OPWRIGHT_REGISTER_KERNEL(cosine_similarity, "cpu", CosineKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL(cosine_similarity, "cpu", Staged, float);
 OPWRIGHT_PLUGIN("cosine", cosine_similarity);
+"""
+OTHERS = """
+#include <opwright/sdk.hpp>
+struct SoftmaxAttrs;
+template <typename T>
+struct SoftmaxKernel {
+  static opwright::Status Run(const opwright::RunContext& ctx, const SoftmaxAttrs& attrs);
+};
+template <typename T>
+using SoftmaxGradKernel = SoftmaxKernel<T>;
 """

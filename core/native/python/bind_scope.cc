@@ -44,8 +44,10 @@ py::object FindPlace(const py::object& array) {
   if (PyArray_IsAnyScalar(object) || PyList_Check(object) || PyTuple_Check(object)) {
     return py::none();
   }
-  const py::object context = py::module_::import("opwright.plugins.context").attr("current_context")();
-  return py::module_::import("opwright.device.opening").attr("find_interface_place")(array, context);
+  const py::object context =
+      py::module_::import("opwright.plugins.context").attr("current_context")();
+  return py::module_::import("opwright.device.opening")
+      .attr("find_interface_place")(array, context);
 }
 
 // NumPy says nothing of use about another library's array that lies elsewhere. Ours go over the
@@ -63,26 +65,65 @@ void CheckReachable(const ScopeVariable& self, const py::object& array, const De
         "; copy it to the host, or give its device to set");
 }
 
-// Writes in place where the meta allows it: plans that are bound to the tensor stay bound.
-void Set(ScopeVariable* self, const py::object& array_like, std::shared_ptr<Device> device) {
-  const std::shared_ptr<const Tensor> current = self->tensor();
-  if (!device) device = current ? current->device() : HostDevice();
-  if (IsOnDevice(array_like, device)) {
-    SetWithin(self, *FromArray(array_like, device, self->name().c_str()));
-    return;
-  }
+// A value on the host that waits to be set: all that can be short of memory has been done.
+struct PendingValue {
+  std::shared_ptr<ScopeVariable> variable;
+  py::object array;                      // ready; null where the tensor has its value already
+  std::shared_ptr<const Tensor> tensor;  // the variable's own where it is written in place
+};
+
+PendingValue PrepareValue(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
+                          const std::shared_ptr<Device>& device) {
   CheckReachable(*self, array_like, *device);
-  const py::object ready = ReadyArray(array_like);
+  py::object ready = ReadyArray(array_like);
   PyArrayObject* array = AsArray(ready.ptr());
   const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());
   const auto* dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
+  const std::shared_ptr<const Tensor> current = self->tensor();
   if (current && current->device() == device &&
       current->HasMeta(dtype, dims, PyArray_NDIM(array))) {
-    device->CopyFromHost(current->data(), PyArray_DATA(array), current->bytes());
-    self->Touch();
+    return {self, std::move(ready), current};
+  }
+  return {self, {}, TensorFromNumpy(ready, device, self->name().c_str())};
+}
+
+void SetValue(const PendingValue& value) {
+  if (!value.array) {
+    value.variable->Replace(value.tensor);
     return;
   }
-  self->Replace(TensorFromNumpy(ready, device, self->name().c_str()));
+  const Tensor& tensor = *value.tensor;
+  tensor.device()->CopyFromHost(tensor.data(), PyArray_DATA(AsArray(value.array.ptr())),
+                                tensor.bytes());
+  value.variable->Touch();
+}
+
+std::shared_ptr<Device> DeviceOf(const ScopeVariable& variable) {
+  const std::shared_ptr<const Tensor> current = variable.tensor();
+  return current ? current->device() : HostDevice();
+}
+
+// Writes in place where the meta allows it: plans that are bound to the tensor stay bound.
+void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
+         std::shared_ptr<Device> device) {
+  if (!device) device = DeviceOf(*self);
+  if (IsOnDevice(array_like, device)) {
+    SetWithin(self.get(), *FromArray(array_like, device, self->name().c_str()));
+    return;
+  }
+  SetValue(PrepareValue(self, array_like, device));
+}
+
+void SetAll(Scope* self, const py::object& arrays) {
+  const py::list items(arrays.attr("items")());
+  std::vector<PendingValue> values;
+  values.reserve(items.size());
+  for (const py::handle& item : items) {
+    const auto& [name, array] = item.cast<std::pair<std::string, py::object>>();
+    const std::shared_ptr<ScopeVariable> variable = self->Var(name);
+    values.push_back(PrepareValue(variable, array, DeviceOf(*variable)));
+  }
+  for (const PendingValue& value : values) SetValue(value);
 }
 
 py::object ShapeOf(const ScopeVariable& self) {
@@ -156,6 +197,7 @@ void BindScope(py::module_& module) {
       .def_property_readonly("structure_version", &Scope::structure_version)
       .def("var", &Scope::Var, py::arg("name"))
       .def("find_var", &Scope::FindVar, py::arg("name"))
+      .def("set_all", &SetAll, py::arg("arrays"))
       .def("new_scope",
            [](const std::shared_ptr<Scope>& self) { return std::make_shared<Scope>(self); })
       .def("names",

@@ -161,6 +161,7 @@ PyObject* CallSlowly(NetworkObject* self, PyObject* const* args, PyObject* names
   std::vector<py::object> arrays;
   const std::shared_ptr<const Entry> entry = Resolve(self, named, &arrays);
   std::vector<PyObject*> feeds;
+  feeds.reserve(arrays.size());
   for (const py::object& array : arrays) feeds.push_back(array.ptr());
   return RunPlanOrRaise({entry->plan, self->network->scope, feeds.data(), entry->order.data(),
                          ResultForm::kList, self->fetch_device != 0});
@@ -330,7 +331,7 @@ PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_getset, properties},
-    {Py_tp_doc, const_cast<char*>("A network compiled for a device: f(**feeds) -> list.")},
+    {Py_tp_doc, const_cast<char*>("A network compiled for a device: ``f(**feeds) -> list``.")},
     {0, nullptr}};
 
 PyType_Spec spec = {"opwright._runtime.CompiledNetwork", sizeof(NetworkObject), 0,

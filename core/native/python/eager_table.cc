@@ -14,7 +14,7 @@ uint64_t Mix(uint64_t hash, uint64_t word) {
 
 uint64_t MixMeta(uint64_t hash, PyArrayObject* array) {
   const int ndim = PyArray_NDIM(array);
-  hash = Mix(hash, static_cast<uint64_t>(PyArray_TYPE(array) * 64 + ndim));
+  hash = Mix(hash, static_cast<uint64_t>(PyArray_TYPE(array)) * 64 + static_cast<uint64_t>(ndim));
   for (int i = 0; i < ndim; ++i) hash = Mix(hash, static_cast<uint64_t>(PyArray_DIM(array, i)));
   return hash;
 }
@@ -76,6 +76,7 @@ bool SameAttribute(PyObject* frozen, PyObject* given) {
     // By bits: 0.0 and -0.0 are equal and mean different things, a NaN is the same as itself.
     const double a = PyFloat_AS_DOUBLE(frozen);
     const double b = PyFloat_AS_DOUBLE(given);
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
     return std::memcmp(&a, &b, sizeof(a)) == 0;
   }
   if (PyLong_CheckExact(frozen) || PyUnicode_CheckExact(frozen)) {

@@ -78,6 +78,7 @@ PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
       return ViewOf(DescrOf(tensor.dtype), tensor.ndim, Dims(tensor.shape), nullptr, DataOf(tensor),
                     IsReadOnly(*managed), owner);
     }
+    // NOLINTNEXTLINE(bugprone-empty-catch)
   } catch (...) {  // an unknown dtype, or bfloat16 without ml_dtypes: __dlpack__ leads to the error
   }
   Py_DECREF(owner);

@@ -1,5 +1,7 @@
 // Instances of the module's classes in a moment without memory: pybind11 writes into them unasked.
+#include <exception>
 #include <new>
+#include <unordered_map>
 
 #include "python/handles.h"
 
@@ -19,6 +21,27 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) noexcept {
     return py::detail::pybind11_object_new(type, args, keywords);
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+using InitFunction = void (*)(py::detail::instance*, const void*);
+
+std::unordered_map<PyTypeObject*, InitFunction>& InitFunctions() {
+  static auto& functions = *new std::unordered_map<PyTypeObject*, InitFunction>;
+  return functions;
+}
+
+// pybind11 registers an instance before it copies the shared_ptr that it wraps. Where there is no
+// memory to register it, it would delete the object, although that shared_ptr owns it.
+void Init(py::detail::instance* self, const void* holder) {
+  try {
+    InitFunctions().at(Py_TYPE(self))(self, holder);
+  } catch (...) {
+    if (holder != nullptr) self->owned = false;
+    throw;
   }
 }
 
@@ -33,6 +56,9 @@ void GuardInstances(const py::module_& module) {
     type->tp_alloc = Allocate;
     type->tp_new = New;
     PyType_Modified(type);
+    py::detail::type_info* info = py::detail::get_type_info(type);
+    InitFunctions()[type] = info->init_instance;
+    info->init_instance = Init;
   }
 }
 

@@ -22,8 +22,8 @@ constexpr std::chrono::seconds kLongestWait{10};
 std::atomic<int32_t> n_without_gil{0};
 std::atomic<bool> has_ended{false};
 
-// For threads that are to run no code any more. Their stacks stay as they are: what a destructor
-// frees may be in use elsewhere, and nobody can free it without the GIL.
+// For threads that must run no more code. Their stacks are not unwound: destructors would free
+// objects that other threads may still use, and Python objects without holding the GIL.
 [[noreturn]] void Park() noexcept {
   for (;;) pause();
 }
@@ -37,8 +37,8 @@ bool IsEnding() noexcept {
   return is_finalizing || has_ended.load(std::memory_order_relaxed);
 }
 
-// The last act of the interpreter. Behind it destructors of statics run, of plugins and of what
-// they link, and native code that is still at work would meet them.
+// The interpreter calls this last. Afterwards statics are destroyed, those of plugins and of the
+// libraries that they link, which native code in other threads may still use.
 void EndNativeCode() {
   has_ended.store(true, std::memory_order_relaxed);
   const auto end = std::chrono::steady_clock::now() + kLongestWait;
@@ -73,8 +73,8 @@ void ParkIfEnded() noexcept {
 
 void BindInterpreterEnd(py::module_& module) {
   module.def("free_retired", &FreeRetired,
-             "Free what is not used any more and waits for a call into its plugin.");
-  // While Python devices can still be called; what is let go of behind it, only compiled ones free.
+             "Free the objects that are no longer used and wait for a call into their plugin.");
+  // Python devices can be called up to here; later only compiled ones free memory.
   py::module_::import("atexit").attr("register")(module.attr("free_retired"));
   if (Py_AtExit(EndNativeCode) != 0) throw std::runtime_error("opwright: Py_AtExit has no room");
   pthread_atfork(nullptr, nullptr, ForgetThreads);

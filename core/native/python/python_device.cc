@@ -20,6 +20,8 @@ struct PythonTable {
   PyObject* source = nullptr;  // kept for its address, by which the open device is found
   int32_t number = 0;
 
+  // Acquiring the GIL throws where Python cannot make a state for this thread; nobody could go on.
+  // NOLINTNEXTLINE(bugprone-exception-escape)
   ~PythonTable() {
     if (!Py_IsInitialized()) return;
     const py::gil_scoped_acquire gil;
@@ -30,7 +32,7 @@ struct PythonTable {
 
 // What was raised in one line, without the traceback of `what`; a lack of memory is told as one.
 std::string TextOf(const py::error_already_set& raised) {
-  const std::string text = py::str(raised.value()).cast<std::string>();
+  std::string text = py::str(raised.value()).cast<std::string>();
   if (raised.matches(PyExc_MemoryError) && !text.empty()) return text;
   return std::string(Py_TYPE(raised.value().ptr())->tp_name) + ": " + text;
 }

@@ -10,7 +10,7 @@ namespace opwright {
 
 namespace {
 
-// Any value of a short integer is likely somewhere, but not those of `MarkOf` one after the other.
+// A kernel may well write one mark of a short integer, but not those of `MarkOf` in a row.
 constexpr int64_t kLongRunBytes = 8;
 constexpr int64_t kLeastRunBytes = 4;
 
@@ -18,8 +18,8 @@ bool IsShortInteger(DLDataType dtype) {
   return (dtype.code == kDLInt || dtype.code == kDLUInt) && dtype.bits <= 16;
 }
 
-// The bits of a mark: a NaN of which no arithmetic makes the like, no bool, a negative number of
-// many digits; and of short integers another one at each place.
+// The bits of a mark: a NaN that no arithmetic produces, an invalid bool, a negative number of many
+// digits; for short integers another value at each place.
 uint64_t MarkOf(DLDataType dtype, int64_t place) {
   if (IsShortInteger(dtype)) return (static_cast<uint64_t>(place) + 1) * 0x9E3779B97F4A7C15u >> 40;
   if (dtype.code == kDLBfloat) return 0xFFCD;
@@ -42,7 +42,7 @@ void WithElements(const DLTensor& tensor, const Function& function) {
   }
 }
 
-// Elements that still hold their marks, as far as they are no accident.
+// Elements that still hold their marks, in runs too long to be an accident.
 struct Marked {
   int64_t count = 0;
   int64_t first = -1;
@@ -99,7 +99,7 @@ class Outputs {
     for (const uint32_t arg : alone_) MarkUnwritten(TensorOf(arg));
   }
 
-  // Says which elements were not written; nothing where all were.
+  // Describes the elements that were not written; empty where all were.
   std::string FindUnwritten() const {
     std::vector<uint32_t> watched = alone_;
     for (uint32_t arg = begin_; arg < end_; ++arg) {

@@ -1,5 +1,5 @@
-// Steps under watch: in a plan that checks, a kernel fails that leaves an output as it was, or that
-// changes the tensors it was shown.
+// Checked steps: a kernel fails where it leaves an output unwritten, or changes the descriptions of
+// its arguments.
 #ifndef OPWRIGHT_RUNTIME_CHECKED_STEPS_H_
 #define OPWRIGHT_RUNTIME_CHECKED_STEPS_H_
 
@@ -19,12 +19,12 @@ constexpr uint32_t kCheckTensors = 1;  // the fields, dims and strides of argume
 constexpr uint32_t kCheckOutputs = 2;  // every element of an output is written
 constexpr uint32_t kCheckAll = kCheckTensors | kCheckOutputs;
 
-// The tensors that a step's kernel is shown, as they were before it was called.
+// The descriptions of a step's arguments, as they were before its kernel was called.
 class ShownTensors {
  public:
   ShownTensors(const Instance& instance, const PlanStep& step, const ow_call& call);
 
-  // Undoes what the kernel changed; says what that was, nothing where it kept to the rules.
+  // Undoes the kernel's changes, and returns their description; empty where there are none.
   std::string Restore() const;
 
  private:
@@ -36,7 +36,7 @@ class ShownTensors {
   std::vector<DLTensor> before_;
 };
 
-// Fills the memory of a tensor on the host with what no kernel writes there by chance.
+// Fills a tensor on the host with marks: values that no kernel writes by chance.
 void MarkUnwritten(const DLTensor& tensor);
 
 // Runs the step that a frame stands for, and checks what its plan checks.

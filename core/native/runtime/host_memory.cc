@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 
 #if defined(__linux__)
 #include <malloc.h>
@@ -75,9 +76,10 @@ class KeptBlocks {
   uint64_t bytes_ = 0;
 };
 
-// Never destroyed: tensors may outlive every static at exit.
+// Never destroyed: tensors may outlive every static at exit. In memory that cannot be lacking.
 KeptBlocks& Kept() noexcept {
-  static auto* kept = new KeptBlocks;
+  alignas(KeptBlocks) static std::array<std::byte, sizeof(KeptBlocks)> place;
+  static auto* kept = new (place.data()) KeptBlocks;
   return *kept;
 }
 

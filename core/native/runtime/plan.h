@@ -183,8 +183,8 @@ class Plan : public Retirable {
   std::vector<uint32_t> slot_begin;
   std::vector<uint32_t> fetches;
   std::vector<int64_t> fetch_externals;  // by fetch: what kernels write it into, -1: it is copied
-  std::vector<uint32_t> feeds;   // externals, in order
-  std::vector<uint32_t> writes;  // externals
+  std::vector<uint32_t> feeds;           // externals, in order
+  std::vector<uint32_t> writes;          // externals
   std::vector<const Child*> children;
   std::vector<uint32_t> staging;  // values of this plan that loops keep a copy of
   std::vector<uint32_t> dynamic_values;

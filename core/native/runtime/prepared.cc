@@ -1,6 +1,7 @@
 #include "runtime/prepared.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "runtime/border.h"
@@ -78,7 +79,8 @@ bool Prepared::is_orphan() const { return n_threads > 1 && fork_count_ != ForkCo
 
 Prepared::~Prepared() {
   if (is_orphan()) {
-    static_cast<void>(new std::shared_ptr<void>(keep_alive_));  // its library stays open
+    static_cast<void>(new (std::nothrow)
+                          std::shared_ptr<void>(keep_alive_));  // its library stays open
     return;
   }
   if (!needs_plugin()) return;

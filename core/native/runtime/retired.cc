@@ -18,7 +18,7 @@ void Retire(Retirable* object) noexcept {
 void FreeQueue() noexcept {
   if (InsidePlugin::is_here()) return;
   const InsidePlugin inside;
-  // What is freed may hold the last reference to something else, which then waits in turn.
+  // A freed object may hold the last reference to another one, which is then queued in turn.
   while (Retirable* newest = newest_retired.exchange(nullptr, std::memory_order_acquire)) {
     Retirable* oldest = nullptr;
     while (newest != nullptr) {

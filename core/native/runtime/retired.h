@@ -1,4 +1,4 @@
-// What has no user left and is freed by a plugin: it waits until no plugin is in the way.
+// Objects that are no longer used, and wait until their plugin can be called to free them.
 #ifndef OPWRIGHT_RUNTIME_RETIRED_H_
 #define OPWRIGHT_RUNTIME_RETIRED_H_
 
@@ -9,9 +9,9 @@
 namespace opwright {
 
 // A destructor runs wherever the last reference goes: also in the garbage collector, which may
-// start inside a plugin's function that holds the plugin's lock. So no destructor calls a plugin
-// then and there. The object waits in a queue, which is freed where a call enters the runtime and
-// its thread is inside of no plugin.
+// start inside a plugin's function that holds the plugin's lock. So no destructor calls a plugin.
+// The object waits in a queue, which is freed when a call enters the runtime from outside of any
+// plugin.
 class Retirable {
  public:
   Retirable() = default;
@@ -29,12 +29,12 @@ class Retirable {
 // Takes over an object; needs no lock and no memory.
 void Retire(Retirable* object) noexcept;
 
-// Frees what waits, unless this thread is inside of a plugin.
+// Frees the queued objects, unless this thread is inside a plugin.
 void FreeQueue() noexcept;
 
 extern std::atomic<Retirable*> newest_retired;
 
-// The same for the usual case, in which nothing waits.
+// The same, quick for the usual case of an empty queue.
 inline void FreeRetired() noexcept {
   if (__builtin_expect(newest_retired.load(std::memory_order_relaxed) != nullptr, 0)) FreeQueue();
 }

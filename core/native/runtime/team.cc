@@ -2,7 +2,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): masks of signals are POSIX
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -147,8 +147,8 @@ int32_t Team::StartWorkers(int32_t n_wanted) noexcept {
       std::thread([this, own = n_lanes, seen = epoch_] { Work(own, seen); }).detach();
       n_workers_.store(n_lanes, std::memory_order_relaxed);
     }
-  } catch (const std::system_error&) {
-  } catch (const std::bad_alloc&) {
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): as many as there can be
+  } catch (const std::bad_alloc&) {     // NOLINT(bugprone-empty-catch)
   }
   return n_lanes;
 }

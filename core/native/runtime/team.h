@@ -57,7 +57,7 @@ class Team {
   void Work(int32_t own_lane, uint32_t seen) noexcept;
 
   std::atomic_flag has_job_ = ATOMIC_FLAG_INIT;
-  // What follows is written while has_job_ is held, and read by whoever has taken a share.
+  // The following are written while has_job_ is held, and read by threads that have taken a share.
   Function function_ = nullptr;
   void* data_ = nullptr;
   uint32_t epoch_ = 0;

@@ -10,9 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from opwright._version import __version__
 from opwright.describe.current import provide_operators
-
-__version__ = "0.1.0"
 
 # Public name -> module that holds it. Modules that are public as a whole stand for themselves.
 _HOMES = {

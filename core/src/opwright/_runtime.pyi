@@ -199,6 +199,11 @@ class Scope:
         """Return this scope's own variable, made empty where there is none."""
     def find_var(self, name: str) -> ScopeVariable | None:
         """Look here, then in the parents."""
+    def set_all(self, arrays: Mapping[str, ArrayLike]) -> None:
+        """Copy arrays into this scope's own variables, where they live now or on the host.
+
+        All memory is reserved before any variable changes: OutOfMemoryError leaves the values.
+        """
     def new_scope(self) -> Scope: ...
     def names(self) -> list[str]:
         """Return the names of this scope's own variables, sorted."""

@@ -6,7 +6,9 @@ has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at
 >>> SIZES = Command("show how large the operators are", "opwright_acme.sizes")
 
 A function that looks up what the command line names does so within ``with resolving():``, so that
-an unknown name ends with exit code 2, as any wrong usage; what a command itself finds is 1.
+an unknown name ends with exit code 2, as any wrong usage; what a command itself finds is 1. A
+process that a command starts for its work ends with it (`end_with_parent`), and answers its
+requests (`serve_requests`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,16 @@ from __future__ import annotations
 from opwright.cli.command import GROUP, Command
 from opwright.cli.isolation import Tell, run_forked
 from opwright.cli.usage import resolving
+from opwright.plugins.child import end_with_parent, serve_requests
 from opwright.plugins.tables import align
 
-__all__ = ["GROUP", "Command", "Tell", "align", "resolving", "run_forked"]
+__all__ = [
+    "GROUP",
+    "Command",
+    "Tell",
+    "align",
+    "end_with_parent",
+    "resolving",
+    "run_forked",
+    "serve_requests",
+]

@@ -37,7 +37,7 @@ from opwright.plugins.hooks import (
 from opwright.plugins.index import find_cache_folder
 from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import scan
-from opwright.registry import PluginFailure
+from opwright.registry import Package, PluginFailure
 from opwright.registry.rules import is_library, is_name
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "OptionRegistrar",
     "GROUP",
     "HOOKS",
+    "Package",
     "PluginFailure",
     "PluginRecord",
     "find_cache_folder",

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "blas.h"
-#include "cudnn.h"
-#include "device.h"
-#include "driver.h"
-#include "launch.h"
+#include "blas/blas.h"
+#include "cudnn/cudnn.h"
+#include "device/device.h"
+#include "driver/driver.h"
+#include "launch/launch.h"
 #include "numbers.h"
 
 #ifndef OPWRIGHT_PLUGIN_VERSION

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from opwright import Program, append_backward
-from opwright.errors import GradientError, ShapeError, VariableNotFoundError
+from opwright.errors import GradientError, ProgramError, ShapeError, VariableNotFoundError
 from opwright.op import OpMaker, same_shape_as
 
 
@@ -221,7 +221,7 @@ def test_a_body_that_reads_what_it_has_overwritten_is_refused(block, context, to
     maker.add_output("out", "as x").same_dtype_as("x")
     definition = maker.build(same_shape_as("x"), body=body)
     context.ops.add("in_place", definition, toy.PACKAGE)
-    with pytest.raises(GradientError, match="its body overwrites 'h' before add reads it"):
+    with pytest.raises(ProgramError, match="its body overwrites 'h' before add reads it"):
         append_backward(append(block, "in_place", "h", "h"))
 
 
@@ -229,8 +229,10 @@ def test_a_body_must_write_every_output(block, context, toy):
     maker = OpMaker("lazy").add_comment("Made for one test.").add_input("x", "any")
     maker.add_output("out", "as x").same_dtype_as("x")
     context.ops.add("lazy", maker.build(same_shape_as("x"), body=lambda b: None), toy.PACKAGE)
-    with pytest.raises(GradientError, match=r"lazy \(operator 1 .*must write every output, got"):
+    message = r"lazy: its body must write 'y' as float32\[\?, 4\], got nothing; fix the body or"
+    with pytest.raises(ProgramError, match=message) as caught:
         append_backward(append(block, "lazy", "h", "y"))
+    assert caught.value.__notes__ == ["in the body of lazy (operator 1 of block 0)"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_gradient_of_the_wrong_count_is_refused():
             {"out_grad": (Meta((1,), "float32"), Meta((3,), "float32"))},
             (
                 "acme.op_grad: out_grad must be float32[1], float32[2], as acme.op makes out, "
-                "got float32[1], float32[3]; give it what belongs to these inputs"
+                "got float32[1], float32[3]; pass the arrays of one forward call"
             ),
         ),
     ],

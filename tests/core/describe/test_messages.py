@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zlib
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -242,6 +243,23 @@ def test_a_slot_that_is_written_twice_is_refused():
         message.inputs.add(slot="x", names=["a"])
     with pytest.raises(FormatError, match=r"op: a slot must be written once, got 'x' twice"):
         messages.read_op(message)
+
+
+class CutShort(dict):
+    """A map whose iterator ends early, as protobuf's does where it finds no memory."""
+
+    def __iter__(self):
+        return iter(list(super().__iter__())[:-1])
+
+
+def test_an_attribute_that_gets_lost_is_a_lack_of_memory():
+    message = pb.OpDesc()
+    messages.write_op(message, whole_proto(), {}, {}, {"i": 5, "f": -1.0})
+    short = SimpleNamespace(
+        type="op", inputs=(), outputs=(), attrs=CutShort(message.attrs), version=1
+    )
+    with pytest.raises(MemoryError, match="op: 2 attributes, got 1"):
+        messages.read_op(short)
 
 
 # -- programs --------------------------------------------------------------------------------------

@@ -53,6 +53,12 @@ def test_an_operator_without_a_kernel_for_it_is_left_alone(context):
     assert graph.definition("toy.missing") is None
 
 
+def test_a_type_is_served_where_the_plans_device_has_a_kernel_of_it(context):
+    graph = graph_of(chain())
+    asked = ("toy.add_relu", "toy.orphan", "toy.missing")
+    assert [graph.is_served(op_type) for op_type in asked] == [True, False, False]
+
+
 def test_a_pinned_kernel_is_not_fused_away(context):
     with context_guard(context.with_pins({"add": "numpy"})):
         assert not fuse_add_relu(graph_of(chain()))

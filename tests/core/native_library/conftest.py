@@ -13,27 +13,12 @@ from typing import Any
 import pytest
 
 import opwright as ow
+from acme_operators import SCALE
 from opwright import Context, context_guard
 from opwright.describe.wire import op_proto_to_bytes
-from opwright.op import OpMaker, grad_op, same_shape_as
 
 SOURCES = Path(__file__).parent / "sources"
 sys.path.insert(0, str(Path(__file__).parent))  # tape_device
-
-SCALE = (
-    OpMaker("acme.scale")
-    .add_comment("A multiple, out = factor * x.")
-    .add_input("x", "any shape, float")
-    .dtypes("float32", "float64")
-    .add_output("out", "shape and dtype of x")
-    .same_dtype_as("x")
-    .add_attr("factor", float, "the factor")
-    .default(2.0)
-    .greater_than(0.0)
-    .add_attr("fault", str, "where the kernel fails")
-    .default("")
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("acme.scale_grad"))
-)
 
 TABLE = """
 import opwright.plugin as plugin

@@ -34,6 +34,9 @@ class scale:
         if fault == "pack":
             ctx.pack("x", lambda x: x + 100)
         def run(x, out):
+            if fault == "threads":
+                out[...] = ctx.n_threads
+                return
             if fault == "hang":
                 time.sleep(10_000)
             if fault == "exit":
@@ -72,6 +75,21 @@ def test_an_isolated_kernel_computes_what_it_computes_here(acme, plain_library, 
     single = ow.ops.acme.scale(x.astype("float32"))
     assert single.dtype == np.float32
     np.testing.assert_array_equal(single, 2 * x)
+
+
+@pytest.fixture
+def n_threads():
+    before = ow.get_num_threads()
+    yield
+    ow.set_num_threads(before)
+
+
+def test_it_uses_as_many_threads_as_this_process_at_every_call(python_kernels, n_threads):
+    x = np.zeros(2_000_000)  # a short step runs on one thread
+    for count in (3, 1, 2):
+        ow.set_num_threads(count)
+        got = ow.ops.acme.scale(x, fault="threads")
+        np.testing.assert_array_equal(got, np.full_like(x, count))
 
 
 def test_it_grows_with_the_arrays(acme, plain_library, isolated):
@@ -171,5 +189,5 @@ def test_an_operator_that_only_passes_make_is_isolated_too(monkeypatch):
         out = network.compile(feed=["x"], fetch=["z"])(x=X)[0]
     np.testing.assert_allclose(out, np.exp(np.maximum(X, 0)))
     placement = network.placement()
-    assert set(placement.types) == {"cpu.elementwise_chain"}
+    assert set(placement.types) == {"std.elementwise_chain"}
     assert placement.python_steps == 1

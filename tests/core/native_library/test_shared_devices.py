@@ -142,7 +142,7 @@ def test_a_plan_that_is_run_on_a_variable_of_the_other_device_names_both(tape, o
     device, theirs = get_device("tape", context), get_device("tape", other)
     builder = _runtime.PlanBuilder(device, "plan")
     w = builder.external(_runtime.PERSISTABLE, "w")
-    builder.value(ow.dtypes.dtype_to_code("float32"), (3,), _runtime.EXTERNAL, w)
+    builder.value(ow.op.dtype_to_code("float32"), (3,), _runtime.EXTERNAL, w)
     scope = ow.Scope()
     scope.var("w").set(X, device=theirs)
     text = r"on tape of opwright-acme 1\.0 \(.*\), got float32.* on tape of opwright-other 2\.0"

@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from acme_operators import COUNT
 from opwright import Context, context_guard
 from opwright.errors import KernelNotFoundError, ProgramError, SettingError
-from opwright.op import OpMaker, no_gradient, same_shape_as
 from opwright.plugins.threads import DETERMINISTIC_THREADS, determinism_from_environment
 from opwright.registry import Package
 
 ACME = Package("acme", "opwright-acme", "1.0")
-COUNT = (
-    OpMaker("acme.count")
-    .add_comment("What the kernel was prepared with, in the shape of x.")
-    .add_input("x", "any shape")
-    .add_output("out", "like x")
-    .same_dtype_as("x")
-    .build(infer_shape=same_shape_as("x"), gradient=no_gradient("a test"))
-)
 
 
 class CountThreads:

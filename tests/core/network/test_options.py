@@ -146,5 +146,7 @@ def test_an_option_is_declared_once(context):
     registrar.add("digits", default=0, comment="Something.")
     with pytest.raises(RegistrationError, match="toy.digits: registered twice by opwright-toy"):
         registrar.add("digits", default=1, comment="Something else.")
-    with pytest.raises(RegistrationError, match="toy.digits: option is declared twice by opwright"):
+    with pytest.raises(
+        RegistrationError, match="toy.digits: option is registered twice, by opwright"
+    ):
         context.options.add("digits", default=1, comment="Something else.", package=TOY)

@@ -230,6 +230,20 @@ def test_loops_capture_what_leaves_them_and_hand_on_their_state():
     assert list(pruned.block(1).vars) == ["turn", "next"]
 
 
+def test_a_carried_variable_that_no_operator_reads_stays_in_its_body():
+    program = build_loop()
+    program.block(1).ops[0].inputs["x"], program.block(1).ops[0].inputs["y"] = ("h",), ("h",)
+    assert list(program.prune("y").block(1).vars) == ["turn", "next"]
+
+
+def test_a_variable_called_like_the_value_of_an_attribute_is_dropped_when_unused():
+    program = build_loop()
+    block = program.global_block()
+    block.append_op("cast", {"x": "y"}, {"out": "whole"}, {"dtype": "int32"})
+    block.create_var("int32", [2])
+    assert list(program.prune("whole").global_block().vars) == ["h", "go", "again", "y", "whole"]
+
+
 def test_a_loop_that_does_not_hand_on_a_variable_is_named():
     program = build_loop()
     program.block(1).create_var("forgotten", [2])

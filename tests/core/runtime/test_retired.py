@@ -74,7 +74,7 @@ def drop_circle(held):
 
 
 def collect_inside_of_allocate():
-    """What waits for ever where a destructor calls the device; run in a process of its own."""
+    """Collect garbage while a device is locked: a destructor that calls it would never return."""
     memory = Locking()
     device = rt.make_python_device(memory)
     held = [put(device)]
@@ -84,8 +84,8 @@ def collect_inside_of_allocate():
     print("returned", memory.log.count("free"))
 
 
-def test_the_collector_may_run_where_a_device_holds_its_lock():
-    code = "import test_retired; test_retired.collect_inside_of_allocate()"
+def run_alone(code):
+    """Return what Python code prints in a process of its own, in the folder of this file."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent,
@@ -94,10 +94,15 @@ def test_the_collector_may_run_where_a_device_holds_its_lock():
         check=True,
         timeout=60,
     )
-    assert done.stdout == "returned 1\n"
+    return done.stdout
 
 
-def test_what_was_let_go_of_is_freed_before_the_next_allocation():
+def test_the_collector_may_run_where_a_device_holds_its_lock():
+    code = "import test_retired; test_retired.collect_inside_of_allocate()"
+    assert run_alone(code) == "returned 1\n"
+
+
+def test_a_dropped_tensor_is_freed_before_the_next_allocation():
     memory = Locking()
     device = rt.make_python_device(memory)
     tensor = put(device)
@@ -195,12 +200,4 @@ print(memory.log[-1])
 
 
 def test_the_end_of_the_process_frees_what_waits():
-    done = subprocess.run(
-        [sys.executable, "-c", END],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout == "free\n"
+    assert run_alone(END) == "free\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 CHANGES = ("mkdir", "symlink", "rename", "unlink", "rmdir")
+HANDLES = ("open", "write", "fsync", "close")
 
 
 class Operation(NamedTuple):
@@ -24,59 +25,79 @@ class Operation(NamedTuple):
     data: bytes = b""
 
 
+class Recorder:
+    """Functions in the place of those of `os`; each does its work and notes the change.
+
+    Parameters
+    ----------
+    root : Path
+        Changes below it are noted.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.operations: list[Operation] = []
+        self.paths: dict[int, str] = {}
+        self.kept = {name: getattr(os, name) for name in (*CHANGES, *HANDLES)}
+
+    def note(self, kind, *paths, data=b""):
+        self.operations.append(Operation(kind, *paths, data=data))
+
+    def relative(self, path):
+        return os.path.relpath(path, self.root)
+
+    def mkdir(self, path, *rest, **options):
+        self.kept["mkdir"](path, *rest, **options)
+        self.note("mkdir", self.relative(path))
+
+    def symlink(self, text, path, *rest, **options):
+        self.kept["symlink"](text, path, *rest, **options)
+        self.note("symlink", self.relative(path), text)
+
+    def rename(self, path, target, *rest, **options):
+        self.kept["rename"](path, target, *rest, **options)
+        self.note("rename", self.relative(path), self.relative(target))
+
+    def unlink(self, path, *rest, **options):
+        self.kept["unlink"](path, *rest, **options)
+        self.note("unlink", self.relative(path))
+
+    def rmdir(self, path, *rest, **options):
+        self.kept["rmdir"](path, *rest, **options)
+        self.note("rmdir", self.relative(path))
+
+    def open(self, path, flags, *rest, **options):
+        handle = self.kept["open"](path, flags, *rest, **options)
+        if options.get("dir_fd") is None:
+            self.paths[handle] = self.relative(path)
+            if flags & os.O_CREAT:
+                self.note("create", self.relative(path))
+        return handle
+
+    def write(self, handle, data):
+        count = self.kept["write"](handle, data)
+        self.note("write", self.paths[handle], data=bytes(data[:count]))
+        return count
+
+    def fsync(self, handle):
+        self.kept["fsync"](handle)
+        self.note("fsync", self.paths[handle])
+
+    def close(self, handle):
+        self.kept["close"](handle)
+        self.paths.pop(handle, None)
+
+
 @contextlib.contextmanager
 def recording(root: Path):
     """Yield a list that gets every change below `root` that goes through `os`."""
-    operations: list[Operation] = []
-    handles: dict[int, str] = {}
-    kept = {name: getattr(os, name) for name in (*CHANGES, "open", "write", "fsync", "close")}
-
-    def relative(path):
-        return os.path.relpath(path, root)
-
-    def change(kind):
-        def changed(*arguments, **options):
-            kept[kind](*arguments, **options)
-            if kind == "symlink":
-                operations.append(Operation(kind, relative(arguments[1]), arguments[0]))
-            else:
-                operations.append(Operation(kind, *map(relative, arguments[:2])))
-
-        return changed
-
-    def mkdir(path, *rest, **options):
-        kept["mkdir"](path, *rest, **options)
-        operations.append(Operation("mkdir", relative(path)))
-
-    def opened(path, flags, *rest, **options):
-        handle = kept["open"](path, flags, *rest, **options)
-        if options.get("dir_fd") is None:
-            handles[handle] = relative(path)
-            if flags & os.O_CREAT:
-                operations.append(Operation("create", relative(path)))
-        return handle
-
-    def write(handle, data):
-        count = kept["write"](handle, data)
-        operations.append(Operation("write", handles[handle], data=bytes(data[:count])))
-        return count
-
-    def fsync(handle):
-        kept["fsync"](handle)
-        operations.append(Operation("fsync", handles[handle]))
-
-    def close(handle):
-        kept["close"](handle)
-        handles.pop(handle, None)
-
-    replaced = {kind: change(kind) for kind in CHANGES}
-    replaced |= {"mkdir": mkdir, "open": opened, "write": write, "fsync": fsync, "close": close}
+    recorder = Recorder(root)
     try:
-        for name, function in replaced.items():
-            setattr(os, name, function)
-        yield operations
+        for name in recorder.kept:
+            setattr(os, name, getattr(recorder, name))
+        yield recorder.operations
     finally:
-        for name, function in kept.items():
+        for name, function in recorder.kept.items():
             setattr(os, name, function)
 
 

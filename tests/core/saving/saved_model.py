@@ -40,6 +40,10 @@ class ArrayScope:
     def find_var(self, name):
         return self.vars.get(name)
 
+    def set_all(self, arrays):
+        for name, array in arrays.items():
+            self.var(name).set(array)
+
     def arrays(self):
         return {name: variable.array for name, variable in self.vars.items()}
 

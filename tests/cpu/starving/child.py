@@ -6,7 +6,6 @@ so that a crash has a number.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -14,55 +13,43 @@ import sys
 import traceback
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scenarios import SCENARIOS, Work
 
+import opwright as ow
 from opwright.errors import OutOfMemoryError
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from starving import Starving, run_forked, write_stacks
+
 MOST_FAULTS = 20
-_LIBRARY = ctypes.CDLL(None)
-_LIBRARY.starve_arm.argtypes = [ctypes.c_long]
-_LIBRARY.starve_arm.restype = None
-_LIBRARY.starve_disarm.restype = ctypes.c_long
-_LIBRARY.starve_count_from.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]
-_LIBRARY.starve_count_from.restype = None
 
 
-def count_from(least: dict[str, int]) -> None:
-    """Count the allocations of libraries whose paths contain one of the names, from a size on."""
-    with open("/proc/self/maps") as file:
-        for line in file:
-            addresses, rights, *_, path = line.split()
-            found = next((name for name in least if name in path), None)
-            if "x" in rights and found is not None:
-                begin, _, end = addresses.partition("-")
-                _LIBRARY.starve_count_from(int(begin, 16), int(end, 16), least[found])
-
-
-def count_allocations(work: Work) -> int:
+def count_allocations(work: Work, starving: Starving) -> int:
     """Return how many allocations the work makes."""
-    _LIBRARY.starve_arm(2**60)
+    starving.arm(2**60)
     work()
-    return int(_LIBRARY.starve_disarm())
+    return starving.disarm()
 
 
-def attempt(work: Work, number: int) -> tuple[str, str]:
+def attempt(work: Work, number: int, starving: Starving) -> tuple[str, str]:
     """Do the work while one allocation fails; return what came of it, and the text of an error."""
-    _LIBRARY.starve_arm(number)
+    starving.arm(number)
     try:
         work()
     except OutOfMemoryError as error:
-        _LIBRARY.starve_disarm()
+        starving.disarm()
         return "named", str(error)
     except MemoryError:
-        _LIBRARY.starve_disarm()
+        starving.disarm()
         return "bare", ""
     except Exception:  # noqa: BLE001 - reported as a fault
-        _LIBRARY.starve_disarm()
+        starving.disarm()
         return "fault", traceback.format_exc()
-    _LIBRARY.starve_disarm()
+    starving.disarm()
     return "done", ""
 
 
@@ -78,32 +65,60 @@ def find_fault(work: Work, expected: list[np.ndarray]) -> str:
     return "" if same else f"the next call returned {got}, not {expected}"
 
 
-def main(name: str, least: dict[str, int], step: int, progress: str) -> None:
-    """Fail each `step`-th allocation of the libraries; see `count_from`."""
+def try_one(
+    work: Work, expected: list[np.ndarray], number: int, starving: Starving
+) -> tuple[str, str]:
+    """Return what came of an attempt and of the call after it."""
+    outcome, text = attempt(work, number, starving)
+    wrong = text if outcome == "fault" else find_fault(work, expected)
+    return ("fault", wrong) if wrong else (outcome, text)
+
+
+def try_forked(*arguments: Any) -> tuple[str, str]:
+    """Do the same in a fork, which may crash."""
+    result, stack = run_forked(lambda: try_one(*arguments))
+    if not isinstance(result, int):
+        return tuple(result)
+    return ("crash", stack) if stack else ("fault", f"status {result}")
+
+
+def main(name: str, least: dict[str, int], step: int, progress: str, stacks: str = "") -> None:
+    """Fail each `step`-th allocation of the libraries; see `Starving.count_from`.
+
+    With `stacks`, the library that writes stacks, each attempt is made in a fork.
+    """
+    if stacks:
+        ow.set_num_threads(1)  # as in a fork
+        write_stacks(Path(stacks))
     warnings.simplefilter("ignore")  # another kernel that serves says so, in most attempts
     work = SCENARIOS[name]()
     for _ in range(3):
         expected = work()
-    count_from(least)
-    total = count_allocations(work)
+    starving = Starving()
+    starving.count_from(least)
+    total = count_allocations(work, starving)
     numbers = range(1, total + 1, step)
     outcomes: Counter[str] = Counter()
     faults: list[Any] = []
+    crashes: list[Any] = []
+    attempt_once = try_forked if stacks else try_one
     gc.disable()
     with open(progress, "w") as file:
         for done, number in enumerate(numbers):
             os.pwrite(file.fileno(), b"%12d\n" % number, 0)
-            outcome, text = attempt(work, number)
+            outcome, text = attempt_once(work, expected, number, starving)
             outcomes[outcome] += 1
-            wrong = text if outcome == "fault" else find_fault(work, expected)
-            if wrong:
-                faults.append([number, wrong])
+            if outcome == "fault":
+                faults.append([number, text])
+            if outcome == "crash":
+                crashes.append([number, text])
             if len(faults) == MOST_FAULTS:
                 break
             if done % 200 == 0:
                 gc.collect()
-    print(json.dumps({"total": total, "tried": len(numbers), **outcomes, "faults": faults}))
+    report = {"total": total, "tried": len(numbers), "faults": faults, "crashes": crashes}
+    print(json.dumps({**report, **outcomes}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -61,13 +62,13 @@ NEEDS = (
     Need("packaging", "23.2"),
     Need("pytest", "8.0"),
     Need("iniconfig", "1.0"),
-    Need("hatchling", "1.24", "opwright-std and opwright-nn are copied instead of built"),
+    Need("hatchling", "1.24", "packages without native code are copied instead of built"),
     Need("trove-classifiers", "2024", "hatchling cannot be used"),
     Need("pytest-timeout", "2.3", "a test that hangs ends its section"),
     Need("cupy-cuda13x", "14.0", "tests of CuPy's arrays fail"),
     Need("torch", "2.4", "nothing is compared with PyTorch"),
 )
-PURE = ("plugins/std", "plugins/nn")
+PURE = ("plugins/std", "plugins/nn", "plugins/kit", "plugins/cuda_emulator")
 NATIVE = ("core", "plugins/cuda")
 EXTRA = "plugins/cpu"
 
@@ -130,7 +131,8 @@ def install_wheels() -> None:
 def copy_pure(folder: Path) -> None:
     """Install a package of Python files alone, as its wheel would be, without its builder."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    name, version = project["name"].replace("-", "_"), project["version"]
+    name = project["name"].replace("-", "_")
+    version = runpy.run_path(str(folder / "src" / name / "_version.py"))["__version__"]
     for old in SITE.glob(f"{name}-*.dist-info"):
         shutil.rmtree(old)
     shutil.copytree(folder / "src" / name, SITE / name, dirs_exist_ok=True)

@@ -68,7 +68,7 @@ def find_cudnn() -> int | str:
 
 def find_nvrtc() -> str:
     """Return the version of the compiler that opwright-cuda uses."""
-    from opwright_cuda.nvrtc import Nvrtc
+    from opwright_cuda.compile.nvrtc import Nvrtc
 
     return Nvrtc().version
 

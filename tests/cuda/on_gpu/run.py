@@ -75,7 +75,7 @@ SECTIONS = (
     Section(
         "cudnn",
         "convolution by cuDNN",
-        (f"{KERNELS}/test_cudnn.py", f"{KERNELS}/test_cudnn_tuning.py"),
+        (f"{KERNELS}/cudnn/test_cudnn.py", f"{KERNELS}/cudnn/test_cudnn_tuning.py"),
     ),
     Section(
         "models",
@@ -88,7 +88,7 @@ SECTIONS = (
         (
             KERNELS, "tests/sdk/test_cosine_cuda.py",
             f"--ignore={KERNELS}/on_gpu", f"--ignore={KERNELS}/test_models.py",
-            f"--ignore={KERNELS}/test_cudnn.py",
+            f"--ignore={KERNELS}/cudnn/test_cudnn.py",
         ),
         is_parted=True,
     ),

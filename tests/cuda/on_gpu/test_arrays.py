@@ -10,7 +10,7 @@ from plans import compiled
 
 import opwright as ow
 from opwright.errors import FeedError, SlotError
-from opwright.registry import Package
+from opwright.plugin import Package
 
 pytestmark = pytest.mark.cuda
 

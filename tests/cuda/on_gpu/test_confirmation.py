@@ -17,9 +17,9 @@ from plans import compiled, run_program
 import opwright as ow
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.op import dtype_to_numpy
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_cuda import native
-from opwright_cuda.nvrtc import Nvrtc
+from opwright_cuda.compile.nvrtc import Nvrtc
 from opwright_cuda.source import Source, own_source, shared_headers
 
 pytestmark = pytest.mark.cuda

@@ -12,30 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import opwright as ow
+from acme_operators import SCALE
 from opwright import _runtime
 from opwright.describe.wire import op_proto_to_bytes
 from opwright.kernel import KernelKey
-from opwright.op import Meta, OpDefinition, OpMaker, grad_op, same_shape_as
+from opwright.op import Meta, OpDefinition
 from opwright.registry.native_library import NativeLibrary
 
 N_WARM_UP = 1
 HERE = Path(__file__).parent.parent
 SOURCES = HERE.parent / "core/native_library/sources"
 
-_SCALE = (
-    OpMaker("acme.scale")
-    .add_comment("A multiple, out = factor * x.")
-    .add_input("x", "any shape, float")
-    .dtypes("float32", "float64")
-    .add_output("out", "shape and dtype of x")
-    .same_dtype_as("x")
-    .add_attr("factor", float, "the factor")
-    .default(2.0)
-    .greater_than(0.0)
-    .add_attr("fault", str, "where the kernel fails")
-    .default("")
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("acme.scale_grad"))
-)
 # What arrays really hold: a count within it cannot be told from a right one.
 _COUNTS = (0, 1, 2, 3, 64, 65537, 2**31, 2**40, 2**63 - 1, -1)
 _STRIDES = (0, 1, 8, 64, 71, 72, 96, 104, 128, 132, 65536, 65544, 2**40, -8)
@@ -82,7 +69,7 @@ _FIELDS = (
 def _library() -> Path:
     """Return the library, compiled into a folder of this process."""
     folder = Path(tempfile.mkdtemp(prefix="plugin-table-"))
-    array = ", ".join(map(str, op_proto_to_bytes(_SCALE.proto)))
+    array = ", ".join(map(str, op_proto_to_bytes(SCALE.proto)))
     header = f"static const unsigned char kScaleProto[] = {{{array}}};\n"
     (folder / "proto.h").write_text(header)
     includes = [f"-I{place}" for place in (ow.get_include(), folder, SOURCES)]
@@ -116,7 +103,7 @@ def run(case: dict[str, Any]) -> None:
     native = NativeLibrary(opened, "the hostile library")
     for op in opened.ops:
         definition = native.load_definition(op[0], hidden=bool(op[-1]))
-        if definition.proto == _SCALE.proto:  # another one would not be what its `infer` reads
+        if definition.proto == SCALE.proto:  # another one would not be what its `infer` reads
             _use(native, definition)
 
 

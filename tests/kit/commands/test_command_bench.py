@@ -11,7 +11,7 @@ from opwright import Context, context_guard
 from opwright.cli import main
 from opwright.errors import OpwrightError
 from opwright.op import OpMaker, elementwise_shape, same_shape_as
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_kit.commands.arguments import (
     describe_sample,
     make_sample,

@@ -20,7 +20,7 @@ def _random_edges(n, seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_edges_go_down_and_nodes_of_a_row_stay_apart(seed):
     edges = _random_edges(60, seed)
-    layout = lay_out(60, edges, WIDTH, GAP)
+    layout = lay_out([WIDTH] * 60, edges, GAP)
     assert all(layout.row[a] < layout.row[b] for a, b in edges)
     for row in range(layout.n_rows):
         places = sorted(x for x, of in zip(layout.x, layout.row, strict=True) if of == row)
@@ -32,7 +32,7 @@ def test_edges_go_down_and_nodes_of_a_row_stay_apart(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_line_over_rows_passes_each_of_them_and_a_very_long_one_is_far(seed):
     edges = set(_random_edges(60, seed))
-    layout = lay_out(60, sorted(edges), WIDTH, GAP)
+    layout = lay_out([WIDTH] * 60, sorted(edges), GAP)
     for a, b in edges:
         between = range(layout.row[a] + 1, layout.row[b])
         assert ((a, b) in layout.far) == (len(between) + 1 > MAX_SPAN)
@@ -41,7 +41,7 @@ def test_a_line_over_rows_passes_each_of_them_and_a_very_long_one_is_far(seed):
 
 
 def test_a_chain_is_a_straight_line():
-    layout = lay_out(50, [(i, i + 1) for i in range(49)], WIDTH, GAP)
+    layout = lay_out([WIDTH] * 50, [(i, i + 1) for i in range(49)], GAP)
     assert layout.row == list(range(50))
     assert max(layout.x) - min(layout.x) < 1e-6
 
@@ -49,7 +49,7 @@ def test_a_chain_is_a_straight_line():
 def test_a_chain_stays_straight_beside_its_leaves():
     chain = [(2 * i, 2 * i + 2) for i in range(20)]
     leaves = [(2 * i, 2 * i + 1) for i in range(20)]
-    layout = lay_out(41, chain + leaves, WIDTH, GAP)
+    layout = lay_out([WIDTH] * (41), chain + leaves, GAP)
     trunk = [layout.x[2 * i] for i in range(21)]
     assert max(trunk) - min(trunk) < WIDTH
 
@@ -80,7 +80,7 @@ def test_a_network_and_its_gradient_are_one_column_however_deep():
     widths = set()
     for n_blocks in (2, 20):
         n, edges, trunk = _residual_training(n_blocks)
-        layout = lay_out(n, edges, WIDTH, GAP)
+        layout = lay_out([WIDTH] * (n), edges, GAP)
         assert max(layout.x[node] for node in trunk) == min(layout.x[node] for node in trunk)
         widths.add(round(layout.width))
     assert len(widths) == 1
@@ -88,7 +88,7 @@ def test_a_network_and_its_gradient_are_one_column_however_deep():
 
 def test_the_line_of_a_skip_runs_right_beside_what_it_skips():
     edges = [(i, i + 1) for i in range(20)] + [(4, 9), (12, 17)]
-    layout = lay_out(21, edges, WIDTH, GAP)
+    layout = lay_out([WIDTH] * (21), edges, GAP)
     assert len(set(layout.x)) == 1
     for edge in ((4, 9), (12, 17)):
         (bend,) = {x for _, x in layout.bends[edge]}
@@ -97,14 +97,22 @@ def test_the_line_of_a_skip_runs_right_beside_what_it_skips():
 
 def test_what_nothing_leads_to_stands_above_its_first_reader():
     # 0 -> 1 -> 2 -> 4, and 3 -> 4 from outside.
-    layout = lay_out(5, [(0, 1), (1, 2), (2, 4), (3, 4)], WIDTH, GAP)
+    layout = lay_out([WIDTH] * (5), [(0, 1), (1, 2), (2, 4), (3, 4)], GAP)
     assert layout.row[3] == layout.row[4] - 1
 
 
 def test_many_nodes_without_order_become_several_rows():
-    layout = lay_out(3 * MAX_ROW + 1, [], WIDTH, GAP)
+    layout = lay_out([WIDTH] * (3 * MAX_ROW + 1), [], GAP)
     assert layout.n_rows == 4
 
 
 def test_nothing_has_no_width():
-    assert lay_out(0, [], WIDTH, GAP).width == 0
+    assert lay_out([WIDTH] * (0), [], GAP).width == 0
+
+
+def test_wide_nodes_push_their_neighbours_aside():
+    layout = lay_out([WIDTH, 3 * WIDTH, WIDTH], [], GAP)
+    first, second, third = sorted(zip(layout.x, (1, 3, 1), strict=True))
+    assert second[0] - first[0] >= (first[1] + second[1]) / 2 * WIDTH + GAP - 1e-6
+    assert third[0] - second[0] >= (second[1] + third[1]) / 2 * WIDTH + GAP - 1e-6
+    assert layout.width >= 5 * WIDTH + 2 * GAP - 1e-6

@@ -12,7 +12,7 @@ import pytest
 import opwright as ow
 from opwright import Context
 from opwright.errors import FeedError, KernelError, ProgramError
-from opwright.registry import Package
+from opwright.plugin import Package
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 

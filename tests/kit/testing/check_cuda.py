@@ -20,8 +20,8 @@ import opwright as ow
 from emulated_gpu import Collector, compile_together
 from opwright.cli import main
 from opwright.registry import KernelRegistry
-from opwright_cuda.emulator import HostCompiler, start
-from opwright_cuda.toolchain import Toolchain, replace_toolchain
+from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain
+from opwright_cuda_emulator import HostCompiler, start
 
 PACKAGE = "opwright-cuda"
 IN_PROCESS = ["--in-process"]

@@ -10,7 +10,7 @@ import pytest
 import opwright as ow
 from opwright import Context
 from opwright.errors import AttributeValueError, KernelNotFoundError
-from opwright.registry import Package
+from opwright.plugin import Package
 
 
 class Shelf:

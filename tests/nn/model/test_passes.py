@@ -7,7 +7,7 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_nn import layers
 
 

@@ -8,7 +8,7 @@ import pytest
 import opwright as ow
 import opwright_nn as nn
 from opwright.op import OpMaker
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_nn import layers, optimizer
 
 X = np.random.default_rng(1).random((6, 8), np.float32)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
@@ -174,7 +175,43 @@ Status ReadField(const AttributeReader& reader, const std::string& name, std::op
   return ReadField(reader, name, &field->emplace());
 }
 
+// The next name in a list that a macro made a string of, "a, b"; empty at the end. Moves behind it.
+inline std::string NextName(const char** list) {
+  const char* const begin = *list + std::strspn(*list, ", \t\n");
+  *list = begin + std::strcspn(begin, ", \t\n");
+  return std::string(begin, *list);
+}
+
+template <typename... Fields>
+Status ReadFields(const AttributeReader& reader, const char* names, Fields&... fields) {
+  Status status = Status::Ok();
+  ((status = ReadField(reader, NextName(&names), &fields), status.ok()) && ...);
+  return status;
+}
+
 }  // namespace detail
+
+// The attributes of an operator that has none, or of which a kernel reads none.
+struct NoAttrs {
+  static Status Read(const AttributeReader& /*reader*/) { return Status::Ok(); }
+};
+
 }  // namespace opwright
+
+// Names the fields of a struct that are attributes: a field has the attribute's name and type.
+//
+//   struct ClipAttrs {
+//     double min;
+//     double max;
+//     OPWRIGHT_ATTRIBUTES(min, max);
+//   };
+//
+// That is all that a kernel says of another package's operator, whose description has comments,
+// ranges and defaults. An attribute that may be absent is read into a std::optional.
+#define OPWRIGHT_ATTRIBUTES(...)                                              \
+  ::opwright::Status Read(const ::opwright::AttributeReader& reader) {        \
+    return ::opwright::detail::ReadFields(reader, #__VA_ARGS__, __VA_ARGS__); \
+  }                                                                           \
+  static_assert(true, "a macro that ends with a semicolon")
 
 #endif  // OPWRIGHT_SDK_ATTRIBUTES_HPP_

@@ -307,9 +307,6 @@ class OpMaker {
   std::vector<Binding> bindings_;
 };
 
-// The attributes of an operator that has none.
-struct NoAttrs {};
-
 // What an operator derives from. It has `static void Make(OpMaker<Attrs>&)` and
 // `static Status InferShape(InferShapeContext&)`, or InferShape with `const Attrs&` as well.
 template <typename Attrs = NoAttrs>
@@ -317,28 +314,30 @@ struct Op {
   using Attributes = Attrs;
 };
 
-// Op<> itself is an operator of another plugin of which kernels read no attributes:
-// OPWRIGHT_DECLARE_OP(relu, "relu", opwright::Op<>).
-template <>
-struct Op<NoAttrs> {
-  using Attributes = NoAttrs;
-  static void Make(OpMaker<NoAttrs>& /*op*/) {}
-};
-
 namespace detail {
 
-// How the attributes of `OpT` are read; Make is asked once per process. Hidden: see OPWRIGHT_LOCAL.
+template <typename Attrs, typename = void>
+struct ReadsItself : std::false_type {};
+template <typename Attrs>
+struct ReadsItself<Attrs, std::void_t<decltype(&Attrs::Read)>> : std::true_type {};
+
+// How the attributes of `OpT` are read: as they say themselves, or as Make binds them, which is
+// asked once per process. Hidden: see OPWRIGHT_LOCAL.
 template <typename OpT>
 OPWRIGHT_LOCAL Status ReadAttributes(const AttributeReader& reader,
                                      typename OpT::Attributes* attrs) {
-  using Maker = OpMaker<typename OpT::Attributes>;
-  static const std::vector<typename Maker::Binding> bindings = [] {
-    Maker maker("");
-    OpT::Make(maker);
-    return maker.bindings();
-  }();
-  for (const auto& binding : bindings) OPWRIGHT_RETURN_IF_ERROR(binding(reader, attrs));
-  return Status::Ok();
+  if constexpr (ReadsItself<typename OpT::Attributes>::value) {
+    return attrs->Read(reader);
+  } else {
+    using Maker = OpMaker<typename OpT::Attributes>;
+    static const std::vector<typename Maker::Binding> bindings = [] {
+      Maker maker("");
+      OpT::Make(maker);
+      return maker.bindings();
+    }();
+    for (const auto& binding : bindings) OPWRIGHT_RETURN_IF_ERROR(binding(reader, attrs));
+    return Status::Ok();
+  }
 }
 
 }  // namespace detail

@@ -48,6 +48,8 @@ def append_backward(
     GradientError
         Where a wanted variable gets no gradient; where a gradient must flow through an operator
         without a rule; where a value that a gradient reads is overwritten before.
+    ProgramError
+        Where the body of a composite breaks a rule for bodies (`opwright.op.BodyContext`).
 
     Examples
     --------

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from opwright.backward.emitting import BodyEmitter
+from opwright.backward.emitting import ProgramBodyEmitter
 from opwright.backward.versions import ForwardOp, Versions
-from opwright.describe.composite import write_body
-from opwright.errors import GradientError, OpwrightError
+from opwright.errors import OpwrightError
 from opwright.program import Block, Operator
 
 
@@ -30,17 +29,8 @@ def expand_composites(block: Block, versions: Versions, chosen: Collection[Forwa
 
 
 def _expand(block: Block, ops: list[Operator], forward: ForwardOp) -> None:
-    definition = forward.op.definition
-    outputs = list(forward.op.output_names())
-    emitter = BodyEmitter(block, ops, outputs[0], forward)
     try:
-        write_body(forward.described(), definition, emitter)
+        ProgramBodyEmitter(block, ops, forward.op).write()
     except OpwrightError as error:
         error.add_note(f"in the body of {forward}")
         raise
-    lost = [name for name in outputs if name not in emitter.written]
-    if lost:
-        raise GradientError(
-            f"{forward}: its body must write every output, got nothing for "
-            f"{', '.join(map(repr, lost))}"
-        )

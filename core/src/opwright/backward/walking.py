@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from opwright.backward.branches import differentiate_branch
 from opwright.backward.emitting import GradientEmitter
@@ -73,7 +73,7 @@ class Walk:
                 slot: [key in needed and not slots[slot].shape_only for key in keys]
                 for slot, keys in forward.reads.items()
             }
-            if any(grad is not None for grad in _flat(grads)) and any(_flat(wanted)):
+            if _any(grads) and _any(wanted):
                 self._differentiate(forward, grads, wanted)
         for key in sorted(self._partials):
             self._close(key)
@@ -173,5 +173,6 @@ def _fit(a: Sequence[int] | None, b: Sequence[int] | None) -> bool:
     return a is not None and b is not None and shapes_match(a, b)
 
 
-def _flat(slots: Mapping[str, Sequence[object]]) -> Iterable[object]:
-    return (item for items in slots.values() for item in items)
+def _any(slots: Mapping[str, Sequence[object]]) -> bool:
+    """Tell whether a slot holds a gradient, or one that is wanted."""
+    return any(map(any, slots.values()))

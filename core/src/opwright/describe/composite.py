@@ -1,153 +1,224 @@
-"""Composites: how a body is written, and how the operators that it writes are completed.
+"""Composites: how a body is written, into a program by `append_backward`, into a plan by `lower`.
 
-A body is written in two places: into a program, by `append_backward`, and into a plan, by `lower`.
-What it leaves out means the same in both, for it is filled in here: names of outputs, how many of
-them a list has, and the random numbers of the operators that draw some.
+What a body may do, and what it leaves out, is the same in both; an emitter of either room says only
+where its operators go.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
 
+from opwright.describe.completion import Attrs, Given, Names, Slots, Wanted, complete_operator
 from opwright.describe.definition import OpDefinition
-from opwright.describe.meta import Meta
-from opwright.describe.op_proto import VarProto
-from opwright.describe.rule_context import BodyContext, Emitter, RuleOperator
+from opwright.describe.meta import Meta, shapes_match
+from opwright.describe.op_proto import AttrValue, OpProto, VarProto
+from opwright.describe.rule_context import BodyContext
 from opwright.describe.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
-from opwright.errors import ProgramError, SlotError
-
-Wanted = Mapping[str, "Sequence[str] | int"]
-"""Names of the outputs by slot, or how many fresh ones."""
+from opwright.errors import ProgramError
 
 
-def write_body(op: RuleOperator, definition: OpDefinition, emitter: Emitter) -> None:
-    """Have the body of a composite write its operators."""
-    if definition.body is None:
-        raise ProgramError(
-            f"{op.type}: a composite must have a body, got an operator without; append it as it is"
-        )
-    definition.body(BodyContext(op, definition.proto, emitter))
+class BodyInput(str):
+    """The name of an input of a composite, which an output of the same name is told from."""
+
+    __slots__ = ()
 
 
-def name_outputs(
-    definition: OpDefinition,
-    inputs: Mapping[str, Sequence[str]],
-    outputs: Wanted,
-    attrs: Mapping[str, Any],
-    fresh: Callable[[str], str],
-    find_meta: Callable[[str], Meta | None],
-) -> dict[str, list[str]]:
-    """Return the names of all outputs of an operator that a body or a rule writes, slot by slot.
+class Composite(NamedTuple):
+    """A composite as its body sees it."""
 
-    An aliased output is the variable of its input. A required slot that is not in `outputs` gets a
-    fresh variable, a list as many as ``count_outputs`` says; an optional one is left out.
-
-    Parameters
-    ----------
-    definition : OpDefinition
-        The operator.
-    inputs, outputs, attrs : mapping
-        As `opwright.describe.rule_context.Emitter.emit` takes them.
-    fresh : callable
-        From a word to a name that begins like it and is not taken.
-    find_meta : callable
-        From a name to the meta of the variable, None where its rank is unknown.
-
-    Raises
-    ------
-    SlotError
-        For an unknown output, and where the length of a list cannot be known.
-    """
-    proto = definition.proto
-    for name in outputs:
-        proto.output(name)
-    names: dict[str, list[str]] = {}
-    for slot in proto.outputs:
-        wanted = outputs.get(slot.name, 0 if slot.optional else None)
-        if wanted is not None and not isinstance(wanted, int):
-            names[slot.name] = [str(name) for name in wanted]
-        elif wanted == 0:
-            continue
-        elif slot.aliases is not None:
-            names[slot.name] = [str(name) for name in inputs.get(slot.aliases, ())]
-        else:
-            count = wanted or _count(definition, slot, inputs, attrs, find_meta)
-            word = proto.type if slot is proto.outputs[0] and slot.name == OUT else slot.name
-            names[slot.name] = [fresh(word) for _ in range(count)]
-    return names
+    type: str
+    inputs: Names
+    outputs: Given
+    attrs: Attrs
 
 
-def _count(
-    definition: OpDefinition,
-    slot: VarProto,
-    inputs: Mapping[str, Sequence[str]],
-    attrs: Mapping[str, Any],
-    find_meta: Callable[[str], Meta | None],
-) -> int:
-    """How many variables a required slot has where nothing says so."""
-    if not slot.duplicable:
-        return 1
-    metas = [[find_meta(name) for name in inputs.get(s.name, ())] for s in definition.proto.inputs]
-    if any(meta is None for given in metas for meta in given):
-        raise SlotError(
-            f"{definition.op_type}: the number of {slot.name!r} must be given where the rank of an "
-            f"input is unknown, got no names; write outputs={{{slot.name!r}: n}}"
-        )
-    known = tuple(tuple(meta for meta in given if meta is not None) for given in metas)
-    counts = definition.output_counts(known, definition.proto.fill_attrs(attrs))
-    return counts[definition.output_index[slot.name]]
+class BodyEmitter(ABC):
+    """Writes the body of one composite, and holds it to the rules for bodies.
 
-
-class BodyNumbers:
-    """The random numbers of one composite, given to the operators of its body that draw some.
-
-    They draw with the composite's seed and at its step. The first of them has its stream, and each
-    further one a stream that follows from it: the same wherever and whenever the body is written.
-    A gradient that computes the body again so finds the numbers of the forward pass.
+    A body reads the inputs of the composite and what it has written itself, and writes the outputs
+    of the composite and fresh variables. Its random operators draw with the composite's seed and at
+    its step. The first of them has its stream, and each further one a stream that follows from it:
+    the same wherever and whenever the body is written. A gradient that computes the body again so
+    finds the numbers of the forward pass.
     """
 
-    __slots__ = ("_count", "_op", "_random")
-
-    def __init__(self, op: RuleOperator, definition: OpDefinition) -> None:
-        self._op = op
-        self._random = definition.random
-        self._count = 0
-
-    def complete(
+    def __init__(
         self,
         definition: OpDefinition,
-        inputs: Mapping[str, Sequence[str]],
-        attrs: Mapping[str, Any],
-    ) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Any]]:
-        """Return inputs and attributes of an operator of the body, complete where it draws.
+        inputs: Given,
+        outputs: Given,
+        attrs: Attrs,
+        promised: Mapping[str, Meta | None],
+    ) -> None:
+        """Begin the body of a composite with these slots and attributes.
+
+        `promised` are the metas of its outputs, by name, None where a rank is unknown.
+        """
+        marked = {slot: tuple(map(BodyInput, names)) for slot, names in inputs.items()}
+        self._op = Composite(definition.op_type, marked, outputs, attrs)
+        self._definition = definition
+        self._promised = promised
+        self._inputs = {name for names in marked.values() for name in names}
+        self._own = set(promised)
+        self._written: set[str] = set()
+        self._n_random = 0
+
+    @abstractmethod
+    def find_definition(self, type: str) -> OpDefinition:
+        """Return the definition of an operator type that may stand in a program."""
+
+    @abstractmethod
+    def find_meta(self, name: str) -> Meta | None:
+        """Return the meta of a variable that there is; None where its rank is unknown."""
+
+    @abstractmethod
+    def free_name(self, name: str) -> str:
+        """Return a name like this one that no variable has."""
+
+    @abstractmethod
+    def add(
+        self, definition: OpDefinition, inputs: Slots, outputs: Slots, attrs: dict[str, AttrValue]
+    ) -> None:
+        """Add a complete operator, and call `check_output` for each of its outputs."""
+
+    def write(self) -> None:
+        """Have the body write its operators.
 
         Raises
         ------
         ProgramError
-            Where the composite says that it draws none: it has no stream, and no step.
+            Where the body breaks a rule, or leaves out an output.
         """
-        if not definition.random:
-            return inputs, attrs
+        if self._definition.body is None:
+            raise ProgramError(
+                f"{self._op.type}: a composite must have a body, got an operator without; append "
+                "it as it is"
+            )
+        self._definition.body(BodyContext(self._op, self._definition.proto, self))
+        for name in self._promised:
+            if name not in self._written:
+                self._fail_output(name, "nothing")
+
+    def emit(self, type: str, inputs: Given, outputs: Wanted, attrs: Attrs) -> dict[str, list[str]]:
+        """Write one operator; see `opwright.describe.rule_context.Emitter`."""
+        definition = self.find_definition(type)
+        self._check_type(definition)
+        for slot, names in inputs.items():
+            for name in names:
+                self._check_read(definition, slot, name)
+        plain = {slot: tuple(map(str, names)) for slot, names in inputs.items()}
+        completed = complete_operator(definition, plain, outputs, attrs, self)
+        written = [name for names in completed[1].values() for name in names]
+        for name in written:
+            if name not in self._own:
+                self._fail(
+                    f"write its outputs and fresh variables, got {name!r} as an output of {type}; "
+                    "leave the name out, and copy an input that is overwritten with 'assign'"
+                )
+        self.add(definition, *completed)
+        self._written.update(written)
+        return {slot: list(names) for slot, names in completed[1].items()}
+
+    def check_output(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
+        """Raise ProgramError where a variable that is written is an output of another meta."""
+        promised = self._promised.get(name)
+        if promised is None or shape is None:
+            return
+        if dtype != promised.dtype or not shapes_match(shape, promised.shape):
+            self._fail_output(name, str(Meta(shape, dtype)))
+
+    def meta(self, name: str) -> Meta | None:
+        """Return the meta of a variable; None where its rank is unknown."""
+        if name not in self._inputs and name not in self._own:
+            self._fail(
+                f"ask for metas of its inputs, its outputs and what it has written, got {name!r}"
+            )
+        return self.find_meta(str(name))
+
+    def wire_random(
+        self, definition: OpDefinition, inputs: Names, attrs: Attrs
+    ) -> tuple[Names, Attrs]:
+        """Return inputs and attributes with step, seed and stream that follow from the composite's.
+
+        Raises
+        ------
+        ProgramError
+            Where the composite says that it draws no numbers: it has no stream, and no step.
+        """
         op = self._op
-        if not self._random:
+        if not self._definition.random:
             raise ProgramError(
                 f"{op.type}: a composite whose body draws random numbers must be built with "
                 f"random=True, got {definition.op_type!r} in the body of one without; give it the "
                 f"attributes {SEED_ATTR!r} and {STREAM_ATTR!r} and the optional input "
                 f"{STEP_SLOT!r}, which the operators of the body take over"
             )
-        stream = inner_stream(op.attrs.get(STREAM_ATTR), self._count)
-        self._count += 1
+        stream = inner_stream(op.attrs.get(STREAM_ATTR) or 0, self._n_random)
+        self._n_random += 1
         own = {SEED_ATTR: op.attrs.get(SEED_ATTR), STREAM_ATTR: stream}
-        return (
-            {STEP_SLOT: op.inputs.get(STEP_SLOT, ()), **inputs},
-            {**{name: value for name, value in own.items() if value is not None}, **attrs},
+        given = {name: value for name, value in attrs.items() if value is not None}
+        return {STEP_SLOT: op.inputs.get(STEP_SLOT, ()), **inputs}, {**own, **given}
+
+    def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
+        """Return a fresh name, which begins with the first output of the composite."""
+        name = self.free_name(f"{next(iter(self._promised))}/{word_of(proto, slot)}")
+        self._own.add(name)
+        return name
+
+    @property
+    def block(self) -> NoReturn:
+        """No body knows of a block: where it is written into a plan, there is none."""
+        self._fail("not use block or program, got a use of one; a plan has neither")
+
+    program = block
+
+    def _check_type(self, definition: OpDefinition) -> None:
+        """Raise ProgramError for an operator that not every place can take."""
+        if definition.proto.has_blocks:
+            what = "with blocks"
+        elif definition.proto.dynamic_output:
+            what = "whose output shape depends on values"
+        else:
+            return
+        raise ProgramError(
+            f"{self._op.type}: the body of a composite cannot have an operator {what}, "
+            f"got {definition.op_type}; write it as operators of the program"
+        )
+
+    def _check_read(self, definition: OpDefinition, slot: str, name: str) -> None:
+        """Raise ProgramError where a body reads what is not there any more, or was never."""
+        if name in self._written:
+            if isinstance(name, BodyInput):
+                raise ProgramError(
+                    f"{self._op.type}: its body overwrites {str(name)!r} before "
+                    f"{definition.op_type} reads it; write the output to another name"
+                )
+        elif name not in self._inputs:
+            self._fail(
+                "read its inputs and what it has written, got "
+                f"{name!r} for {slot} of {definition.op_type}; give the operator an input for it"
+            )
+
+    def _fail(self, rule: str) -> NoReturn:
+        raise ProgramError(f"{self._op.type}: its body must {rule}")
+
+    def _fail_output(self, name: str, got: str) -> NoReturn:
+        promised = self._promised[name]
+        wanted = "" if promised is None else f" as {promised}"
+        self._fail(
+            f"write {name!r}{wanted}, got {got}; fix the body or the shape rule of the operator"
         )
 
 
-def inner_stream(stream: int | None, number: int) -> int | None:
+def word_of(proto: OpProto, slot: VarProto) -> str:
+    """Return what the fresh name of an output that a body or a rule writes ends with."""
+    return proto.type if slot is proto.outputs[0] and slot.name == OUT else slot.name
+
+
+def inner_stream(stream: int, number: int) -> int:
     """Return the stream of the random operator `number`, from 0, in the body of a composite.
 
     That of the composite for the first. For others 2^31 + the low 31 bits of the CRC-32 of
@@ -155,4 +226,4 @@ def inner_stream(stream: int | None, number: int) -> int | None:
     """
     if number == 0:
         return stream
-    return 2**31 | zlib.crc32(f"{stream or 0}/{number}".encode())
+    return 2**31 | zlib.crc32(f"{stream}/{number}".encode())

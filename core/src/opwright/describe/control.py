@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+
+class BodyNames(NamedTuple):
+    """One body of an operator: the index of its block, and its variables that enter and leave."""
+
+    block: int
+    entering: tuple[str, ...]
+    leaving: tuple[str, ...]
 
 
 class Branch(NamedTuple):
@@ -25,6 +34,12 @@ class Branch(NamedTuple):
     captured: str
     outputs: str
     blocks: tuple[tuple[str, str], ...]
+
+    def bodies(self, attrs: Mapping[str, Any]) -> Iterator[BodyNames]:
+        """Yield the branches that the attributes of an operator give."""
+        for block, outputs in self.blocks:
+            if attrs.get(block) is not None:
+                yield BodyNames(attrs[block], (), tuple(attrs.get(outputs) or ()))
 
 
 class Loop(NamedTuple):
@@ -61,6 +76,14 @@ class Loop(NamedTuple):
     block_outputs: str
     block_condition: str
     max_iterations: str | None = None
+
+    def bodies(self, attrs: Mapping[str, Any]) -> Iterator[BodyNames]:
+        """Yield the body where the attributes of an operator give it."""
+        if attrs.get(self.block) is not None:
+            condition = attrs.get(self.block_condition)
+            leaving = (*(attrs.get(self.block_outputs) or ()), *((condition,) if condition else ()))
+            entering = tuple(attrs.get(self.block_inputs) or ())
+            yield BodyNames(attrs[self.block], entering, leaving)
 
 
 Control: TypeAlias = Branch | Loop

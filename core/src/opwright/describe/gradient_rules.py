@@ -34,7 +34,7 @@ __all__ = [
 
 
 class GradOp:
-    """A gradient rule that writes one operator, of a type that nobody has to describe.
+    """A gradient rule that writes one operator, of a type that is derived from the forward one.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def grad_op(
     - every forward input: those in `needs` with their data, the others shape only;
     - the forward outputs in `needs` with their data, those in `also` shape only;
     - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
-      `no_grad`; absent where it is zero;
+      `no_grad`; where there are several, absent where it is zero;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
 
     Its shape rule is derived, too: it refuses what the forward operator's refuses, and outputs or
@@ -235,12 +235,12 @@ class _Read(NamedTuple):
 
 
 class _GradShape:
-    """The shape rule of a derived gradient: what it is given must be of one forward operator.
+    """The shape rule of a derived gradient: all inputs must belong to one forward call.
 
-    Kernels of gradients take the shapes of their arrays from one another, so these must agree. The
-    forward operator's own rule says whether its inputs do, and which outputs come of them;
-    these outputs, and their gradients, must be just so. Which dtypes the inputs may have, the
-    derived OpProto says as the forward one does.
+    A kernel of a gradient infers the size of one array from the shape of another, so these must
+    agree. The forward operator's shape rule checks the forward inputs, and gives the metas of its
+    outputs. Outputs and gradients of outputs that the gradient reads must have these metas. The
+    derived OpProto limits dtypes as the forward one does.
     """
 
     __slots__ = ("_counts", "_forward", "_reads", "_wanted")
@@ -265,7 +265,7 @@ class _GradShape:
         inputs = ctx.all_inputs
         for read in self._reads:
             given = inputs[read.place]
-            if given and given != made[read.output]:  # without any, the gradient is zero
+            if given and given != made[read.output]:  # an absent one stands for zeros
                 self._check(ctx, read, given, made[read.output] or ())
         for grad, name in self._wanted:
             if ctx.has_output(grad):
@@ -306,7 +306,7 @@ class _GradShape:
             wanted, got = (", ".join(map(str, metas)) for metas in (made, given))
             ctx.fail(
                 f"{read.name} must be {wanted}, as {self._forward.op_type} makes "
-                f"{read.output_name}, got {got}; give it what belongs to these inputs"
+                f"{read.output_name}, got {got}; pass the arrays of one forward call"
             )
 
 

@@ -258,6 +258,8 @@ class OpProto:
         The slots by name, in order.
     attr_protos : dict of str to AttrProto
         The attributes by name, in order.
+    has_blocks : bool
+        Whether an attribute is a block.
     """
 
     type: str
@@ -271,6 +273,7 @@ class OpProto:
     input_slots: Mapping[str, VarProto] = _derived()
     output_slots: Mapping[str, VarProto] = _derived()
     attr_protos: Mapping[str, AttrProto] = _derived()
+    has_blocks: bool = _derived()
     dispatch_slot: str = _derived()
     # Name, check, default and whether it is required: what `fill_attrs` walks.
     _filling: tuple[tuple[str, AttrProto, AttrValue | None, bool], ...] = _derived()
@@ -281,6 +284,8 @@ class OpProto:
         object.__setattr__(self, "input_slots", {slot.name: slot for slot in self.inputs})
         object.__setattr__(self, "output_slots", {slot.name: slot for slot in self.outputs})
         object.__setattr__(self, "attr_protos", {attr.name: attr for attr in self.attrs})
+        blocks = any(attr.type is AttrType.BLOCK for attr in self.attrs)
+        object.__setattr__(self, "has_blocks", blocks)
         object.__setattr__(self, "dispatch_slot", self.dispatch or self._first_dispatch())
         filling = tuple((a.name, a, a.default, a.required) for a in self.attrs)
         object.__setattr__(self, "_filling", filling)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from opwright.describe.meta import Meta
@@ -38,8 +38,8 @@ class Emitter(Protocol):
     ) -> dict[str, list[str]]:
         """Write one operator and return the names of its outputs, slot by slot in order.
 
-        An int among `outputs` asks for that many fresh variables; what is not among them is named
-        as `opwright.describe.composite.name_outputs` says. No names for the step of a random
+        An int among `outputs` asks for that many fresh variables; the rest is completed as
+        `opwright.describe.completion.complete_operator` says. No names for the step of a random
         operator decline it.
         """
 
@@ -108,8 +108,11 @@ class RuleContext:
 
     def inputs(self, slot: str) -> list[str]:
         """Return the names of the variables of an input slot, none where it is absent."""
-        self.proto.input(slot)
-        return list(self.op.inputs.get(slot, ()))
+        names = self.op.inputs.get(slot)
+        if names is None:
+            self.proto.input(slot)
+            return []
+        return list(names)
 
     def output(self, slot: str) -> str | None:
         """Return the name of the variable of an output slot, None where it is absent."""
@@ -118,8 +121,11 @@ class RuleContext:
 
     def outputs(self, slot: str) -> list[str]:
         """Return the names of the variables of an output slot, none where it is absent."""
-        self.proto.output(slot)
-        return list(self.op.outputs.get(slot, ()))
+        names = self.op.outputs.get(slot)
+        if names is None:
+            self.proto.output(slot)
+            return []
+        return list(names)
 
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""
@@ -164,21 +170,27 @@ class RuleContext:
             if isinstance(result, int):
                 wanted[slot] = result
             elif result is not None:
-                wanted[slot] = (result,) if isinstance(result, str) else tuple(result)
+                wanted[slot] = self._as_names(type, slot, result)
         present = {slot: names for slot, names in given.items() if names or slot == STEP_SLOT}
         return self._emitter.emit(type, present, wanted, dict(attrs or {}))
 
-    def _as_names(self, type: str, slot: str, names: Names) -> tuple[str, ...]:
+    def _as_names(self, type: str, slot: str, names: object) -> tuple[str, ...]:
         if names is None:
             return ()
-        listed = (names,) if isinstance(names, str) else tuple(names)
-        kept = tuple(name for name in listed if name is not None)
-        if len(kept) != len(listed):
+        is_list = isinstance(names, Iterable) and not isinstance(names, str)
+        listed: tuple[Any, ...] = tuple(names) if is_list else (names,)  # type: ignore[arg-type]
+        if None in listed:
             raise GradientError(
                 f"{self.type}: its rule gives {slot!r} of {type!r} a list with holes, "
                 f"got {list(listed)}; fill them with {FILL_LIKE!r}"
             )
-        return kept
+        for name in listed:
+            if not isinstance(name, str) or not name:
+                raise SlotError(
+                    f"{type}: {slot} must be a name, or a list of names, got {name!r} from the "
+                    f"rule or body of {self.type}"
+                )
+        return listed
 
 
 class GradientContext(RuleContext):
@@ -307,7 +319,10 @@ class GradientContext(RuleContext):
 class BodyContext(RuleContext):
     """What the body of a composite sees: the operator, in whose place simpler ones are written.
 
-    Every output that is present must be written, by `set_output` or as an output of `emit`.
+    Every output that is present must be written, by `set_output` or as an output of `emit`. A body
+    reads the inputs and what it has written itself, and writes the outputs and fresh variables. It
+    knows of no block and no program, and writes no operator with blocks or a dynamic output: where
+    it is written into a plan there is none of these.
     """
 
     __slots__ = ()

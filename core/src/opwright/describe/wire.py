@@ -280,14 +280,17 @@ def write_op(
 def read_op(message: pb.OpDesc) -> OpDescription:
     """Return one operator of a program as plain values; its attributes come in sorted order."""
     who = message.type
+    attrs = {
+        name: read_value(message.attrs[name], f"{who}: attribute {name!r}")
+        for name in sorted(message.attrs)
+    }
+    if len(attrs) != len(message.attrs):  # protobuf's iterator just ends where it finds no memory
+        raise MemoryError(f"{who}: {len(message.attrs)} attributes, got {len(attrs)}")
     return OpDescription(
         type=message.type,
         inputs=_read_slots(message.inputs, who),
         outputs=_read_slots(message.outputs, who),
-        attrs={
-            name: read_value(message.attrs[name], f"{who}: attribute {name!r}")
-            for name in sorted(message.attrs)
-        },
+        attrs=attrs,
         version=message.version or 1,
     )
 

@@ -1,8 +1,9 @@
 """How many threads a kernel may use: a setting of the process, because its cores are.
 
 Whether results may depend on that number is one, too, where a plan does not say otherwise. It is
-one of the few globals of opwright on purpose. What keeps plans is told of every change, and of a
-fork: thread libraries do not survive one, so a child runs with one thread.
+one of the few globals of opwright on purpose. Caches of plans and kernels are notified of every
+change (`watch`), and of a fork: thread libraries do not survive one, so a child runs with one
+thread.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md says why e
 
 
 class ThreadWatcher(Protocol):
-    """What keeps plans or kernels that were made for a number of threads; held weakly."""
+    """A cache of plans or kernels that were made for a number of threads; held weakly."""
 
     def threads_changed(self, forked: bool) -> None:
         """Forget what no longer holds; with `forked` in a child, where locks may be held by none.
@@ -41,7 +42,7 @@ class ThreadWatcher(Protocol):
         """
 
 
-_n_threads: int | None = None  # None: nobody has asked yet
+_n_threads: int | None = None  # None until the first call of get_num_threads
 _is_forked = False
 _is_deterministic: bool | None = None
 _watchers: weakref.WeakSet[ThreadWatcher] = weakref.WeakSet()

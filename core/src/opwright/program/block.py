@@ -213,7 +213,7 @@ class Block:
         VariableNotFoundError
             Where there is none; the message names the nearest.
         """
-        return self.get_var(name, f"block {self.idx}")
+        return self.vars.get(name) or self.get_var(name, f"block {self.idx}")
 
     def get_var(self, name: str, asker: str) -> Variable:
         """Return what `var` returns; an error begins with `asker`."""

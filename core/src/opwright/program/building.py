@@ -5,32 +5,73 @@ It runs within a transaction: where an error is raised, the program is as before
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opwright.describe.control import Branch
+from opwright.describe.completion import Attrs, Names, Slots, Wanted, complete_operator
 from opwright.describe.meta import Meta, format_shape, shapes_match
-from opwright.describe.op_proto import AttrType
+from opwright.describe.op_proto import AttrType, AttrValue
 from opwright.describe.vocabulary import STEP_SLOT, STREAM_ATTR
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
 from opwright.program.operator import (
     Given,
     Operator,
-    Slots,
     bind_slots,
     definition_of,
-    fill_outputs,
+    derived_name,
 )
 from opwright.program.variable import DEFAULT_DTYPE, Variable
 
 if TYPE_CHECKING:
-    from opwright.describe.control import Loop
     from opwright.describe.definition import OpDefinition
-    from opwright.describe.op_proto import OpProto
+    from opwright.describe.op_proto import OpProto, VarProto
     from opwright.program.block import Block
 
 Inferred = tuple[tuple[int, ...] | None, str]
 """Shape, None where the rank is unknown, and dtype of one output."""
+
+CheckOutput = Callable[[str, "tuple[int, ...] | None", str], None]
+
+
+class BlockPlace:
+    """A block as a place for operators; names are those that `Block.append_op` makes."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def wire_random(
+        self, definition: OpDefinition, inputs: Names, attrs: Attrs
+    ) -> tuple[Names, Attrs]:
+        """Give a random operator a stream, and the step unless it was declined."""
+        program = self.block.program
+        if STEP_SLOT not in inputs:
+            inputs = {**inputs, STEP_SLOT: (program.step_variable().name,)}
+        if attrs.get(STREAM_ATTR) is None:
+            attrs = {**attrs, STREAM_ATTR: program.next_stream()}
+        return inputs, attrs
+
+    def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
+        """Name the first output and lists after the type, others after the first output."""
+        program = self.block.program
+        if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
+            return program.unique_name(proto.type)
+        return program.free_name(derived_name(proto, slot, named))
+
+    def meta(self, name: str) -> Meta | None:
+        """Return the meta of a variable; None where its rank is unknown."""
+        return self.block.var(name).meta
+
+    def make(
+        self, definition: OpDefinition, inputs: Slots, outputs: Wanted, attrs: Attrs
+    ) -> Operator:
+        """Return a checked operator whose output variables exist; it is in no list yet."""
+        if definition.proto.has_blocks:
+            attrs = _block_indices(self.block, definition.proto, attrs)
+            _capture(self.block, definition, inputs, attrs)
+        completed = complete_operator(definition, inputs, outputs, attrs, self)
+        return enter_operator(self.block, definition, *completed)
 
 
 def make_operator(
@@ -42,48 +83,46 @@ def make_operator(
 ) -> Operator:
     """Return a checked operator whose output variables exist in `block`; it is in no list yet."""
     definition = definition_of(op_type)
-    proto = definition.proto
-    bound = bind_slots(op_type, proto.inputs, inputs)
-    if has_blocks(proto):
-        attrs = _block_indices(block, proto, attrs)
-        _capture(block, definition, bound, attrs)
-    if definition.random:
-        attrs = _wire_random(block, definition, inputs, bound, attrs)
-    filled = proto.fill_attrs(attrs)
-    written = bind_slots(op_type, proto.outputs, outputs)
-    if len(written) < len(proto.outputs):
-        written = _name_outputs(block, proto, bound, written)
-    definition.check_slots(bound, written)
-    variables = find_inputs(block, op_type, bound, inputs)
-    metas = infer_outputs(block, definition, variables, filled, written)
-    settle_outputs(block, op_type, written, metas, outputs)
-    return Operator.make(block, definition, bound, written, filled)
+    bound, named = bind_slots(op_type, inputs), bind_slots(op_type, outputs)
+    check_ownership(block, op_type, bound, inputs)
+    check_ownership(block, op_type, named, outputs)
+    return BlockPlace(block).make(definition, bound, named, attrs)
 
 
-def has_blocks(proto: OpProto) -> bool:
-    """Tell whether the operator has sub-blocks."""
-    return any(attr.type is AttrType.BLOCK for attr in proto.attrs)
+def enter_operator(
+    block: Block,
+    definition: OpDefinition,
+    inputs: Slots,
+    outputs: Slots,
+    attrs: dict[str, AttrValue],
+    check: CheckOutput | None = None,
+) -> Operator:
+    """Return a complete operator whose output variables exist in `block`; it is in no list yet.
+
+    `check` may refuse an output by its name, shape and dtype, before anything changes.
+    """
+    variables = find_inputs(block, definition.op_type, inputs)
+    metas = infer_outputs(block, definition, variables, attrs, outputs)
+    if check is not None:
+        for slot, names in outputs.items():
+            for name, meta in zip(names, metas[slot]):
+                check(name, *meta)
+    settle_outputs(block, definition.op_type, outputs, metas)
+    return Operator.make(block, definition, inputs, outputs, attrs)
 
 
-def find_inputs(
-    block: Block, op_type: str, bound: Slots, given: Mapping[str, Given]
-) -> dict[str, list[Variable]]:
+def find_inputs(block: Block, op_type: str, bound: Slots) -> dict[str, list[Variable]]:
     """Return the variables behind the names of the input slots.
 
     Raises
     ------
     VariableNotFoundError
         Where a name stands for no variable of the block or those around it.
-    ProgramError
-        Where a Variable was given that belongs to another program or to a block out of sight.
     """
     found: dict[str, list[Variable]] = {}
     local = block.vars
     for slot, names in bound.items():
         found[slot] = [local.get(name) or _get_input(block, op_type, slot, name) for name in names]
-    for slot, value in given.items():
-        if type(value) is not str:
-            check_ownership(op_type, slot, value, found.get(slot, ()))
     return found
 
 
@@ -91,15 +130,20 @@ def _get_input(block: Block, op_type: str, slot: str, name: str) -> Variable:
     return block.find_var(name) or block.get_var(name, f"{op_type}: {slot}")
 
 
-def check_ownership(op_type: str, slot: str, given: object, found: Sequence[Variable]) -> None:
+def check_ownership(block: Block, op_type: str, bound: Slots, given: Mapping[str, Given]) -> None:
     """Raise ProgramError where a given Variable is not the one that its name stands for here."""
-    items = given if isinstance(given, list | tuple) else (given,)
-    for item, variable in zip(items, found, strict=False):
-        if isinstance(item, Variable) and item is not variable:
-            raise ProgramError(
-                f"{op_type}: {slot} must be a variable of this block or of one around it, got "
-                f"{item!r} of another program or block; build the operator where its inputs are"
-            )
+    for slot, value in given.items():
+        if type(value) is str or value is None:
+            continue
+        items = value if isinstance(value, list | tuple) else (value,)
+        for item, name in zip(items, bound.get(slot, ()), strict=False):
+            if block.vars.get(name) is item or not isinstance(item, Variable):
+                continue
+            if (block.find_var(name) or item) is not item:
+                raise ProgramError(
+                    f"{op_type}: {slot} must be a variable of this block or of one around it, got "
+                    f"{item!r} of another program or block; build the operator where its inputs are"
+                )
 
 
 def infer_outputs(
@@ -148,11 +192,7 @@ def _infer_dtypes(
 
 
 def settle_outputs(
-    block: Block,
-    op_type: str,
-    outputs: Slots,
-    metas: Mapping[str, Sequence[Inferred]],
-    given: Mapping[str, Given],
+    block: Block, op_type: str, outputs: Slots, metas: Mapping[str, Sequence[Inferred]]
 ) -> None:
     """Make the output variables that do not exist, and check those that do, all before any change.
 
@@ -173,10 +213,6 @@ def settle_outputs(
                 undefined.append((name, inferred))
             elif check_meta(op_type, slot, variable, inferred):
                 undefined.append((name, inferred))
-    for slot, value in given.items():
-        if type(value) is not str and value is not None:
-            found = [local[name] for name in outputs.get(slot, ()) if name in local]
-            check_ownership(op_type, slot, value, found)
     for name, (shape, dtype) in undefined:
         block.define_var(name, shape, dtype)
 
@@ -208,16 +244,6 @@ def _check_not_outer(block: Block, op_type: str, slot: str, name: str) -> None:
             f"{op_type}: {slot} must be a variable of block {block.idx}, got {name!r} of the "
             f"enclosing block {outer.block.idx}; write to a new name and let the block give it out"
         )
-
-
-def _name_outputs(block: Block, proto: OpProto, inputs: Slots, outputs: Slots) -> Slots:
-    """Name the outputs that were not given: the first one after the type, others after it."""
-    program = block.program
-    first = proto.outputs[0]
-    named = not (first.optional or first.duplicable or first.intermediate or first.aliases)
-    if named and first.name not in outputs:
-        outputs = {first.name: (program.unique_name(proto.type),), **outputs}
-    return fill_outputs(proto, inputs, outputs, program.free_name, True)
 
 
 def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,14 +287,14 @@ def _capture(
     if control is None:
         return
     names: dict[str, None] = {}
-    for body, results in leaving_names(block, control, attrs):
+    for index, _, leaving in control.bodies(attrs):
+        body = block.program.block(index)
         names.update(dict.fromkeys(body.captured()))
-        names.update((name, None) for name in results if name not in body.vars)
+        names.update((name, None) for name in leaving if name not in body.vars)
     own = bound.get(control.captured)
-    if own is None:
+    if not own:
         if names:
             bound[control.captured] = tuple(names)
-            _reorder(definition.proto, bound)
         return
     lost = [name for name in names if name not in own]
     if lost:
@@ -277,39 +303,3 @@ def _capture(
             f"blocks read, got none for {', '.join(map(repr, lost))}; leave the slot out to have "
             "it filled"
         )
-
-
-def leaving_names(
-    block: Block, control: Branch | Loop, attrs: Mapping[str, Any]
-) -> Iterator[tuple[Block, tuple[str, ...]]]:
-    """Yield each body of a control-flow operator with the names that leave it."""
-    if isinstance(control, Branch):
-        for block_attr, outputs_attr in control.blocks:
-            if attrs.get(block_attr) is not None:
-                yield block.program.block(attrs[block_attr]), tuple(attrs.get(outputs_attr) or ())
-    elif attrs.get(control.block) is not None:
-        results = (*(attrs.get(control.block_outputs) or ()), attrs.get(control.block_condition))
-        yield block.program.block(attrs[control.block]), tuple(name for name in results if name)
-
-
-def _reorder(proto: OpProto, bound: Slots) -> None:
-    ordered = {slot.name: bound.pop(slot.name) for slot in proto.inputs if slot.name in bound}
-    ordered.update(bound)
-    bound.clear()
-    bound.update(ordered)
-
-
-def _wire_random(
-    block: Block,
-    definition: OpDefinition,
-    inputs: Mapping[str, Given],
-    bound: Slots,
-    attrs: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Give a random operator its stream, and the step unless it was declined with None."""
-    if STEP_SLOT not in inputs:
-        bound[STEP_SLOT] = (block.program.step_variable().name,)
-        _reorder(definition.proto, bound)
-    if attrs.get(STREAM_ATTR) is not None:
-        return dict(attrs)
-    return {**attrs, STREAM_ATTR: block.program.next_stream()}

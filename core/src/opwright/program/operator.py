@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.completion import Attrs, Slots, complete_operator
 from opwright.describe.current import current_operators
 from opwright.describe.names import hint
 from opwright.describe.op_proto import AttrType
@@ -16,16 +17,15 @@ if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
     from opwright.describe.op_proto import AttrValue, OpProto, VarProto
     from opwright.program.block import Block
-    from opwright.registry import Package
+    from opwright.registry import OpRegistry, Package
 
 Names = tuple[str, ...]
-Slots = dict[str, Names]
 Given = Variable | str | Iterable[Variable | str] | None
 """What may be given for a slot: a variable, its name, a list of these, or None where absent."""
 
 
-def definition_of(op_type: str) -> OpDefinition:
-    """Return the definition of an operator type in the current Context.
+def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefinition:
+    """Return the definition of an operator type, in the current Context unless others are given.
 
     Raises
     ------
@@ -34,11 +34,14 @@ def definition_of(op_type: str) -> OpDefinition:
     ProgramError
         For a plan-only type, which stands in no program.
     """
-    definition = current_operators().get(op_type)
+    if operators is None:
+        operators = current_operators()
+    definition = operators.get(op_type)
     if definition.plan_only:
         raise ProgramError(
             f"{op_type}: an operator of a program must not be plan-only, got one that passes of "
-            f"{package_of(op_type).label} put into plans; append the operators that it stands for"
+            f"{operators.package_of(op_type).label} put into plans; append the operators that it "
+            "stands for"
         )
     return definition
 
@@ -78,12 +81,15 @@ class Operator:
         inputs, outputs, attrs = _split(definition.proto, slots_and_attrs)
         self.type = type
         self.definition = definition
-        self.inputs = bind_slots(type, definition.proto.inputs, inputs)
-        self.outputs = bind_slots(type, definition.proto.outputs, outputs)
-        self.attrs: dict[str, AttrValue] = definition.proto.fill_attrs(attrs)
+        bound = bind_slots(type, inputs)
+        wanted: dict[str, Names | int] = {**bind_slots(type, outputs)}
+        for slot in definition.proto.outputs:
+            if slot.aliases is None and (slot.duplicable or not slot.intermediate):
+                wanted[slot.name] = wanted.get(slot.name) or 0  # only intermediate ones get names
+        self.inputs, self.outputs, self.attrs = complete_operator(
+            definition, bound, wanted, attrs, _NoBlock()
+        )
         self.block: Block | None = None
-        self.outputs = fill_outputs(definition.proto, self.inputs, self.outputs, str, False)
-        definition.check_slots(self.inputs, self.outputs)
 
     @classmethod
     def make(
@@ -217,55 +223,34 @@ def _name_of(op_type: str, slot: str, item: object) -> str:
     )
 
 
-def bind_slots(op_type: str, slots: tuple[VarProto, ...], given: Mapping[str, Given]) -> Slots:
-    """Return the names in the slots that were given, in the order of the OpProto.
-
-    Unknown slots come last, for `OpDefinition.check_slots` to report.
-    """
+def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
+    """Return the names in each slot that was given; None stands for no names."""
     bound: Slots = {}
-    for slot in slots:
-        value = given.get(slot.name)
+    for slot, value in given.items():
         if type(value) is str and value:  # the most common form, at a third of the time
-            bound[slot.name] = (value,)
-        elif value is not None and (names := names_of(op_type, slot.name, value)):
-            bound[slot.name] = names
-    if len(bound) != len(given):
-        for name, value in given.items():
-            if name not in bound and (names := names_of(op_type, name, value)):
-                bound[name] = names
+            bound[slot] = (value,)
+        else:
+            bound[slot] = names_of(op_type, slot, value)
     return bound
 
 
-def fill_outputs(
-    proto: OpProto, inputs: Slots, outputs: Slots, fresh: Callable[[str], str], every: bool
-) -> Slots:
-    """Return the outputs, in order, with names for missing ones that the operator always writes.
+def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
+    """Return ``<first output>/<slot>``, which an output is called that nobody named."""
+    return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"
 
-    An aliased output is the variable of its input; an intermediate one is named
-    ``<first output>/<slot>``, and with `every` so are all others but lists and optional ones.
 
-    Parameters
-    ----------
-    proto : OpProto
-        Gives the slots.
-    inputs, outputs : dict
-        Bound slots.
-    fresh : callable
-        From a name to one like it that is not taken.
-    every : bool
-        Whether outputs that are not intermediate are named too.
-    """
-    filled: Slots = {}
-    for slot in proto.outputs:
-        names = outputs.get(slot.name)
-        if names is None and not slot.optional:
-            if slot.aliases is not None:
-                names = inputs.get(slot.aliases)
-            elif not slot.duplicable and (every or slot.intermediate):
-                base = next(iter(filled.values()), (proto.type,))[0]
-                names = (fresh(f"{base}/{slot.name}"),)
-        if names:
-            filled[slot.name] = names
-    for name in outputs:
-        filled.setdefault(name, outputs[name])
-    return filled
+class _NoBlock:
+    """The place of an operator without a block: only intermediate outputs get names."""
+
+    def wire_random(
+        self, definition: OpDefinition, inputs: Mapping[str, Names], attrs: Attrs
+    ) -> tuple[Mapping[str, Names], Attrs]:
+        """Leave a random operator as it is: its step and stream are 0 where nobody gave them."""
+        return inputs, attrs
+
+    def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
+        """Name an intermediate output after the first one."""
+        return derived_name(proto, slot, named)
+
+    def meta(self, name: str) -> None:
+        """No variable is known."""

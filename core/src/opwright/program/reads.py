@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from opwright.describe.control import Loop
 from opwright.errors import FeedError, ProgramError
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ def _check_block(
 def _carried(op: Operator) -> set[str]:
     """The variables of a loop's body that are written before each turn."""
     control = op.definition.control
-    names = op.attr(control.block_inputs) if isinstance(control, Loop) else ()
-    return {name for name in names if isinstance(name, str)} if isinstance(names, tuple) else set()
+    bodies = control.bodies(op.attrs) if control is not None else ()
+    return {name for body in bodies for name in body.entering}
 
 
 def _check_given(block: Block, feeds: frozenset[str] | None, where: str, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opwright.errors import OpwrightError
 from opwright.program.block import Block
-from opwright.program.building import infer_outputs, leaving_names
+from opwright.program.building import infer_outputs
 from opwright.program.operator import Operator
 from opwright.program.variable import Variable
 
@@ -84,9 +84,10 @@ def _prune_bodies(op: Operator, block: Block) -> None:
     if control is None:
         return
     captured: set[str] = set()
-    for body, results in leaving_names(block, control, op.attrs):
-        prune_block(body, set(results))
-        captured.update(body.captured(), (name for name in results if name not in body.vars))
+    for index, _, leaving in control.bodies(op.attrs):
+        body = block.program.block(index)
+        prune_block(body, set(leaving))
+        captured.update(body.captured(), (name for name in leaving if name not in body.vars))
     kept = tuple(name for name in op.input(control.captured) if name in captured)
     if kept:
         op.inputs[control.captured] = kept
@@ -102,9 +103,9 @@ def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
         for op in part.ops:
             used.update(op.input_names())
             used.update(op.output_names())
-            for value in op.attrs.values():  # names that leave a body
-                names = value if isinstance(value, tuple) else (value,)
-                used.update(name for name in names if isinstance(name, str))
+            control = op.definition.control
+            for body in control.bodies(op.attrs) if control is not None else ():
+                used.update(body.entering, body.leaving)
     for part in live:
         part.replace_vars({name: var for name, var in part.vars.items() if name in used})
 

@@ -40,7 +40,7 @@ def load_target(
             found: object = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except MemoryError as error:  # for the moment: who is kept out for good is told by PluginError
+    except MemoryError as error:  # a PluginError would quarantine the plugin for good
         raise OutOfMemoryError(
             f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "
             "some and try again"

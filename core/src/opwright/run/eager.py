@@ -125,39 +125,12 @@ class EagerSource:
                 )
         block = variables[0].block.program.current_block()
         inputs = {s.name: v for s, v in zip(self._proto.inputs, given, strict=True) if v}
-        outputs = self._output_names(block, inputs, attrs)
-        op = block.append_op(self._proto.type, inputs, outputs, attrs)
+        op = block.append_op(self._proto.type, inputs, attrs=attrs)
         results = []
         for slot in self._proto.outputs:
             if not slot.intermediate:
                 results += [block.var(name) for name in op.output(slot.name)]
         return results[0] if self.returns_one else tuple(results)
-
-    def _output_names(
-        self, block: Any, inputs: dict[str, list[Variable]], attrs: dict[str, Any]
-    ) -> dict[str, list[str]]:
-        """Names for duplicable outputs, which the block cannot count by itself."""
-        if not any(slot.duplicable and not slot.optional for slot in self._proto.outputs):
-            return {}
-        metas = tuple(
-            tuple(self._known_meta(variable) for variable in inputs.get(slot.name, ()))
-            for slot in self._proto.inputs
-        )
-        counts = self._definition.output_counts(metas, attrs)
-        return {
-            slot.name: [block.program.unique_name(self._proto.type) for _ in range(count)]
-            for slot, count in zip(self._proto.outputs, counts, strict=True)
-            if slot.duplicable and count
-        }
-
-    def _known_meta(self, variable: Variable) -> Meta:
-        meta = variable.meta
-        if meta is None:
-            raise SlotError(
-                f"{self._proto.type}: the number of outputs depends on the shape of "
-                f"{variable.name!r}, got an unknown one; append it with named outputs"
-            )
-        return meta
 
     def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
         """Make the arrays ready and run their plan, lowered where none is kept."""

@@ -6,9 +6,6 @@ of the memory that both map, and the id of the process that has started this one
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import sys
 from collections import OrderedDict
 from multiprocessing.connection import Connection
@@ -23,13 +20,14 @@ from opwright.describe.meta import Meta
 from opwright.errors import KernelError, OpwrightError
 from opwright.lowering.isolation import KernelCall, SharedMemory
 from opwright.lowering.prepare_one import prepare_one
+from opwright.plugins.child import end_with_parent, serve_requests
 from opwright.plugins.context import context_guard, current_context
+from opwright.plugins.threads import set_num_threads
 from opwright.program import Operator
 from opwright.registry import HOST_DEVICE, KernelEntry, Package
 from opwright.registry.prepare_context import Refuse, Unsupported
 from opwright.run.network import Network
 
-_PR_SET_PDEATHSIG: Final = 1
 _MAX_NETWORKS: Final = 256
 """Kept, each with its plans: the operators of a large model."""
 
@@ -54,7 +52,7 @@ class KernelNetwork(NamedTuple):
 
 
 class Kernels:
-    """Computes what it is asked for; keeps what it has prepared.
+    """Prepares and runs the kernels of requests; keeps them for the next request.
 
     Parameters
     ----------
@@ -65,6 +63,15 @@ class Kernels:
         self._memory = memory
         self._context = current_context()
         self._networks: OrderedDict[KernelCall, KernelNetwork] = OrderedDict()
+
+    def answer(self, n_threads: int, method: str, *arguments: Any) -> Answer:
+        """Answer a request: `prepare` or `run`, with this many threads; or what failed."""
+        set_num_threads(n_threads)
+        try:
+            answer: Answer = getattr(self, method)(*arguments)
+        except OpwrightError as error:
+            return "failed", str(error)
+        return answer
 
     def prepare(self, call: KernelCall) -> Answer:
         """Prepare a kernel; the answer says whether it refuses, and why."""
@@ -161,28 +168,14 @@ def _nothing(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     return np.zeros(shape, dtype_to_numpy(dtype))
 
 
-def serve(connection: Connection, kernels: Kernels) -> None:
-    """Say that it is there; answer requests, ``(method of Kernels, *arguments)``, to their end."""
-    connection.send(("started", None))
-    while True:
-        try:
-            method, *arguments = connection.recv()
-        except EOFError:
-            return
-        try:
-            answer: Answer = getattr(kernels, method)(*arguments)
-        except OpwrightError as error:
-            answer = "failed", str(error)
-        connection.send(answer)
-
-
-def _end_with(parent: int) -> None:
-    """Have the system end this process with the one that started it, however that one ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(1)
+def main(connection: int, memory: int, parent: int) -> None:
+    """Report that the process runs, and answer requests: `Kernels.answer`."""
+    end_with_parent(parent)
+    kernels = Kernels(SharedMemory(memory))
+    open_connection = Connection(connection)
+    open_connection.send(("started", None))
+    serve_requests(open_connection, kernels.answer)
 
 
 if __name__ == "__main__":
-    _end_with(int(sys.argv[3]))
-    serve(Connection(int(sys.argv[1])), Kernels(SharedMemory(int(sys.argv[2]))))
+    main(*map(int, sys.argv[1:4]))

@@ -58,7 +58,7 @@ struct CosineKernel {
 };
 
 // The slots of the gradient are derived from those above: a, b, out_grad give a_grad, b_grad. An
-// absent out_grad is zero, an output is absent where nobody wants it.
+// output is absent where nobody wants it.
 template <typename T>
 struct CosineGradKernel {
   static opwright::Status Run(const opwright::RunContext& ctx, const CosineAttrs& attrs) {
@@ -66,13 +66,12 @@ struct CosineGradKernel {
     const int64_t k = ctx.input(0).dim(1);
     const T* a = ctx.input(0).data<T>();
     const T* b = ctx.input(1).data<T>();
-    const T* out_grad = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
+    const T* out_grad = ctx.input(2).data<T>();
     T* a_grad = ctx.has_output(0) ? ctx.output(0).data<T>() : nullptr;
     T* b_grad = ctx.has_output(1) ? ctx.output(1).data<T>() : nullptr;
     for (int64_t i = 0; i < n; ++i) {
       const cosine::Sums sums = SumRow(a + i * k, b + i * k, k);
-      const double factor =
-          out_grad != nullptr ? attrs.scale * static_cast<double>(out_grad[i]) : 0.0;
+      const double factor = attrs.scale * static_cast<double>(out_grad[i]);
       const cosine::Slope a_slope(sums, sums.a_square, factor);
       const cosine::Slope b_slope(sums, sums.b_square, factor);
       for (int64_t j = i * k; j < (i + 1) * k; ++j) {

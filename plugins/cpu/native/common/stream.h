@@ -96,7 +96,7 @@ struct WholeLineStore {
 };
 
 template <typename Function>
-Function ForThisProcessor(Function oldest, Function avx2, Function avx512) {
+Function ForThisProcessor(Function oldest, Function avx2, Function avx512) noexcept {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v4")) return avx512;
   return __builtin_cpu_supports("x86-64-v3") ? avx2 : oldest;
@@ -109,7 +109,7 @@ using HalfLineStore = LineStore;
 using WholeLineStore = LineStore;
 
 template <typename Function>
-Function ForThisProcessor(Function oldest, Function, Function) {
+Function ForThisProcessor(Function oldest, Function, Function) noexcept {
   return oldest;
 }
 #endif

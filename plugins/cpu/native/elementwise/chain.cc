@@ -16,14 +16,7 @@ struct ChainAttrs {
   std::vector<std::string> functions;
   std::vector<int64_t> operands;
   std::vector<double> parameters;
-};
-
-struct Chain : opwright::Op<ChainAttrs> {
-  static void Make(opwright::OpMaker<ChainAttrs>& op) {
-    op.AddAttr(&ChainAttrs::functions, "functions", "operator types in order");
-    op.AddAttr(&ChainAttrs::operands, "operands", "what each function reads");
-    op.AddAttr(&ChainAttrs::parameters, "parameters", "two numbers of each function");
-  }
+  OPWRIGHT_ATTRIBUTES(functions, operands, parameters);
 };
 
 // A block that is streamed: longer than that of one function, for there are several to be called.
@@ -191,8 +184,11 @@ void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part
   if (stream_) StreamFence();
 }
 
+template <typename T>
+using KernelOf = ChainKernel;
+
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_DECLARE_OP(elementwise_chain, "cpu.elementwise_chain", opwright_cpu::Chain);
-OPWRIGHT_CPU_REGISTER(elementwise_chain, ChainKernel, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.elementwise_chain", "cpu", opwright_cpu::KernelOf,
+                             OPWRIGHT_CPU_FLOATS);

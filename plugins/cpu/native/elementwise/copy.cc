@@ -57,11 +57,9 @@ bool MakeItem(double value, char* item) {
 
 template <typename... Dtypes>
 bool MakeItemOf(DLDataType dtype, double value, char* item) {
-  bool made = false;
-  ((opwright::SameDtype(dtype, opwright::DtypeOf<Dtypes>()) &&
-    (made = MakeItem<Dtypes>(value, item))),
-   ...);
-  return made;
+  return (
+      (opwright::SameDtype(dtype, opwright::DtypeOf<Dtypes>()) && MakeItem<Dtypes>(value, item)) ||
+      ...);
 }
 
 bool MakeAnyItem(DLDataType dtype, double value, char* item) {

@@ -7,9 +7,9 @@
 #include <initializer_list>
 #include <vector>
 
+#include "elementwise/attributes.h"
 #include "elementwise/map.h"
 #include "elementwise/operand.h"
-#include "elementwise/ops.h"
 
 namespace opwright_cpu {
 
@@ -138,17 +138,17 @@ struct GradientOfOut : MapKernel {
 
 // Registers one class for several dtypes: it asks for the dtype in Prepare. One class for each
 // would be as many copies of the code between the C interface and the kernel.
-#define OPWRIGHT_CPU_REGISTER(tag, kernel, ...) \
-  namespace opwright_cpu {                      \
-  template <typename T>                         \
-  using tag##_kernel = kernel;                  \
-  }                                             \
-  OPWRIGHT_REGISTER_KERNEL(tag, "cpu", opwright_cpu::tag##_kernel, __VA_ARGS__)
-#define OPWRIGHT_CPU_REGISTER_GRADIENT(tag, kernel, ...) \
-  namespace opwright_cpu {                               \
-  template <typename T>                                  \
-  using tag##_grad_kernel = kernel;                      \
-  }                                                      \
-  OPWRIGHT_REGISTER_GRADIENT_KERNEL(tag, "cpu", opwright_cpu::tag##_grad_kernel, __VA_ARGS__)
+#define OPWRIGHT_CPU_REGISTER(type, kernel, ...) \
+  namespace opwright_cpu {                       \
+  template <typename T>                          \
+  using type##_kernel = kernel;                  \
+  }                                              \
+  OPWRIGHT_REGISTER_KERNEL_FOR(#type, "cpu", opwright_cpu::type##_kernel, __VA_ARGS__)
+#define OPWRIGHT_CPU_REGISTER_GRADIENT(type, kernel, ...) \
+  namespace opwright_cpu {                                \
+  template <typename T>                                   \
+  using type##_grad_kernel = kernel;                      \
+  }                                                       \
+  OPWRIGHT_REGISTER_KERNEL_FOR(#type "_grad", "cpu", opwright_cpu::type##_grad_kernel, __VA_ARGS__)
 
 #endif  // OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_

@@ -40,12 +40,14 @@ inline double PowerOf(double base, double exponent) { return std::pow(base, expo
 // Whole numbers wrap around; the exponent is not negative.
 template <typename T>
 T PowerOf(T base, T exponent) {
+  // NOLINTBEGIN(bugprone-signed-char-misuse): a sign that is extended is what wraps around
   uint64_t power = 1;
   uint64_t factor = static_cast<uint64_t>(base);
   for (auto left = static_cast<uint64_t>(exponent); left != 0; left >>= 1) {
     if ((left & 1) != 0) power *= factor;
     factor *= factor;
   }
+  // NOLINTEND(bugprone-signed-char-misuse)
   return static_cast<T>(power);
 }
 
@@ -117,7 +119,6 @@ class PowerGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
-    if (!ctx.has_input(3)) return opwright::Status::Refused("an input is absent");
     n_ = ctx.input(2).numel();
     for (uint32_t slot = 0; slot < 2; ++slot) {
       operands_.emplace_back(ctx.input(2).shape(), ctx.input(slot).shape(),
@@ -161,4 +162,5 @@ class PowerGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_CPU_REGISTER(power, PowerKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(power, "cpu", opwright_cpu::PowerGradKernel, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_REGISTER_KERNEL_FOR("power_grad", "cpu", opwright_cpu::PowerGradKernel,
+                             OPWRIGHT_CPU_FLOATS);

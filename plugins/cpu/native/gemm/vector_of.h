@@ -8,6 +8,7 @@ namespace {
 template <typename T, int kLanes>
 struct VectorOf {
   // Less aligned than its size: rows of a matrix begin anywhere.
+  // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
   typedef T Type __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
 };
 

@@ -34,6 +34,7 @@ template <typename T>
 OPWRIGHT_CPU_CLONES void DotRows(const T* __restrict w, int64_t stride, const T* __restrict x,
                                  int64_t rows, int64_t n, T* __restrict out) {
   constexpr int64_t kLanes = 16;
+  // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
   typedef T Lanes __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
   const int64_t whole = n / kLanes * kLanes;
   for (int64_t i = 0; i < rows; i += 4) {

@@ -1,7 +1,6 @@
-#include <cstring>
 #include <utility>
 
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/strided_copy.h"
 #include "movement/tensors.h"
 
@@ -119,16 +118,11 @@ struct ConcatGradKernel {
     return opwright::Status::Ok();
   }
   opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
-    const char* whole = ctx.has_input(1) ? Bytes(ctx.input(1)) : nullptr;
-    parts_.Run(ctx.n_threads(),
-               [&](uint32_t i, const Parts::Copy& part, int32_t thread, int32_t threads) {
-                 char* grad = MutableBytes(ctx.output(0, i));
-                 if (whole != nullptr) {
-                   part.copy.RunPart(whole + part.offset, grad, thread, threads);
-                 } else if (thread == 0) {
-                   std::memset(grad, 0, static_cast<size_t>(part.copy.bytes()));
-                 }
-               });
+    const char* whole = Bytes(ctx.input(1));
+    parts_.Run(
+        ctx.n_threads(), [&](uint32_t i, const Parts::Copy& part, int32_t thread, int32_t threads) {
+          part.copy.RunPart(whole + part.offset, MutableBytes(ctx.output(0, i)), thread, threads);
+        });
     return opwright::Status::Ok();
   }
   Parts parts_;
@@ -137,7 +131,7 @@ struct ConcatGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(concat, "cpu", opwright_cpu::ConcatKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL(split, "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(concat, "cpu", opwright_cpu::ConcatGradKernel,
-                                  opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("concat", "cpu", opwright_cpu::ConcatKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("split", "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("concat_grad", "cpu", opwright_cpu::ConcatGradKernel,
+                             opwright::AnyDtype);

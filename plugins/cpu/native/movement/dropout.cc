@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "common/clones.h"
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/philox.h"
 #include "movement/stream.h"
 #include "movement/tensors.h"
@@ -88,9 +88,7 @@ struct DropoutGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const DropoutAttrs& attrs) const {
     if (n_ == 0) return opwright::Status::Ok();
     const int64_t bytes = n_ * static_cast<int64_t>(sizeof(T));
-    if (!ctx.has_input(3)) {
-      ZeroBytes(MutableBytes(ctx.output(0)), bytes, ctx.n_threads());
-    } else if (!attrs.training) {
+    if (!attrs.training) {
       CopyBytes(Bytes(ctx.input(3)), MutableBytes(ctx.output(0)), bytes, ctx.n_threads());
     } else {
       const auto* mask = static_cast<const uint8_t*>(ctx.input(2).raw());
@@ -109,5 +107,5 @@ struct DropoutGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(dropout, "cpu", opwright_cpu::DropoutKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(dropout, "cpu", opwright_cpu::DropoutGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("dropout", "cpu", opwright_cpu::DropoutKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("dropout_grad", "cpu", opwright_cpu::DropoutGradKernel, float, double);

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/rows.h"
 #include "movement/tensors.h"
 
@@ -37,9 +37,8 @@ template <typename T>
 struct EmbeddingGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const EmbeddingAttrs&) {
-    const int64_t n = ctx.has_input(2) ? ctx.input(1).numel() : 0;
     const std::vector<int64_t> shape = ctx.output(0).shape().dims();
-    blocks_ = RowBlocks{1, shape[0], n, shape[1]};
+    blocks_ = RowBlocks{1, shape[0], ctx.input(1).numel(), shape[1]};
     const int64_t items = ctx.output(0).numel() + 3 * blocks_.n * blocks_.row;
     ctx.SetEstimate(MoveNanoseconds(items * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();
@@ -48,8 +47,7 @@ struct EmbeddingGradKernel {
     const Positions index(ctx.input(1), blocks_.n);
     OPWRIGHT_RETURN_IF_ERROR(index.Check("index", 0, blocks_.count));
     T* grad = ctx.output(0).data<T>();
-    const T* rows = blocks_.n > 0 ? ctx.input(2).data<T>() : nullptr;
-    AddRowsAt(blocks_, rows, index, grad, ctx.n_threads());
+    AddRowsAt(blocks_, ctx.input(2).data<T>(), index, grad, ctx.n_threads());
     if (0 <= attrs.padding_index && attrs.padding_index < blocks_.count) {
       std::fill_n(grad + attrs.padding_index * blocks_.row, blocks_.row, T{0});
     }
@@ -61,6 +59,6 @@ struct EmbeddingGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(embedding, "cpu", opwright_cpu::EmbeddingKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(embedding, "cpu", opwright_cpu::EmbeddingGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("embedding", "cpu", opwright_cpu::EmbeddingKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("embedding_grad", "cpu", opwright_cpu::EmbeddingGradKernel, float,
+                             double);

@@ -1,4 +1,4 @@
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/rows.h"
 #include "movement/tensors.h"
 
@@ -35,8 +35,7 @@ template <typename T>
 struct GatherGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
-    const int64_t n = ctx.has_input(2) ? ctx.input(1).numel() : 0;
-    blocks_ = BlocksOf(ctx.output(0).shape().dims(), attrs.axis, n);
+    blocks_ = BlocksOf(ctx.output(0).shape().dims(), attrs.axis, ctx.input(1).numel());
     const int64_t items = ctx.output(0).numel() + 3 * blocks_.outer * blocks_.n * blocks_.row;
     ctx.SetEstimate(MoveNanoseconds(items * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();
@@ -44,8 +43,7 @@ struct GatherGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
     const Positions index(ctx.input(1), blocks_.n);
     OPWRIGHT_RETURN_IF_ERROR(index.Check("index", -blocks_.count, blocks_.count));
-    const T* rows = blocks_.n > 0 ? ctx.input(2).data<T>() : nullptr;
-    AddRowsAt(blocks_, rows, index, ctx.output(0).data<T>(), ctx.n_threads());
+    AddRowsAt(blocks_, ctx.input(2).data<T>(), index, ctx.output(0).data<T>(), ctx.n_threads());
     return opwright::Status::Ok();
   }
   RowBlocks blocks_{};
@@ -54,5 +52,5 @@ struct GatherGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(gather, "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(gather, "cpu", opwright_cpu::GatherGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("gather", "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("gather_grad", "cpu", opwright_cpu::GatherGradKernel, float, double);

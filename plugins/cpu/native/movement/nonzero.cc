@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "common/clones.h"
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {
@@ -118,4 +118,4 @@ struct NonzeroKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(nonzero, "cpu", opwright_cpu::NonzeroKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("nonzero", "cpu", opwright_cpu::NonzeroKernel, opwright::AnyDtype);

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/positions.h"
 #include "movement/tensors.h"
 
@@ -34,4 +34,4 @@ struct OneHotKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(one_hot, "cpu", opwright_cpu::OneHotKernel, int32_t, int64_t);
+OPWRIGHT_REGISTER_KERNEL_FOR("one_hot", "cpu", opwright_cpu::OneHotKernel, int32_t, int64_t);

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "movement/attributes.h"
 #include "movement/border.h"
-#include "movement/ops.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {
@@ -81,6 +81,7 @@ struct PadGradKernel {
     ctx.SetEstimate(MoveNanoseconds(2 * numel_ * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     if (numel_ == 0) return opwright::Status::Ok();
     std::vector<int64_t> whole;
+    whole.reserve(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
       whole.push_back(shape[i] + attrs.paddings[2 * i] + attrs.paddings[2 * i + 1]);
     }
@@ -101,10 +102,6 @@ struct PadGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const PadAttrs&) const {
     if (numel_ == 0) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!ctx.has_input(1)) {
-      std::fill_n(x_grad, numel_, T{0});
-      return opwright::Status::Ok();
-    }
     const T* grad = ctx.input(1).data<T>();
     if (mode_ == BorderMode::kConstant) {
       center_.Run(Bytes(ctx.input(1)) + offset_ * static_cast<int64_t>(sizeof(T)),
@@ -197,6 +194,6 @@ struct PadGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(pad, "cpu", opwright_cpu::PadKernel, float, double, int8_t, int16_t,
-                         int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(pad, "cpu", opwright_cpu::PadGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("pad", "cpu", opwright_cpu::PadKernel, float, double, int8_t, int16_t,
+                             int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool);
+OPWRIGHT_REGISTER_KERNEL_FOR("pad_grad", "cpu", opwright_cpu::PadGradKernel, float, double);

@@ -1,4 +1,4 @@
-// Philox 4x32-10, many counters at a time; opwright_std/philox.py specifies the words.
+// Philox 4x32-10, many counters at a time; opwright_std/numerics/philox.py specifies the words.
 #ifndef OPWRIGHT_CPU_MOVEMENT_PHILOX_H_
 #define OPWRIGHT_CPU_MOVEMENT_PHILOX_H_
 

@@ -2,7 +2,7 @@
 #include <opwright/functors/box_muller.h>
 
 #include "common/clones.h"
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/philox.h"
 
 namespace opwright_cpu {
@@ -91,5 +91,5 @@ struct NormalKernel : RandomKernel<NormalAttrs, T> {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(uniform, "cpu", opwright_cpu::UniformKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(normal, "cpu", opwright_cpu::NormalKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("uniform", "cpu", opwright_cpu::UniformKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("normal", "cpu", opwright_cpu::NormalKernel, float, double);

@@ -1,4 +1,4 @@
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/stream.h"
 #include "movement/tensors.h"
 
@@ -29,8 +29,9 @@ struct ReshapeKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(reshape, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL(reshape_like, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL(squeeze, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL(unsqueeze, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL(flatten, "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("reshape", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("reshape_like", "cpu", opwright_cpu::ReshapeKernel,
+                             opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("squeeze", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("unsqueeze", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("flatten", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);

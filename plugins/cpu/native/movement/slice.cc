@@ -1,5 +1,5 @@
+#include "movement/attributes.h"
 #include "movement/border.h"
-#include "movement/ops.h"
 #include "movement/stream.h"
 #include "movement/strided_copy.h"
 #include "movement/tensors.h"
@@ -59,6 +59,7 @@ struct SliceKernel {
     const Box box = BoxOf(CutOf(attrs, whole), whole, shape, item);
     const std::vector<int64_t> to = CompactStrides(shape);
     std::vector<CopyAxis> axes;
+    axes.reserve(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
       axes.push_back(CopyAxis{shape[i], box.strides[i], to[i] * item});
     }
@@ -87,7 +88,6 @@ struct SliceGradKernel {
     const int64_t item = ItemBytes(out.dtype());
     bytes_ = out.numel() * item;
     ctx.SetEstimate(MoveNanoseconds(bytes_, ctx.n_threads()));
-    if (!ctx.has_input(1)) return opwright::Status::Ok();
     const std::vector<int64_t> shape = ctx.input(1).shape().dims();
     if (ctx.input(1).numel() == 0) return opwright::Status::Ok();
     const Cut cut = CutOf(attrs, whole);
@@ -101,6 +101,7 @@ struct SliceGradKernel {
     const Box box = BoxOf(cut, whole, shape, item);
     const std::vector<int64_t> from = CompactStrides(shape);
     std::vector<CopyAxis> axes;
+    axes.reserve(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
       axes.push_back(CopyAxis{shape[i], from[i] * item, box.strides[i]});
     }
@@ -134,5 +135,6 @@ struct SliceGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(slice, "cpu", opwright_cpu::SliceKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(slice, "cpu", opwright_cpu::SliceGradKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("slice", "cpu", opwright_cpu::SliceKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("slice_grad", "cpu", opwright_cpu::SliceGradKernel,
+                             opwright::AnyDtype);

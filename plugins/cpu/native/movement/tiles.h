@@ -16,6 +16,7 @@ namespace opwright_cpu {
 // Registers of 16 bytes are in every x86-64 and AArch64, and already faster than memory.
 template <typename T>
 struct Register {
+  // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
   typedef T Vector __attribute__((vector_size(16)));
   static constexpr int kLanes = 16 / static_cast<int>(sizeof(T));
 };

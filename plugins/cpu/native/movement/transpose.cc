@@ -1,4 +1,4 @@
-#include "movement/ops.h"
+#include "movement/attributes.h"
 #include "movement/strided_copy.h"
 #include "movement/tensors.h"
 
@@ -33,4 +33,4 @@ struct TransposeKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(transpose, "cpu", opwright_cpu::TransposeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("transpose", "cpu", opwright_cpu::TransposeKernel, opwright::AnyDtype);

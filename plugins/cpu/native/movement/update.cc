@@ -4,8 +4,8 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "movement/attributes.h"
 #include "movement/tensors.h"
-#include "movement/update_ops.h"
 #include "movement/update_shares.h"
 
 namespace opwright_cpu {
@@ -107,7 +107,7 @@ struct Adam {
                    static_cast<T>(1 - attrs.beta2),
                    static_cast<T>(attrs.epsilon * correction),
                    static_cast<T>(scalars.rate * correction / (1 - scalars.power1)),
-                   static_cast<T>(1 - scalars.rate * attrs.weight_decay)};
+                   static_cast<T>(1 - scalars.rate * attrs.weight_decay.value_or(0))};
   }
   OPWRIGHT_CPU_CLONES static void Update(const Factors& factors, const Elements<T>& e) {
     T* param = e.param;
@@ -143,7 +143,8 @@ void AdvancePower(const opwright::InputTensor& power, const opwright::OutputTens
 }
 
 // Inputs param, grad, learning_rate, the states, the powers; outputs all but grad and
-// learning_rate, in the same order. One parameter, or lists of equal length.
+// learning_rate, in the same order. One parameter, or lists of equal length: an optimizer, or the
+// operator that updates many parameters in one step.
 template <typename Rule, typename T>
 struct UpdateKernel {
   using Attrs = typename Rule::Attrs;
@@ -225,11 +226,12 @@ struct AdamKernel : UpdateKernel<Adam<T>, T> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(sgd, "cpu", opwright_cpu::SgdKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(momentum, "cpu", opwright_cpu::MomentumKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(adam, "cpu", opwright_cpu::AdamKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(adamw, "cpu", opwright_cpu::AdamKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(multi_sgd, "cpu", opwright_cpu::SgdKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(multi_momentum, "cpu", opwright_cpu::MomentumKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(multi_adam, "cpu", opwright_cpu::AdamKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(multi_adamw, "cpu", opwright_cpu::AdamKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("sgd", "cpu", opwright_cpu::SgdKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("momentum", "cpu", opwright_cpu::MomentumKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("adam", "cpu", opwright_cpu::AdamKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("adamw", "cpu", opwright_cpu::AdamKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_sgd", "cpu", opwright_cpu::SgdKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_momentum", "cpu", opwright_cpu::MomentumKernel, float,
+                             double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_adam", "cpu", opwright_cpu::AdamKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_adamw", "cpu", opwright_cpu::AdamKernel, float, double);

@@ -3,7 +3,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
-#include "onednn/ops.h"
+#include "onednn/attributes.h"
 #include "onednn/windows.h"
 
 namespace opwright_cpu {
@@ -122,18 +122,13 @@ struct AveragePool {
   int64_t height_ = 1;
 };
 
-// Slots: x (its shape only), out_grad? -> x_grad?.
+// Slots: x (its shape only), out_grad -> x_grad?.
 template <typename T, typename Attrs>
 struct AveragePoolGrad {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
-    has_grad_ = ctx.has_input(1);
-    if (!has_grad_) {
-      numel_ = ctx.output(0).numel();
-      return opwright::Status::Ok();
-    }
     shape_.Make(ctx.output(0).shape(), ctx.input(1).shape(), attrs);
     ctx.SetWorkspace(shape_.WorkspaceBytes(sizeof(T), ctx.n_threads()));
     ctx.SetEstimate(100 + static_cast<uint64_t>(ctx.output(0).numel() / 2 / ctx.n_threads()));
@@ -143,10 +138,6 @@ struct AveragePoolGrad {
   opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!has_grad_) {
-      std::fill(x_grad, x_grad + numel_, T(0));
-      return opwright::Status::Ok();
-    }
     const T* grad = ctx.input(1).data<T>();
     OverRows(ctx, shape_.x.planes, shape_.x.plane(), shape_.RowBytes(sizeof(T)),
              [&](int64_t plane, char* sums) {
@@ -182,8 +173,6 @@ struct AveragePoolGrad {
   }
 
   AveragePoolShape shape_;
-  int64_t numel_ = 0;
-  bool has_grad_ = false;
 };
 
 template <typename T>
@@ -198,10 +187,10 @@ struct AdaptiveAvgPool2dGradKernel : AveragePoolGrad<T, AdaptivePoolAttrs> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(avg_pool2d, "cpu", opwright_cpu::AvgPool2dKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(avg_pool2d, "cpu", opwright_cpu::AvgPool2dGradKernel, float,
-                                  double);
-OPWRIGHT_REGISTER_KERNEL(adaptive_avg_pool2d, "cpu", opwright_cpu::AdaptiveAvgPool2dKernel, float,
-                         double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(adaptive_avg_pool2d, "cpu",
-                                  opwright_cpu::AdaptiveAvgPool2dGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d", "cpu", opwright_cpu::AvgPool2dKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d_grad", "cpu", opwright_cpu::AvgPool2dGradKernel, float,
+                             double);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d", "cpu", opwright_cpu::AdaptiveAvgPool2dKernel,
+                             float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d_grad", "cpu",
+                             opwright_cpu::AdaptiveAvgPool2dGradKernel, float, double);

@@ -8,8 +8,8 @@
 
 #include <opwright/sdk.hpp>
 
+#include "onednn/attributes.h"
 #include "onednn/gemm.h"
-#include "onednn/ops.h"
 
 namespace opwright_cpu {
 

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "onednn/activation.h"
+#include "onednn/attributes.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
-#include "onednn/ops.h"
 #include "onednn/split_pipeline.h"
 
 namespace opwright_cpu {
@@ -228,7 +228,7 @@ struct ConvolutionKernel {
       epilogue.scale = ctx.has_input(kScale);
       epilogue.shift = ctx.has_input(kShift);
       epilogue.residual = ctx.has_input(kResidual);
-      OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &epilogue.activation));
+      OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation.value(), &epilogue.activation));
     }
     return convolution_.Make(ctx, shape, epilogue, ctx.packable(kWeight));
   }
@@ -265,6 +265,7 @@ struct FusedConv2dKernel : ConvolutionKernel<T, 6> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dKernel, float, opwright::BFloat16);
-OPWRIGHT_REGISTER_KERNEL(conv2d_fused, "cpu", opwright_cpu::FusedConv2dKernel, float,
-                         opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d", "cpu", opwright_cpu::Conv2dKernel, float,
+                             opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.conv2d_fused", "cpu", opwright_cpu::FusedConv2dKernel, float,
+                             opwright::BFloat16);

@@ -1,8 +1,8 @@
 // Convolution in float64, and its gradients: through matrix products of our own.
 #include <algorithm>
 
+#include "onednn/attributes.h"
 #include "onednn/columns.h"
-#include "onednn/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -28,8 +28,8 @@ struct ChannelOf {
 
 uint64_t EstimateNs(const opwright::Shape& weight, const opwright::Shape& out, int32_t n_threads) {
   constexpr double kPerNs = 12.0;  // multiplications of one thread
-  const auto work = static_cast<double>(out.numel() / std::max<int64_t>(1, weight.dim(0))) *
-                    static_cast<double>(weight.numel());
+  const int64_t pixels = out.numel() / std::max<int64_t>(1, weight.dim(0));
+  const double work = static_cast<double>(pixels) * static_cast<double>(weight.numel());
   return 1000 + static_cast<uint64_t>(work / kPerNs / n_threads);
 }
 
@@ -69,7 +69,7 @@ struct Conv2dColumnsKernel {
   bool is_empty_ = false;
 };
 
-// Slots: x, weight, bias? (its shape only), out_grad? -> x_grad?, weight_grad?, bias_grad?.
+// Slots: x, weight, bias? (its shape only), out_grad -> x_grad?, weight_grad?, bias_grad?.
 template <typename T>
 struct Conv2dGradColumnsKernel {
   static void Configure(opwright::KernelOptions& options) {
@@ -78,7 +78,6 @@ struct Conv2dGradColumnsKernel {
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
-    if (!ctx.has_input(3)) return opwright::Status::Ok();
     const opwright::Shape x = ctx.input(0).shape(), weight = ctx.input(1).shape();
     const opwright::Shape out = ctx.input(3).shape();
     channel_of_ = ChannelOf(out, attrs);
@@ -95,7 +94,7 @@ struct Conv2dGradColumnsKernel {
     for (uint32_t slot = 0; slot < 3; ++slot) {
       if (ctx.has_output(slot)) grads[slot] = ctx.output(slot).data<T>();
     }
-    if (is_empty_ || !ctx.has_input(3)) {
+    if (is_empty_) {
       RunEmpty(ctx, grads[2]);
       return opwright::Status::Ok();
     }
@@ -115,7 +114,7 @@ struct Conv2dGradColumnsKernel {
       const opwright::OutputTensor grad = ctx.output(slot);
       std::fill(grad.data<T>(), grad.data<T>() + grad.numel(), T(0));
     }
-    if (bias_grad == nullptr || !ctx.has_input(3)) return;
+    if (bias_grad == nullptr) return;
     const opwright::InputTensor slopes = ctx.input(3);
     for (int64_t i = 0; i < slopes.numel(); ++i) {
       bias_grad[channel_of_(i)] += slopes.data<T>()[i];
@@ -130,5 +129,5 @@ struct Conv2dGradColumnsKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dColumnsKernel, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dGradColumnsKernel, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d", "cpu", opwright_cpu::Conv2dColumnsKernel, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d_grad", "cpu", opwright_cpu::Conv2dGradColumnsKernel, double);

@@ -8,10 +8,10 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "onednn/attributes.h"
 #include "onednn/columns.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
-#include "onednn/ops.h"
 #include "onednn/split_pipeline.h"
 
 namespace opwright_cpu {
@@ -19,7 +19,7 @@ namespace {
 
 using dnnl::memory;
 
-// Slots of conv2d_grad: x, weight, bias? (its shape only), out_grad? -> x_grad?, weight_grad?,
+// Slots of conv2d_grad: x, weight, bias? (its shape only), out_grad -> x_grad?, weight_grad?,
 // bias_grad?.
 constexpr uint32_t kOutGradSlot = 3;
 
@@ -100,7 +100,6 @@ struct Conv2dGradKernel {
 
  private:
   opwright::Status Make(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
-    if (!ctx.has_input(kOutGradSlot)) return opwright::Status::Ok();
     shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(), attrs,
                 OneDnnType<T>());
     if (shape_.is_empty()) return PrepareEmpty();
@@ -135,8 +134,8 @@ struct Conv2dGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Without out_grad or without elements all gradients are zero, but that of the bias, which images
-  // without channels still have.
+  // Without elements all gradients are zero, but that of the bias, which images without channels
+  // still have.
   void RunEmpty(const opwright::RunContext& ctx) const {
     for (uint32_t slot = 0; slot < 3; ++slot) {
       if (!ctx.has_output(slot)) continue;
@@ -145,7 +144,7 @@ struct Conv2dGradKernel {
       if (bytes > 0) std::memset(grad.raw(), 0, bytes);
     }
     if constexpr (std::is_same_v<T, float>) {
-      if (!ctx.has_output(2) || !ctx.has_input(kOutGradSlot)) return;
+      if (!ctx.has_output(2)) return;
       const opwright::InputTensor slopes = ctx.input(kOutGradSlot);
       float* sums = ctx.output(2).template data<float>();
       for (int64_t i = 0; i < slopes.numel(); ++i) {
@@ -356,5 +355,5 @@ struct Conv2dGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(conv2d, "cpu", opwright_cpu::Conv2dGradKernel, float,
-                                  opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d_grad", "cpu", opwright_cpu::Conv2dGradKernel, float,
+                             opwright::BFloat16);

@@ -9,8 +9,8 @@
 
 #include "common/parallel.h"
 #include "gemm/run_sums.h"
+#include "onednn/attributes.h"
 #include "onednn/columns.h"
-#include "onednn/ops.h"
 #include "onednn/places.h"
 
 namespace opwright_cpu {
@@ -320,4 +320,5 @@ struct Conv2dPoolGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(conv2d_pool_grad, "cpu", opwright_cpu::Conv2dPoolGradKernel, float);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.conv2d_pool_grad", "cpu", opwright_cpu::Conv2dPoolGradKernel,
+                             float);

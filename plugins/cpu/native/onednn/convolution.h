@@ -7,7 +7,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
 
-#include "onednn/ops.h"
+#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 

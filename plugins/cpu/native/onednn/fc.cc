@@ -10,9 +10,9 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "onednn/activation.h"
+#include "onednn/attributes.h"
 #include "onednn/dtypes.h"
 #include "onednn/matrix_shape.h"
-#include "onednn/ops.h"
 #include "onednn/own_product.h"
 #include "onednn/product.h"
 
@@ -182,4 +182,5 @@ struct FcKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(fc, "cpu", opwright_cpu::FcKernel, float, double, opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("fc", "cpu", opwright_cpu::FcKernel, float, double,
+                             opwright::BFloat16);

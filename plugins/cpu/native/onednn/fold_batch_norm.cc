@@ -2,7 +2,7 @@
 #include <opwright/functors.h>
 
 #include "common/clones.h"
-#include "onednn/ops.h"
+#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 namespace {
@@ -43,4 +43,5 @@ struct FoldBatchNormKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(fold_batch_norm, "cpu", opwright_cpu::FoldBatchNormKernel, float);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.fold_batch_norm", "cpu", opwright_cpu::FoldBatchNormKernel,
+                             float);

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <type_traits>
 
+#include "onednn/attributes.h"
 #include "onednn/dtypes.h"
 #include "onednn/matrix_shape.h"
-#include "onednn/ops.h"
 #include "onednn/own_product.h"
 #include "onednn/product.h"
 
@@ -112,6 +112,6 @@ struct MatmulKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(matmul, "cpu", opwright_cpu::MatmulKernel, float, double,
-                         opwright::BFloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
-                         uint32_t, uint64_t);
+OPWRIGHT_REGISTER_KERNEL_FOR("matmul", "cpu", opwright_cpu::MatmulKernel, float, double,
+                             opwright::BFloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
+                             uint16_t, uint32_t, uint64_t);

@@ -4,7 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
-#include "onednn/ops.h"
+#include "onednn/attributes.h"
 #include "onednn/places.h"
 #include "onednn/windows.h"
 
@@ -246,7 +246,7 @@ struct MaxPool2dKernel {
   int64_t grain_ = 1;
 };
 
-// Slots of max_pool2d_grad: x (its shape only), index, out_grad? -> x_grad?.
+// Slots of max_pool2d_grad: x (its shape only), index, out_grad -> x_grad?.
 template <typename T>
 struct MaxPool2dGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
@@ -264,13 +264,12 @@ struct MaxPool2dGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const PoolAttrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const int32_t* index = ctx.input(1).data<int32_t>();
-    const T* grad = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
+    const T* grad = ctx.input(2).data<T>();
     T* x_grad = ctx.output(0).data<T>();
     PlaceCheck check(shape_.x.height * shape_.x.width);
     ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [&](int64_t begin, int64_t end) {
       const int64_t size = shape_.x.plane();
       std::fill(x_grad + begin * size, x_grad + end * size, T(0));
-      if (grad == nullptr) return;
       for (int64_t plane = begin; plane < end; ++plane) {
         const int64_t at = plane * shape_.out.plane();
         // The places are in the nearest cache when they are read again.
@@ -313,6 +312,6 @@ struct MaxPool2dGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(max_pool2d, "cpu", opwright_cpu::MaxPool2dKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(max_pool2d, "cpu", opwright_cpu::MaxPool2dGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPool2dKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPool2dGradKernel, float,
+                             double);

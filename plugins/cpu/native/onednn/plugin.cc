@@ -1,8 +1,7 @@
-// The entry of the library: every operator that it has kernels for. It loads with any oneDNN that
+// The entry of the library: every kernel of this room. It loads with any oneDNN that
 // the loader finds, and says no to another version than it was built for.
 #include <oneapi/dnnl/dnnl.hpp>
-
-#include "onednn/ops.h"
+#include <opwright/sdk.hpp>
 
 namespace {
 
@@ -25,7 +24,5 @@ opwright_plugin_v1(const ow_host* host, const ow_plugin** plugin) {
   // Plans and their Context keep what is prepared. oneDNN's own cache would keep beside it what it
   // could not make in a moment without memory, and crash on it later.
   dnnl_set_primitive_cache_capacity(0);
-  return opwright::detail::EnterPlugin(host, plugin, "cpu", OPWRIGHT_PLUGIN_VERSION,
-                                       "adaptive_avg_pool2d, avg_pool2d, conv2d, conv2d_fused, "
-                                       "conv2d_pool_grad, fc, fold_batch_norm, matmul, max_pool2d");
+  return opwright::detail::EnterPlugin(host, plugin, "cpu", OPWRIGHT_PLUGIN_VERSION, "");
 }

@@ -45,8 +45,8 @@ class Primitive {
   explicit operator bool() const { return static_cast<bool>(primitive_); }
 
   // Adds an argument (DNNL_ARG_...); Execution counts them in this order.
-  void Add(int argument, dnnl::memory::desc desc) {
-    arguments_.emplace_back(argument, std::move(desc));
+  void Add(int argument, const dnnl::memory::desc& desc) {
+    arguments_.emplace_back(argument, desc);
   }
 
   dnnl_primitive_t get() const { return primitive_.get(); }
@@ -102,7 +102,7 @@ class Execution {
 
  private:
   void AddMemory(int argument, const dnnl::memory::desc& desc) {
-    memories_.push_back(dnnl::memory(desc, CpuEngine(), nullptr));
+    memories_.emplace_back(desc, CpuEngine(), nullptr);
     data_.push_back(nullptr);
     args_.push_back(dnnl_exec_arg_t{argument, memories_.back().get()});
   }

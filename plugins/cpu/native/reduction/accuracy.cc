@@ -4,9 +4,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/class_ids.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 #include "reduction/ranking.h"
 
 namespace opwright_cpu {
@@ -72,4 +72,4 @@ struct AccuracyKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(accuracy, "cpu", opwright_cpu::AccuracyKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("accuracy", "cpu", opwright_cpu::AccuracyKernel, float, double);

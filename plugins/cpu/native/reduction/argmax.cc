@@ -4,9 +4,9 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/stream.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 #include "reduction/reducer.h"
 
 namespace opwright_cpu {
@@ -129,5 +129,7 @@ using ArgminKernel = PositionKernel<Comparable<T>, false>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(argmax, "cpu", opwright_cpu::ArgmaxKernel, OPWRIGHT_CPU_NUMBERS, bool);
-OPWRIGHT_REGISTER_KERNEL(argmin, "cpu", opwright_cpu::ArgminKernel, OPWRIGHT_CPU_NUMBERS, bool);
+OPWRIGHT_REGISTER_KERNEL_FOR("argmax", "cpu", opwright_cpu::ArgmaxKernel, OPWRIGHT_CPU_NUMBERS,
+                             bool);
+OPWRIGHT_REGISTER_KERNEL_FOR("argmin", "cpu", opwright_cpu::ArgminKernel, OPWRIGHT_CPU_NUMBERS,
+                             bool);

@@ -5,9 +5,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -201,10 +201,7 @@ struct BatchNormGradKernel {
     T* results[3];
     for (uint32_t slot = 0; slot < 3; ++slot) {
       results[slot] = ctx.has_output(slot) ? ctx.output(slot).data<T>() : nullptr;
-      if (results[slot] == nullptr || ctx.has_input(7)) continue;
-      std::fill(results[slot], results[slot] + ctx.output(slot).numel(), T(0));
     }
-    if (!ctx.has_input(7)) return opwright::Status::Ok();
     const T* x = ctx.input(0).data<T>();
     const T* scale = ctx.input(1).data<T>();
     const T* mean = ctx.input(5).data<T>();
@@ -238,6 +235,6 @@ struct BatchNormGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(batch_norm, "cpu", opwright_cpu::BatchNormKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(batch_norm, "cpu", opwright_cpu::BatchNormGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm", "cpu", opwright_cpu::BatchNormKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm_grad", "cpu", opwright_cpu::BatchNormGradKernel, float,
+                             double);

@@ -4,9 +4,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -184,7 +184,7 @@ struct CosSimGradKernel {
     const T* values[] = {ctx.input(0).data<T>(), ctx.input(1).data<T>()};
     const T* norms[] = {ctx.input(3).data<T>(), ctx.input(4).data<T>()};
     const T* out = ctx.input(2).data<T>();
-    const T* out_grad = ctx.has_input(5) ? ctx.input(5).data<T>() : nullptr;
+    const T* out_grad = ctx.input(5).data<T>();
     const int64_t strides[] = {pairs_.x().inner, pairs_.y().inner};
     const int64_t n = pairs_.length();
     const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
@@ -194,7 +194,6 @@ struct CosSimGradKernel {
       if (!ctx.has_output(side)) continue;
       T* grad = ctx.output(side).data<T>();
       std::fill(grad, grad + ctx.output(side).numel(), T(0));
-      if (out_grad == nullptr) continue;
       ParallelFor(n_threads, pairs_.count(), PairGrain(n), 16, [&](int64_t begin, int64_t end) {
         for (int64_t line = begin; line < end; ++line) {
           const Pair pair = pairs_[line];
@@ -218,5 +217,5 @@ struct CosSimGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(cos_sim, "cpu", opwright_cpu::CosSimKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(cos_sim, "cpu", opwright_cpu::CosSimGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim", "cpu", opwright_cpu::CosSimKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim_grad", "cpu", opwright_cpu::CosSimGradKernel, float, double);

@@ -4,10 +4,10 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/class_ids.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -112,11 +112,6 @@ struct CrossEntropyGradKernel {
     T* x_grad = ctx.has_output(0) ? ctx.output(0).data<T>() : nullptr;
     T* label_grad = ctx.has_output(1) ? ctx.output(1).data<T>() : nullptr;
     const int64_t n = rows_.length;
-    if (!ctx.has_input(2)) {
-      if (x_grad != nullptr) std::fill(x_grad, x_grad + rows_.numel(), T(0));
-      if (label_grad != nullptr) std::fill(label_grad, label_grad + rows_.numel(), T(0));
-      return opwright::Status::Ok();
-    }
     const T* grad = ctx.input(2).data<T>();
     const T epsilon = static_cast<T>(attrs.epsilon);
     const ClassIds ids(ctx.input(1));
@@ -149,6 +144,7 @@ struct CrossEntropyGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(cross_entropy, "cpu", opwright_cpu::CrossEntropyKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(cross_entropy, "cpu", opwright_cpu::CrossEntropyGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy", "cpu", opwright_cpu::CrossEntropyKernel, float,
+                             double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy_grad", "cpu", opwright_cpu::CrossEntropyGradKernel,
+                             float, double);

@@ -5,10 +5,10 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/stream.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layer_norm_stream.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -154,7 +154,7 @@ struct LayerNormGradKernel {
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const LayerNormAttrs&) const {
-    if (!ctx.has_input(5) || rows_.numel() == 0) return FillZero(ctx);
+    if (rows_.numel() == 0) return FillZero(ctx);
     const T* x = ctx.input(0).data<T>();
     const T* scale = ctx.has_input(1) ? ctx.input(1).data<T>() : nullptr;
     const T* mean = ctx.input(3).data<T>();
@@ -203,6 +203,6 @@ struct LayerNormGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(layer_norm, "cpu", opwright_cpu::LayerNormKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(layer_norm, "cpu", opwright_cpu::LayerNormGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("layer_norm", "cpu", opwright_cpu::LayerNormKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("layer_norm_grad", "cpu", opwright_cpu::LayerNormGradKernel, float,
+                             double);

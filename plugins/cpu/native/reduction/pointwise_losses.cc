@@ -4,8 +4,8 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 
 namespace opwright_cpu {
 namespace {
@@ -108,14 +108,10 @@ struct LossGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const opwright::NoAttrs&) const {
     const T* x = ctx.input(0).data<T>();
     const T* label = ctx.input(1).data<T>();
-    const T* grad = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
+    const T* grad = ctx.input(2).data<T>();
     for (uint32_t slot = 0; slot < 2; ++slot) {
       if (!ctx.has_output(slot)) continue;
       T* out = ctx.output(slot).data<T>();
-      if (grad == nullptr) {
-        std::fill(out, out + n_, T(0));
-        continue;
-      }
       const auto range = slot == 0 ? XGradRange<T, Formula> : LabelGradRange<T, Formula>;
       ParallelFor(ctx.n_threads(), n_, kElementGrain / Formula::kCost, 64,
                   [=](int64_t begin, int64_t end) {
@@ -140,9 +136,9 @@ using SigmoidLossGradKernel = LossGradKernel<T, SigmoidLoss>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(mse, "cpu", opwright_cpu::MseKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(mse, "cpu", opwright_cpu::MseGradKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(sigmoid_cross_entropy_with_logits, "cpu", opwright_cpu::SigmoidLossKernel,
-                         float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(sigmoid_cross_entropy_with_logits, "cpu",
-                                  opwright_cpu::SigmoidLossGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("mse", "cpu", opwright_cpu::MseKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("mse_grad", "cpu", opwright_cpu::MseGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("sigmoid_cross_entropy_with_logits", "cpu",
+                             opwright_cpu::SigmoidLossKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("sigmoid_cross_entropy_with_logits_grad", "cpu",
+                             opwright_cpu::SigmoidLossGradKernel, float, double);

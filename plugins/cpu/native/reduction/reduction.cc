@@ -5,8 +5,8 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/broadcast.h"
-#include "reduction/ops.h"
 #include "reduction/reducer.h"
 
 namespace opwright_cpu {
@@ -40,7 +40,8 @@ struct ReductionKernel {
     empty_ = shape.numel() == 0;
     if (empty_) return opwright::Status::Ok();
     reducer_ = Reducer<Number, Rule>(shape.dims(), ReducedAxes(attrs.axis, shape.rank()));
-    divisor_ = static_cast<Number>(shape.numel() / n_);
+    const int64_t count = shape.numel() / n_;
+    divisor_ = static_cast<Number>(count);
     ctx.SetWorkspace(reducer_.workspace_bytes());
     const auto bytes = static_cast<int64_t>(sizeof(Number)) * (shape.numel() + n_);
     ctx.SetEstimate(StreamNs(bytes, ctx.n_threads()));
@@ -83,8 +84,9 @@ struct SpreadKernel {
     const opwright::Shape shape = ctx.input(0).shape();
     const int64_t n = shape.numel();
     spread_ = Broadcast(shape.dims(), ReducedAxes(attrs.axis, shape.rank()), sizeof(T));
-    n_ = ctx.has_input(1) ? ctx.input(1).numel() : 0;
-    divisor_ = n_ > 0 ? static_cast<T>(n / n_) : T(1);
+    n_ = ctx.input(1).numel();
+    const int64_t count = n_ > 0 ? n / n_ : 1;
+    divisor_ = static_cast<T>(count);
     if (kMean) ctx.SetWorkspace(static_cast<uint64_t>(n_) * sizeof(T));
     ctx.SetEstimate(StreamNs(n * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();
@@ -93,10 +95,6 @@ struct SpreadKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!ctx.has_input(1)) {
-      Fill(x_grad, ctx.output(0).numel(), T(0));
-      return opwright::Status::Ok();
-    }
     const T* out_grad = ctx.input(1).data<T>();
     if constexpr (kMean) {
       Divide(out_grad, ctx.workspace<T>(), n_, divisor_, ctx.n_threads());
@@ -162,10 +160,6 @@ struct ExtremumGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
     if (!ctx.has_output(0) || n_ == 0) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!ctx.has_input(2)) {
-      Fill(x_grad, n_, T(0));
-      return opwright::Status::Ok();
-    }
     const int32_t n_threads = ctx.n_threads();
     char* workspace = ctx.workspace<char>();
     T* counts = static_cast<T*>(static_cast<void*>(workspace));
@@ -196,11 +190,12 @@ struct ExtremumGradKernel {
 }  // namespace opwright_cpu
 
 // Narrower whole numbers are added up in 64 bits, which NumPy's kernel does as it reads them.
-OPWRIGHT_REGISTER_KERNEL(sum, "cpu", opwright_cpu::SumKernel, float, double, int64_t, uint64_t);
-OPWRIGHT_REGISTER_KERNEL(mean, "cpu", opwright_cpu::MeanKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(max, "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL(min, "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(sum, "cpu", opwright_cpu::SumGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(mean, "cpu", opwright_cpu::MeanGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(max, "cpu", opwright_cpu::ExtremumGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(min, "cpu", opwright_cpu::ExtremumGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum", "cpu", opwright_cpu::SumKernel, float, double, int64_t,
+                             uint64_t);
+OPWRIGHT_REGISTER_KERNEL_FOR("mean", "cpu", opwright_cpu::MeanKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max", "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("min", "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum_grad", "cpu", opwright_cpu::SumGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("mean_grad", "cpu", opwright_cpu::MeanGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_grad", "cpu", opwright_cpu::ExtremumGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("min_grad", "cpu", opwright_cpu::ExtremumGradKernel, float, double);

@@ -3,8 +3,8 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
-#include "reduction/ops.h"
 #include "reduction/softmax_lines.h"
 
 namespace opwright_cpu {
@@ -98,10 +98,6 @@ struct SoftmaxBackward {
   opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
     if (!ctx.has_output(0) || lines_.numel() == 0) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!ctx.has_input(2)) {
-      std::fill(x_grad, x_grad + lines_.numel(), T(0));
-      return opwright::Status::Ok();
-    }
     const T* out = ctx.input(1).data<T>();
     const T* grad = ctx.input(2).data<T>();
     const int64_t n = lines_.length;
@@ -135,8 +131,8 @@ using LogSoftmaxGradKernel = SoftmaxBackward<T, true>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(softmax, "cpu", opwright_cpu::SoftmaxKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL(log_softmax, "cpu", opwright_cpu::LogSoftmaxKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(softmax, "cpu", opwright_cpu::SoftmaxGradKernel, float, double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(log_softmax, "cpu", opwright_cpu::LogSoftmaxGradKernel, float,
-                                  double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax", "cpu", opwright_cpu::SoftmaxKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax", "cpu", opwright_cpu::LogSoftmaxKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax_grad", "cpu", opwright_cpu::SoftmaxGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax_grad", "cpu", opwright_cpu::LogSoftmaxGradKernel, float,
+                             double);

@@ -4,9 +4,9 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/class_ids.h"
-#include "reduction/ops.h"
 #include "reduction/softmax_lines.h"
 
 namespace opwright_cpu {
@@ -147,10 +147,6 @@ struct SoftmaxLossGradKernel {
   opwright::Status Run(const opwright::RunContext& ctx, const SoftmaxLossAttrs& attrs) const {
     if (!ctx.has_output(0) || lines_.numel() == 0) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
-    if (!ctx.has_input(3)) {
-      std::fill(x_grad, x_grad + lines_.numel(), T(0));
-      return opwright::Status::Ok();
-    }
     const T* softmax = ctx.input(2).data<T>();
     const T* grad = ctx.input(3).data<T>();
     const ClassIds ids(ctx.input(1));
@@ -187,7 +183,7 @@ struct SoftmaxLossGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(softmax_with_cross_entropy, "cpu", opwright_cpu::SoftmaxLossKernel, float,
-                         double);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(softmax_with_cross_entropy, "cpu",
-                                  opwright_cpu::SoftmaxLossGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy", "cpu", opwright_cpu::SoftmaxLossKernel,
+                             float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy_grad", "cpu",
+                             opwright_cpu::SoftmaxLossGradKernel, float, double);

@@ -1,7 +1,7 @@
 // sum_like undoes broadcasting, expand_like and expand do it.
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/broadcast.h"
-#include "reduction/ops.h"
 #include "reduction/reducer.h"
 
 namespace opwright_cpu {
@@ -69,6 +69,7 @@ struct ExpandKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(sum_like, "cpu", opwright_cpu::SumLikeKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL(expand_like, "cpu", opwright_cpu::ExpandKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL(expand, "cpu", opwright_cpu::ExpandKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum_like", "cpu", opwright_cpu::SumLikeKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("expand_like", "cpu", opwright_cpu::ExpandKernel,
+                             OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("expand", "cpu", opwright_cpu::ExpandKernel, opwright::AnyDtype);

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "common/parallel.h"
+#include "reduction/attributes.h"
 #include "reduction/layout.h"
-#include "reduction/ops.h"
 #include "reduction/ranking.h"
 #include "reduction/reducer.h"
 
@@ -106,21 +106,18 @@ struct TopKGradKernel {
     if (!ctx.has_output(0) || lines_.numel() == 0) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
     const int64_t* indices = ctx.input(1).data<int64_t>();
-    const T* grad = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
+    const T* grad = ctx.input(2).data<T>();
     const int64_t k = attrs.k, inner = lines_.inner, size = lines_.length * inner;
-    if (grad != nullptr) {
-      // Whoever calls this operator by itself may give others than top_k makes.
-      const int64_t* end = indices + lines_.count() * k;
-      const int64_t* wrong =
-          std::find_if(indices, end, [this](int64_t i) { return i < 0 || i >= lines_.length; });
-      if (wrong != end) {
-        return opwright::Status::Error("indices must be in [0, ", lines_.length, "), got ", *wrong);
-      }
+    // Whoever calls this operator by itself may give others than top_k makes.
+    const int64_t* last = indices + lines_.count() * k;
+    const int64_t* wrong =
+        std::find_if(indices, last, [this](int64_t i) { return i < 0 || i >= lines_.length; });
+    if (wrong != last) {
+      return opwright::Status::Error("indices must be in [0, ", lines_.length, "), got ", *wrong);
     }
     ParallelFor(ctx.n_threads(), lines_.outer, std::max<int64_t>(1, kElementGrain / size), 1,
                 [=](int64_t begin, int64_t end) {
                   std::fill(x_grad + begin * size, x_grad + end * size, T(0));
-                  if (grad == nullptr) return;
                   for (int64_t outer = begin; outer < end; ++outer) {
                     for (int64_t i = outer * k * inner; i < (outer + 1) * k * inner; ++i) {
                       x_grad[outer * size + indices[i] * inner + i % inner] = grad[i];
@@ -136,5 +133,5 @@ struct TopKGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(top_k, "cpu", opwright_cpu::TopKKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_GRADIENT_KERNEL(top_k, "cpu", opwright_cpu::TopKGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("top_k", "cpu", opwright_cpu::TopKKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("top_k_grad", "cpu", opwright_cpu::TopKGradKernel, float, double);

@@ -5,7 +5,7 @@
 #include "gemm/gemm.h"
 #include "gemm/vector_products.h"
 #include "training/activation.h"
-#include "training/ops.h"
+#include "training/attributes.h"
 #include "training/partition.h"
 
 namespace opwright_cpu {
@@ -103,4 +103,4 @@ struct FcKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(fc, "cpu", opwright_cpu::FcKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("fc", "cpu", opwright_cpu::FcKernel, float, double);

@@ -4,7 +4,7 @@
 #include "gemm/gemm.h"
 #include "gemm/vector_products.h"
 #include "training/activation.h"
-#include "training/ops.h"
+#include "training/attributes.h"
 #include "training/partition.h"
 
 namespace opwright_cpu {
@@ -86,4 +86,5 @@ struct FcInputGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(fc_input_grad, "cpu", opwright_cpu::FcInputGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.fc_input_grad", "cpu", opwright_cpu::FcInputGradKernel, float,
+                             double);

@@ -4,7 +4,7 @@
 #include "common/parallel.h"
 #include "gemm/gemm.h"
 #include "gemm/vector_products.h"
-#include "training/ops.h"
+#include "training/attributes.h"
 #include "training/partition.h"
 
 namespace opwright_cpu {
@@ -101,4 +101,4 @@ struct FcSgdKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(fc_sgd, "cpu", opwright_cpu::FcSgdKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.fc_sgd", "cpu", opwright_cpu::FcSgdKernel, float, double);

@@ -1,4 +1,4 @@
-// The entry of the library: every operator that it has kernels for.
-#include "training/ops.h"
+// The entry of the library: every kernel of this room.
+#include <opwright/sdk.hpp>
 
-OPWRIGHT_PLUGIN("cpu", fc, fc_input_grad, fc_sgd, softmax_cross_entropy);
+OPWRIGHT_PLUGIN("cpu");

@@ -4,7 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
-#include "training/ops.h"
+#include "training/attributes.h"
 
 namespace opwright_cpu {
 namespace {
@@ -116,5 +116,5 @@ struct SoftmaxCrossEntropyKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL(softmax_cross_entropy, "cpu", opwright_cpu::SoftmaxCrossEntropyKernel,
-                         float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.softmax_cross_entropy", "cpu",
+                             opwright_cpu::SoftmaxCrossEntropyKernel, float, double);

@@ -1,3 +1,5 @@
 """Kernels of the standard operators for the CPU, in C++; everything is named in ``plugin``."""
 
-__version__ = "0.1.0"
+from opwright_cpu._version import __version__
+
+__all__ = ["__version__"]

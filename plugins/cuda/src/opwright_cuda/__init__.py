@@ -1,18 +1,20 @@
 """The CUDA kernels of opwright, and what others need to write more of them.
 
-A kernel is a class (or a `Kernel` made of a function) whose ``prepare`` says what is launched; the
-sources are compiled when they are first needed, and a plan that launches them runs without Python.
+A kernel is a class (or a `Kernel` made of a function) whose ``prepare`` decides what is launched.
+Sources are compiled when they are first needed, and a plan that launches them runs without Python.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opwright_cuda._version import __version__
+
 if TYPE_CHECKING:
     from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
     from opwright_cuda.source import Source
 
-__all__ = ["Kernel", "LaunchPlan", "Pointer", "Source", "Struct"]
+__all__ = ["Kernel", "LaunchPlan", "Pointer", "Source", "Struct", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

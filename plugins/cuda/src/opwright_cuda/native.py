@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import opwright_cuda
 from opwright.errors import DeviceNotFoundError, KernelError, PluginError
 
 LIBRARY: Final = "opwright_cuda/launcher.so"
@@ -59,7 +59,8 @@ class _Info(ctypes.Structure):
 @cache
 def _library() -> ctypes.CDLL:
     # An editable install keeps compiled files in a folder of their own.
-    for folder in opwright_cuda.__path__:
+    package = find_spec("opwright_cuda")
+    for folder in (package and package.submodule_search_locations) or ():
         path = Path(folder) / Path(LIBRARY).name
         if path.exists():
             return ctypes.CDLL(str(path))
@@ -70,7 +71,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _call(error: type[Exception], function: str, *args: Any) -> None:
-    """Call a function that ends with a message buffer; raise what it says."""
+    """Call a function that ends with a message buffer; raise its message."""
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     status = getattr(_library(), function)(*args, message, ctypes.c_uint64(_MESSAGE_BYTES))
     if status != 0:
@@ -147,7 +148,7 @@ def find_gpu(pointer: int) -> int | None:
     Raises
     ------
     KernelError
-        Where the driver cannot tell.
+        Where the driver fails to look the address up.
     """
     number = ctypes.c_int32()
     _call(KernelError, "opwright_cuda_find_gpu", ctypes.c_uint64(pointer), ctypes.byref(number))
@@ -165,26 +166,26 @@ _cudnn_path: str | None = None
 
 
 def set_blas_path(path: str) -> None:
-    """Say where libcublasLt lies, before the first matrix product."""
+    """Set the path of libcublasLt, before the first matrix product."""
     global _blas_path  # noqa: PLW0603 - the library keeps it for the process, too
     _library().opwright_cuda_set_blas_path(path.encode())
     _blas_path = path
 
 
 def has_blas_path() -> bool:
-    """Tell whether somebody has said where libcublasLt lies."""
+    """Whether the path of libcublasLt is set."""
     return _blas_path is not None
 
 
 def set_cudnn_path(path: str) -> None:
-    """Say where libcudnn lies, before its first use."""
+    """Set the path of libcudnn, before its first use."""
     global _cudnn_path  # noqa: PLW0603 - the library keeps it for the process, too
     _library().opwright_cuda_set_cudnn_path(path.encode())
     _cudnn_path = path
 
 
 def find_cudnn_path() -> str | None:
-    """Return where libcudnn lies, None where nobody has said it."""
+    """Return the path of libcudnn, None where it is not set."""
     return _cudnn_path
 
 
@@ -207,7 +208,7 @@ def choose_engine(record: Sequence[int], properties: str) -> tuple[int, int, int
     Parameters
     ----------
     record : sequence of int
-        An operation graph; see native/cudnn.h.
+        An operation graph; see native/cudnn/cudnn.h.
     properties : str
         The GPU, as cuDNN writes it down.
 

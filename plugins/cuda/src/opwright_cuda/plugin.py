@@ -1,7 +1,7 @@
 """The table of the CUDA kernels; it only names things.
 
 Kernels are prepared in Python, module by module of ``kernels``, and launched by the library: where
-there is no CuPy, no driver or no GPU, their use says what is missing, and nothing before it.
+there is no CuPy, no driver or no GPU, their first use reports what is missing.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("normalization:LAYER_NORM_GRAD", "layer_norm_grad"),
     Row("batch_norm:BATCH_NORM", "batch_norm", FLOAT, "out=x"),
     Row("batch_norm:BATCH_NORM_GRAD", "batch_norm_grad", FLOAT, "x_grad=x x_grad=out_grad"),
-    Row("batch_norm:BATCH_NORM", "cuda.batch_norm_activation", FLOAT, "out=x out=residual"),
+    Row("batch_norm:BATCH_NORM", "std.batch_norm_activation", FLOAT, "out=x out=residual"),
     Row(
         "batch_norm:BATCH_NORM_GRAD",
-        "cuda.batch_norm_activation_grad",
+        "std.batch_norm_activation_grad",
         FLOAT,
         "x_grad=x x_grad=out_grad x_grad=out residual_grad=out_grad residual_grad=out",
     ),
@@ -162,10 +162,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("top_k:TOP_K", "top_k", NUMBER),
     Row("top_k:TOP_K_GRAD", "top_k_grad"),
     Row("optimizers:UPDATE", "sgd momentum adam adamw"),
-    Row("optimizers:UPDATE", "cuda.multi_sgd cuda.multi_momentum cuda.multi_adam cuda.multi_adamw"),
+    Row("optimizers:UPDATE", "std.multi_sgd std.multi_momentum std.multi_adam std.multi_adamw"),
     Row(
         "losses:SOFTMAX_CROSS_ENTROPY",
-        "cuda.softmax_cross_entropy",
+        "std.softmax_cross_entropy",
         FLOAT,
         "logits_grad=logits",
     ),
@@ -175,7 +175,7 @@ ROWS: Final[tuple[Row, ...]] = (
         FLOAT,
         "x_grad=out x_grad=out_grad",
     ),
-    Row("elementwise_chain:ELEMENTWISE_CHAIN", "cuda.elementwise_chain", FLOAT, "out=x"),
+    Row("elementwise_chain:ELEMENTWISE_CHAIN", "std.elementwise_chain", FLOAT, "out=x"),
     Row("random:UNIFORM", "uniform"),
     Row("random:NORMAL", "normal"),
     Row("random:DROPOUT", "dropout", FLOAT, "out=x"),
@@ -200,23 +200,12 @@ NOT_THERE: Final = {
 }
 """Standard operators without a CUDA kernel: why, and when that was found."""
 
-PLAN_OPS: Final[tuple[tuple[str, str], ...]] = (
-    ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
-    ("elementwise", "elementwise_chain"),
-    ("losses", "softmax_cross_entropy"),
-    ("training", "bias_activation_grad"),
-    ("normalization", "batch_norm_activation batch_norm_activation_grad"),
-)
-"""Module below ``plan_ops`` and the types, without ``cuda.``, that it defines in upper case."""
-
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the operators that passes put into plans."""
-    for module, types in PLAN_OPS:
-        for name in types.split():
-            target = f"opwright_cuda.plan_ops.{module}:{name.upper()}"
-            registry.add(f"cuda.{name}", target, hidden=True)
+    """Name the operator that the pass of this package puts into plans."""
+    target = "opwright_cuda.plan_ops.bias_activation_grad:BIAS_ACTIVATION_GRAD"
+    registry.add("cuda.bias_activation_grad", target, hidden=True)
 
 
 @plugin.hookimpl
@@ -246,7 +235,9 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 @plugin.hookimpl
 def opwright_devices(registry: plugin.DeviceRegistrar) -> None:
     """Name the device."""
-    registry.add("cuda", "opwright_cuda/launcher.so", arrays="opwright_cuda.arrays:ARRAYS")
+    registry.add(
+        "cuda", "opwright_cuda/launcher.so", arrays="opwright_cuda.arrays.cupy_arrays:ARRAYS"
+    )
 
 
 @plugin.hookimpl

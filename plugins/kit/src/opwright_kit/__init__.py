@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from opwright_kit._version import __version__
+
 if TYPE_CHECKING:
     from opwright_kit.drawing import write_page as draw
     from opwright_kit.profiling import profile
@@ -21,7 +23,7 @@ _HOMES = {
     "run_kernel": ("opwright_kit.testing", "run_kernel"),
 }
 
-__all__ = ["check_package", "draw", "profile", "run_kernel"]
+__all__ = ["__version__", "check_package", "draw", "profile", "run_kernel"]
 
 
 def __getattr__(name: str) -> Any:

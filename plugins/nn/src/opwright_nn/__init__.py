@@ -8,12 +8,11 @@ are the public names of what lies in `optimizer` and `parameters`.
 from __future__ import annotations
 
 from opwright_nn import clip, datasets, initializer, layers, metrics, optimizer, regularizer
+from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import optimize
 from opwright_nn.parameters import ParamAttr
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Model",
@@ -28,4 +27,5 @@ __all__ = [
     "optimize",
     "optimizer",
     "regularizer",
+    "__version__",
 ]

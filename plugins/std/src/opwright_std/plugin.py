@@ -28,7 +28,7 @@ class Row(NamedTuple):
     Attributes
     ----------
     module : str
-        Module below ``opwright_std``.
+        Module below ``opwright_std.operators``.
     types : str
         Operator types, separated by blanks.
     dtypes : tuple of str
@@ -179,15 +179,29 @@ PASSES: tuple[tuple[str, str, str], ...] = (
 """Module below ``passes``, phase and names, in the order in which they run on any device."""
 
 
+PLAN_OPS: tuple[tuple[str, str], ...] = (
+    ("optimizers", "multi_sgd multi_momentum multi_adam multi_adamw"),
+    ("softmax_cross_entropy", "softmax_cross_entropy"),
+    ("batch_norm", "batch_norm_activation batch_norm_activation_grad"),
+    ("elementwise_chain", "elementwise_chain"),
+    ("conv2d_pool_grad", "conv2d_pool_grad"),
+)
+"""Module below ``plan_ops`` and the types, without ``std.``, that it defines in upper case."""
+
+
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the definition of every standard operator."""
+    """Name the definition of every standard operator, and of what passes fuse them into."""
     for row in ROWS:
         if row.kernel_only:
             continue
         for op_type in row.types.split():
-            target = f"opwright_std.{row.module}:{op_type.upper()}"
+            target = f"opwright_std.operators.{row.module}:{op_type.upper()}"
             registry.add(op_type, target, hidden=row.hidden)
+    for module, types in PLAN_OPS:
+        for name in types.split():
+            target = f"opwright_std.plan_ops.{module}:{name.upper()}"
+            registry.add(f"std.{name}", target, hidden=True)
 
 
 @plugin.hookimpl
@@ -203,7 +217,7 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 op_type,
                 device="cpu",
                 dtypes="*" if row.dtypes == ANY else list(row.dtypes),
-                kernel=f"opwright_std.{row.module}:{_attribute(op_type)}",
+                kernel=f"opwright_std.operators.{row.module}:{_attribute(op_type)}",
                 library="numpy",
                 priority=0,
                 may_reuse=reuse,

@@ -13,7 +13,7 @@ from opwright import Context
 from opwright.errors import KernelError
 from opwright.kernel import KernelEntry, Refuse
 from opwright.op import NoGradient, OpMaker, same_shape_as
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_kit.testing import Launch, Sample, run_kernel
 
 ACME = Package("acme", "opwright-acme", "1.0")

@@ -9,7 +9,7 @@ import numpy as np
 
 import opwright as ow
 from opwright.op import NoGradient, OpMaker
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_kit.testing import CheckContext, Draw, load_rules
 from opwright_kit.testing.results.subjects import KernelSubject
 

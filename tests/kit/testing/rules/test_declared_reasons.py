@@ -10,7 +10,7 @@ import pytest
 
 import opwright as ow
 from opwright.op import OpMaker, grad_op, same_shape_as
-from opwright.registry import Package
+from opwright.plugin import Package
 from opwright_kit.testing import CheckContext, Draw, Finding, Skipped, load_rules
 from opwright_kit.testing.results.subjects import KernelSubject
 

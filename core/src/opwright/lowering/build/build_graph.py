@@ -31,7 +31,7 @@ from opwright.lowering.graph.values import (
     new_value,
 )
 from opwright.describe.meta import Meta
-from opwright.describe.names import hint
+from opwright.describe.names import UniqueNames, hint
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
@@ -56,6 +56,7 @@ class GraphBuilder:
         self.graph = Graph(request, frozenset(written), select)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
+        self._unique = UniqueNames()
         self._lasting = request.lasting
         self._keep_all = request.keep_all
         self._persistables: dict[str, Buffer] = {}
@@ -118,6 +119,16 @@ class GraphBuilder:
             return None
         self.graph.ops.append(op)
         return op
+
+    def free_name(self, name: str) -> str:
+        """Return a name like this one for a value of a body, which stands for no other value."""
+        free = self._unique.make(name, self._is_taken) if self._is_taken(name) else name
+        self.inner_names.add(free)
+        return free
+
+    def _is_taken(self, name: str) -> bool:
+        given = name in self.env or name in self.request.persistables
+        return given or name in self.inner_names or name in self.graph.written_names
 
     def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
         """The values that the names of each input slot stand for."""

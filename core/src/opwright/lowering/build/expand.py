@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from opwright.describe.composite import BodyNumbers, name_outputs, write_body
-from opwright.errors import ProgramError
-from opwright.lowering.graph.values import LoweredOp, Value
+from opwright.describe.completion import Slots
+from opwright.describe.composite import BodyEmitter
+from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
-from opwright.program import Operator
+from opwright.describe.op_proto import AttrValue
+from opwright.lowering.graph.values import LoweredOp, Value
+from opwright.program.operator import definition_of
 
 if TYPE_CHECKING:
     from opwright.lowering.build.build_graph import GraphBuilder, Names
@@ -29,74 +31,45 @@ def open_composite(
     """
     env = builder.env
     promised = {name: env.pop(name) for name in before}
-    given = {name: value for name, value in before.items() if value is not None}
-    env.update(given)
-    described = Operator.make(
-        None, op.definition, _as_slots(inputs), _as_slots(outputs), dict(op.attrs)
-    )
-    emitter = _GraphEmitter(builder, described, op.index, next(iter(before)), promised)
-    write_body(described, op.definition, emitter)
-    for name, value in promised.items():
-        written = env.get(name)
-        found = None if written is None or written is given.get(name) else written.meta
-        if found != value.meta:
-            raise ProgramError(
-                f"{op.type}: its body must write {name!r} as {value.meta}, got "
-                f"{found or 'nothing'}; mend the body or the shape rule of the operator"
-            )
+    env.update({name: value for name, value in before.items() if value is not None})
+    metas = {name: value.meta for name, value in promised.items()}
+    _GraphEmitter(builder, op, inputs, outputs, metas).write()
 
 
-def _as_slots(names: Names) -> dict[str, tuple[str, ...]]:
-    return {slot: tuple(given) for slot, given in names.items()}
-
-
-class _GraphEmitter:
+class _GraphEmitter(BodyEmitter):
     """Writes the operators of a body straight into the graph; there is no block."""
 
     def __init__(
         self,
         builder: GraphBuilder,
-        composite: Operator,
-        index: int,
-        prefix: str,
-        promised: Mapping[str, Value],
+        op: LoweredOp,
+        inputs: Names,
+        outputs: Names,
+        promised: Mapping[str, Meta],
     ) -> None:
+        super().__init__(op.definition, inputs, outputs, op.attrs, promised)
         self._builder = builder
-        self._type = composite.type
-        self._index = index
-        self._numbers = BodyNumbers(composite, composite.definition)
-        self._prefix = prefix
-        self._promised = promised
-        self._count = 0
-        self.block: Any = None
-        self.program: Any = builder.request.program
+        self._index = op.index
 
-    def emit(
-        self,
-        type: str,
-        inputs: dict[str, tuple[str, ...]],
-        outputs: dict[str, tuple[str, ...] | int],
-        attrs: dict[str, Any],
-    ) -> dict[str, list[str]]:
-        definition = self._builder.request.context.ops.get(type)
-        given, completed = self._numbers.complete(definition, inputs, attrs)
-        names = name_outputs(definition, given, outputs, completed, self._fresh, self.meta)
-        definition.check_slots(given, names)
-        filled = definition.proto.fill_attrs(completed)
-        lowered = self._builder.append(definition, given, names, filled, self._index)
-        if lowered is not None and lowered.is_dynamic:
-            raise ProgramError(
-                f"{self._type}: the body of a composite cannot have an operator whose output "
-                f"shape depends on values, got {type}; write it as operators of the program"
-            )
-        return names
+    def find_definition(self, type: str) -> OpDefinition:
+        """Return the definition of an operator type of the request's Context."""
+        return definition_of(type, self._builder.request.context.ops)
 
-    def meta(self, name: str) -> Meta | None:
-        value = self._builder.env.get(name) or self._promised.get(name)
-        return None if value is None else value.meta
+    def find_meta(self, name: str) -> Meta | None:
+        """Return the meta of a value, or of one that the body has yet to write."""
+        value = self._builder.env.get(name)
+        return self._promised[name] if value is None else value.meta
 
-    def _fresh(self, word: str) -> str:
-        name = f"{self._prefix}/{word}_{self._count}"
-        self._count += 1
-        self._builder.inner_names.add(name)
-        return name
+    def free_name(self, name: str) -> str:
+        """Return a name that no operator writes and no value has."""
+        return self._builder.free_name(name)
+
+    def add(
+        self, definition: OpDefinition, inputs: Slots, outputs: Slots, attrs: dict[str, AttrValue]
+    ) -> None:
+        """Append an operator to the graph."""
+        self._builder.append(definition, inputs, outputs, attrs, self._index)
+        for names in outputs.values():
+            for name in names:
+                meta = self._builder.env[name].meta
+                self.check_output(name, meta.shape, meta.dtype)

@@ -175,6 +175,11 @@ class Graph:
         """
         return make_op(self, operator, inputs, outputs, attrs or {}, like)
 
+    def is_served(self, op_type: str) -> bool:
+        """Whether the plan's device has kernels of an operator, for any dtype: cheap to ask."""
+        devices = self.request.context.kernels.devices_of(op_type)
+        return self.device in devices or "*" in devices
+
     def has_kernel(self, op: LoweredOp) -> bool:
         """Whether the plan's device has a kernel that accepts ``op``; it is chosen then."""
         return self._kernels.find_kernel(op, self, self.request)

@@ -1,7 +1,7 @@
 """Kernels of the host that run in a process of their own, for plugins that a user names.
 
-`process` is one such process as this one sees it, `memory` what both share, `kernel` what stands in
-the place of an isolated kernel in a plan. The other side is `opwright.run.kernel_server`.
+`process` starts such a process and sends it requests, `memory` is shared with it, and `kernel` is
+what a plan runs instead of an isolated kernel. The other side is `opwright.run.kernel_server`.
 """
 
 from opwright.lowering.isolation.kernel import prepare_isolated

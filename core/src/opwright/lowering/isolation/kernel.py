@@ -1,4 +1,4 @@
-"""What stands in the place of an isolated kernel: it hands arrays over, and takes results."""
+"""What a plan runs instead of an isolated kernel: it hands over inputs, and fetches outputs."""
 
 from __future__ import annotations
 
@@ -149,5 +149,5 @@ def _find_process(plugin: str) -> KernelProcess:
     made, process = _processes.get(plugin, (None, None))
     if process is None or made != wanted:
         process = KernelProcess(limit_s)
-        _processes[plugin] = (wanted, process)  # the former one ends with who still uses it
+        _processes[plugin] = (wanted, process)  # the former one ends when its last request has
     return process

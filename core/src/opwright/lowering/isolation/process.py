@@ -1,7 +1,7 @@
-"""The process in which the kernels of one plugin run, started when it is needed and when it ended.
+"""The process in which the kernels of one plugin run, started at its first request.
 
-It keeps what was prepared and bound. Every request says everything, so a process that takes over
-from one that ended has nothing to be handed.
+It keeps prepared kernels. Where it has ended, the next request starts another one; every request is
+complete, so that this one needs nothing of the process before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from opwright.errors import KernelError
 from opwright.lowering.isolation.memory import SharedMemory
-from opwright.plugins.threads import VARIABLE, get_num_threads
+from opwright.plugins.threads import get_num_threads
 
 _LAST_WORDS_S: Final = 5.0
 """How long a process that has closed its connection may take to end."""
@@ -35,7 +35,7 @@ Slots = tuple[tuple[tuple[tuple[int, ...], str], ...], ...]
 
 
 class KernelCall(NamedTuple):
-    """A kernel, and what it is prepared for.
+    """A kernel, with the shapes, attributes and options that it is prepared for.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class KernelProcess:
                 self._wait(who, connection, _START_S)
                 connection.recv()
                 self._is_new = False
-            connection.send(request)
+            connection.send((get_num_threads(), *request))
             self._wait(who, connection, self._time_limit_s)
             return connection.recv()
         except (EOFError, OSError):
@@ -189,7 +189,6 @@ def _start_process(connection: int, memory: int) -> subprocess.Popen[bytes]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),
         "OPWRIGHT_ISOLATE": "",
-        VARIABLE: str(get_num_threads()),
     }
     return subprocess.Popen(
         [*command, str(connection), str(memory), str(os.getpid())],

@@ -196,29 +196,17 @@ def _choose(
     candidates: Sequence[KernelEntry],
 ) -> tuple[Choice | None, bool]:
     """The first kernel that does not refuse, and whether it depends on more than the signature."""
-    context = request.context
     depends = False
     lacking: OutOfMemoryError | None = None
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
-        fault = find_fault(entry, context)
-        if fault is not None:
-            refusals.append((entry, fault))
+        reason = _find_reason(entry, request)
+        if reason is not None:
+            refusals.append((entry, reason))
             continue
-        if request.deterministic and not entry.deterministic:
-            refusals.append((entry, NOT_DETERMINISTIC))
-            continue
-        key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
-        if entry.takes_prepare:
-            depends = True
-            metas = (signature.inputs, signature.outputs)
-            # What belongs to one device may be in it, such as a module that was loaded there.
-            opened = opened_device(device, request)
-            count = (request.n_threads, request.deterministic)
-            key = (*key, *metas, opened, packable, count, request.options)
-        elif device != HOST_DEVICE:
-            key = (*key, opened_device(device, request))
-        prepared = context.prepared.get(key)
+        depends = depends or entry.takes_prepare
+        key = _key_of(entry, signature, device, packable, request)
+        prepared = request.context.prepared.get(key)
         if prepared is None:
             try:
                 prepared = _prepare(entry, key, op, device, packable, graph, request)
@@ -238,6 +226,34 @@ def _choose(
         raise lacking
     op.refusals = (*op.refusals, *refusals)
     return None, depends
+
+
+def _find_reason(entry: KernelEntry, request: LowerRequest) -> str | None:
+    """Why a kernel is not even asked, None where it is."""
+    fault = find_fault(entry, request.context)
+    if fault is None and request.deterministic and not entry.deterministic:
+        return NOT_DETERMINISTIC
+    return fault
+
+
+def _key_of(
+    entry: KernelEntry,
+    signature: Signature,
+    device: str,
+    packable: tuple[int, ...],
+    request: LowerRequest,
+) -> tuple[Any, ...]:
+    """All that the prepared kernel depends on."""
+    key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
+    if entry.takes_prepare:
+        metas = (signature.inputs, signature.outputs)
+        # What belongs to one device may be in it, such as a module that was loaded there.
+        opened = opened_device(device, request)
+        count = (request.n_threads, request.deterministic)
+        return (*key, *metas, opened, packable, count, request.options)
+    if device != HOST_DEVICE:
+        return (*key, opened_device(device, request))
+    return key
 
 
 def _prepare(

@@ -1,6 +1,7 @@
-"""Files as saving needs them: made anew and never through a link, on the disk when closed.
+"""Files for `save` and `load`.
 
-What is read is a regular file, and no read asks for more memory than the file holds.
+A file is written under a new name, never through a link, and is on the disk when it is closed. Only
+regular files are read, and no read takes more memory than the file has bytes.
 """
 
 from __future__ import annotations
@@ -74,15 +75,6 @@ def _write_all(handle: int, data: memoryview) -> None:
     position = 0
     while position < len(data):
         position += os.write(handle, data[position : position + _CHUNK_BYTES])
-
-
-def sync_file(path: Path) -> None:
-    """Make the content of a file last."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sync_folder(path: Path) -> None:

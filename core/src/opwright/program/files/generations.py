@@ -1,8 +1,8 @@
 """The generations of a folder: each save makes one, whole, under the next number.
 
 A generation is a folder. It is written under a name of its own and gets its number by a rename,
-which fails where another saver has taken the number: that rename is the moment of a save, and all
-that keeps savers apart. See ``docs/decisions/0047-generations.md``.
+which fails where another saver has taken the number: that rename publishes a save, and alone keeps
+savers apart. See ``docs/decisions/0047-generations.md``.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def link_text(name: str) -> str:
 
 @contextmanager
 def saving_to(folder: Path) -> Iterator[Saver]:
-    """Make a folder ready, and remove what ended savers have left in it.
+    """Make a folder ready, and remove the files that ended savers have left in it.
 
     Raises
     ------
     FileTakenError
-        Where a link at its top would take the place of something that is no file of ours.
+        Where something that `save` has not made has the name of a link at its top.
     OSError
         Where the folder cannot be written.
     """

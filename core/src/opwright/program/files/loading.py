@@ -38,7 +38,7 @@ class LoadedProgram(_Fields):
     fetches : tuple of str
         The results that were named when it was saved.
     notes : mapping
-        What `save` was given to keep beside them.
+        The argument `notes` of `save`.
     """
 
     notes: Mapping[str, Any] = _NO_NOTES
@@ -47,8 +47,9 @@ class LoadedProgram(_Fields):
 def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
     """Return the program of a folder that `save` has written, and set its variables in a scope.
 
-    Nothing in the files is run. Everything is checked before the scope is changed. Beside
-    processes that save to the folder, what is returned and set is what one call of `save` wrote.
+    Nothing in the files is run. Everything is checked, and its memory reserved, before the scope is
+    changed. Beside processes that save to the folder, what is returned and set is what one call of
+    `save` wrote.
 
     Parameters
     ----------
@@ -79,8 +80,8 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     for variable in kept_variables(loaded.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
-            variable.shape = array.shape  # of a dimension that nobody had told
-        target.var(variable.name).set(array)
+            variable.shape = array.shape  # with the sizes that the program leaves open
+    target.set_all(arrays)
     return loaded
 
 

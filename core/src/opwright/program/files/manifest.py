@@ -31,7 +31,7 @@ class Manifest(NamedTuple):
     mark : ParamsMark
         The SHA-256 of the program, and the CRC-32 of the parameters' names, shapes and data.
     notes : dict
-        What the caller of `save` wanted kept beside them.
+        The argument `notes` of `save`.
     """
 
     program_bytes: int
@@ -55,7 +55,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def check_notes(notes: object) -> dict[str, Any]:
-    """Return what a user wants kept, as it will come back; AttributeValueError otherwise."""
+    """Return notes as JSON gives them back; AttributeValueError where that is something else."""
     if notes is None:
         return {}
     if not isinstance(notes, Mapping) or not all(isinstance(name, str) for name in notes):

@@ -35,7 +35,7 @@ Read = TypeVar("Read")
 
 
 def folder_of(who: str, path: object) -> Path:
-    """Return what a user gave as a folder as a Path; AttributeTypeError names `who` otherwise."""
+    """Return the argument `path` as a Path; AttributeTypeError, beginning with `who`, otherwise."""
     if not isinstance(path, str | os.PathLike):
         raise AttributeTypeError(
             f"{who}: path must be a str or a path, got {path!r}; the folder comes first"
@@ -116,7 +116,7 @@ class SavedGeneration(SavedPair):
 def read_saved(folder: Path, read: Callable[[SavedPair], Read]) -> Read:
     """Return what `read` makes of the newest generation, or of a pair by itself.
 
-    What fails while another process saves is done again with what that one has saved.
+    Where reading fails, and another process has saved meanwhile, its generation is read instead.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def _open(folder: Path, newest: int | None) -> Iterator[SavedPair]:
 
 
 def _missing(folder: Path, newest: int | None, error: OSError) -> FileMissingError | FormatError:
-    """The error for what is not there: it says how much of it there is."""
+    """Return the error for a missing file; it says which parts of the folder are there."""
     name = Path(error.filename or PROGRAM).name
     if newest is not None:
         return FormatError(

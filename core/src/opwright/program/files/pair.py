@@ -1,7 +1,7 @@
 """The two files at the top of a folder: links to the newest generation, or a saved pair by itself.
 
-A pair by itself is what releases without generations have written, or what somebody has copied out
-of a generation. The first `save` to its folder makes it a generation, before it adds its own.
+A pair by itself was written by a release without generations, or copied from a generation. The
+first `save` to its folder makes it a generation, before it adds its own.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _open_fitting(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
 def check_top_level(folder: Path) -> None:
     """Raise FormatError where a file at the top of a folder with generations is of none of them.
 
-    Somebody has put it there and expects it to be loaded, which it would not be. A copy of a
-    file of a generation is none such: tools that copy folders make files of links.
+    Whoever put it there expects `load` to read it, but `load` reads the newest generation. A copy
+    of a generation's file is accepted: tools that copy folders turn links into files.
     """
     for name in _find_foreign(folder):
         raise FormatError(
@@ -152,7 +152,7 @@ def _manifests(folder: Path) -> Iterator[Manifest]:
 
 
 def adopt_pair(folder: Path, saver: Saver) -> None:
-    """Make a pair by itself a generation, so that no moment of a save is without it.
+    """Make a pair by itself a generation, so that it can be loaded at any moment of a save.
 
     Nothing is done where there is no whole pair, or another saver has made it a generation.
     """
@@ -179,7 +179,7 @@ def _finish_interrupted(folder: Path, source: OpenFile) -> None:
 
 
 def remove_interrupted(folder: Path) -> None:
-    """Remove what saves of the first releases have left; the pair they belong to is adopted."""
+    """Remove temporary files of the first releases; their pair has been made a generation."""
     for name in (PROGRAM, PARAMS):
         remove_file(folder / (name + _NEW))
 

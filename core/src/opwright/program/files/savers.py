@@ -1,8 +1,8 @@
-"""Who is saving to a folder now, and what those have left behind who no longer are.
+"""The savers of a folder: those at work now, and the files that ended ones have left behind.
 
-Each saver works under names of its own, which end in its token. It holds a lock on a file as long
-as it lives; the system lets go of the lock when the process ends, however it ends. Locks decide
-nothing but what is rubbish: a saver whose files were taken for rubbish writes them again.
+Each saver works under names of its own, which end in its token. It holds a lock on a file until it
+has saved; the system releases the lock when the process ends, however it ends. A lock decides only
+which files are left-overs: a saver whose files were removed as left-overs writes them again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,13 @@ class Saver:
             self.token = secrets.token_hex(8)
             path = self._generations / (_LOCK + self.token)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-            if _try_lock(self._handle) is not False and _is_at(self._handle, path):
-                return self
-            os.close(self._handle)  # another saver has taken it for rubbish before it was locked
+            try:
+                if _try_lock(self._handle) is not False and _is_at(self._handle, path):
+                    return self
+            except BaseException:  # without an entry there is no exit, which closes it
+                os.close(self._handle)
+                raise
+            os.close(self._handle)  # another saver has removed it before it was locked
 
     def __exit__(
         self,
@@ -79,7 +83,7 @@ class Saver:
         remove_folder(retired)
 
     def clean(self) -> None:
-        """Remove what savers have left behind that no longer live."""
+        """Remove the files that ended savers have left behind."""
         for name in [path.name for path in self._generations.iterdir()]:
             if name.startswith(_OLD):
                 remove_folder(self._generations / name)

@@ -24,7 +24,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     a = ctx.inputs["a"][0]
     rows, columns = a.shape
     grads = [plan.optional_output("a_grad"), plan.optional_output("b_grad")]
-    inputs = [plan.input("a"), plan.input("b"), plan.optional_input("out_grad")]
+    inputs = [plan.input(slot) for slot in ("a", "b", "out_grad")]
     sizes = [np.int64(columns), np.float64(ctx.attrs["scale"])]
     expression = f"cosine_rows_grad<{CTYPES[a.dtype]}>"
     plan.launch(SOURCE, expression, rows, THREADS, [*grads, *inputs, *sizes])

@@ -89,54 +89,6 @@ def _fused_maker() -> OpMaker:
 CONV2D_FUSED = _fused_maker().build(infer_shape=_fused_shape, plan_only=True)
 
 
-def _pool_grad_shape(ctx: InferContext) -> None:
-    _check_images(ctx)
-    x, weight, pooled = (ctx.input(slot).shape for slot in ("x", "weight", "index"))
-    ctx.require_shape("grad", pooled)
-    ctx.require(len(pooled) == 4, f"index must have 4 dimensions, got {format_shape(pooled)}")
-    last = ctx.attr("data_format") == "NHWC"
-    filters = pooled[3 if last else 1]
-    ctx.require_shape("weight", (filters, *weight[1:]))
-    first = 1 if last else 2
-    for axis in range(2):
-        windows = _windows(ctx, axis, x[first + axis], weight[2 + axis])
-        maxima = pooled[first + axis]
-        ctx.require(
-            -1 in (maxima, windows) or maxima <= windows,
-            f"index must have at most {windows} maxima along an axis, got {maxima}",
-        )
-    ctx.require(
-        -1 in (x[0], pooled[0]) or x[0] == pooled[0],
-        f"index must be of {x[0]} images, got {pooled[0]}",
-    )
-    for slot, shape in (("x_grad", x), ("weight_grad", weight), ("bias_grad", (filters,))):
-        if ctx.has_output(slot):
-            ctx.set_output(slot, shape)
-
-
-def _pool_grad_maker() -> OpMaker:
-    maker = OpMaker("cpu.conv2d_pool_grad").add_comment(
-        "Gradients of max_pool2d(conv2d(x, weight) + bias) from the places of the maxima and the "
-        "gradient of the pooled images."
-    )
-    maker.add_input("x", "float images, as conv2d takes them").dtypes("float32")
-    maker.add_input("weight", "[out_channels, in_channels / groups, kernel height, kernel width]")
-    maker.same_dtype_as("x")
-    maker.add_input("index", "place of each maximum, as max_pool2d gives it").dtypes("int32")
-    maker.add_input("grad", "gradient of the pooled images, shape of index").same_dtype_as("x")
-    for slot, comment in (
-        ("x_grad", "shape of x"),
-        ("weight_grad", "shape of weight"),
-        ("bias_grad", "[out_channels]"),
-    ):
-        maker.add_output(slot, comment).same_dtype_as("x").as_optional()
-    _add_conv2d_attrs(maker)
-    return maker
-
-
-CONV2D_POOL_GRAD = _pool_grad_maker().build(infer_shape=_pool_grad_shape, plan_only=True)
-
-
 def _fold_shape(ctx: InferContext) -> None:
     channels = ctx.input("scale").shape
     ctx.require(len(channels) == 1, f"scale must have 1 dimension, got {format_shape(channels)}")

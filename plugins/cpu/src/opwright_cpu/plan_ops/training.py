@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.op import InferContext, OpMaker, format_shape, shapes_match
+from opwright.op import InferContext, OpMaker, format_shape
 
 FLOATS = ("float32", "float64")
 
@@ -87,50 +87,4 @@ FC_SGD = (
     .default(0.0)
     .at_least(0.0)
     .build(infer_shape=_sgd_shape, plan_only=True)
-)
-
-
-def _loss_shape(ctx: InferContext) -> None:
-    shape = ctx.input("logits").shape
-    ctx.require(len(shape) >= 1, "logits must have at least 1 dimension, got a scalar")
-    label = ctx.input("label").shape
-    allowed = (shape[:-1], (*shape[:-1], 1))
-    ctx.require(
-        any(shapes_match(label, wanted) for wanted in allowed),
-        f"label must have the shape {format_shape(shape[:-1])}, got {format_shape(label)}",
-    )
-    ctx.set_output("softmax", shape)
-    ctx.set_output("loss", label)
-    ctx.set_output("logits_grad", shape)
-
-
-SOFTMAX_CROSS_ENTROPY = (
-    OpMaker("cpu.softmax_cross_entropy")
-    .add_comment(
-        "Softmax along the last axis, cross entropy against class ids, and the gradient of the "
-        "scores where each loss has the same gradient: logits_grad = (softmax - one_hot) * "
-        "loss_grad."
-    )
-    .add_input("logits", "float [..., classes], scores")
-    .dtypes(*FLOATS)
-    .add_input("label", "int [...] or [..., 1], class ids in [0, classes) or ignore_index")
-    .dtypes("int32", "int64")
-    .add_output("softmax", "shape of logits")
-    .same_dtype_as("logits")
-    .as_optional()
-    .add_output("loss", "shape of label")
-    .same_dtype_as("logits")
-    .as_optional()
-    .add_output("logits_grad", "shape of logits")
-    .same_dtype_as("logits")
-    .add_attr("loss_grad", float, "gradient of each loss")
-    .required()
-    .add_attr("epsilon", float, "least probability whose logarithm is taken")
-    .default(0.0)
-    .at_least(0.0)
-    .add_attr("ignore_index", int, "class id whose rows have loss 0 and gradient 0")
-    .default(-(2**63))
-    .add_attr("source", str, "the operator that errors name")
-    .required()
-    .build(infer_shape=_loss_shape, plan_only=True)
 )

@@ -235,7 +235,7 @@ OW_INLINE int64_t GridThreads() { return static_cast<int64_t>(gridDim.x) * block
 constexpr int kMaxRank = 8;
 
 // Division by a number that the host knows, for dividends below 2**31: Granlund and Montgomery's
-// multiplication. Made by opwright_cuda.indexing.
+// multiplication. Made by opwright_cuda.launch.indexing.
 struct Divider {
   uint32_t divisor;
   uint32_t multiplier;

@@ -1,4 +1,4 @@
-// Where the elements of tensors of any strides lie. Made by opwright_cuda.indexing.
+// Where the elements of tensors of any strides lie. Made by opwright_cuda.launch.indexing.
 #ifndef OPWRIGHT_CUDA_LAYOUT_H_
 #define OPWRIGHT_CUDA_LAYOUT_H_
 

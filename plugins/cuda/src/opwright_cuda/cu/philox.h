@@ -1,5 +1,5 @@
 // Philox 4x32-10: four random words that are a pure function of seed, stream, step and the number
-// of their block. opwright_std/philox.py specifies them bit by bit.
+// of their block. opwright_std/numerics/philox.py specifies them bit by bit.
 #ifndef OPWRIGHT_CUDA_PHILOX_H_
 #define OPWRIGHT_CUDA_PHILOX_H_
 

@@ -14,9 +14,9 @@ import numpy as np
 from opwright.kernel import Refuse
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES
-from opwright_cuda.indexing import NARROW
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct, bytes_of, count_of
+from opwright_cuda.launch.indexing import NARROW
 from opwright_cuda.source import own_source
 
 LISTED: Final = 1024

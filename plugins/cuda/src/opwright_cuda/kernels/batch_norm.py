@@ -148,9 +148,9 @@ BATCH_NORM: Final = Kernel(_fill_in)
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of x, scale and bias, and of a residual."""
     meta = ctx.inputs["x"][0]
-    if not ctx.inputs["out_grad"] or math.prod(meta.shape) == 0:
+    if math.prod(meta.shape) == 0:
         for slot, metas in ctx.outputs.items():
-            if metas:  # there is no gradient, or nothing to take it of
+            if metas:  # nothing to take a gradient of
                 plan.fill(plan.output(slot), bytes_of(metas[0]))
         return
     shape, stored, ctype = _shape_of(meta), CTYPES[meta.dtype], compute_type(meta.dtype)

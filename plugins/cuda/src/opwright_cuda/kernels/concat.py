@@ -11,10 +11,10 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import ITEM_BYTES
-from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
+from opwright_cuda.launch.indexing import NARROW, divider
 from opwright_cuda.source import own_source
 
 MAX_PARTS: Final = 32
@@ -90,11 +90,7 @@ def _fill_in_split(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _fill_in_concat_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Cut the gradient into those of the inputs."""
     parts = _outputs(ctx, plan, "x_grad")
-    if ctx.inputs["out_grad"]:
-        launch_parts(plan, plan.input("out_grad"), parts, ctx.attrs["axis"], into_whole=False)
-        return
-    for part in parts:
-        plan.fill(part.pointer, bytes_of(part.meta))
+    launch_parts(plan, plan.input("out_grad"), parts, ctx.attrs["axis"], into_whole=False)
 
 
 CONCAT: Final = Kernel(_fill_in_concat)

@@ -14,9 +14,9 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES
-from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, bytes_of, count_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, count_of
+from opwright_cuda.launch.indexing import NARROW, divider
 from opwright_cuda.products import PRODUCT_THREADS, TILE, TILE_SUMS
 from opwright_cuda.source import own_source
 
@@ -190,19 +190,9 @@ CONV2D: Final = Kernel(_fill_in)
 """conv2d."""
 
 
-def fill_without_gradient(ctx: PrepareContext, plan: LaunchPlan) -> list[str]:
-    """Return the gradients that are to be computed: none where out has none, they are 0 then."""
-    slots = [slot for slot, metas in ctx.outputs.items() if metas]
-    if ctx.inputs["out_grad"]:
-        return slots
-    for slot in slots:
-        plan.fill(plan.output(slot), bytes_of(ctx.outputs[slot][0]))
-    return []
-
-
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients that are wanted."""
-    slots = fill_without_gradient(ctx, plan)
+    slots = [slot for slot, metas in ctx.outputs.items() if metas]
     if not slots:
         return
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))

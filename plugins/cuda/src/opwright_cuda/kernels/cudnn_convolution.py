@@ -14,7 +14,6 @@ from opwright_cuda.kernels.convolution import (
     Images,
     add_bias_grad,
     describe,
-    fill_without_gradient,
 )
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
@@ -81,7 +80,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients that are wanted."""
-    slots = fill_without_gradient(ctx, plan)
+    slots = [slot for slot, metas in ctx.outputs.items() if metas]
     if not slots:
         return
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))

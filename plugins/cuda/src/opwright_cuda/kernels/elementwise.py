@@ -11,15 +11,15 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import BITS, CTYPES, ITEM_BYTES, compute_type
-from opwright_cuda.indexing import (
+from opwright_cuda.kernels.lines import VECTOR_BYTES, Lines, Team, columns_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
+from opwright_cuda.launch.indexing import (
     NARROW,
     Layout,
     broadcast_strides,
     layout_struct,
     merge,
 )
-from opwright_cuda.kernels.lines import VECTOR_BYTES, Lines, Team, columns_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source, own_source
 
 THREADS: Final = 256

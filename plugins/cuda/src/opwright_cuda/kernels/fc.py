@@ -7,10 +7,10 @@ from typing import Final
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import compute_type
-from opwright_cuda.indexing import Layout
 from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
 from opwright_cuda.kernels.softmax import launch_softmax
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch.indexing import Layout
 from opwright_cuda.products import Operands, Product, add_product, find_refusal
 
 _FUNCTORS: Final = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}

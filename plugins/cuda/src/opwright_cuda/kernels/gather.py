@@ -10,11 +10,11 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
-from opwright_cuda.indexing import Layout, layout_struct
 from opwright_cuda.kernels.add_slices import LookUp, Slices, launch_add_slices
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, bytes_of, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, count_of
+from opwright_cuda.launch.indexing import Layout, layout_struct
 from opwright_cuda.source import own_source
 
 
@@ -54,9 +54,6 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Add up the gradients of the slices that came from one position."""
     ((slot, metas),) = ctx.outputs.items()
     if not metas:
-        return
-    if not ctx.inputs["out_grad"]:
-        plan.fill(plan.output(slot), bytes_of(metas[0]))
         return
     look_up = _look_up(ctx, metas[0])
     text = look_up.text(ctx.op_type.removesuffix("_grad"))

@@ -18,7 +18,7 @@ from opwright_cuda.kernels.elementwise import (
 )
 from opwright_cuda.kernels.lines import Team, lines_along, streamed, team_to_keep
 from opwright_cuda.kernels.reduction import scalar
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct
 from opwright_cuda.source import own_source
 
 
@@ -37,16 +37,6 @@ def _labels(
         np.int32(ignored is not None),
         text,
     )
-
-
-def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> bool:
-    """Write zeros to all outputs where there is no gradient; tell whether it was so."""
-    if ctx.inputs["out_grad"]:
-        return False
-    for slot, metas in ctx.outputs.items():
-        if metas:
-            plan.fill(plan.output(slot), bytes_of(metas[0]))
-    return True
 
 
 def _launch(
@@ -75,7 +65,7 @@ SOFTMAX_LOSS: Final = Kernel(_fill_in_softmax_loss)
 
 def _fill_in_softmax_loss_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradient of scores from their softmax."""
-    if not ctx.outputs["logits_grad"] or _fill_zeros(ctx, plan):
+    if not ctx.outputs["logits_grad"]:
         return
     meta = ctx.inputs["softmax"][0]
     if math.prod(meta.shape) == 0:
@@ -144,7 +134,7 @@ def _fill_in_cross_entropy_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of probabilities and of distributions."""
     x = ctx.inputs["x"][0]
     wanted = [slot for slot in ("x_grad", "label_grad") if ctx.outputs[slot]]
-    if not wanted or _fill_zeros(ctx, plan) or math.prod(x.shape) == 0:
+    if not wanted or math.prod(x.shape) == 0:
         return
     lines = lines_along(x.shape, -1)
     team = streamed(lines, x.dtype, may_split=True)
@@ -197,8 +187,6 @@ ELEMENTS: Final = Kernel(_fill_in_elements)
 
 def _fill_in_elements_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of x and of the label."""
-    if _fill_zeros(ctx, plan):
-        return
     meta = ctx.inputs["x"][0]
     ctype = compute_type(meta.dtype)
     x, label, grad = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from opwright.kernel import PrepareContext
-from opwright_cuda.indexing import MAX_RANK
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch.indexing import MAX_RANK
 from opwright_cuda.products import (
     Operands,
     Product,

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from opwright_cuda.dtypes import BITS
-from opwright_cuda.indexing import NARROW, Layout, layout_struct, merge
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import VECTOR_BYTES
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer
+from opwright_cuda.launch.indexing import NARROW, Layout, layout_struct, merge
 from opwright_cuda.source import own_source
 
 UNITS: Final = {**BITS, VECTOR_BYTES: f"Vector<uint64_t, {VECTOR_BYTES // 8}>"}

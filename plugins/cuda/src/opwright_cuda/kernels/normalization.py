@@ -43,7 +43,7 @@ def _launch(
 
 
 def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write zeros to all outputs: where there is no gradient, or nothing to take it of."""
+    """Write zeros to all outputs."""
     for slot, metas in ctx.outputs.items():
         if metas:
             plan.fill(plan.output(slot), bytes_of(metas[0]))
@@ -74,7 +74,7 @@ LAYER_NORM: Final = Kernel(_fill_in_layer_norm)
 def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of the rows, and of scale and bias."""
     x = ctx.inputs["x"][0]
-    if not ctx.inputs["out_grad"] or math.prod(x.shape) == 0:
+    if math.prod(x.shape) == 0:
         _fill_zeros(ctx, plan)
         return
     rows = _rows(ctx)
@@ -139,9 +139,6 @@ COS_SIM: Final = Kernel(_fill_in_cos_sim)
 
 def _fill_in_cos_sim_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of both sides, added up where they were broadcast."""
-    if not ctx.inputs["out_grad"]:
-        _fill_zeros(ctx, plan)
-        return
     dtype = ctx.inputs["x"][0].dtype
     ctype = compute_type(dtype)
     # A norm that was held at epsilon was rounded with it when it was stored.

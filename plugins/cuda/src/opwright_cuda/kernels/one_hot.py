@@ -8,10 +8,10 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES
-from opwright_cuda.indexing import Layout, layout_struct
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.movement import index_type
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, count_of
+from opwright_cuda.launch.indexing import Layout, layout_struct
 from opwright_cuda.source import own_source
 
 

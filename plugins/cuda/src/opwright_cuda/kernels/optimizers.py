@@ -64,7 +64,7 @@ RULES: Final = {
     "adam": _ADAM,
     "adamw": _ADAM,
 }
-"""What the operator of each type, and ``cuda.multi_<type>``, computes."""
+"""What the operator of each type, and ``std.multi_<type>``, computes."""
 
 
 def _source() -> Source:
@@ -73,7 +73,7 @@ def _source() -> Source:
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Update the parameters, then the powers."""
-    rule = RULES[ctx.op_type.removeprefix("cuda.multi_")]
+    rule = RULES[ctx.op_type.removeprefix("std.multi_")]
     metas = ctx.inputs["param"]
     sizes = [count_of(meta) for meta in metas]
     chunk = _chunk(plan, sum(sizes), metas[0].dtype)

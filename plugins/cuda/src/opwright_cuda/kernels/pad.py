@@ -10,12 +10,12 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
-from opwright_cuda.indexing import MAX_RANK, Layout, compact_strides, layout_struct
 from opwright_cuda.kernels.creation import item_of
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import VECTOR_BYTES
 from opwright_cuda.kernels.movement import UNITS, index_type, launch_move, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
+from opwright_cuda.launch.indexing import MAX_RANK, Layout, compact_strides, layout_struct
 from opwright_cuda.source import own_source
 
 _MODES: Final = {"constant": 0, "reflect": 1, "edge": 2}
@@ -101,9 +101,6 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     x_grad, mode = ctx.outputs["x_grad"][0], ctx.attrs["mode"]
     axes = _axes(ctx, x_grad.shape)
-    if not ctx.inputs["out_grad"]:
-        plan.fill(plan.output("x_grad"), bytes_of(x_grad))
-        return
     if mode == "constant":
         strides = compact_strides([axis.whole for axis in axes])
         first = sum(axis.before * step for axis, step in zip(axes, strides, strict=True))

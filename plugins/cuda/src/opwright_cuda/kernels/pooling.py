@@ -10,9 +10,9 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES
-from opwright_cuda.indexing import NARROW, divider
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
+from opwright_cuda.launch.indexing import NARROW, divider
 from opwright_cuda.source import own_source
 
 LIMIT: Final = 2**30
@@ -132,15 +132,12 @@ def _fill_in_average(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _gradient(
     fill_in: Callable[[PrepareContext, LaunchPlan, Meta, Pooling], None],
 ) -> Kernel:
-    """Return the kernel of a gradient, which is 0 where that of out is absent."""
+    """Return the kernel of a gradient."""
 
     def fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         if not ctx.outputs["x_grad"]:
             return
         meta = ctx.outputs["x_grad"][0]
-        if not ctx.inputs["out_grad"]:
-            plan.fill(plan.output("x_grad"), bytes_of(meta))
-            return
         fill_in(ctx, plan, meta, _describe(ctx, meta, ctx.inputs["out_grad"][0]))
 
     fill_in_grad.__doc__ = fill_in.__doc__

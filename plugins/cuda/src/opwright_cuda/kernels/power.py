@@ -8,7 +8,7 @@ from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import FLOATS, ITEM_BYTES, compute_type
 from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
 from opwright_cuda.kernels.reduction import launch_reduction, total_of
-from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of, count_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Struct, count_of
 
 _BELOW_0: Final = (
     "power: Integers to negative integer powers are not allowed, got an exponent of {value}; "
@@ -38,9 +38,6 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     ctype = compute_type(out.dtype)
     for slot, function in (("x", "PowerGradOfBase"), ("y", "PowerGradOfExponent")):
         for meta in ctx.outputs[f"{slot}_grad"]:
-            if not ctx.inputs["out_grad"]:
-                plan.fill(plan.output(f"{slot}_grad"), bytes_of(meta))
-                continue
             inputs = [operand(plan.input(name), ctx.inputs[name][0]) for name in slots]
             grad = operand(plan.output(f"{slot}_grad"), meta)
             axes = _repeated_axes(meta.shape, out.shape)

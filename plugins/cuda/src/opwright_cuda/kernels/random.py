@@ -90,12 +90,9 @@ def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_dropout_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scale the gradients of what was kept; without a gradient there is none to hand back."""
+    """Scale the gradients of what was kept."""
     (meta,) = ctx.outputs["x_grad"]
     x_grad = operand(plan.output("x_grad"), meta)
-    if not ctx.inputs["out_grad"]:
-        plan.fill(x_grad.pointer, bytes_of(meta))
-        return
     out_grad = operand(plan.input("out_grad"), ctx.inputs["out_grad"][0])
     ctype = compute_type(meta.dtype)
     if not ctx.attrs["training"]:

@@ -26,7 +26,7 @@ from opwright_cuda.kernels.lines import (
     partials,
     team_to_read,
 )
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import own_source
 
 SHARED_BYTES: Final = 16 * 1024
@@ -217,9 +217,6 @@ def _fill_in_expand(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     x_grad = ctx.outputs["x_grad"][0]
     made = operand(plan.output("x_grad"), x_grad)
-    if not ctx.inputs["out_grad"]:
-        plan.fill(made.pointer, bytes_of(x_grad))
-        return
     out_grad = ctx.inputs["out_grad"][0]
     ctype = compute_type(x_grad.dtype)
     read = _spread(ctx, x_grad.shape, operand(plan.input("out_grad"), out_grad))
@@ -240,9 +237,6 @@ def _fill_in_extremum_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     x_grad = ctx.outputs["x_grad"][0]
     made = operand(plan.output("x_grad"), x_grad)
-    if not ctx.inputs["out_grad"]:
-        plan.fill(made.pointer, bytes_of(x_grad))
-        return
     meta, out_meta = ctx.inputs["x"][0], ctx.inputs["out"][0]
     n, n_out = math.prod(meta.shape), math.prod(out_meta.shape)
     ctype = compute_type(meta.dtype)

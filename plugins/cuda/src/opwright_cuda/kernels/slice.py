@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import ITEM_BYTES
-from opwright_cuda.indexing import compact_strides
 from opwright_cuda.kernels.movement import launch_move
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch.indexing import compact_strides
 
 
 class _Box(NamedTuple):
@@ -52,12 +52,11 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x_grad = ctx.outputs["x_grad"][0]
     item_bytes = ITEM_BYTES[x_grad.dtype]
     box = _box(x_grad.shape, ctx.attrs)
-    if not ctx.inputs["out_grad"] or math.prod(box.dims) < math.prod(x_grad.shape):
+    if math.prod(box.dims) < math.prod(x_grad.shape):
         plan.fill(plan.output("x_grad"), bytes_of(x_grad))
-    if ctx.inputs["out_grad"]:
-        begin = plan.output("x_grad") + box.first * item_bytes
-        compact, given = compact_strides(box.dims), plan.input("out_grad")
-        launch_move(plan, begin, given, box.dims, box.strides, compact, item_bytes)
+    begin = plan.output("x_grad") + box.first * item_bytes
+    compact, given = compact_strides(box.dims), plan.input("out_grad")
+    launch_move(plan, begin, given, box.dims, box.strides, compact, item_bytes)
 
 
 SLICE_GRAD: Final = Kernel(_fill_in_grad)

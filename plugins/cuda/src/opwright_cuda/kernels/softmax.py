@@ -13,7 +13,7 @@ from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES
 from opwright_cuda.kernels.lines import lines_along, team_to_keep
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer
 from opwright_cuda.source import own_source
 
 
@@ -56,9 +56,6 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if not ctx.outputs["x_grad"]:
         return
     meta = ctx.outputs["x_grad"][0]
-    if not ctx.inputs["out_grad"]:
-        plan.fill(plan.output("x_grad"), bytes_of(meta))
-        return
     if math.prod(meta.shape) == 0:
         return
     team = team_to_keep(lines_along(meta.shape, ctx.attrs["axis"]), meta.dtype, n_arrays=2)

@@ -8,7 +8,6 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, CTYPES, ITEM_BYTES
-from opwright_cuda.indexing import NARROW
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import lines_along
 from opwright_cuda.launch import (
@@ -20,6 +19,7 @@ from opwright_cuda.launch import (
     bytes_of,
     count_of,
 )
+from opwright_cuda.launch.indexing import NARROW
 from opwright_cuda.source import own_source
 
 SORTED: Final = 2048
@@ -76,8 +76,6 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     x_grad = ctx.outputs["x_grad"][0]
     plan.fill(plan.output("x_grad"), bytes_of(x_grad))
-    if not ctx.inputs["out_grad"]:
-        return
     k, (_, length, inner) = ctx.attrs["k"], lines_along(x_grad.shape, ctx.attrs["axis"])
     n = count_of(ctx.inputs["out_grad"][0])
     pointers = [plan.output("x_grad"), plan.input("indices"), plan.input("out_grad")]

@@ -8,10 +8,10 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, ITEM_BYTES
-from opwright_cuda.indexing import Layout, compact_strides, layout_struct, merge
 from opwright_cuda.kernels.elementwise import BLOCKS_PER_MULTIPROCESSOR
 from opwright_cuda.kernels.movement import index_type, launch_move
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, bytes_of, count_of
+from opwright_cuda.launch.indexing import Layout, compact_strides, layout_struct, merge
 from opwright_cuda.source import own_source
 
 LANES, ROWS = 32, 8

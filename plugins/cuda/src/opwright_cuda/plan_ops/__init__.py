@@ -1,1 +1,1 @@
-"""Operators that only passes put into plans: what opwright-std's passes fuse on a GPU."""
+"""Operators that the pass of this package alone puts into plans."""

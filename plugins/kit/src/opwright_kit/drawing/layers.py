@@ -62,20 +62,22 @@ class _Slots:
     rows: list[list[int]] = field(default_factory=list)
 
 
-def lay_out(n: int, edges: Sequence[tuple[int, int]], width: float, gap: float) -> Layout:
-    """Return the places of `n` nodes of one width.
+def lay_out(widths: Sequence[float], edges: Sequence[tuple[int, int]], gap: float) -> Layout:
+    """Return the places of nodes.
 
     Parameters
     ----------
-    n : int
+    widths : sequence of float
+        Of the nodes.
     edges : sequence of (int, int)
         From one node to another with a higher number: numbers are an order in which all can run.
-    width, gap : float
-        Of a node, and the least space beside it.
+    gap : float
+        The least space between two nodes.
     """
+    n = len(widths)
     edges = sorted(set(edges))
     row = _break_rows(_rows(n, edges))
-    slots = _Slots(row, [width] * n)
+    slots = _Slots(row, list(widths))
     far = {(a, b) for a, b in edges if row[b] - row[a] > MAX_SPAN}
     chains = {edge: _chain(slots, *edge) for edge in edges if edge not in far}
     slots.rows = [[] for _ in range(max(row, default=-1) + 1)]

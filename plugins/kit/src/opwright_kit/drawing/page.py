@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +16,7 @@ from opwright.device import HOST_DEVICE, split_device
 from opwright.errors import ProgramError
 from opwright_kit.drawing.details import collect_details
 from opwright_kit.drawing.graph import BlockGraph, Node, build_graphs
+from opwright_kit.drawing.grouping import Layer, find_layers
 from opwright_kit.drawing.kernels import KernelChoices
 from opwright_kit.drawing.svg import NodeText, draw_block
 from opwright_kit.drawing.times import StepTimes
@@ -52,9 +54,10 @@ def write_page(
 ) -> Drawn:
     """Write a network as an HTML page, whole in itself, to look at in a browser.
 
-    Operators stand in layers, shapes and dtypes on the edges between them, the blocks of
-    control flow below, to be opened and closed. A click shows attributes, documentation, and
-    why which kernel serves on each device.
+    Operators stand in rows, shapes and dtypes on the edges between them. The operators of one
+    layer of the network are a group, and the blocks of control flow stand below; both can be
+    closed and opened. A click on an operator shows its attributes, its documentation, and which
+    kernel serves on each device and why.
 
     Parameters
     ----------
@@ -134,8 +137,7 @@ class _Page:
             f"<title>{escape(self._title)}</title>\n<style>\n{_resource('page.css')}</style>\n"
             f"</head>\n<body>\n{self._header()}<main>\n"
             f'<div id="canvas">\n{self._table()}{blocks}</div>\n'
-            '<aside id="details"><p class="hint">Click an operator, or walk through them with Tab '
-            "and Enter.</p></aside>\n</main>\n"
+            '<aside id="details" aria-label="the chosen operator" hidden></aside>\n</main>\n'
             f'<script type="application/json" id="data">{_as_script(details)}</script>\n'
             f"<script>\n{_resource('page.js')}</script>\n</body>\n</html>\n"
         )
@@ -149,12 +151,16 @@ class _Page:
         facts += self._times.facts()
         roles = "".join(f'<span class="key {role}">{role}</span>' for role in _LEGEND)
         heat = '<span class="key heat">share of the time</span>' if self._times.is_known else ""
+        has_layers = any(find_layers(graph) for graph in self._graphs)
+        layers = '<button id="layers">close layers</button>' if has_layers else ""
         return (
             f"<header>\n<h1>{escape(self._title)}</h1>\n<p>{escape(' · '.join(facts))}</p>\n"
             f'<p class="legend">{roles}{heat}</p>\n'
+            '<p class="hint">Choose an operator for its details: click, or Tab and Enter; Escape '
+            "closes them.</p>\n"
             '<div class="tools"><input id="search" type="search" placeholder="type, variable or '
             '#number" aria-label="find operators"><output id="n-found"></output>'
-            '<button id="smaller" aria-label="smaller">−</button>'
+            f'{layers}<button id="smaller" aria-label="smaller">−</button>'
             '<button id="larger" aria-label="larger">+</button>'
             '<button id="fit">fit</button></div>\n</header>\n'
         )
@@ -187,7 +193,7 @@ class _Page:
         return (
             f'<details class="block" id="block-{idx}" open><summary>{escape(name)}, '
             f"{count} operator{'s' if count != 1 else ''}</summary>\n"
-            f"{draw_block(graph, lambda node: self._text(idx, node))}"
+            f"{draw_block(graph, partial(self._text, idx), partial(self._layer_text, graph))}"
             f"{''.join(map(self._blocks, inner))}</details>\n"
         )
 
@@ -201,6 +207,17 @@ class _Page:
             kernel=kernel or self._choices.chosen(node, self._choices.devices[0]),
             time=self._times.text(block, node.index),
             colour=self._times.colour(block, node.index),
+        )
+
+    def _layer_text(self, graph: BlockGraph, layer: Layer) -> NodeText:
+        nodes = [graph.nodes[number] for number in layer.members]
+        indices = [node.index for node in nodes]
+        counted = ", ".join(dict.fromkeys(node.name for node in nodes))
+        return NodeText(
+            title=layer.name if layer.role == "forward" else f"{layer.name} {layer.role}",
+            detail=f"{len(nodes)} operators: {counted}",
+            time=self._times.share_text(graph.idx, indices),
+            colour=self._times.colour(graph.idx, *indices),
         )
 
 

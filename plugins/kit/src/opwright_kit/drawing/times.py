@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -33,16 +34,26 @@ class StepTimes:
         """Whether there is a profile."""
         return self._profile is not None
 
-    def share(self, block: int, index: int) -> float:
-        """Share of the steps that do the operator's work, in [0, 1]."""
-        return math.fsum(row.share for row in self._rows.get((block, index), ()))
+    def share(self, block: int, *indices: int) -> float:
+        """Share of the steps that do the work of operators, each step once, in [0, 1]."""
+        rows = {id(r): r for index in indices for r in self._rows.get((block, index), ())}
+        return math.fsum(row.share for row in rows.values())
 
-    def colour(self, block: int, index: int) -> str:
+    def share_text(self, block: int, indices: Iterable[int]) -> str:
+        """Return the share of several operators, by the steps that begin with one of them."""
+        own = set(indices)
+        rows = [row for index in own for row in self._rows.get((block, index), ())]
+        begun = {id(row): row for row in rows if row.operators[0] in own}
+        if not begun:
+            return f"with #{rows[0].operators[0]}" if rows else ""
+        return f"{100 * math.fsum(row.share for row in begun.values()):.0f} %"
+
+    def colour(self, block: int, *indices: int) -> str:
         """Return the colour of heat; empty where nothing was measured."""
-        if (block, index) not in self._rows:
+        if not any((block, index) in self._rows for index in indices):
             return ""
-        # The root lets small shares be told apart.
-        heat = math.sqrt(self.share(block, index) / self._most)
+        # The root lets small shares be told apart; a layer may have more than any operator.
+        heat = math.sqrt(min(self.share(block, *indices) / self._most, 1.0))
         parts = [round(c + (h - c) * heat) for c, h in zip(_COLD, _HOT, strict=True)]
         return f"#{parts[0]:02x}{parts[1]:02x}{parts[2]:02x}"
 

@@ -212,6 +212,7 @@ def _base_values(names: PackageNames, kind: str, language: str, license: str) ->
     needs += ["opwright-std"] if kind != OPERATOR else []
     needs += ["opwright-cuda"] if language == "cuda" else []
     tests = ["opwright-std"] if kind == OPERATOR else []
+    tests += ["opwright-cuda-emulator"] if language == "cuda" else []
     tests += ["opwright-kit", "pytest>=8.0"]
     return {
         "NAME": names.distribution,

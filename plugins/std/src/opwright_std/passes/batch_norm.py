@@ -20,6 +20,7 @@ from opwright.rewriting import (
     writer_of,
 )
 
+FUSED = "std.batch_norm_activation"
 INPUTS = ("x", "scale", "bias", "mean", "variance")
 SAVED = ("saved_mean", "saved_inv_std")
 STATISTICS = ("mean_out", "variance_out", *SAVED)
@@ -49,9 +50,9 @@ class _Chain:
 
 
 def fuse_batch_norm(graph: Graph) -> None:
-    """Make ``<device>.batch_norm_activation`` and its gradient of what they are made of."""
+    """Make ``std.batch_norm_activation`` and its gradient of what they are made of."""
     norms = graph.of_type("batch_norm")
-    if not norms or graph.definition(_fused(graph)) is None:
+    if not norms or not graph.is_served(FUSED):
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
@@ -63,10 +64,6 @@ def fuse_batch_norm(graph: Graph) -> None:
             taken.update(chain.ops)
     edit.apply()
     _fuse_gradients(graph)
-
-
-def _fused(graph: Graph) -> str:
-    return f"{graph.device}.batch_norm_activation"
 
 
 def _follow(graph: Graph, norm: LoweredOp, taken: set[LoweredOp]) -> _Chain | None:
@@ -98,7 +95,7 @@ def _make(graph: Graph, chain: _Chain) -> LoweredOp | None:
     inputs = {slot: input_of(norm, slot) for slot in INPUTS} | {"residual": chain.residual}
     outputs = {slot: output_of(norm, slot) for slot in STATISTICS} | {"out": chain.out}
     attrs = {**norm.attrs, "activation": chain.activation}
-    return make_if_served(graph, _fused(graph), inputs, outputs, attrs, norm)
+    return make_if_served(graph, FUSED, inputs, outputs, attrs, norm)
 
 
 def _fuse_gradients(graph: Graph) -> None:
@@ -119,18 +116,18 @@ def _make_gradient(graph: Graph, norm: LoweredOp, relu: LoweredOp) -> LoweredOp 
     inputs = {slot: input_of(norm, slot) for slot in GRADIENT_INPUTS}
     inputs["out_grad"] = input_of(relu, "out_grad")
     outputs = {slot: output_of(norm, slot) for slot in GRADIENTS}
-    forward = writer_of(activated, _fused(graph))
+    forward = writer_of(activated, FUSED)
     is_known = forward is not None and _is_computed_from(inputs, forward)
     if forward is not None and is_known and graph.uses().only_reader(between) is norm:
         inputs["bias"] = input_of(forward, "bias")
     else:
         inputs["out"], outputs["residual_grad"] = activated, between
     attrs = {"training": norm.attrs["training"], "activation": "relu"}
-    return make_if_served(graph, f"{_fused(graph)}_grad", inputs, outputs, attrs, norm)
+    return make_if_served(graph, f"{FUSED}_grad", inputs, outputs, attrs, norm)
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Whether these inputs and a bias tell what relu was applied to: there is no residual."""
+    """Whether what relu was applied to follows from these inputs and a bias: without a residual."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))

@@ -2,21 +2,21 @@
 
 Maximum pooling hands back one slope for each of its maxima and zeros elsewhere: the sums over the
 pixels of the convolution's output need only those. The gradient of the pooling itself is dropped
-with what nobody reads; where something else reads it, it stays. The device's package brings
-``<device>.conv2d_pool_grad``: x, weight, index and grad, and the attributes of the convolution.
+with what nobody reads; where something else reads it, it stays.
 """
 
 from __future__ import annotations
 
 from opwright.rewriting import Graph, LoweredOp, input_of, make_if_served, output_of, writer_of
 
+FUSED = "std.conv2d_pool_grad"
 GRADIENTS = ("x_grad", "weight_grad", "bias_grad")
 SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
 def fuse_conv_pool_grad(graph: Graph) -> None:
-    """Make ``<device>.conv2d_pool_grad`` of the gradients of a pooling and a convolution."""
-    if graph.definition(_fused(graph)) is None:
+    """Make ``std.conv2d_pool_grad`` of the gradients of a pooling and a convolution."""
+    if not graph.is_served(FUSED):
         return
     edit = graph.edit()
     for conv in graph.of_type("conv2d_grad"):
@@ -25,10 +25,6 @@ def fuse_conv_pool_grad(graph: Graph) -> None:
         if made is not None:
             edit.fuse([conv], [made])
     edit.apply()
-
-
-def _fused(graph: Graph) -> str:
-    return f"{graph.device}.conv2d_pool_grad"
 
 
 def _make(graph: Graph, pool: LoweredOp, conv: LoweredOp) -> LoweredOp | None:
@@ -44,4 +40,4 @@ def _make(graph: Graph, pool: LoweredOp, conv: LoweredOp) -> LoweredOp | None:
     if inputs["grad"] is None:
         return None
     attrs = {name: conv.attrs[name] for name in SHARED}
-    return make_if_served(graph, _fused(graph), inputs, outputs, attrs, conv)
+    return make_if_served(graph, FUSED, inputs, outputs, attrs, conv)

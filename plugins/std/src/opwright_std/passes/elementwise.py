@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from opwright.op import OpDefinition
 from opwright.rewriting import Graph, LoweredOp, Uses, Value, make_if_served
 
+CHAIN = "std.elementwise_chain"
+
 # Inputs and functions of one step; the kernel has room for as many.
 MAX_INPUTS = 16
 MAX_FUNCTIONS = 32
@@ -84,9 +86,9 @@ Steps = dict[LoweredOp, tuple[list[Value], Value]]
 
 
 def fuse_elementwise(graph: Graph) -> None:
-    """Make ``<device>.elementwise_chain`` of every tree of two and more element-wise operators."""
+    """Make ``std.elementwise_chain`` of every tree of two and more element-wise operators."""
     ops = graph.of_type(*KINDS)
-    chain = graph.definition(f"{graph.device}.elementwise_chain") if len(ops) > 1 else None
+    chain = graph.definition(CHAIN) if len(ops) > 1 and graph.is_served(CHAIN) else None
     if chain is None:
         return
     left = _steps(ops, chain.proto.inputs[0].dtypes)
@@ -189,5 +191,4 @@ def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None
     }
     written = {"out": results[-1:]}
     given = {"x": inputs}
-    chain = f"{graph.device}.elementwise_chain"
-    return make_if_served(graph, chain, given, written, attrs, tree[-1])
+    return make_if_served(graph, CHAIN, given, written, attrs, tree[-1])

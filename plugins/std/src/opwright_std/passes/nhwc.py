@@ -38,8 +38,10 @@ CONVOLUTIONS = ("conv2d", "conv2d_grad", ".conv2d_fused")
 NORMS = {
     "batch_norm": frozenset({"x", "out"}),
     "batch_norm_grad": frozenset({"x", "out_grad", "x_grad"}),
-    ".batch_norm_activation": frozenset({"x", "residual", "out"}),
-    ".batch_norm_activation_grad": frozenset({"x", "out", "out_grad", "x_grad", "residual_grad"}),
+    "std.batch_norm_activation": frozenset({"x", "residual", "out"}),
+    "std.batch_norm_activation_grad": frozenset(
+        {"x", "out", "out_grad", "x_grad", "residual_grad"}
+    ),
 }
 """Channels last they are those of a matrix with one row for each pixel."""
 
@@ -47,7 +49,7 @@ UNARY = (
     "abs negative square exp log sqrt reciprocal erf relu sigmoid tanh softplus elu leaky_relu "
     "silu gelu scale clip"
 )
-OTHERS = "add subtract multiply divide maximum minimum add_n assign cast .elementwise_chain"
+OTHERS = "add subtract multiply divide maximum minimum add_n assign cast std.elementwise_chain"
 
 ELEMENTWISE = frozenset(
     [*UNARY.split(), *[f"{name}_grad" for name in UNARY.split()], *OTHERS.split()]

@@ -1,9 +1,8 @@
 """``fuse_optimizers``: all updates of one kind become one step.
 
 A model has dozens of small parameters. Updated one after the other each costs a step of its own, or
-a launch, and none is worth a second thread; together they are dealt out once. The device's package
-brings ``<device>.multi_<type>``: the slots of the optimizer, all with lists but for the learning
-rate.
+a launch, and none is worth a second thread; together they are dealt out once by
+``std.multi_<type>``, where the device has kernels of it.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ _SHARED = "learning_rate"
 
 
 def fuse_optimizers(graph: Graph) -> None:
-    """Make one ``<device>.multi_<type>`` of updates that share attributes and the learning rate."""
+    """Make one ``std.multi_<type>`` of updates that share attributes and the learning rate."""
     edit = graph.edit()
     groups: dict[Hashable, list[LoweredOp]] = {}
     for op in graph.of_type(*TYPES):
         groups.setdefault(_kind(op), []).append(op)
     for updates in groups.values():
-        if len(updates) < 2 or graph.definition(_fused(graph, updates[0])) is None:
+        if len(updates) < 2 or not graph.is_served(_fused(updates[0])):
             continue
         together = _movable(updates, graph.uses())
         if len(together) < 2:
@@ -34,8 +33,8 @@ def fuse_optimizers(graph: Graph) -> None:
     edit.apply()
 
 
-def _fused(graph: Graph, update: LoweredOp) -> str:
-    return f"{graph.device}.multi_{update.type}"
+def _fused(update: LoweredOp) -> str:
+    return f"std.multi_{update.type}"
 
 
 def _kind(op: LoweredOp) -> Hashable:
@@ -72,7 +71,7 @@ def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp | None:
         for proto, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
             outputs.setdefault(proto.name, []).extend(values)
     last = updates[-1]
-    return make_if_served(graph, _fused(graph, last), inputs, outputs, last.attrs, last)
+    return make_if_served(graph, _fused(last), inputs, outputs, last.attrs, last)
 
 
 def _inputs(op: LoweredOp) -> dict[str, tuple[Value, ...]]:

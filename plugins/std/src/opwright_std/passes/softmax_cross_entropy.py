@@ -19,18 +19,16 @@ from opwright.rewriting import (
     writer_of,
 )
 
+FUSED = "std.softmax_cross_entropy"
+
 
 def fuse_softmax_cross_entropy(graph: Graph) -> None:
-    """Make ``<device>.softmax_cross_entropy`` of class ids, the losses and their gradients."""
+    """Make ``std.softmax_cross_entropy`` of class ids, the losses and their gradients."""
     gradients = graph.of_type("softmax_with_cross_entropy_grad", "cross_entropy_grad")
-    if not gradients or graph.definition(_fused(graph)) is None:
+    if not gradients or not graph.is_served(FUSED):
         return
     _fuse_from_scores(graph)
     _fuse_from_probabilities(graph)
-
-
-def _fused(graph: Graph) -> str:
-    return f"{graph.device}.softmax_cross_entropy"
 
 
 def constant_of(value: Value | None) -> float | None:
@@ -157,4 +155,4 @@ def _make(
         return None
     inputs = {"logits": logits, "label": label}
     given = {**attrs, "source": source.type}
-    return make_if_served(graph, _fused(graph), inputs, outputs, given, source)
+    return make_if_served(graph, FUSED, inputs, outputs, given, source)

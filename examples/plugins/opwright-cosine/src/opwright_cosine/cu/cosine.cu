@@ -22,14 +22,13 @@ __global__ void cosine_rows(T* out, const T* a, const T* b, int64_t k, double sc
   if (threadIdx.x == 0) out[blockIdx.x] = static_cast<T>(cosine::Similarity{scale}(sums));
 }
 
-// `out_grad` is null where it is zero, `a_grad` or `b_grad` where nobody wants it.
+// `a_grad` or `b_grad` is null where nobody wants it.
 template <typename T>
 __global__ void cosine_rows_grad(T* a_grad, T* b_grad, const T* a, const T* b, const T* out_grad,
                                  int64_t k, double scale) {
   const int64_t begin = blockIdx.x * k;
   const cosine::Sums sums = SumRow(a + begin, b + begin, k);
-  const double factor =
-      out_grad != nullptr ? scale * static_cast<double>(out_grad[blockIdx.x]) : 0.0;
+  const double factor = scale * static_cast<double>(out_grad[blockIdx.x]);
   const cosine::Slope a_slope(sums, sums.a_square, factor);
   const cosine::Slope b_slope(sums, sums.b_square, factor);
   for (int64_t j = begin + threadIdx.x; j < begin + k; j += blockDim.x) {

@@ -6,21 +6,16 @@ and of a file for notes, and the id of the process that has started this one.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import sys
 from multiprocessing.connection import Connection
-from typing import Any, Final
 
+from opwright.commands import end_with_parent, serve_requests
 from opwright.errors import OpwrightError
 from opwright_kit.testing.check.package import PackageCheck
 from opwright_kit.testing.results.notes import NoteFile
 
-_PR_SET_PDEATHSIG: Final = 1
 
-
-def serve(connection: Connection, notes: NoteFile) -> None:
+def check_for(connection: Connection, notes: NoteFile) -> None:
     """Answer requests until the other side closes the connection.
 
     The first one, ``(distribution, options)``, says what is checked, and each further one is
@@ -28,29 +23,18 @@ def serve(connection: Connection, notes: NoteFile) -> None:
     an error.
     """
     distribution, options = connection.recv()
-    check: PackageCheck | None = None
     try:
         check = PackageCheck(distribution, notes=notes, **options)
         card = check.card
         connection.send((None, (card.distribution, card.version, check.subjects)))
     except OpwrightError as error:
         connection.send((type(error).__name__, str(error)))
-    while check is not None:
-        try:
-            method, *arguments = connection.recv()
-        except EOFError:
-            return
-        value: Any = getattr(check, method)(*arguments)
-        connection.send((None, value))
-
-
-def _end_with(parent: int) -> None:
-    """Have the system end this process with the one that started it, however that one ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(1)
+        return
+    serve_requests(
+        connection, lambda method, *arguments: (None, getattr(check, method)(*arguments))
+    )
 
 
 if __name__ == "__main__":
-    _end_with(int(sys.argv[3]))
-    serve(Connection(int(sys.argv[1])), NoteFile(int(sys.argv[2])))
+    end_with_parent(int(sys.argv[3]))
+    check_for(Connection(int(sys.argv[1])), NoteFile(int(sys.argv[2])))

@@ -1,5 +1,5 @@
-// Two standard normal numbers out of two random words, by the steps of opwright_std/box_muller.py,
-// operation by operation: compiled without contraction the results are the same bit by bit.
+// Two standard normal numbers out of two random words, by the steps of numerics/box_muller.py of
+// opwright-std, operation by operation.
 // Compiled without contraction (-ffp-contract=off, -fmad=false) it gives the same bits everywhere.
 //
 // NVRTC needs the integer types of <cstdint> to be there.

@@ -65,6 +65,43 @@ struct HasPack : std::false_type {};
 template <typename K>
 struct HasPack<K, std::void_t<decltype(&K::Pack)>> : std::true_type {};
 
+// The type of the attributes that a function of a kernel takes.
+template <typename Function>
+struct SecondParameter {
+  static_assert(AlwaysFalse<Function>::value,
+                "Prepare, or Run of a kernel without it, takes a context and const Attributes&");
+};
+template <typename R, typename Context, typename Attrs, typename... Rest>
+struct SecondParameter<R (*)(Context, const Attrs&, Rest...)> {
+  using Type = Attrs;
+};
+template <typename R, typename K, typename Context, typename Attrs, typename... Rest>
+struct SecondParameter<R (K::*)(Context, const Attrs&, Rest...)> {
+  using Type = Attrs;
+};
+template <typename R, typename K, typename Context, typename Attrs, typename... Rest>
+struct SecondParameter<R (K::*)(Context, const Attrs&, Rest...) const> {
+  using Type = Attrs;
+};
+
+template <typename K>
+constexpr auto FunctionWithAttributes() {
+  if constexpr (HasPrepare<K>::value) {
+    return &K::Prepare;
+  } else {
+    return &K::Run;
+  }
+}
+
+// In the place of the operator that another package describes: what its kernel K knows of it.
+template <typename K>
+struct OpOfOthers {
+  using Attributes = typename SecondParameter<decltype(FunctionWithAttributes<K>())>::Type;
+  static_assert(ReadsItself<Attributes>::value,
+                "a kernel for another package's operator says what it reads: its attributes are a "
+                "struct with OPWRIGHT_ATTRIBUTES, or opwright::NoAttrs");
+};
+
 // The functions of kernel K of operator OpT.
 template <typename OpT, typename K>
 struct KernelBridge {

@@ -61,6 +61,12 @@ class PluginTables {
     (AddKernel<OpT, Kernel<Dtypes>, Dtypes>(op_type, device), ...);
   }
 
+  template <template <typename> class Kernel, typename... Dtypes>
+  void AddKernelsForOthers(const char* op_type, const char* device) {
+    static_assert(sizeof...(Dtypes) > 0, "a kernel is registered for one dtype or more");
+    (AddKernel<OpOfOthers<Kernel<Dtypes>>, Kernel<Dtypes>, Dtypes>(op_type, device), ...);
+  }
+
   template <typename D>
   void AddDevice(const char* name) {
     devices_.push_back(DeviceBridge<D>::Table());
@@ -142,7 +148,7 @@ class PluginTables {
 };
 
 struct Registration {
-  const char* tag;
+  const char* tag;  // NULL: not listed
   void (*fill)(PluginTables* tables);
 };
 
@@ -153,28 +159,23 @@ extern "C" OPWRIGHT_LOCAL __attribute__((weak))
 const Registration* const __stop_opwright_registrations[];
 
 // The names in a list that a macro made a string of: "a, b".
-inline std::set<std::string> SplitTags(const std::string& list) {
+inline std::set<std::string> SplitTags(const char* list) {
   std::set<std::string> tags;
-  size_t begin = 0;
-  while ((begin = list.find_first_not_of(", \t\n", begin)) != std::string::npos) {
-    const size_t end = list.find_first_of(", \t\n", begin);
-    tags.insert(list.substr(begin, end == std::string::npos ? end : end - begin));
-    if (end == std::string::npos) break;
-    begin = end;
-  }
+  for (std::string tag = NextName(&list); !tag.empty(); tag = NextName(&list)) tags.insert(tag);
   return tags;
 }
 
-inline void FillTables(const std::string& tag_list, PluginTables* tables) {
+inline void FillTables(const char* tag_list, PluginTables* tables) {
   const std::set<std::string> tags = SplitTags(tag_list);
   std::set<std::string> found;
   for (const Registration* const* entry = __start_opwright_registrations;
        entry != __stop_opwright_registrations; ++entry) {
-    if (tags.count((*entry)->tag) == 0) {
-      throw Exception("something is registered under ", (*entry)->tag,
+    const char* const tag = (*entry)->tag;
+    if (tag != nullptr && tags.count(tag) == 0) {
+      throw Exception("something is registered under ", tag,
                       ", which OPWRIGHT_PLUGIN does not list");
     }
-    found.insert((*entry)->tag);
+    if (tag != nullptr) found.insert(tag);
     (*entry)->fill(tables);
   }
   for (const std::string& tag : tags) {
@@ -232,19 +233,18 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
 #define OPWRIGHT_JOIN_(a, b) a##b
 #define OPWRIGHT_JOIN(a, b) OPWRIGHT_JOIN_(a, b)
 
-// Puts code that fills the tables into the library's list.
+// Puts code that fills the tables into the library's list; `tag` is a string, or nullptr.
 #define OPWRIGHT_REGISTRATION_(tag, id, ...)                                                  \
   static void OPWRIGHT_JOIN(opwright_fill_, id)(::opwright::detail::PluginTables * tables) {  \
     __VA_ARGS__;                                                                              \
   }                                                                                           \
   static const ::opwright::detail::Registration OPWRIGHT_JOIN(opwright_registration_, id) = { \
-      #tag, &OPWRIGHT_JOIN(opwright_fill_, id)};                                              \
+      tag, &OPWRIGHT_JOIN(opwright_fill_, id)};                                               \
   __attribute__((section("opwright_registrations"),                                           \
                  used)) static const ::opwright::detail::Registration* const                  \
   OPWRIGHT_JOIN(opwright_entry_, id) = &OPWRIGHT_JOIN(opwright_registration_, id)
 
-// Says that `tag` means the operator `type` described by class `op`. For headers, and for operators
-// of other plugins; of those, `op::Make` need only bind the attributes that the kernels read.
+// Says that `tag` means the operator `type` described by class `op`. For headers.
 #define OPWRIGHT_DECLARE_OP(tag, type, op)               \
   struct opwright_op_##tag {                             \
     using Op = op;                                       \
@@ -252,8 +252,8 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
   }
 
 // Hands a declared operator over to the host.
-#define OPWRIGHT_DEFINE_OP(tag)                                \
-  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__), \
+#define OPWRIGHT_DEFINE_OP(tag)                                 \
+  OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__), \
                          tables->AddOp<opwright_op_##tag::Op>(opwright_op_##tag::Type()))
 
 // Both of these at once.
@@ -263,27 +263,35 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
 
 // Adds Kernel<T> for each dtype T that follows: OPWRIGHT_REGISTER_KERNEL(tag, "cpu", K, float).
 #define OPWRIGHT_REGISTER_KERNEL(tag, device, kernel, ...)                               \
-  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__),                           \
+  OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__),                          \
                          tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
                              opwright_op_##tag::Type(), device))
 
 // The same for the operator's gradient, whose attributes are those of the operator.
 #define OPWRIGHT_REGISTER_GRADIENT_KERNEL(tag, device, kernel, ...)                      \
-  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__),                           \
+  OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__),                          \
                          tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
                              std::string(opwright_op_##tag::Type()) + "_grad", device))
+
+// Adds Kernel<T> for each dtype T to an operator that another package describes, named by its type:
+// OPWRIGHT_REGISTER_KERNEL_FOR("relu_grad", "cpu", K, float). The kernel's attributes are a struct
+// with OPWRIGHT_ATTRIBUTES, or NoAttrs. It has no tag.
+#define OPWRIGHT_REGISTER_KERNEL_FOR(type, device, kernel, ...)            \
+  OPWRIGHT_REGISTRATION_(nullptr, OPWRIGHT_JOIN(for_others_, __COUNTER__), \
+                         tables->AddKernelsForOthers<kernel, __VA_ARGS__>(type, device))
 
 // Adds a device class: OPWRIGHT_REGISTER_DEVICE(tag, "shelf", Shelf). Kernels for it are registered
 // as those for the host, with its name.
 #define OPWRIGHT_REGISTER_DEVICE(tag, name, device) \
-  OPWRIGHT_REGISTRATION_(tag, OPWRIGHT_JOIN(tag, __COUNTER__), tables->AddDevice<device>(name))
+  OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__), tables->AddDevice<device>(name))
 
 #ifndef OPWRIGHT_PLUGIN_VERSION
 #define OPWRIGHT_PLUGIN_VERSION "0"
 #endif
 
 // The library's entry: the plugin's name, as in the package's entry point, and all tags.
-#define OPWRIGHT_PLUGIN(name, ...)                                                      \
+#define OPWRIGHT_PLUGIN(...) OPWRIGHT_PLUGIN_(__VA_ARGS__, )
+#define OPWRIGHT_PLUGIN_(name, ...)                                                     \
   extern "C" __attribute__((visibility("default"))) int32_t opwright_plugin_v1(         \
       const ow_host* host, const ow_plugin** plugin) {                                  \
     return ::opwright::detail::EnterPlugin(host, plugin, name, OPWRIGHT_PLUGIN_VERSION, \

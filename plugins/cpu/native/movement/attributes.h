@@ -1,0 +1,96 @@
+// The attributes that the kernels of this room read.
+#ifndef OPWRIGHT_CPU_MOVEMENT_ATTRIBUTES_H_
+#define OPWRIGHT_CPU_MOVEMENT_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+using opwright::NoAttrs;
+
+struct AxisAttrs {
+  int64_t axis;
+  OPWRIGHT_ATTRIBUTES(axis);
+};
+
+struct TransposeAttrs {
+  std::vector<int64_t> axes;
+  OPWRIGHT_ATTRIBUTES(axes);
+};
+
+struct SliceAttrs {
+  std::vector<int64_t> axes;
+  std::vector<int64_t> starts;
+  std::vector<int64_t> ends;
+  std::vector<int64_t> steps;
+  OPWRIGHT_ATTRIBUTES(axes, starts, ends, steps);
+};
+
+struct PadAttrs {
+  std::vector<int64_t> paddings;
+  std::string mode;
+  double value;
+  OPWRIGHT_ATTRIBUTES(paddings, mode, value);
+};
+
+struct EmbeddingAttrs {
+  int64_t padding_index;
+  OPWRIGHT_ATTRIBUTES(padding_index);
+};
+
+struct OneHotAttrs {
+  int64_t depth;
+  OPWRIGHT_ATTRIBUTES(depth);
+};
+
+struct UniformAttrs {
+  int64_t seed;
+  std::optional<int64_t> stream;
+  double min;
+  double max;
+  OPWRIGHT_ATTRIBUTES(seed, stream, min, max);
+};
+
+struct NormalAttrs {
+  int64_t seed;
+  std::optional<int64_t> stream;
+  double mean;
+  double std;
+  OPWRIGHT_ATTRIBUTES(seed, stream, mean, std);
+};
+
+struct DropoutAttrs {
+  int64_t seed;
+  std::optional<int64_t> stream;
+  double probability;
+  bool training;
+  OPWRIGHT_ATTRIBUTES(seed, stream, probability, training);
+};
+
+struct SgdAttrs {
+  double weight_decay;
+  OPWRIGHT_ATTRIBUTES(weight_decay);
+};
+
+struct MomentumAttrs {
+  double mu;
+  bool nesterov;
+  OPWRIGHT_ATTRIBUTES(mu, nesterov);
+};
+
+struct AdamAttrs {
+  double beta1;
+  double beta2;
+  double epsilon;
+  std::optional<double> weight_decay;  // of adamw only
+  OPWRIGHT_ATTRIBUTES(beta1, beta2, epsilon, weight_decay);
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MOVEMENT_ATTRIBUTES_H_

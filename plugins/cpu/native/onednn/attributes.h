@@ -1,0 +1,60 @@
+// The attributes that the kernels of this room read.
+#ifndef OPWRIGHT_CPU_ONEDNN_ATTRIBUTES_H_
+#define OPWRIGHT_CPU_ONEDNN_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+struct MatmulAttrs {
+  bool transpose_x = false;
+  bool transpose_y = false;
+  OPWRIGHT_ATTRIBUTES(transpose_x, transpose_y);
+};
+
+struct FcAttrs {
+  std::string activation;
+  OPWRIGHT_ATTRIBUTES(activation);
+};
+
+struct Conv2dAttrs {
+  std::vector<int64_t> strides;
+  std::vector<int64_t> paddings;  // top, bottom, left, right
+  std::vector<int64_t> dilations;
+  int64_t groups = 1;
+  std::string data_format;
+  std::optional<std::string> activation;  // of the fused operator only
+  OPWRIGHT_ATTRIBUTES(strides, paddings, dilations, groups, data_format, activation);
+};
+
+struct FoldBatchNormAttrs {
+  double epsilon = 0;
+  OPWRIGHT_ATTRIBUTES(epsilon);
+};
+
+struct PoolAttrs {
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> strides;   // none: the kernel
+  std::vector<int64_t> paddings;  // top, bottom, left, right
+  std::string data_format;
+  OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, data_format);
+};
+
+struct AveragePoolAttrs : PoolAttrs {
+  bool count_include_pad = false;
+  OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, data_format, count_include_pad);
+};
+
+struct AdaptivePoolAttrs {
+  std::string data_format;
+  OPWRIGHT_ATTRIBUTES(data_format);
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_ATTRIBUTES_H_

@@ -1,0 +1,37 @@
+// The attributes that the kernels of this room read.
+#ifndef OPWRIGHT_CPU_TRAINING_ATTRIBUTES_H_
+#define OPWRIGHT_CPU_TRAINING_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <opwright/sdk.hpp>
+#include <string>
+
+namespace opwright_cpu {
+
+struct FcAttrs {
+  int64_t num_flatten_dims;
+  std::string activation;
+  OPWRIGHT_ATTRIBUTES(num_flatten_dims, activation);
+};
+
+struct FcInputGradAttrs {
+  std::string activation;
+  OPWRIGHT_ATTRIBUTES(activation);
+};
+
+struct FcSgdAttrs {
+  double weight_decay;
+  OPWRIGHT_ATTRIBUTES(weight_decay);
+};
+
+struct SoftmaxCrossEntropyAttrs {
+  double epsilon;
+  int64_t ignore_index;
+  double loss_grad;
+  std::string source;  // the operator that messages name
+  OPWRIGHT_ATTRIBUTES(epsilon, ignore_index, loss_grad, source);
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_TRAINING_ATTRIBUTES_H_

@@ -1,0 +1,99 @@
+// Matrix products by cuBLASLt, found at first use.
+#ifndef OPWRIGHT_CUDA_BLAS_BLAS_H_
+#define OPWRIGHT_CUDA_BLAS_BLAS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "driver/driver.h"
+
+namespace opwright_cuda {
+
+// D = op(A) op(B) + bias, all column-major as cuBLASLt has them; D is m x n, the bias runs along m.
+struct ProductSpec {
+  enum Number {
+    kM,
+    kN,
+    kK,
+    kTransposeA,
+    kTransposeB,
+    kLeadingA,
+    kLeadingB,
+    kLeadingD,
+    kBatch,
+    kStrideA,  // elements between the matrices of a batch
+    kStrideB,
+    kStrideD,
+    kDataType,     // cudaDataType of A, B, D and the bias
+    kComputeType,  // cublasComputeType
+    kScaleType,    // cudaDataType of the factors
+    kEpilogue,     // cublasLtEpilogue
+    kAccumulates,  // 1: D is added to
+    kAlignment,    // bytes that every pointer is a multiple of
+    kWorkspace,    // bytes
+    kNumbers
+  };
+  std::array<int64_t, kNumbers> numbers{};
+  // Places of the pointers A, B, D, bias, workspace in the constants of a launch.
+  std::array<size_t, 5> pointers{};
+};
+
+struct BlasApi;
+
+// One product with its algorithm; immutable, but for the bias' address, which cuBLASLt keeps in the
+// description.
+class Product {
+ public:
+  static constexpr size_t kPointers = 5;
+
+  Product(const BlasApi& api, void* handle, const ProductSpec& spec);
+  ~Product();
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  // Chooses the algorithm. Refused where cuBLASLt has none.
+  Status Choose();
+  const std::array<size_t, kPointers>& places() const { return spec_.pointers; }
+  Status Run(void* const* pointers, CUstream stream) const;
+
+ private:
+  Status Describe();
+  Status MakeLayout(bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride,
+                    void** layout) const;
+
+  const BlasApi& api_;
+  void* handle_;
+  ProductSpec spec_;
+  mutable std::mutex mutex_;
+  void* description_ = nullptr;
+  void* layouts_[3] = {nullptr, nullptr, nullptr};
+  alignas(8) unsigned char algorithm_[64] = {0};
+};
+
+class Blas {
+ public:
+  // On the current context. Fails where the library is missing.
+  static Status Open(std::unique_ptr<Blas>* blas);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  Status Make(const ProductSpec& spec, std::unique_ptr<Product>* product) const;
+
+ private:
+  Blas(const BlasApi& api, void* handle) : api_(api), handle_(handle) {}
+
+  const BlasApi& api_;
+  void* handle_;
+};
+
+// Where libcublasLt lies, as Python found it; to be set before the first product.
+void SetBlasPath(const std::string& path);
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_BLAS_BLAS_H_

@@ -1,0 +1,164 @@
+// Graphs of operations by cuDNN: a convolution with what is done to its result.
+#ifndef OPWRIGHT_CUDA_CUDNN_CUDNN_H_
+#define OPWRIGHT_CUDA_CUDNN_CUDNN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cudnn/api.h"
+#include "driver/driver.h"
+
+namespace opwright_cuda {
+
+// What cuDNN is given of a graph. In the record of a launch:
+//
+//   data type of what the graph reads and writes (cudnnDataType), whether tensor cores may be used,
+//   the most bytes of workspace, how many engines are tried out: 1 takes the first that will do,
+//   number of tensors; of each: whether it is virtual (a float32 that is never stored), the place
+//   of its pointer in the constants, 4 extents and 4 strides in the order n, channels, height,
+//   width;
+//   number of operations; of each: what it is, the tensors x, second operand (weight), result, and
+//   for a convolution strides, paddings before, paddings behind, dilations: a number
+//   for the height and one for the width.
+struct OperationGraphSpec {
+  static constexpr size_t kRank = 4;
+  enum What : int64_t {
+    kForward,         // result = x * weight
+    kDataGradient,    // x = result * weight, the other way round
+    kWeightGradient,  // weight from x and result
+    kAdd,             // result = x + second operand, repeated along extents of 1
+    kWhats,
+  };
+  struct Tensor {
+    bool is_virtual;
+    size_t place;
+    std::array<int64_t, kRank> extents;
+    std::array<int64_t, kRank> strides;
+  };
+  struct Operation {
+    What what;
+    std::array<size_t, 3> tensors;
+    std::array<int64_t, 8> windows;
+  };
+  int data_type;
+  bool allows_tensor_cores;
+  int64_t most_workspace;
+  size_t most_tried;
+  std::vector<Tensor> tensors;
+  std::vector<Operation> operations;
+};
+
+class Numbers;
+
+// Raises opwright::Exception where the record is not one.
+OperationGraphSpec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes);
+
+// For whom engines are chosen: a GPU with its handle, or the description of one.
+struct CudnnTarget {
+  const CudnnApi& api;
+  const Driver* driver;
+  void* handle;
+  void* properties;
+};
+
+// What was chosen.
+struct CudnnEngine {
+  int64_t number = 0;
+  int64_t workspace = 0;
+  uint64_t notes = 0;  // bits, by cudnnBackendNumericalNote
+};
+
+// An engine for a graph, ready to run.
+struct CudnnCandidate {
+  CudnnEngine engine;
+  CudnnDescriptor config;  // what the plan was made of
+  CudnnDescriptor plan;
+};
+
+class Cudnn;
+
+// One graph with its engine; immutable, but for what it was last called with.
+class OperationGraph {
+ public:
+  OperationGraph(const CudnnTarget& target, std::mutex* mutex, OperationGraphSpec spec)
+      : target_(target), mutex_(mutex), spec_(std::move(spec)) {}
+  OperationGraph(const OperationGraph&) = delete;
+  OperationGraph& operator=(const OperationGraph&) = delete;
+
+  // Chooses the engine: the first that will do, or the fastest of several where the specification
+  // wants them tried out. Refused where cuDNN has none.
+  Status Choose();
+  const CudnnEngine& engine() const { return engine_; }
+  // Places of the pointers in the constants of a launch, those of virtual tensors left out.
+  const std::vector<size_t>& places() const { return places_; }
+  Status Run(const std::vector<void*>& pointers, void* workspace, CUstream stream);
+
+ private:
+  Status Describe(CudnnDescriptor* graph);
+  Status DescribeTensor(size_t index, const OperationGraphSpec::Tensor& tensor);
+  Status DescribeConvolution(const OperationGraphSpec::Operation& operation,
+                             CudnnDescriptor* described);
+  Status DescribeSum(const OperationGraphSpec::Operation& operation, CudnnDescriptor* described);
+  bool Allows(uint64_t notes) const;
+  Status MakePlan(CudnnDescriptor config, CudnnCandidate* candidate) const;
+  // Adds what heuristics of this mode offer; the status is that of the last one that will not do.
+  Status Collect(const CudnnDescriptor& graph, int mode, std::vector<CudnnCandidate>* found) const;
+  Status FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest);
+  uint64_t BytesOf(const OperationGraphSpec::Tensor& tensor) const;
+  Status Pack(const std::vector<void*>& pointers, void* workspace);
+  // The handle is this thread's meanwhile.
+  Status Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers, void* workspace,
+                 CUstream stream);
+
+  CudnnTarget target_;
+  std::mutex* mutex_;
+  OperationGraphSpec spec_;
+  std::vector<size_t> places_;
+  std::vector<int64_t> names_;  // of the tensors that `places_` are for
+  CudnnEngine engine_;
+  // What the plan was made of stays as long as it does.
+  std::vector<CudnnDescriptor> parts_;
+  CudnnDescriptor plan_;
+  // The pointers of the last run: in a plan's memory they hardly ever change.
+  std::vector<void*> packed_;
+  CudnnDescriptor pack_;
+};
+
+// cuDNN on one GPU.
+class Cudnn {
+ public:
+  // On the current context. Fails as `OpenCudnn` does.
+  static Status Open(const Driver& driver, std::unique_ptr<Cudnn>* cudnn);
+  ~Cudnn();
+  Cudnn(const Cudnn&) = delete;
+  Cudnn& operator=(const Cudnn&) = delete;
+
+  // `record` is what the specification was read from: as long as a graph of it is in use, it is
+  // given again. A kernel that puts work off is prepared twice, and an engine may take seconds.
+  Status Make(const std::vector<int64_t>& record, OperationGraphSpec spec,
+              std::shared_ptr<OperationGraph>* graph);
+
+ private:
+  Cudnn(const CudnnApi& api, const Driver& driver, void* handle)
+      : api_(api), driver_(driver), handle_(handle) {}
+
+  const CudnnApi& api_;
+  const Driver& driver_;
+  void* handle_;
+  std::mutex mutex_;  // a handle has one stream at a time
+  std::map<std::vector<int64_t>, std::weak_ptr<OperationGraph>> made_;
+};
+
+// Chooses an engine for a GPU that is not there, described as cuDNN writes it down, in JSON.
+Status ChooseFor(const std::string& properties, const OperationGraphSpec& spec,
+                 CudnnEngine* engine);
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_CUDNN_CUDNN_H_

@@ -1,0 +1,43 @@
+// Engines of cuDNN, tried out on a GPU: memory for the tensors of a graph, and a clock.
+#ifndef OPWRIGHT_CUDA_CUDNN_TRIAL_H_
+#define OPWRIGHT_CUDA_CUDNN_TRIAL_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "driver/driver.h"
+
+namespace opwright_cuda {
+
+// On the current context; gives back what it took.
+class EngineTrial {
+ public:
+  // Enqueues one run, with this workspace, on this stream.
+  using Run = std::function<Status(void*, CUstream)>;
+
+  explicit EngineTrial(const Driver& driver) : driver_(driver) {}
+  ~EngineTrial();
+  EngineTrial(const EngineTrial&) = delete;
+  EngineTrial& operator=(const EngineTrial&) = delete;
+
+  // Takes memory for tensors of so many bytes, and fills them with small numbers.
+  Status Start(const std::vector<uint64_t>& bytes);
+  const std::vector<void*>& tensors() const { return tensors_; }
+  // The shortest of a few runs.
+  Status Time(uint64_t workspace_bytes, const Run& run, float* milliseconds);
+
+ private:
+  Status Allocate(uint64_t bytes, void** memory) const;
+  Status TimeOnce(void* workspace, const Run& run, float* milliseconds);
+
+  const Driver& driver_;
+  std::vector<void*> tensors_;
+  CUstream stream_ = nullptr;
+  CUevent begin_ = nullptr;
+  CUevent end_ = nullptr;
+};
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_CUDNN_TRIAL_H_

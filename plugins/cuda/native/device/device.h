@@ -1,0 +1,98 @@
+// One opened GPU: its primary context, which CuPy uses too, its memory and its fault record.
+#ifndef OPWRIGHT_CUDA_DEVICE_DEVICE_H_
+#define OPWRIGHT_CUDA_DEVICE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <opwright/abi.h>
+
+#include "cu/fault.h"
+#include "driver/driver.h"
+#include "driver/staging.h"
+
+namespace opwright_cuda {
+
+class Blas;
+class Cudnn;
+
+class Device {
+ public:
+  // Fails with what is missing: driver, device, memory.
+  static Status Open(int ordinal, std::unique_ptr<Device>* device);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Driver& driver() const { return *driver_; }
+  int ordinal() const { return ordinal_; }
+  CUcontext context() const { return context_; }
+  // No graph and a wait after every step, so that a fault names its operator.
+  bool is_blocking() const { return is_blocking_; }
+
+  Status Allocate(uint64_t bytes, void** pointer);
+  void Free(void* pointer);
+  Status Copy(CUstream stream, void* destination, bool to_host, const void* source, bool from_host,
+              uint64_t bytes);
+  Status MakeStream(CUstream* stream);
+  Status Wait(CUstream stream);
+
+  // Where kernels report what is wrong with values, an index out of range for example.
+  CUdeviceptr fault_pointer() const { return fault_pointer_; }
+  // What was reported since the last call, as an error; for a stream that has been waited for.
+  Status TakeFault();
+
+  // The product library on this device, opened by the first caller.
+  Status GetBlas(const Blas** blas);
+  // The same of cuDNN.
+  Status GetCudnn(Cudnn** cudnn);
+
+ private:
+  Device() = default;
+  Status Start();
+
+  const Driver* driver_ = nullptr;
+  int ordinal_ = 0;
+  CUdevice handle_ = 0;
+  CUcontext context_ = nullptr;
+  CUmemoryPool pool_ = nullptr;  // null where the device has none
+  CUstream main_stream_ =
+      nullptr;  // the first one made: memory is taken and given back in its order
+  bool is_blocking_ = false;
+  Fault* fault_ = nullptr;  // in host memory that the device writes
+  CUdeviceptr fault_pointer_ = 0;
+  std::unique_ptr<Staging> staging_;
+  std::mutex mutex_;
+  std::unique_ptr<Blas> blas_;
+  std::unique_ptr<Cudnn> cudnn_;
+};
+
+// Makes a device's context current in this thread, and puts back what was there: CuPy may be using
+// another one.
+class Current {
+ public:
+  explicit Current(const Device& device);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Driver& driver_;
+  CUcontext before_ = nullptr;
+  bool changed_ = false;
+};
+
+// A text with "{value}" in it, for faults of one kind; the number stands for it in kernels.
+int RegisterFault(const std::string& text);
+
+// Whether an environment variable is neither absent, nor empty, nor 0.
+bool IsSet(const char* variable);
+
+// The table that the host reads.
+const ow_device& DeviceTable();
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_DEVICE_DEVICE_H_

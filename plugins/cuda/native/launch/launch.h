@@ -1,0 +1,40 @@
+// The one kernel of this library: it launches what Python wrote down in `prepare`.
+#ifndef OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
+#define OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
+
+#include <cstdint>
+
+#include <opwright/abi.h>
+
+namespace opwright_cuda {
+
+// How the record of an action begins; ActionCode of launch/plan.py.
+enum ActionCode : int64_t { kLaunch = 0, kFill = 1, kProduct = 2, kCopy = 3, kOperationGraph = 4 };
+
+// What stands in the place of an argument; WORKSPACE and FAULT of launch/arguments.py.
+constexpr int64_t kWorkspaceArgument = -1;
+constexpr int64_t kFaultArgument = -2;
+
+constexpr uint64_t kWorkspaceAlignment = 256;
+
+// "cuda.launch", a helper for opwright.kernel.DeviceCall. Its attributes:
+//
+//   name       STRING  what stands in error messages
+//   constants  STRING  the bytes of all kernel parameters, pointers not yet filled in
+//   fixups     INTS    (argument, byte offset, place) for each pointer: the address of that
+//                      argument's data, or of the workspace (-1), or of the fault record (-2), plus
+//                      the offset, is written to that place in `constants`
+//   actions    INTS    one after the other, each a code and its numbers:
+//                        0 launch:  kernel, grid x y z, block x y z, shared bytes, n, n places
+//                        1 fill:    place of the pointer, bytes, value of each byte
+//                        2 product: see blas/blas.h
+//                        3 copy:    place of the pointer, place of the source's, bytes; nothing
+//                                   where both are one address
+//                        4 operation graph: see cudnn/cudnn.h
+//   workspace  INT     bytes; what cuDNN wants is added
+//   estimate   INT     nanoseconds
+ow_kernel LaunchKernelTable();
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_

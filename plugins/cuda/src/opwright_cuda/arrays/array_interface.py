@@ -1,0 +1,124 @@
+"""The CUDA Array Interface, version 3: where arrays of libraries without DLPack lie, and ours.
+
+Numba's documentation defines it: "CUDA Array Interface (Version 3)".
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from opwright.device import ArrayPlace
+from opwright.errors import DtypeError
+from opwright.op import dtype_from_numpy, dtype_to_numpy
+from opwright_cuda.native import find_gpu
+
+INTERFACE: Final = "__cuda_array_interface__"
+
+VERSION: Final = 3
+
+LEGACY_STREAM: Final = 1
+"""CUDA's handle of the default stream, behind which all but non-blocking streams are ordered."""
+
+_WAY_OUT: Final = "pass an array with __dlpack__, or one on the host"
+
+
+def locate(description: Any) -> ArrayPlace:
+    """Return where an array lies that has the interface.
+
+    Raises
+    ------
+    ValueError
+        Where it is not contiguous, has a mask or a dtype that opwright lacks, does not lie in
+        memory of a GPU, or the description is none.
+    """
+    try:
+        return _locate(description)
+    except (TypeError, IndexError) as error:
+        raise ValueError(
+            f"{INTERFACE} must be what version {VERSION} defines, got {description!r} "
+            f"({error}); {_WAY_OUT}"
+        ) from error
+
+
+def _locate(description: Any) -> ArrayPlace:
+    _check(isinstance(description, Mapping), "must be a dict", type(description).__name__)
+    missing = [name for name in ("version", "shape", "typestr", "data") if name not in description]
+    _check(not missing, "must have version, shape, typestr and data", f"none of {missing}")
+    version = description["version"]
+    _check(version <= VERSION, f"is known up to version {VERSION}", f"version {version}")
+    mask = description.get("mask")
+    _check(mask is None, "must have no mask", type(mask).__name__)
+    shape = tuple(map(operator.index, description["shape"]))
+    dtype = _dtype(description["typestr"])
+    stream = _stream(version, description.get("stream"))
+    if math.prod(shape) == 0:
+        return ArrayPlace(0, shape, dtype.name, None, 0)
+    strides = description.get("strides")
+    if strides is not None and not _is_compact(shape, strides, dtype.itemsize):
+        raise ValueError(
+            f"an array on a device must be contiguous, got one of shape {shape} with strides "
+            f"{tuple(strides)}; make it contiguous, as by copy()"
+        )
+    pointer = operator.index(description["data"][0])
+    number = find_gpu(pointer) if pointer else None
+    _check(number is not None, "must point to memory of a GPU", f"address {pointer:#x}")
+    return ArrayPlace(pointer, shape, dtype.name, number, stream)
+
+
+def describe(pointer: int, shape: tuple[int, ...], dtype: str) -> dict[str, Any]:
+    """Return the description of a compact array on which nothing is being done.
+
+    Raises
+    ------
+    AttributeError
+        For bfloat16, for which there is no type string.
+    """
+    if dtype == "bfloat16":
+        raise AttributeError(f"{INTERFACE} cannot tell {dtype}; use __dlpack__")
+    return {
+        "shape": shape,
+        "typestr": dtype_to_numpy(dtype).str,
+        "data": (pointer, False),
+        "strides": None,
+        "version": VERSION,
+        "stream": None,
+    }
+
+
+def _check(holds: bool, rule: str, got: str) -> None:
+    if not holds:
+        raise ValueError(f"{INTERFACE} {rule}, got {got}; {_WAY_OUT}")
+
+
+def _dtype(typestr: Any) -> np.dtype[Any]:
+    try:
+        dtype: np.dtype[Any] = np.dtype(typestr)
+        dtype_from_numpy(dtype)
+        known = dtype.isnative
+    except (TypeError, DtypeError):
+        known = False
+    _check(known, "must name a dtype of opwright's in native byte order", repr(typestr))
+    return dtype
+
+
+def _stream(version: int, stream: int | None) -> int:
+    if stream is None:
+        # Before version 3 there was no entry for it.
+        return 0 if version >= VERSION else LEGACY_STREAM
+    _check(stream > 0, "must name a stream by its handle, 1 or 2", f"stream {stream}")
+    return stream
+
+
+def _is_compact(shape: Sequence[int], strides: Sequence[int], step: int) -> bool:
+    if len(strides) != len(shape):
+        return False
+    for dim, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if dim != 1 and stride != step:
+            return False
+        step *= dim
+    return True

@@ -1,0 +1,108 @@
+"""Compiled code on disk: each image in a file of its own, whole or absent, checked when read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+from typing import Final
+
+from opwright.plugin import find_cache_folder
+from opwright_cuda.compile.compiler import Image
+
+FORMAT: Final = 1
+"""Raised when files change their form."""
+
+MAX_FILES: Final = 4096
+"""Images kept; of more the oldest are removed."""
+
+_MAGIC: Final = b"opwright-cuda-image\n"
+_DIGEST_BYTES: Final = 32
+
+
+class ImageCache:
+    """A folder of images.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where it is missing. One that cannot be written costs time only, and is reported once.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._has_warned = False
+        self._warning = threading.Lock()
+
+    @classmethod
+    def default(cls) -> ImageCache | None:
+        """Return the user's: below OPWRIGHT_CACHE_DIR or the user's cache folder."""
+        folder = find_cache_folder()
+        return None if folder is None else cls(Path(folder) / "cuda")
+
+    def has(self, key: str) -> bool:
+        """Tell whether there is a file of an image, whole or damaged."""
+        return self._path(key).exists()
+
+    def read(self, key: str) -> Image | None:
+        """Return an image, or None where it is absent or damaged."""
+        try:
+            data = self._path(key).read_bytes()
+        except OSError:
+            return None
+        begin = len(_MAGIC) + _DIGEST_BYTES
+        body = data[begin:]
+        if data[:begin] != _MAGIC + hashlib.sha256(body).digest():
+            return None
+        header, _, image = body.partition(b"\n")
+        return Image(image, tuple(json.loads(header)))
+
+    def write(self, key: str, image: Image) -> None:
+        """Keep an image; another process that keeps the same one does no harm."""
+        body = json.dumps(list(image.names)).encode() + b"\n" + image.data
+        data = _MAGIC + hashlib.sha256(body).digest() + body
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                os.replace(temporary, path)  # noqa: PTH105 - from a name to a path
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)  # noqa: PTH108
+                raise
+            self._prune()
+        except OSError as error:
+            self._warn(error)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{FORMAT}-{key}.image"
+
+    def _prune(self) -> None:
+        files = list(self._folder.glob("*.image"))
+        if len(files) <= MAX_FILES:
+            return
+        ages = []
+        for file in files:
+            with contextlib.suppress(OSError):  # another process prunes, too
+                ages.append((file.stat().st_mtime, file))
+        for _, file in sorted(ages)[: len(ages) - MAX_FILES * 3 // 4]:
+            file.unlink(missing_ok=True)
+
+    def _warn(self, error: OSError) -> None:
+        with self._warning:
+            before, self._has_warned = self._has_warned, True
+        if not before:
+            warnings.warn(
+                f"compiled CUDA kernels cannot be kept in {self._folder} ({error}): each process "
+                "compiles them anew; set OPWRIGHT_CACHE_DIR to a folder that can be written",
+                RuntimeWarning,
+                stacklevel=2,
+            )

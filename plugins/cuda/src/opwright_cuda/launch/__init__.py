@@ -1,0 +1,29 @@
+"""What an operator launches on a GPU: decided in ``prepare``, done by the library in every run."""
+
+from opwright_cuda.launch.arguments import Argument, Pointer, Struct
+from opwright_cuda.launch.plan import (
+    FREE_SHARED_BYTES,
+    LAUNCH_NS,
+    MAX_GRID,
+    MAX_THREADS,
+    Grid,
+    Kernel,
+    LaunchPlan,
+    bytes_of,
+    count_of,
+)
+
+__all__ = [
+    "FREE_SHARED_BYTES",
+    "LAUNCH_NS",
+    "MAX_GRID",
+    "MAX_THREADS",
+    "Argument",
+    "Grid",
+    "Kernel",
+    "LaunchPlan",
+    "Pointer",
+    "Struct",
+    "bytes_of",
+    "count_of",
+]

@@ -1,0 +1,88 @@
+"""Shapes as kernels read them: merged dimensions, strides, divisors as products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright.kernel import Refuse
+from opwright_cuda.launch.arguments import Struct
+
+MAX_RANK: Final = 8
+"""``kMaxRank`` of kernel.h."""
+
+NARROW: Final = 2**31
+"""Below it the indices of a launch fit the kernels' 32-bit arithmetic."""
+
+
+class Layout(NamedTuple):
+    """Dimensions of an output and the strides of its inputs, in elements, the first one first."""
+
+    dims: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def broadcast_strides(shape: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a compact array read as one of shape `out`: 0 where it is repeated."""
+    strides = []
+    step = 1
+    padded = (1,) * (len(out) - len(shape)) + tuple(shape)
+    for dim in reversed(padded):
+        strides.append(0 if dim == 1 else step)
+        step *= dim
+    return tuple(reversed(strides))
+
+
+def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a compact row-major array."""
+    strides = []
+    step = 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= dim
+    return tuple(reversed(strides))
+
+
+def merge(dims: Sequence[int], strides: Sequence[Sequence[int]]) -> Layout:
+    """Return the same places in as few dimensions as possible."""
+    kept: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, dim in enumerate(dims):
+        if dim == 1:
+            continue
+        if kept and all(s[-1] == of[axis] * dim for s, of in zip(steps, strides, strict=True)):
+            kept[-1] *= dim
+            for s, of in zip(steps, strides, strict=True):
+                s[-1] = of[axis]
+            continue
+        kept.append(dim)
+        for s, of in zip(steps, strides, strict=True):
+            s.append(of[axis])
+    return Layout(tuple(kept), tuple(tuple(s) for s in steps))
+
+
+def divider(divisor: int) -> Struct:
+    """Return ``Divider`` of kernel.h: a divisor from 1 to 2**31 - 1 as a multiplication."""
+    shift = (divisor - 1).bit_length()
+    multiplier = ((1 << 32) * ((1 << shift) - divisor)) // divisor + 1
+    return Struct(np.uint32(divisor), np.uint32(multiplier), np.uint32(shift))
+
+
+def layout_struct(layout: Layout) -> Struct:
+    """Return ``Layout`` of layout.h: the last dimension first, filled up with ones.
+
+    Raises
+    ------
+    Refuse
+        For more dimensions than it has.
+    """
+    rank = len(layout.dims)
+    if rank > MAX_RANK:
+        raise Refuse(f"{rank} dimensions are left after merging, {MAX_RANK} are the most")
+    rest = MAX_RANK - rank
+    dims = np.array([*reversed(layout.dims), *[1] * rest], np.int64)
+    strides = [np.array([*reversed(s), *[0] * rest], np.int64) for s in layout.strides]
+    dividers = [divider(int(dim) if dim < NARROW else 1) for dim in dims]
+    return Struct(dims, *(strides or [np.zeros(MAX_RANK, np.int64)]), *dividers, np.int32(rank))

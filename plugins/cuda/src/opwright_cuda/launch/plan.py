@@ -1,0 +1,338 @@
+"""What a kernel decides in ``prepare``: the launches of every run.
+
+>>> class Cosine:
+...     @staticmethod
+...     def prepare(ctx):
+...         rows, columns = ctx.inputs["x"][0].shape
+...         plan = LaunchPlan(ctx)
+...         arguments = [plan.input("x"), plan.output("out"), np.int64(columns)]
+...         plan.launch(SOURCE, "cosine<float>", rows, 256, arguments)
+...         return plan.finish()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from opwright.errors import KernelError
+from opwright.kernel import DeviceCall, PrepareContext
+from opwright.op import Meta
+from opwright_cuda import native
+from opwright_cuda.compile.compiler import Instance
+from opwright_cuda.compile.toolchain import LoadedKernel, current_toolchain
+from opwright_cuda.dtypes import ITEM_BYTES
+from opwright_cuda.launch.arguments import FAULT, WORKSPACE, Argument, Constants, Pointer
+from opwright_cuda.options import ALLOW_TF32, TUNE, EngineChoice
+from opwright_cuda.source import Source
+
+LAUNCH_NS: Final = 2_000
+"""What a launch takes at least, as an estimate."""
+
+_COMPILED_LATER: Final = LoadedKernel(0, None)
+WORKSPACE_ALIGNMENT: Final = 256
+MAX_GRID: Final = (2**31 - 1, 65_535, 65_535)
+"""The largest grid in each direction."""
+MAX_THREADS: Final = 1024
+"""The most threads in a block."""
+FREE_SHARED_BYTES: Final = 48 * 1024
+"""Shared memory that a block may have without asking."""
+
+
+class ActionCode(IntEnum):
+    """How the record of an action begins: ``ActionCode`` of native/launch/launch.h."""
+
+    LAUNCH = 0
+    FILL = 1
+    PRODUCT = 2
+    COPY = 3
+    OPERATION_GRAPH = 4
+
+
+class OperationGraph(Protocol):
+    """What cuDNN computes at once, as a plan needs it; see `opwright_cuda.cudnn`."""
+
+    @property
+    def pointers(self) -> Sequence[Pointer | None]:
+        """Where the tensors lie, in their order."""
+
+    def record(self, places: Sequence[int], choice: EngineChoice) -> list[int]:
+        """Return what native/cudnn/record.cc reads; the pointers lie at `places`."""
+
+
+class Grid(NamedTuple):
+    """Blocks in each direction."""
+
+    x: int
+    y: int = 1
+    z: int = 1
+
+
+class _Launch(NamedTuple):
+    source: Source
+    expression: str
+    grid: Grid
+    block: Grid
+    shared_bytes: int
+    places: list[int]
+    sizes: tuple[int, ...]
+
+
+class LaunchPlan:
+    """Collects what one operator launches.
+
+    Parameters
+    ----------
+    ctx : PrepareContext
+        As given to ``prepare``.
+
+    Attributes
+    ----------
+    gpu : GpuInfo
+        The GPU that it will run on.
+    """
+
+    def __init__(self, ctx: PrepareContext) -> None:
+        self._ctx = ctx
+        self.gpu = native.describe_gpu(ctx.device_number)
+        self._constants = Constants(ctx.op_type)
+        self._actions: list[_Launch | list[int]] = []
+        self._workspace_bytes = 0
+        slots = [*ctx.inputs.items(), *ctx.outputs.items()]
+        self._metas = [meta for _, metas in slots for meta in metas]
+        self._begin: dict[tuple[bool, str], int] = {}
+        flat = 0
+        for i, (slot, metas) in enumerate(slots):
+            self._begin[i < len(ctx.inputs), slot] = flat
+            flat += len(metas)
+
+    @property
+    def allows_tf32(self) -> bool:
+        """Whether float32 may be rounded to TF32 before it is multiplied."""
+        return bool(self._ctx.options[ALLOW_TF32])
+
+    def input(self, slot: str, index: int = 0) -> Pointer:
+        """Return the address of an input's data, null where it has no elements."""
+        return self._argument(True, slot, index)
+
+    def output(self, slot: str, index: int = 0) -> Pointer:
+        """Return the address of an output's data, null where it has no elements."""
+        return self._argument(False, slot, index)
+
+    def optional_input(self, slot: str) -> Pointer | None:
+        """Return the address of an input's data, or None where the slot is absent."""
+        return self.input(slot) if self._ctx.inputs[slot] else None
+
+    def optional_output(self, slot: str) -> Pointer | None:
+        """Return the address of an output's data, or None where the slot is absent."""
+        return self.output(slot) if self._ctx.outputs[slot] else None
+
+    def _argument(self, is_input: bool, slot: str, index: int) -> Pointer:
+        metas = (self._ctx.inputs if is_input else self._ctx.outputs)[slot]
+        if index >= len(metas):
+            raise KernelError(
+                f"{self._ctx.op_type}: slot {slot!r} holds {len(metas)} variables, "
+                f"got index {index}; ask ctx.inputs and ctx.outputs before"
+            )
+        return Pointer(self._begin[is_input, slot] + index, 0)
+
+    def workspace(self, n_bytes: int) -> Pointer:
+        """Return scratch memory, aligned to 256 bytes; what it holds is not kept."""
+        begin = -(-self._workspace_bytes // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+        self._workspace_bytes = begin + n_bytes
+        return Pointer(WORKSPACE, begin)
+
+    def fault(self) -> Pointer:
+        """Return the address of the device's fault record, a ``Fault*``."""
+        return Pointer(FAULT, 0)
+
+    def fault_text(self, text: str) -> np.int32:
+        """Return the number by which a kernel reports a fault.
+
+        Parameters
+        ----------
+        text : str
+            The error's text, ``{value}`` where the value stands that the kernel found.
+        """
+        return np.int32(native.register_fault(text))
+
+    def launch(
+        self,
+        source: Source,
+        expression: str,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        arguments: Sequence[Argument],
+        shared_bytes: int = 0,
+    ) -> None:
+        """Add the launch of one kernel.
+
+        Parameters
+        ----------
+        source : Source
+            Where the kernel is.
+        expression : str
+            The instance of the ``__global__`` function: ``"cosine<float>"``.
+        grid, block : int or sequence of int
+            Blocks, and threads in a block, in up to three directions. A grid without blocks
+            launches nothing.
+        arguments : sequence
+            The kernel's parameters, in its order and of its types: pointers, NumPy scalars,
+            structs.
+        shared_bytes : int
+            Dynamic shared memory of each block.
+
+        Raises
+        ------
+        KernelError
+            Where grid, block or shared memory are more than a GPU has.
+        """
+        blocks, threads = _grid(grid), _grid(block)
+        if min(blocks) == 0:
+            return
+        if any(n > most for n, most in zip(blocks, MAX_GRID, strict=True)) or not (
+            0 < threads.x * threads.y * threads.z <= MAX_THREADS
+        ):
+            raise KernelError(
+                f"{self._ctx.op_type}: {expression} must be launched with a grid of at most "
+                f"{MAX_GRID} and a block of at most {MAX_THREADS} threads, got {tuple(blocks)} and "
+                f"{tuple(threads)}; let each thread do more"
+            )
+        if shared_bytes > self.gpu.shared_bytes:
+            self._ctx.refuse(
+                f"{expression} needs {shared_bytes} bytes of shared memory, "
+                f"{self.gpu.name} has {self.gpu.shared_bytes}"
+            )
+        packed = [self._constants.pack(argument) for argument in arguments]
+        places, sizes = [place for place, _ in packed], tuple(size for _, size in packed)
+        self._actions.append(
+            _Launch(source, expression, blocks, threads, shared_bytes, places, sizes)
+        )
+
+    def fill(self, pointer: Pointer, n_bytes: int, value: int = 0) -> None:
+        """Add the filling of memory with one byte."""
+        if n_bytes > 0:
+            self._actions.append([ActionCode.FILL, self._place(pointer), n_bytes, value])
+
+    def copy(self, out: Pointer, x: Pointer, n_bytes: int) -> None:
+        """Add the copy of compact memory; nothing is moved where `out` lies on `x`."""
+        if n_bytes > 0:
+            self._actions.append([ActionCode.COPY, self._place(out), self._place(x), n_bytes])
+
+    def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
+        """Add a matrix product; see `opwright_cuda.products`, which writes the numbers."""
+        places = [self._place(pointer) for pointer in pointers]
+        self._actions.append([ActionCode.PRODUCT, *numbers, *places])
+
+    def operations(self, graph: OperationGraph) -> None:
+        """Add what cuDNN computes; memory for it is added to the workspace."""
+        places = [self._place(pointer) for pointer in graph.pointers]
+        tunes = bool(self._ctx.options[TUNE]) and not self._ctx.deterministic
+        choice = EngineChoice(self.allows_tf32, tunes)
+        self._actions.append([ActionCode.OPERATION_GRAPH, *graph.record(places, choice)])
+
+    def _place(self, pointer: Pointer | None) -> int:
+        return self._constants.pack(pointer)[0]
+
+    def finish(self, estimate_ns: int | None = None) -> DeviceCall:
+        """Return what ``prepare`` returns, with the kernels compiled where lowering cannot wait.
+
+        Parameters
+        ----------
+        estimate_ns : int, optional
+            How long a run takes; by default what a launch takes, and what it takes to read and
+            write every argument.
+        """
+        kernels = self._compile()
+        actions: list[int] = []
+        for action in self._actions:
+            if isinstance(action, _Launch):
+                handle, sizes = kernels[action.source, action.expression]
+                if sizes is not None:
+                    self._check_sizes(action, sizes)
+                if handle and action.shared_bytes > FREE_SHARED_BYTES:
+                    native.allow_shared(handle, self._ctx.device_number, action.shared_bytes)
+                actions += [ActionCode.LAUNCH, handle, *action.grid, *action.block]
+                actions += [action.shared_bytes, len(action.places), *action.places]
+            else:
+                actions += action
+        attrs: Mapping[str, Any] = {
+            "name": self._ctx.op_type,
+            "constants": bytes(self._constants.data),
+            "fixups": self._constants.fixups,
+            "actions": actions,
+            "workspace": self._workspace_bytes,
+            "estimate": self._estimate() if estimate_ns is None else estimate_ns,
+        }
+        return DeviceCall("cuda.launch", attrs)
+
+    def _check_sizes(self, action: _Launch, sizes: tuple[int, ...]) -> None:
+        """Check that what was packed is what the kernel reads: it would read on regardless."""
+        if action.sizes != sizes:
+            raise KernelError(
+                f"{self._ctx.op_type}: the parameters of {action.expression} in "
+                f"{action.source.name} have {sizes} bytes, got arguments of {action.sizes}; "
+                "give each in the kernel's order and of its type"
+            )
+
+    def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
+        """Return the kernels, or leave them to be compiled with those of other operators."""
+        wanted: dict[Source, dict[str, None]] = {}
+        for action in self._actions:
+            if isinstance(action, _Launch):
+                wanted.setdefault(action.source, {})[action.expression] = None
+        toolchain, arch = current_toolchain(), self.gpu.arch
+        instances = [Instance(s, e, arch) for s, expressions in wanted.items() for e in expressions]
+        missing = [i for i in instances if toolchain.must_compile(i)]
+        if missing and self._ctx.defer(toolchain.compile, missing):
+            return {(i.source, i.expression): _COMPILED_LATER for i in instances}
+        found = {}
+        for source, expressions in wanted.items():
+            kernels = toolchain.find(source, list(expressions), arch)
+            for expression, kernel in zip(expressions, kernels, strict=True):
+                found[source, expression] = kernel
+        return found
+
+    def _estimate(self) -> int:
+        n_bytes = sum(bytes_of(meta) for meta in self._metas)
+        return LAUNCH_NS * len(self._actions) + n_bytes // 2_000  # two terabytes a second
+
+
+def _grid(extent: int | Sequence[int]) -> Grid:
+    return Grid(extent) if isinstance(extent, int) else Grid(*extent)
+
+
+def bytes_of(meta: Meta) -> int:
+    """Return how many bytes a tensor has."""
+    return count_of(meta) * ITEM_BYTES[meta.dtype]
+
+
+def count_of(meta: Meta) -> int:
+    """Return how many elements a tensor has."""
+    n = 1
+    for dim in meta.shape:
+        n *= dim
+    return n
+
+
+class Kernel:
+    """A kernel written as a function of its plan: what hooks name, with ``prepare``.
+
+    Parameters
+    ----------
+    fill_in : callable
+        Called with the context and an empty `LaunchPlan`; it adds launches.
+    """
+
+    def __init__(self, fill_in: Callable[[PrepareContext, LaunchPlan], None]) -> None:
+        self._fill_in = fill_in
+        self.__doc__ = fill_in.__doc__
+
+    def prepare(self, ctx: PrepareContext) -> DeviceCall:
+        """Decide what is launched; see `opwright.kernel`."""
+        plan = LaunchPlan(ctx)
+        self._fill_in(ctx, plan)
+        return plan.finish()

@@ -1,0 +1,203 @@
+"""Matrix products by cuBLASLt: what it refuses, and what it is given.
+
+cuBLASLt's matrices are column-major, ours row-major: it computes the transpose, outT = yT xT, in
+which every matrix lies as it is. Its A is therefore our y, its B our x, its m our n.
+
+Single precision is multiplied in single precision. With the option ``cuda.allow_tf32`` it is
+rounded to TF32, 10 bits of fraction, before it is multiplied, which tensor cores do many times
+faster.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from opwright.errors import MissingRequirementError
+from opwright_cuda import native
+from opwright_cuda.dtypes import ITEM_BYTES
+from opwright_cuda.launch import LaunchPlan
+from opwright_cuda.launch.indexing import Layout
+from opwright_cuda.products.product import Operands, Product
+
+MAX_PRODUCTS: Final = 16
+"""Calls of cuBLASLt for one product of stacks that broadcast in several dimensions."""
+
+MAX_EXTENT: Final = 2**31 - 1
+"""The most rows, columns and matrices in a stack that cuBLASLt takes."""
+
+_ALIGNMENT: Final = 256  # of every tensor
+
+
+class Epilogue(IntEnum):
+    """What cuBLASLt does with a sum before it is stored: ``cublasLtEpilogue_t``.
+
+    Its relu makes 0 of what is not a number, and would hide that a network has gone wrong.
+    """
+
+    DEFAULT = 1
+    BIAS = 4
+
+
+_DATA_TYPES: Final = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # cudaDataType
+_COMPUTE_32F, _COMPUTE_64F, _COMPUTE_32F_FAST_TF32 = 68, 70, 77  # cublasComputeType_t
+
+
+class Numbers(NamedTuple):
+    """The numbers of one product, in the order of ``ProductSpec::Number`` of native/blas/blas.h."""
+
+    m: int
+    n: int
+    k: int
+    transpose_a: int
+    transpose_b: int
+    leading_a: int
+    leading_b: int
+    leading_d: int
+    batch: int
+    stride_a: int
+    stride_b: int
+    stride_d: int
+    data_type: int
+    compute_type: int
+    scale_type: int
+    epilogue: int
+    accumulates: int
+    alignment: int
+    workspace: int
+
+
+def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
+    """Add a product by cuBLASLt; it must be neither empty nor refused.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    product : Product
+        Its shapes; k is at least 1.
+    operands : Operands
+        A bias, [n], is added before a sum is rounded and stored.
+
+    Raises
+    ------
+    MissingRequirementError
+        Where cuBLASLt is not installed.
+    """
+    tell_blas_path()
+    limit = workspace_limit(product, plan.gpu.capability)
+    workspace = plan.workspace(limit)
+    epilogue = Epilogue.DEFAULT if operands.bias is None else Epilogue.BIAS
+    numbers = product_numbers(product, epilogue, limit, plan.allows_tf32)
+    size = ITEM_BYTES[product.dtype]
+    for x, y, out in _offsets(product):
+        left, right = operands.x + x * size, operands.y + y * size
+        plan.product(numbers, [right, left, operands.out + out * size, operands.bias, workspace])
+
+
+def find_refusal(product: Product) -> str | None:
+    """Return why a product cannot be cuBLASLt's, None where it can or nothing is computed."""
+    if product.is_empty:
+        return None
+    if max(product.m, product.n, product.k, product.n_stacked) > MAX_EXTENT:
+        return f"cuBLASLt multiplies up to {MAX_EXTENT} rows, columns and matrices"
+    n_calls = product.n_stacked // max(product.stacks.dims, default=1)
+    if n_calls > MAX_PRODUCTS:
+        return f"the stacks broadcast in a way that takes {n_calls} products of cuBLASLt"
+    return None
+
+
+def product_numbers(
+    product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool
+) -> Numbers:
+    """Return what cuBLASLt is given: the longest dimension of the stack is its batch."""
+    m, n, k, transpose_x, transpose_y, stacks, dtype = product
+    axis = _batch_axis(stacks)
+    stride_x, stride_y, stride_out = (
+        (0, 0, 0) if axis is None else tuple(strides[axis] for strides in stacks.strides)
+    )
+    compute_type, scale_type = _COMPUTE_32F, _DATA_TYPES["float32"]
+    if dtype == "float64":
+        compute_type, scale_type = _COMPUTE_64F, _DATA_TYPES["float64"]
+    elif dtype == "float32" and allows_tf32:
+        compute_type = _COMPUTE_32F_FAST_TF32
+    return Numbers(
+        m=n,
+        n=m,
+        k=k,
+        transpose_a=int(transpose_y),
+        transpose_b=int(transpose_x),
+        leading_a=k if transpose_y else n,
+        leading_b=m if transpose_x else k,
+        leading_d=n,
+        batch=1 if axis is None else stacks.dims[axis],
+        stride_a=stride_y,
+        stride_b=stride_x,
+        stride_d=stride_out,
+        data_type=_DATA_TYPES[dtype],
+        compute_type=compute_type,
+        scale_type=scale_type,
+        epilogue=int(epilogue),
+        accumulates=0,
+        alignment=_alignment_of(product),
+        workspace=workspace,
+    )
+
+
+def workspace_limit(product: Product, capability: tuple[int, int]) -> int:
+    """Return how many bytes cuBLASLt may have: what NVIDIA advises, less for a small product.
+
+    It keeps partial sums there, so that a few times the size of out is all that can be used.
+    """
+    most = 2**25 if capability >= (9, 0) else 2**22
+    n_sums = product.m * product.n * product.n_stacked
+    return min(most, max(2**16, 32 * n_sums * 4))
+
+
+def _batch_axis(stacks: Layout) -> int | None:
+    dims = stacks.dims
+    return dims.index(max(dims)) if dims else None
+
+
+def _offsets(product: Product) -> Iterator[tuple[int, ...]]:
+    """Give where x, y and out of each call begin, in elements."""
+    stacks = product.stacks
+    axis = _batch_axis(stacks)
+    others = [range(1 if i == axis else dim) for i, dim in enumerate(stacks.dims)]
+    for places in itertools.product(*others):
+        yield tuple(
+            sum(place * stride for place, stride in zip(places, strides, strict=True))
+            for strides in stacks.strides
+        )
+
+
+def _alignment_of(product: Product) -> int:
+    """Return what every matrix of every call begins at a multiple of, in bytes."""
+    strides = itertools.chain(*product.stacks.strides)
+    return math.gcd(_ALIGNMENT, *(stride * ITEM_BYTES[product.dtype] for stride in strides))
+
+
+def tell_blas_path() -> None:
+    """Find cuBLASLt and set its path, unless it is set.
+
+    Raises
+    ------
+    MissingRequirementError
+        Where it is not installed.
+    """
+    if native.has_blas_path():
+        return
+    try:
+        from cuda import pathfinder
+
+        found = pathfinder.load_nvidia_dynamic_lib("cublasLt")
+    except (ImportError, RuntimeError) as error:  # the latter where the library is missing
+        reason = str(error).partition("\n")[0].partition(": ")[0]  # then: where it looked
+        raise MissingRequirementError(
+            f"CUDA: matrix products need cuBLASLt, got {type(error).__name__}: {reason}; "
+            'pip install "nvidia-cublas>=13"'
+        ) from error
+    native.set_blas_path(found.abs_path or "libcublasLt.so.13")

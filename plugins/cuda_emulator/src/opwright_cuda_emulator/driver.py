@@ -1,0 +1,64 @@
+"""The emulated driver in the place of NVIDIA's, and how a process is switched to it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from opwright_cuda import native
+from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain
+from opwright_cuda_emulator.host_compiler import HostCompiler
+
+
+class EmulatedDriver:
+    """The emulated driver of this process: what it has counted, and what shall fail."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+        self._library.emulator_count.restype = ctypes.c_int64
+
+    def count(self, what: str) -> int:
+        """``allocations, streams, graphs, cudnn_descriptors`` alive;
+        ``launches, replays, products, operation_graphs, cudnn_plans`` so far.
+        """
+        counted: int = self._library.emulator_count(what.encode())
+        return counted
+
+    def set(self, what: str, value: int) -> None:
+        """Set ``devices``, ``memory_bytes``, ``sticky``, the error of a lost context, or
+        ``cudnn_engines``, bits of those that are offered.
+        """
+        self._library.emulator_set(what.encode(), ctypes.c_int64(value))
+
+
+def start(
+    folder: Path | None = None,
+    flags: Sequence[str] = ("-O1",),
+    environ: Mapping[str, str] | None = None,
+) -> EmulatedDriver:
+    """Let device "cuda" be the CPU in this process; before CUDA is first used.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where it and compiled kernels are kept: by default that of ``OPWRIGHT_EMULATOR_DIR``, or a
+        temporary one.
+    flags : sequence of str
+        Of the compiler.
+    environ : mapping, optional
+        More environment variables to be set, such as ``OPWRIGHT_EMULATOR_ORDER``.
+    """
+    os.environ.update(environ or {})
+    if folder is None:
+        kept = os.environ.get("OPWRIGHT_EMULATOR_DIR")
+        folder = Path(kept or tempfile.mkdtemp(prefix="opwright-emulator-"))
+    compiler = HostCompiler(folder, flags)
+    driver = compiler.build_driver()
+    os.environ["OPWRIGHT_CUDA_DRIVER"] = str(driver)
+    native.set_blas_path(str(driver))
+    native.set_cudnn_path(str(driver))
+    replace_toolchain(Toolchain(compiler))
+    return EmulatedDriver(driver)

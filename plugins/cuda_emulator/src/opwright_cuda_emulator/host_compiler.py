@@ -1,0 +1,158 @@
+"""Compiles kernels and the emulated driver by the C++ compiler of the host, in NVRTC's place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from opwright.errors import KernelError, OpwrightError
+from opwright_cuda.compile.compiler import Compiler, Image
+from opwright_cuda.source import Source, digest_of
+
+NATIVE: Final = Path(__file__).parent / "native"
+"""The C++ sources of the emulated driver, and what stands for CUDA's built-in names."""
+
+FLAGS: Final = ("-std=c++17", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
+"""For kernels. Aliasing as in CUDA, where vectors are read through pointers of their own."""
+
+
+class HostCompiler:
+    """Compiles sources for the CPU, each set of instances once.
+
+    Parameters
+    ----------
+    folder : Path
+        For libraries; what is there already is used again.
+    flags : sequence of str
+        Such as ``-O1`` or ``-fsanitize=address,undefined``.
+    """
+
+    def __init__(self, folder: Path, flags: Sequence[str] = ("-O1",)) -> None:
+        compiler = shutil.which(os.environ.get("CXX", "c++"))
+        if compiler is None:
+            raise OpwrightError(
+                "opwright_cuda_emulator: a C++ compiler is needed, got none on "
+                "PATH; install g++ or set CXX"
+            )
+        self.compiler = compiler
+        self.folder = folder
+        self.flags = (*FLAGS, *flags)
+        self._ready: dict[tuple[str, str], tuple[Path, str]] = {}
+
+    @cached_property
+    def version(self) -> str:
+        """The compiler's own words and the flags."""
+        return " ".join([self._name, *self.flags])
+
+    @cached_property
+    def _name(self) -> str:
+        answer = subprocess.run([self.compiler, "--version"], capture_output=True, check=True)
+        return answer.stdout.decode().splitlines()[0]
+
+    def build_driver(self) -> Path:
+        """Return the emulated driver, which is also the emulated cuBLASLt and cuDNN.
+
+        No sanitizer watches it, only the kernels: what it keeps of all threads of a block would
+        look like races. So most of it is the same for all of them.
+        """
+        sanitizers = "".join(flag for flag in self.flags if flag.startswith("-fsanitize="))
+        watching = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
+        headers = [file.read_text() for file in sorted(NATIVE.glob("*.h"))]
+        objects = [
+            self._build_object(file, headers, watching if file.name in _WATCHED else [])
+            for file in sorted(NATIVE.glob("*.cc"))
+        ]
+        target = self.folder / f"driver-{digest_of(*(file.name for file in objects))[:16]}.so"
+        if not target.exists():
+            self._run(["-shared", *map(str, objects), "-ldl", "-lpthread"], target, "the emulator")
+        return target
+
+    def _build_object(self, file: Path, headers: Sequence[str], flags: Sequence[str]) -> Path:
+        # Optimised: it runs the threads of every block.
+        flags = ["-std=c++17", "-fPIC", "-O2", "-w", "-fvisibility=hidden", *flags]
+        digest = digest_of(self._name, *flags, file.read_text(), *headers)[:16]
+        target = self.folder / f"{file.stem}-{digest}.o"
+        if not target.exists():
+            arguments = [*flags, f"-I{NATIVE}", "-c", str(file)]
+            self._run(arguments, target, f"the emulator: {file.name}")
+        return target
+
+    def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
+        """Return the image of these instances; see `opwright_cuda.compile.compiler.Compiler`."""
+        found = [self._ready.get((source.digest, expression)) for expression in expressions]
+        first = found[0]
+        if first is not None and all(e is not None and e[0] == first[0] for e in found):
+            names = tuple(entry[1] for entry in found if entry is not None)
+            return Image(os.fsencode(first[0]) + b"\0", names)
+        path, names = self.build(source, expressions)
+        return Image(os.fsencode(path) + b"\0", names)
+
+    def beside(self) -> AbstractContextManager[Compiler]:
+        """Give itself: the C++ compiler is a process of its own each time."""
+        return nullcontext(self)
+
+    def build(self, source: Source, expressions: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
+        """Compile instances into one library; return it and the names of their entries."""
+        digest = digest_of(self.version, _SHIM_DIGEST, source.digest, *expressions)[:24]
+        names = tuple(f"ow_entry_{i}" for i in range(len(expressions)))
+        target = self.folder / f"{source.name}-{digest}.so"
+        if not target.exists():
+            folder = self.folder / digest
+            write_headers(folder, source.headers)
+            entries = [
+                f'OW_ENTRY {name} = shim::Entry<&{expression}>::Make("{_quoted(expression)}");'
+                for name, expression in zip(names, expressions, strict=True)
+            ]
+            file = folder / f"{source.name}.cc"
+            file.write_text(f'#line 1 "{source.name}"\n{source.text}\n' + "\n".join(entries) + "\n")
+            flags = [*self.flags, *_host_options(source), f"-I{folder}", f"-I{NATIVE}"]
+            self._run([*flags, str(file)], target, f"{source.name}: {', '.join(expressions)}")
+        for name, expression in zip(names, expressions, strict=True):
+            self._ready[source.digest, expression] = (target, name)
+        return target, names
+
+    def _run(self, arguments: Sequence[str], target: Path, what: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            made = Path(folder) / target.name
+            command = [self.compiler, *arguments, "-o", str(made)]
+            answer = subprocess.run(command, capture_output=True, check=False)
+            if answer.returncode != 0:
+                raise KernelError(
+                    f"{what}: the C++ compiler failed with {' '.join(command)}:\n"
+                    f"{answer.stderr.decode(errors='replace')}"
+                )
+            made.replace(target)
+
+
+_SHIM_DIGEST: Final = digest_of(*[(NATIVE / name).read_text() for name in ("shim.h", "runtime.h")])
+
+
+_WATCHED: Final = ("block.cc", "fibers.cc")
+_WATCHING: Final = {"address": "OPWRIGHT_WATCH_MEMORY", "thread": "OPWRIGHT_WATCH_THREADS"}
+"""Macros for those files of the driver, which switch fibers under a sanitizer."""
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _host_options(source: Source) -> list[str]:
+    """Return what an option of NVRTC's is called by the host's compiler."""
+    return ["-ffp-contract=off"] if "-fmad=false" in source.options else []
+
+
+def write_headers(folder: Path, headers: Iterable[tuple[str, str]]) -> None:
+    """Write headers where an include finds them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in headers:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)

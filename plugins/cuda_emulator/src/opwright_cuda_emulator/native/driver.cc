@@ -1,0 +1,318 @@
+// A driver whose GPU is the CPU: with memory.cc it exports what native/driver/driver.h of
+// opwright-cuda looks for. Work on a stream is done when somebody waits for it, so that what
+// forgets to wait shows.
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+
+namespace emulator {
+
+namespace {
+
+constexpr int kInvalidValue = 1;
+constexpr int kOutOfMemory = 2;
+constexpr int kNoDevice = 100;
+constexpr int kInvalidDevice = 101;
+constexpr int kInvalidImage = 200;
+constexpr int kNotFound = 500;
+constexpr int kNotReady = 600;
+constexpr int kIllegalAddress = 700;
+constexpr int kLaunchFailed = 719;
+constexpr int kCaptureInvalidated = 901;
+
+struct Event {
+  Stream* stream = nullptr;
+  std::shared_ptr<float> time;  // when its place was reached, below 0 before
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  std::set<Stream*> streams;
+  std::map<std::string, int64_t> counts;
+  std::map<std::string, int64_t> settings;
+  std::string last_error;
+  int sticky = 0;  // once a kernel has failed, everything fails, as with a real context
+  int n_devices = 1;
+  float time = 0;
+  Stream main;  // the default stream
+};
+
+State& The() {
+  static auto* state = new State;
+  return *state;
+}
+
+using Guard = std::lock_guard<std::recursive_mutex>;
+
+int Drain(Stream* stream) {
+  State& state = The();
+  while (!stream->work.empty() && state.sticky == 0) {
+    const Work work = std::move(stream->work.front());
+    stream->work.pop_front();
+    const std::string wrong = work();
+    if (wrong.empty()) continue;
+    state.last_error = wrong;
+    state.sticky = kLaunchFailed;
+  }
+  return state.sticky;
+}
+
+Stream* StreamOf(void* handle) {
+  // 0, and CUDA's handles of the default streams: the legacy one, that of each thread.
+  return reinterpret_cast<uintptr_t>(handle) <= 2 ? &The().main : static_cast<Stream*>(handle);
+}
+
+}  // namespace
+
+int Enqueue(void* handle, Work work) {
+  State& state = The();
+  const Guard guard(state.mutex);
+  if (state.sticky != 0) return state.sticky;
+  Stream* stream = StreamOf(handle);
+  if (stream->is_capturing) {
+    stream->recorded.push_back(std::move(work));
+  } else {
+    stream->work.push_back(std::move(work));
+  }
+  return 0;
+}
+
+void Count(const char* what, int64_t change) {
+  const Guard guard(The().mutex);
+  The().counts[what] += change;
+}
+
+void Advance(float milliseconds) {
+  const Guard guard(The().mutex);
+  The().time += milliseconds;
+}
+
+int64_t Setting(const char* what, int64_t otherwise) {
+  const Guard guard(The().mutex);
+  const auto found = The().settings.find(what);
+  return found == The().settings.end() ? otherwise : found->second;
+}
+
+}  // namespace emulator
+
+using namespace emulator;
+
+// ---- For tests: what has happened, and what shall fail
+
+extern "C" __attribute__((visibility("default"))) int64_t emulator_count(const char* what) {
+  const Guard guard(The().mutex);
+  return The().counts[what];
+}
+
+// "devices", "memory_bytes", "sticky", and what the emulated libraries look for.
+extern "C" __attribute__((visibility("default"))) void emulator_set(const char* what,
+                                                                    int64_t value) {
+  const Guard guard(The().mutex);
+  The().settings[what] = value;
+  if (std::strcmp(what, "devices") == 0) The().n_devices = static_cast<int>(value);
+  if (std::strcmp(what, "sticky") == 0) The().sticky = static_cast<int>(value);
+}
+
+// ---- Driver and device
+
+EMULATED cuInit(unsigned) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && visible[0] == '\0') The().n_devices = 0;
+  return The().n_devices == 0 ? kNoDevice : 0;
+}
+EMULATED cuDriverGetVersion(int* version) {
+  const char* text = std::getenv("OPWRIGHT_EMULATOR_VERSION");
+  *version = text != nullptr ? std::atoi(text) : 13000;
+  return 0;
+}
+EMULATED cuGetErrorName(int result, const char** name) {
+  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+                                                   {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                   {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
+                                                   {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+                                                   {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+                                                   {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+                                                   {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                                   {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"}};
+  const auto found = names.find(result);
+  *name = found == names.end() ? nullptr : found->second;
+  return found == names.end() ? kInvalidValue : 0;
+}
+EMULATED cuGetErrorString(int result, const char** text) {
+  const Guard guard(The().mutex);
+  if (result == kLaunchFailed) {
+    *text = The().last_error.c_str();
+    return 0;
+  }
+  return cuGetErrorName(result, text);
+}
+EMULATED cuDeviceGetCount(int* n) {
+  *n = The().n_devices;
+  return 0;
+}
+EMULATED cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < The().n_devices ? 0 : kInvalidDevice;
+}
+EMULATED cuDeviceGetName(char* name, int n, int) {
+  std::snprintf(name, static_cast<size_t>(n), "emulated GPU");
+  return 0;
+}
+EMULATED cuDeviceGetAttribute(int* value, int attribute, int) {
+  static const std::map<int, int> values = {{75, 9}, {76, 0}, {16, 4}, {115, 1}, {97, 232448}};
+  const auto found = values.find(attribute);
+  *value = found == values.end() ? 0 : found->second;
+  return 0;
+}
+namespace {
+char contexts[8];
+std::atomic<int> is_retained[8];
+thread_local char* current_context = nullptr;
+}  // namespace
+
+int emulator::CurrentDevice() {
+  return current_context == nullptr ? -1 : static_cast<int>(current_context - contexts);
+}
+EMULATED cuDevicePrimaryCtxRetain(void** context, int device) {
+  is_retained[device] = 1;
+  *context = contexts + device;
+  return 0;
+}
+EMULATED cuDevicePrimaryCtxGetState(int device, unsigned*, int* is_active) {
+  *is_active = is_retained[device];
+  return 0;
+}
+EMULATED cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+EMULATED cuCtxGetCurrent(void** context) {
+  *context = current_context;
+  return 0;
+}
+EMULATED cuCtxSetCurrent(void* context) {
+  current_context = static_cast<char*>(context);
+  return 0;
+}
+
+// ---- Streams, events, graphs
+
+EMULATED cuStreamCreate(void** stream, unsigned) {
+  const Guard guard(The().mutex);
+  auto* made = new Stream;
+  The().streams.insert(made);
+  *stream = made;
+  Count("streams", 1);
+  return 0;
+}
+EMULATED cuStreamDestroy_v2(void* stream) {
+  const Guard guard(The().mutex);
+  Drain(StreamOf(stream));
+  Count("streams", -1);
+  The().streams.erase(static_cast<Stream*>(stream));
+  delete static_cast<Stream*>(stream);
+  return 0;
+}
+EMULATED cuStreamSynchronize(void* stream) {
+  const Guard guard(The().mutex);
+  if (StreamOf(stream)->is_capturing) {
+    StreamOf(stream)->is_invalid = true;
+    return kCaptureInvalidated;
+  }
+  return Drain(StreamOf(stream));
+}
+EMULATED cuCtxSynchronize() {
+  const Guard guard(The().mutex);
+  for (Stream* stream : The().streams) Drain(stream);
+  return Drain(&The().main);
+}
+EMULATED cuEventCreate(void** event, unsigned) {
+  *event = new Event;
+  return 0;
+}
+EMULATED cuEventDestroy_v2(void* event) {
+  delete static_cast<Event*>(event);
+  return 0;
+}
+EMULATED cuEventRecord(void* event, void* stream) {
+  const Guard guard(The().mutex);
+  Event& recorded = *static_cast<Event*>(event);
+  recorded = {StreamOf(stream), std::make_shared<float>(-1.0F)};
+  return Enqueue(stream, [time = recorded.time] {
+    *time = The().time;
+    return std::string();
+  });
+}
+EMULATED cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  const Guard guard(The().mutex);
+  const Event& from = *static_cast<Event*>(begin);
+  const Event& to = *static_cast<Event*>(end);
+  if (from.time == nullptr || to.time == nullptr || *to.time < 0) return kNotReady;
+  *milliseconds = *to.time - *from.time;
+  return 0;
+}
+
+namespace {
+int WaitFor(const Event& event) {
+  const Guard guard(The().mutex);
+  return event.time == nullptr || *event.time >= 0 ? 0 : Drain(event.stream);
+}
+}  // namespace
+
+EMULATED cuEventSynchronize(void* event) { return WaitFor(*static_cast<Event*>(event)); }
+EMULATED cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  // Of the event as it is now: it may be recorded anew, or be gone.
+  return Enqueue(stream, [event = *static_cast<Event*>(event)] {
+    WaitFor(event);
+    return std::string();
+  });
+}
+EMULATED cuStreamBeginCapture_v2(void* stream, int) {
+  const Guard guard(The().mutex);
+  StreamOf(stream)->is_capturing = true;
+  return 0;
+}
+EMULATED cuStreamEndCapture(void* stream, void** graph) {
+  const Guard guard(The().mutex);
+  Stream* recorded = StreamOf(stream);
+  recorded->is_capturing = false;
+  auto* made = new std::vector<Work>(std::move(recorded->recorded));
+  recorded->recorded.clear();
+  *graph = nullptr;
+  if (recorded->is_invalid) {
+    recorded->is_invalid = false;
+    delete made;
+    return kCaptureInvalidated;
+  }
+  *graph = made;
+  return 0;
+}
+EMULATED cuGraphInstantiateWithFlags(void** made, void* graph, unsigned long long) {
+  *made = new std::vector<Work>(*static_cast<std::vector<Work>*>(graph));
+  Count("graphs", 1);
+  return 0;
+}
+EMULATED cuGraphLaunch(void* graph, void* stream) {
+  Count("replays", 1);
+  for (const Work& work : *static_cast<std::vector<Work>*>(graph)) {
+    if (const int result = Enqueue(stream, work); result != 0) return result;
+  }
+  return 0;
+}
+EMULATED cuGraphDestroy(void* graph) {
+  delete static_cast<std::vector<Work>*>(graph);
+  return 0;
+}
+EMULATED cuGraphExecDestroy(void* graph) {
+  delete static_cast<std::vector<Work>*>(graph);
+  Count("graphs", -1);
+  return 0;
+}

@@ -1,0 +1,121 @@
+// What the compiler's sanitizers must know: that a fiber is a stack of its own, and which waits
+// order memory on a GPU. Nothing where the code is compiled without them.
+#ifndef OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
+#define OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
+
+#include <cstddef>
+
+#if defined(OPWRIGHT_WATCH_MEMORY)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(OPWRIGHT_WATCH_THREADS)
+#include <sanitizer/tsan_interface.h>
+
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+void AnnotateIgnoreSyncBegin(const char* file, int line);
+void AnnotateIgnoreSyncEnd(const char* file, int line);
+}
+#endif
+
+namespace shim {
+
+// ---- AddressSanitizer
+// ----------------------------------------------------------------------------
+
+struct Stack {
+  const void* memory = nullptr;
+  size_t bytes = 0;
+};
+
+#if defined(OPWRIGHT_WATCH_MEMORY)
+
+// Before a switch; `kept` is where what the stack left keeps, null where it is left for good.
+inline void BeginSwitch(void** kept, const Stack& to) {
+  __sanitizer_start_switch_fiber(kept, to.memory, to.bytes);
+}
+// After it; `from` gets the stack that was left.
+inline void EndSwitch(void* kept, Stack* from) {
+  __sanitizer_finish_switch_fiber(kept, from == nullptr ? nullptr : &from->memory,
+                                  from == nullptr ? nullptr : &from->bytes);
+}
+// A fiber that was given up left its variables' surroundings marked.
+inline void Clean(const void* memory, size_t bytes) {
+  __asan_unpoison_memory_region(memory, bytes);
+}
+
+#else
+
+inline void BeginSwitch(void**, const Stack&) {}
+inline void EndSwitch(void*, Stack*) {}
+inline void Clean(const void*, size_t) {}
+
+#endif
+
+// ---- ThreadSanitizer
+// -----------------------------------------------------------------------------
+
+#if defined(OPWRIGHT_WATCH_THREADS)
+
+constexpr bool kWatchesThreads = true;
+
+// What ThreadSanitizer knows of a fiber: it takes it for a thread, which nothing orders but tokens.
+using Strand = void*;
+inline Strand ThisStrand() { return __tsan_get_current_fiber(); }
+inline Strand NewStrand() { return __tsan_create_fiber(0); }
+inline void EndStrand(Strand strand) { __tsan_destroy_fiber(strand); }
+inline void ContinueStrand(Strand strand) {
+  __tsan_switch_to_fiber(strand, __tsan_switch_to_fiber_no_sync);
+}
+
+// While it lives, what this thread does is the emulator's own affair.
+class Unseen {
+ public:
+  Unseen() {
+    AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+  }
+  ~Unseen() {
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+  }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+};
+
+// What one thread did before Release, another sees after Acquire of the same token.
+inline void Release(void* token) { __tsan_release(token); }
+inline void Acquire(void* token) { __tsan_acquire(token); }
+
+#else
+
+constexpr bool kWatchesThreads = false;
+
+struct Strand {};
+inline Strand ThisStrand() { return {}; }
+inline Strand NewStrand() { return {}; }
+inline void EndStrand(Strand) {}
+inline void ContinueStrand(Strand) {}
+
+class Unseen {
+ public:
+  Unseen() {}
+  ~Unseen() {}
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+};
+
+inline void Release(void*) {}
+inline void Acquire(void*) {}
+
+#endif
+
+}  // namespace shim
+
+#endif  // OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_

@@ -1,0 +1,1 @@
+"""What several operators compute with: random words, class ids, windows of images."""

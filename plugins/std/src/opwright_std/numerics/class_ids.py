@@ -1,0 +1,94 @@
+"""Class ids given as labels or indices: their range, and the shapes that losses accept."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from opwright.op import InferContext, format_shape, merge_dims, shapes_match
+from opwright_std.numerics.dtypes import INDICES, Array
+
+
+def check_ids(who: str, ids: Array, count: int) -> None:
+    """Raise ValueError, beginning with `who`, unless every id is in [0, count).
+
+    Parameters
+    ----------
+    who : str
+        Operator type and slot, ``"cross_entropy: label"``.
+    ids : int array
+    count : int
+        Number of classes or rows.
+    """
+    if ids.size == 0:
+        return
+    # Read as unsigned, a negative id is a huge one: one pass finds both ends.
+    unsigned = ids.view(f"u{ids.itemsize}")
+    if int(unsigned.max()) >= count:
+        wrong = ids[unsigned >= count][0]
+        raise ValueError(f"{who} must be in [0, {count}), got {wrong}")
+
+
+def flat_ids(who: str, ids: Array, count: int) -> Array:
+    """Return the checked ids as int64 [n]."""
+    check_ids(who, ids, count)
+    return ids.reshape(-1).astype(np.int64, copy=False)
+
+
+def find_places(ids: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """Return where the class of each line lies in a flat array.
+
+    Parameters
+    ----------
+    ids : int64 array
+        One id for each line along `axis`, in row-major order.
+    shape : tuple of int
+        Shape of the array that was made flat.
+    axis : int
+        The axis of the classes, counted from the front.
+    """
+    inner = math.prod(shape[axis + 1 :])
+    lines = np.arange(ids.size)
+    if inner == 1:
+        return lines * shape[axis] + ids.reshape(-1)
+    outer, within = np.divmod(lines, inner)
+    return (outer * shape[axis] + ids.reshape(-1)) * inner + within
+
+
+def infer_row_loss(ctx: InferContext, scores: str, axis: int) -> None:
+    """Set the shape of a loss with one value for each line of `scores` along `axis`.
+
+    Hard labels have the shape of the scores with 1 class, or lack that axis, and the loss has
+    their shape. Soft labels have the shape of the scores, and the loss keeps the axis with size 1.
+    """
+    shape, label = ctx.input(scores).shape, ctx.input("label").shape
+    kept = (*shape[:axis], 1, *shape[axis + 1 :])
+    if _check_label_dtype(ctx, scores):
+        _check_shape(ctx, label, shape)
+        ctx.set_output("out", _merge(kept, (*label[:axis], 1, *label[axis + 1 :])))
+        return
+    dropped = shape[:axis] + shape[axis + 1 :]
+    _check_shape(ctx, label, kept, dropped)
+    ctx.set_output("out", _merge(kept if len(label) == len(kept) else dropped, label))
+
+
+def _check_label_dtype(ctx: InferContext, scores: str) -> bool:
+    """Check the dtype of label, which depends on soft_label, and return that."""
+    label, wanted = ctx.input("label").dtype, ctx.input(scores).dtype
+    soft = bool(ctx.attr("soft_label"))
+    if soft and label != wanted:
+        ctx.fail(f"label must have the dtype of {scores} with soft_label, {wanted}, got {label}")
+    if not soft and label not in INDICES:
+        ctx.fail(f"label must be {' or '.join(INDICES)} without soft_label, got {label}")
+    return soft
+
+
+def _check_shape(ctx: InferContext, label: tuple[int, ...], *allowed: tuple[int, ...]) -> None:
+    if not any(shapes_match(label, shape) for shape in allowed):
+        wanted = " or ".join(map(format_shape, allowed))
+        ctx.fail(f"label must have the shape {wanted}, got {format_shape(label)}")
+
+
+def _merge(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(merge_dims, first, second))

@@ -1,0 +1,222 @@
+"""Activations: element-wise functions of one input that networks put behind a layer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from opwright.op import grad_op, same_shape_as
+from opwright_std.numerics.dtypes import NUMBERS, Array
+from opwright_std.operators.unary import unary
+
+_ERFC = np.frompyfunc(math.erfc, 1, 1)
+_SQRT_HALF = math.sqrt(0.5)
+_TANH_SLOPE = 2 * math.sqrt(2 / math.pi)
+_TANH_CUBIC = 0.044715
+
+# Beyond these the gates of gelu and silu are 0 or 1 in every dtype.
+_GELU_END = {"none": 40, "tanh": 22}
+_FAR = (-1000, 1000)
+
+
+def relu(x: Array, out: Array) -> None:
+    np.maximum(x, 0, out=out)
+
+
+def relu_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    # Chosen, not multiplied: what comes back may be infinite, as through sqrt(relu(x)).
+    flat = out <= 0
+    np.copyto(x_grad, out_grad)
+    np.copyto(x_grad, 0, where=flat)
+
+
+RELU = unary(
+    "relu", "Rectifier, out = maximum(x, 0). The gradient at 0 is 0; NaN passes it on.", NUMBERS
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("relu_grad", needs=["out"]))
+
+
+def sigmoid(x: Array, out: Array) -> None:
+    # e**x / (1 + e**x) keeps its relative accuracy in the left tail; at the limit the quotient
+    # is 1 in the dtype, and e**limit is still finite in it.
+    np.minimum(x, 11 if x.itemsize == 2 else 40, out=out)
+    np.exp(out, out=out)
+    np.divide(out, out + 1, out=out)
+
+
+def sigmoid_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    np.subtract(1, out, out=x_grad)
+    np.multiply(x_grad, out, out=x_grad)
+    np.multiply(x_grad, out_grad, out=x_grad)
+
+
+SIGMOID = unary("sigmoid", "Logistic function, out = 1 / (1 + exp(-x)).").build(
+    infer_shape=same_shape_as("x"), gradient=grad_op("sigmoid_grad", needs=["out"])
+)
+
+
+def tanh(x: Array, out: Array) -> None:
+    np.tanh(x, out=out)
+
+
+def tanh_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    np.square(out, out=x_grad)
+    np.subtract(1, x_grad, out=x_grad)
+    np.multiply(x_grad, out_grad, out=x_grad)
+
+
+TANH = unary("tanh", "Hyperbolic tangent, out = tanh(x).").build(
+    infer_shape=same_shape_as("x"), gradient=grad_op("tanh_grad", needs=["out"])
+)
+
+
+def softplus(x: Array, out: Array) -> None:
+    positive = np.maximum(x, 0)
+    np.absolute(x, out=out)
+    np.negative(out, out=out)
+    np.exp(out, out=out)
+    np.log1p(out, out=out)
+    np.add(out, positive, out=out)
+
+
+def softplus_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    # sigmoid(x) = 1 - exp(-softplus(x)): exact in both tails through expm1.
+    np.negative(out, out=x_grad)
+    np.expm1(x_grad, out=x_grad)
+    np.multiply(x_grad, out_grad, out=x_grad)
+    np.negative(x_grad, out=x_grad)
+
+
+SOFTPLUS = unary(
+    "softplus",
+    "Smooth rectifier, out = ln(1 + exp(x)), computed as maximum(x, 0) + log1p(exp(-|x|)). "
+    "Dugas et al., 2001.",
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("softplus_grad", needs=["out"]))
+
+
+def silu(x: Array, out: Array) -> None:
+    sigmoid(x, out)
+    # Far left the gate is 0; times -inf that would be NaN.
+    np.multiply(out, np.maximum(x, _FAR[0]), out=out)
+
+
+def silu_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
+    gate = np.empty_like(x)
+    sigmoid(x, gate)
+    np.subtract(1, gate, out=x_grad)
+    np.multiply(x_grad, np.minimum(np.maximum(x, _FAR[0]), _FAR[1]), out=x_grad)
+    np.add(x_grad, 1, out=x_grad)
+    np.multiply(x_grad, gate, out=x_grad)
+    np.multiply(x_grad, out_grad, out=x_grad)
+
+
+SILU = unary(
+    "silu",
+    "Sigmoid-weighted unit, out = x * sigmoid(x), with its limit 0 at -inf. Elfwing et al., 2017.",
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("silu_grad", needs=["x"]))
+
+
+def gelu(x: Array, out: Array, *, approximate: str) -> None:
+    _gelu_gate(x, out, approximate)
+    np.multiply(out, np.maximum(x, -_GELU_END[approximate]), out=out)
+
+
+def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
+    """Write out / x: the normal distribution function, or the sigmoid that stands for it."""
+    if approximate == "tanh":
+        # (1 + tanh(z)) / 2 = sigmoid(2 z); far out the cube would overflow.
+        end = _GELU_END[approximate]
+        bounded = np.minimum(np.maximum(x, -end), end)
+        np.square(bounded, out=out)
+        np.multiply(out, _TANH_SLOPE * _TANH_CUBIC, out=out)
+        np.add(out, _TANH_SLOPE, out=out)
+        np.multiply(out, bounded, out=out)
+        sigmoid(out, out)
+    else:
+        np.multiply(x, -_SQRT_HALF, out=out)
+        _ERFC(out, out=out, casting="unsafe")
+        np.multiply(out, 0.5, out=out)
+
+
+def gelu_grad(x: Array, out_grad: Array, x_grad: Array, *, approximate: str) -> None:
+    _gelu_gate(x, x_grad, approximate)
+    # The slope of the gate vanishes before the bound, the square might overflow beyond it.
+    end = _GELU_END[approximate]
+    bounded = np.minimum(np.maximum(x, -end), end)
+    slope = np.square(bounded)
+    if approximate == "tanh":
+        slope = slope * (3 * _TANH_SLOPE * _TANH_CUBIC) + _TANH_SLOPE
+        slope = slope * x_grad * (1 - x_grad)
+    else:
+        slope = np.exp(slope * -0.5) / math.sqrt(2 * math.pi)
+    x_grad += slope * bounded
+    np.multiply(x_grad, out_grad, out=x_grad)
+
+
+GELU = (
+    unary(
+        "gelu",
+        "Gaussian error linear unit, out = x * (1 + erf(x / sqrt(2))) / 2; with approximate="
+        '"tanh" x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2. At -inf it is its '
+        "limit, 0. Hendrycks and Gimpel, 2016.",
+    )
+    .add_attr("approximate", str, "the exact distribution function or its tanh approximation")
+    .default("none")
+    .one_of("none", "tanh")
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("gelu_grad", needs=["x"]))
+)
+
+
+def elu(x: Array, out: Array, *, alpha: float) -> None:
+    below = x <= 0
+    np.copyto(out, x)
+    np.expm1(out, out=out, where=below)
+    np.multiply(out, alpha, out=out, where=below)
+
+
+def elu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
+    below = x <= 0
+    # alpha * exp(x) would lose its digits in out + alpha.
+    np.exp(x, out=x_grad, where=below)
+    np.multiply(x_grad, alpha, out=x_grad, where=below)
+    np.multiply(x_grad, out_grad, out=x_grad, where=below)
+    np.copyto(x_grad, out_grad, where=~below)
+
+
+ELU = (
+    unary(
+        "elu",
+        "Exponential linear unit, out = x above 0, else alpha * (exp(x) - 1). The gradient at 0 "
+        "is alpha. Clevert et al., 2015.",
+    )
+    .add_attr("alpha", float, "out tends to -alpha on the left")
+    .default(1.0)
+    .at_least(0.0)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("elu_grad", needs=["x"]))
+)
+
+
+def leaky_relu(x: Array, out: Array, *, alpha: float) -> None:
+    below = x <= 0
+    np.copyto(out, x)
+    np.multiply(out, alpha, out=out, where=below)
+
+
+def leaky_relu_grad(out: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
+    # Where x is -inf and alpha 0, out is NaN.
+    below = ~(out > 0)
+    np.copyto(x_grad, out_grad)
+    np.multiply(x_grad, alpha, out=x_grad, where=below)
+
+
+LEAKY_RELU = (
+    unary(
+        "leaky_relu",
+        "Leaky rectifier, out = x above 0, else alpha * x. The gradient at 0 is alpha. "
+        "Maas et al., 2013.",
+    )
+    .add_attr("alpha", float, "slope below 0")
+    .default(0.01)
+    .at_least(0.0)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("leaky_relu_grad", needs=["out"]))
+)

@@ -1,0 +1,168 @@
+"""Element-wise functions of two inputs that broadcast as in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import GradientContext, OpMaker, elementwise_shape, grad_op
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+from opwright_std.operators.sum_like import set_broadcast_grad, sum_to
+
+
+def binary(op_type: str, comment: str, dtypes: tuple[str, ...] = NUMBERS) -> OpMaker:
+    """Begin the definition of an element-wise ``x, y -> out`` of one dtype."""
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "any shape that broadcasts with y")
+        .dtypes(*dtypes)
+        .add_input("y", "any shape that broadcasts with x")
+        .same_dtype_as("x")
+        .add_output("out", "the broadcast shape, dtype of x")
+        .same_dtype_as("x")
+    )
+
+
+def add(x: Array, y: Array, out: Array) -> None:
+    np.add(x, y, out=out)
+
+
+def _add_gradient(g: GradientContext) -> None:
+    grad = g.output_grad("out")
+    if g.wants("x"):
+        set_broadcast_grad(g, "x", grad, ["y"])
+    if g.wants("y"):
+        set_broadcast_grad(g, "y", grad, ["x"])
+
+
+ADD = binary("add", "Sum, out = x + y.").build(
+    infer_shape=elementwise_shape("x", "y"), gradient=_add_gradient
+)
+
+
+def subtract(x: Array, y: Array, out: Array) -> None:
+    np.subtract(x, y, out=out)
+
+
+def _subtract_gradient(g: GradientContext) -> None:
+    grad = g.output_grad("out")
+    if g.wants("x"):
+        set_broadcast_grad(g, "x", grad, ["y"])
+    if g.wants("y"):
+        set_broadcast_grad(g, "y", g.emit("negative", {"x": grad}), ["x"])
+
+
+SUBTRACT = binary("subtract", "Difference, out = x - y.").build(
+    infer_shape=elementwise_shape("x", "y"), gradient=_subtract_gradient
+)
+
+
+def multiply(x: Array, y: Array, out: Array) -> None:
+    np.multiply(x, y, out=out)
+
+
+def _multiply_gradient(g: GradientContext) -> None:
+    grad = g.output_grad("out")
+    for slot, other in (("x", "y"), ("y", "x")):
+        if g.wants(slot):
+            product = g.emit("multiply", {"x": grad, "y": g.input(other)})
+            set_broadcast_grad(g, slot, product, [other])
+
+
+MULTIPLY = binary("multiply", "Product, out = x * y.").build(
+    infer_shape=elementwise_shape("x", "y"), gradient=_multiply_gradient
+)
+
+
+def divide(x: Array, y: Array, out: Array) -> None:
+    np.divide(x, y, out=out)
+
+
+def _divide_gradient(g: GradientContext) -> None:
+    grad = g.output_grad("out")
+    if g.wants("x"):
+        set_broadcast_grad(g, "x", g.emit("divide", {"x": grad, "y": g.input("y")}), ["y"])
+    if g.wants("y"):
+        # The slope first: x / y**2 in this order overflows, or underflows, only if the slope does.
+        slope = g.emit("divide", {"x": g.output("out"), "y": g.input("y")})
+        product = g.emit("multiply", {"x": grad, "y": slope})
+        set_broadcast_grad(g, "y", g.emit("negative", {"x": product}), ["x"])
+
+
+DIVIDE = binary(
+    "divide", "Quotient, out = x / y, for floats: infinite or NaN where y is 0.", FLOATS
+).build(infer_shape=elementwise_shape("x", "y"), gradient=_divide_gradient)
+
+
+def power(x: Array, y: Array, out: Array) -> None:
+    np.power(x, y, out=out)
+
+
+def power_grad(
+    x: Array,
+    y: Array,
+    out: Array,
+    out_grad: Array,
+    x_grad: Array | None,
+    y_grad: Array | None,
+) -> None:
+    if x_grad is not None:
+        # y * x**(y - 1), and 0 for the constant x**0 even where x is 0.
+        constant = y == 0
+        slope = np.asarray(y * np.power(x, np.where(constant, 1, y - 1)) * out_grad)
+        # Where x**y is no number it has no slope, though y - 1 may round to a whole number.
+        np.copyto(slope, np.nan, where=np.isnan(out))
+        np.copyto(slope, 0, where=constant)
+        sum_to(slope, x_grad)
+    if y_grad is not None:
+        # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
+        flat = (x == 0) & (y >= 0)
+        slope = np.asarray(np.log(np.where(flat, 1, x)) * out_grad * out)
+        np.copyto(slope, 0, where=flat)
+        sum_to(slope, y_grad)
+
+
+POWER = binary(
+    "power",
+    "Power, out = x**y: NaN where x is below 0 and y no whole number. The gradient of x is "
+    "y * x**(y - 1), that of y is out * ln(x), 0 where x is 0. Whole numbers "
+    "take no y below 0.",
+).build(
+    infer_shape=elementwise_shape("x", "y"),
+    gradient=grad_op("power_grad", needs=["x", "y", "out"]),
+)
+
+
+def maximum(x: Array, y: Array, out: Array) -> None:
+    np.maximum(x, y, out=out)
+
+
+def minimum(x: Array, y: Array, out: Array) -> None:
+    np.minimum(x, y, out=out)
+
+
+def _pick_gradient(g: GradientContext) -> None:
+    # The one that was picked takes the gradient whole; where both are equal, or NaN, that is x.
+    grad, x = g.output_grad("out"), g.input("x")
+    comparison = "greater_equal" if g.type == "maximum" else "less_equal"
+    ahead = g.emit(comparison, {"x": x, "y": g.input("y")})
+    undefined = g.emit("not_equal", {"x": x, "y": x})
+    picked = g.emit("logical_or", {"x": ahead, "y": undefined})
+    zero = g.emit("fill_like", {"x": grad}, attrs={"value": 0.0})
+    for slot, other, first, second in (("x", "y", grad, zero), ("y", "x", zero, grad)):
+        if g.wants(slot):
+            part = g.emit("where", {"condition": picked, "x": first, "y": second})
+            set_broadcast_grad(g, slot, part, [other])
+
+
+MAXIMUM = binary(
+    "maximum",
+    "The larger of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
+    "gradient; where x and y are equal, or both NaN, that is x.",
+).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
+
+MINIMUM = binary(
+    "minimum",
+    "The smaller of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
+    "gradient; where x and y are equal, or both NaN, that is x.",
+).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)

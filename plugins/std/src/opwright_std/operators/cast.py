@@ -1,0 +1,48 @@
+"""cast and cast_like: the same values in another dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import GradientContext, OpMaker, same_shape_as
+from opwright_std.numerics.dtypes import Array
+
+
+def cast(x: Array, out: Array, *, dtype: str) -> None:
+    np.copyto(out, x, casting="unsafe")
+
+
+def cast_like(x: Array, out: Array) -> None:
+    np.copyto(out, x, casting="unsafe")
+
+
+def _cast_back(g: GradientContext) -> None:
+    inputs = {"x": g.output_grad("out"), "like": g.input("x")}
+    g.set_input_grad("x", g.emit("cast_like", inputs))
+
+
+CAST = (
+    OpMaker("cast")
+    .add_comment(
+        "The values of x in another dtype, as NumPy's astype: floats are rounded to the nearest, "
+        "towards zero to whole numbers; bool is whether a value is not 0."
+    )
+    .add_input("x", "any shape, any dtype")
+    .add_output("out", "shape of x, the given dtype")
+    .same_dtype_as("dtype")
+    .add_attr("dtype", str, "dtype of out")
+    .required()
+    .as_dtype()
+    .build(infer_shape=same_shape_as("x"), gradient=_cast_back)
+)
+
+CAST_LIKE = (
+    OpMaker("cast_like")
+    .add_comment("The values of x in the dtype of like, as cast.")
+    .add_input("x", "any shape, any dtype")
+    .add_input("like", "only its dtype matters")
+    .as_shape_only()
+    .add_output("out", "shape of x, dtype of like")
+    .same_dtype_as("like")
+    .build(infer_shape=same_shape_as("x"), gradient=_cast_back)
+)

@@ -1,0 +1,45 @@
+"""expand: a tensor broadcast to a shape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import GradientContext, InferContext, OpMaker, format_shape
+from opwright_std.numerics.dtypes import Array
+
+
+def expand(x: Array, out: Array, *, shape: tuple[int, ...]) -> None:
+    np.copyto(out, x)
+
+
+def _expand_shape(ctx: InferContext) -> None:
+    """The output has the given shape, to which x must broadcast."""
+    shape, target = ctx.input("x").shape, ctx.attr("shape")
+    added = len(target) - len(shape)
+    if added < 0 or -1 in target[:added]:
+        ctx.fail(f"shape must give every new axis a length, got {list(target)}")
+    out = list(target)
+    for axis, dim in enumerate(shape, added):
+        if out[axis] == -1:
+            out[axis] = dim
+        elif dim not in (1, -1, out[axis]):
+            ctx.fail(f"x of shape {format_shape(shape)} must broadcast, got shape={list(target)}")
+    ctx.set_output("out", out)
+
+
+def _expand_gradient(g: GradientContext) -> None:
+    inputs = {"x": g.output_grad("out"), "like": g.input("x")}
+    g.set_input_grad("x", g.emit("sum_like", inputs))
+
+
+EXPAND = (
+    OpMaker("expand")
+    .add_comment("Broadcast x to a shape, as NumPy's broadcast_to.")
+    .add_input("x", "any shape that broadcasts to the given one, any dtype")
+    .add_output("out", "the given shape, dtype of x")
+    .same_dtype_as("x")
+    .add_attr("shape", list[int], "shape of out; -1 keeps the dim of x")
+    .required()
+    .at_least(-1)
+    .build(infer_shape=_expand_shape, gradient=_expand_gradient)
+)

@@ -1,0 +1,128 @@
+"""Fully connected layer: matrix product, bias and activation in one operator."""
+
+from __future__ import annotations
+
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    dims_match,
+    format_shape,
+    merge_dims,
+    numel,
+)
+from opwright_std.numerics.dtypes import FLOATS
+
+# Closed, since the gradient knows the output only: each is differentiated from what it returned.
+ACTIVATIONS = ("", "relu", "sigmoid", "tanh", "softmax")
+
+
+def _fc_shape(ctx: InferContext) -> None:
+    """The output has the first num_flatten_dims axes of x, then one for the columns of weight."""
+    x, weight = ctx.input("x").shape, ctx.input("weight").shape
+    kept = ctx.attr("num_flatten_dims")
+    ctx.require(len(weight) == 2, f"weight must be [inputs, outputs], got {format_shape(weight)}")
+    if len(x) <= kept:
+        ctx.fail(f"x must have more than num_flatten_dims={kept} dimensions, got {format_shape(x)}")
+    if not dims_match(numel(x[kept:]), weight[0]):
+        ctx.fail(
+            f"weight must have {numel(x[kept:])} rows, as many as x {format_shape(x)} has elements "
+            f"behind axis {kept - 1}, got {format_shape(weight)}"
+        )
+    columns = weight[1]
+    if ctx.has_input("bias"):
+        ctx.require_shape("bias", (columns,))
+        columns = merge_dims(columns, ctx.input("bias").shape[0])
+    ctx.set_output("out", (*x[:kept], columns))
+
+
+def _flatten(ctx: BodyContext | GradientContext) -> str:
+    """Return x with all axes from num_flatten_dims on made one; x itself where there is one."""
+    x, kept = ctx.inputs("x")[0], ctx.attr("num_flatten_dims")
+    if _is_flat(ctx):
+        return x
+    # Behind the kept axes (0 copies them) stands the number of rows of weight, if it is known.
+    return ctx.emit("reshape", {"x": x}, attrs={"shape": [0] * kept + [_weight_dims(ctx)[0]]})
+
+
+def _is_flat(ctx: BodyContext | GradientContext) -> bool:
+    meta = ctx.meta(ctx.inputs("x")[0])
+    return meta is not None and len(meta.shape) == ctx.attr("num_flatten_dims") + 1
+
+
+def _weight_dims(ctx: BodyContext | GradientContext) -> tuple[int, int]:
+    meta = ctx.meta(ctx.inputs("weight")[0])
+    # A file may hold a weight of another rank: nothing has refused it where x has no shape yet.
+    return (-1, -1) if meta is None or len(meta.shape) != 2 else (meta.shape[0], meta.shape[1])
+
+
+def _fc_body(b: BodyContext) -> None:
+    activation, name = b.attr("activation"), _flatten(b)
+    steps: list[tuple[str, str | None]] = [("matmul", b.input("weight"))]
+    if b.has_input("bias"):
+        steps.append(("add", b.input("bias")))
+    if activation:
+        steps.append((activation, None))
+    for op_type, other in steps:
+        inputs = {"x": name} if other is None else {"x": name, "y": other}
+        # Only the last one writes the declared output.
+        name = b.emit(op_type, inputs, {"out": b.output("out") if op_type == steps[-1][0] else 1})
+
+
+def _fc_gradient(g: GradientContext) -> None:
+    out, activation = g.output("out"), g.attr("activation")
+    (grad,) = g.filled_output_grads("out")
+    if activation:
+        # The gradient of an activation reads its output, and of its input the shape alone.
+        inputs = {"x": out, "out": out, "out_grad": grad}
+        grad = g.emit(f"{activation}_grad", inputs, {"x_grad": 1})
+    if g.wants("bias"):
+        g.set_input_grad("bias", g.emit("sum_like", {"x": grad, "like": g.input("bias")}))
+    if g.wants("weight"):
+        g.set_input_grad("weight", _weight_grad(g, grad))
+    if g.wants("x"):
+        inputs = {"x": grad, "y": g.input("weight")}
+        x_grad = g.emit("matmul", inputs, attrs={"transpose_y": True})
+        if not _is_flat(g):
+            x_grad = g.emit("reshape_like", {"x": x_grad, "like": g.input("x")})
+        g.set_input_grad("x", x_grad)
+
+
+def _weight_grad(g: GradientContext, grad: str) -> str:
+    flat, (rows, columns) = _flatten(g), _weight_dims(g)
+    kept = g.attr("num_flatten_dims")
+    if kept > 1 and min(rows, columns) > 0:
+        # One product over all rows at once, instead of one for each and their sum.
+        flat = g.emit("reshape", {"x": flat}, attrs={"shape": [-1, rows]})
+        grad = g.emit("reshape", {"x": grad}, attrs={"shape": [-1, columns]})
+        kept = 1
+    product = g.emit("matmul", {"x": flat, "y": grad}, attrs={"transpose_x": True})
+    if kept == 1:
+        return product
+    return g.emit("sum_like", {"x": product, "like": g.input("weight")})
+
+
+FC = (
+    OpMaker("fc")
+    .add_comment(
+        "Fully connected layer, out = activation(x2 @ weight + bias), where x2 is x with all axes "
+        "from num_flatten_dims on made one. softmax goes along the last axis."
+    )
+    .add_input("x", "float, num_flatten_dims axes and at least one more")
+    .dtypes(*FLOATS)
+    .add_input("weight", "[inputs, outputs], inputs being the product of the flattened axes")
+    .same_dtype_as("x")
+    .add_input("bias", "[outputs]; absent counts as 0")
+    .same_dtype_as("x")
+    .as_optional()
+    .add_output("out", "the first num_flatten_dims axes of x, then [outputs]; dtype of x")
+    .same_dtype_as("x")
+    .add_attr("num_flatten_dims", int, "axes of x that out keeps")
+    .default(1)
+    .at_least(1)
+    .add_attr("activation", str, "operator behind the sum, none for an empty name")
+    .default("")
+    .one_of(*ACTIVATIONS)
+    .build(infer_shape=_fc_shape, gradient=_fc_gradient, body=_fc_body)
+)

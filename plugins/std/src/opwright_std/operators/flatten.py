@@ -1,0 +1,49 @@
+"""flatten: neighbouring axes made one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, format_shape, numel
+from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.reshape import restore_shape
+
+
+def flatten(x: Array, out: Array, *, start_axis: int, stop_axis: int) -> None:
+    np.copyto(out, x.reshape(out.shape))
+
+
+def _flatten_shape(ctx: InferContext) -> None:
+    """The output has one axis in the place of the axes from start_axis to stop_axis."""
+    shape = ctx.input("x").shape
+    rank = max(len(shape), 1)  # a number is joined to one axis, whatever the attributes leave out
+    axes = {name: ctx.attr(name) for name in ("start_axis", "stop_axis")}
+    start, stop = (axis + rank if axis < 0 else axis for axis in axes.values())
+    # Behind the last axis there is nothing to join: no axes have one element.
+    behind = start == rank and stop == rank - 1
+    if not (0 <= start <= stop < rank or behind):
+        given = ", ".join(f"{name}={axis}" for name, axis in axes.items())
+        ctx.fail(
+            f"start_axis must not be behind stop_axis, and both in [{-rank}, {rank}), for x "
+            f"{format_shape(shape)}, got {given}"
+        )
+    joined = (*shape[:start], numel(shape[start : stop + 1]), *shape[stop + 1 :])
+    ctx.set_output("out", joined if shape else (1,))
+
+
+FLATTEN = (
+    OpMaker("flatten")
+    .add_comment(
+        "The axes from start_axis to stop_axis, both included, made one; the elements stay in "
+        "row-major order. A start_axis behind the last axis adds one of length 1: a vector becomes "
+        "[n, 1]. A number becomes [1]."
+    )
+    .add_input("x", "any shape, any dtype")
+    .add_output("out", "shape of x with one axis in place of those, dtype of x")
+    .same_dtype_as("x")
+    .add_attr("start_axis", int, "first axis that is joined; below 0 from the back")
+    .default(1)
+    .add_attr("stop_axis", int, "last axis that is joined; below 0 from the back")
+    .default(-1)
+    .build(infer_shape=_flatten_shape, gradient=restore_shape)
+)

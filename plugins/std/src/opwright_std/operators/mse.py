@@ -1,0 +1,47 @@
+"""Squared error, element by element; its mean is the mean squared error."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims, shapes_match
+from opwright_std.numerics.dtypes import FLOATS, Array
+
+
+def same_shapes(ctx: InferContext) -> None:
+    """The output has the one shape that x and label have."""
+    x, label = ctx.input("x").shape, ctx.input("label").shape
+    if not shapes_match(x, label):
+        ctx.fail(f"label must have the shape of x, {format_shape(x)}, got {format_shape(label)}")
+    ctx.set_output("out", tuple(map(merge_dims, x, label)))
+
+
+def mse(x: Array, label: Array, out: Array) -> None:
+    np.subtract(x, label, out=out)
+    np.square(out, out=out)
+
+
+def mse_grad(
+    x: Array, label: Array, out_grad: Array, x_grad: Array | None, label_grad: Array | None
+) -> None:
+    target = label_grad if x_grad is None else x_grad
+    if target is None:
+        return
+    np.subtract(x, label, out=target)
+    target *= out_grad
+    target *= 2 if target is x_grad else -2
+    if x_grad is not None and label_grad is not None:
+        np.negative(x_grad, out=label_grad)
+
+
+MSE = (
+    OpMaker("mse")
+    .add_comment("Squared error, out = (x - label)**2, element by element; no hidden mean.")
+    .add_input("x", "float, any shape")
+    .dtypes(*FLOATS)
+    .add_input("label", "shape and dtype of x")
+    .same_dtype_as("x")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=same_shapes, gradient=grad_op("mse_grad", needs=["x", "label"]))
+)

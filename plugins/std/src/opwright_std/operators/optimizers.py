@@ -1,0 +1,120 @@
+"""Updates of one parameter by its gradient: what all optimizers share, sgd and momentum.
+
+Every state lies in the place of the old one. Learning rate and powers are tensors of one element,
+so that they change from run to run without a new plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes_match
+from opwright_std.numerics.dtypes import FLOATS, Array
+
+NO_GRADIENT = no_gradient("an update ends a training step, nothing is differentiated through it")
+SCALARS = ("beta1_power", "beta2_power")
+
+
+def optimizer(op_type: str, comment: str, *state: str) -> OpMaker:
+    """Begin an optimizer of param, grad and learning_rate, with `state` beside the parameter."""
+    maker = OpMaker(op_type).add_comment(comment)
+    maker.add_input("param", "parameter of any shape, float").dtypes(*FLOATS)
+    maker.add_input("grad", "its gradient, shape and dtype of param").same_dtype_as("param")
+    maker.add_input("learning_rate", "[1], size of the step").dtypes("float32", "float64")
+    for slot in state:
+        if slot in SCALARS:
+            power = f"[1], {slot[:5]} to the power of the number of this step: {slot[:5]} at first"
+            maker.add_input(slot, power).dtypes("float32", "float64")
+        else:
+            maker.add_input(slot, "shape and dtype of param, 0 at first").same_dtype_as("param")
+    for slot in ("param", *state):
+        maker.add_output(f"{slot}_out", f"the next {slot}").same_dtype_as(slot).aliases(slot)
+    return maker
+
+
+def update_shape(*state: str) -> Callable[[InferContext], None]:
+    """Return the shape rule of an optimizer with these states."""
+
+    def infer_shape(ctx: InferContext) -> None:
+        """What is updated keeps its shape, and grad and states have that of param."""
+        shape = ctx.input("param").shape
+        scalars = ("learning_rate", *SCALARS)
+        for slot in ("grad", "learning_rate", *state):
+            got, wanted = ctx.input(slot).shape, (1,) if slot in scalars else shape
+            if not shapes_match(got, wanted):
+                shapes = f"{format_shape(wanted)}, got {format_shape(got)}"
+                ctx.fail(f"{slot} must have the shape {shapes}")
+        for slot in ("param", *state):
+            ctx.set_output(f"{slot}_out", (1,) if slot in scalars else shape)
+
+    return infer_shape
+
+
+def apply_step(param: Array, step: Array, keep: float, param_out: Array) -> None:
+    """Write keep * param - step; `param_out` may be `param`."""
+    if keep == 1:
+        np.subtract(param, step, out=param_out)
+    else:
+        np.multiply(param, keep, out=param_out)
+        param_out -= step
+
+
+def sgd(
+    param: Array, grad: Array, learning_rate: Array, param_out: Array, *, weight_decay: float
+) -> None:
+    rate = float(learning_rate[0])
+    apply_step(param, grad * rate, 1 - rate * weight_decay, param_out)
+
+
+SGD = (
+    optimizer(
+        "sgd",
+        "Gradient descent, param_out = param - learning_rate * (grad + weight_decay * param).",
+    )
+    .add_attr("weight_decay", float, "factor of the parameter in its own gradient")
+    .default(0.0)
+    .at_least(0.0)
+    .build(infer_shape=update_shape(), gradient=NO_GRADIENT)
+)
+
+
+def momentum(
+    param: Array,
+    grad: Array,
+    learning_rate: Array,
+    velocity: Array,
+    param_out: Array,
+    velocity_out: Array,
+    *,
+    mu: float,
+    nesterov: bool,
+) -> None:
+    np.multiply(velocity, mu, out=velocity_out)
+    velocity_out += grad
+    rate = float(learning_rate[0])
+    if nesterov:
+        step = velocity_out * mu
+        step += grad
+        step *= rate
+    else:
+        step = velocity_out * rate
+    apply_step(param, step, 1, param_out)
+
+
+MOMENTUM = (
+    optimizer(
+        "momentum",
+        "Gradient descent with momentum, velocity_out = mu * velocity + grad, param_out = param - "
+        "learning_rate * velocity_out; with nesterov param - learning_rate * (grad + mu * "
+        "velocity_out). Polyak, 1964; Sutskever et al., 2013.",
+        "velocity",
+    )
+    .add_attr("mu", float, "share of the velocity that stays")
+    .required()
+    .at_least(0.0)
+    .add_attr("nesterov", bool, "whether the step looks ahead")
+    .default(False)
+    .build(infer_shape=update_shape("velocity"), gradient=NO_GRADIENT)
+)

@@ -1,0 +1,91 @@
+"""pad: a border around a tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, grad_op
+from opwright_std.numerics.dtypes import Array
+
+Ints = tuple[int, ...]
+
+
+def pad(x: Array, out: Array, *, paddings: Ints, mode: str, value: float) -> None:
+    if mode == "constant" or x.ndim == 0:  # np.pad wants an axis
+        out.fill(value)
+        out[_center(paddings, x.shape)] = x
+    else:
+        np.copyto(out, np.pad(x, _pairs(paddings), mode=mode))  # type: ignore[call-overload]
+
+
+def _pairs(paddings: Ints) -> list[tuple[int, int]]:
+    return list(zip(paddings[::2], paddings[1::2], strict=True))
+
+
+def _center(paddings: Ints, shape: Ints) -> tuple[slice, ...]:
+    begins = paddings[::2]
+    return tuple(slice(b, b + dim) for b, dim in zip(begins, shape, strict=True))
+
+
+def pad_grad(out_grad: Array, x_grad: Array, *, paddings: Ints, mode: str, value: float) -> None:
+    folded = out_grad
+    if mode != "constant":
+        for axis, (begin, end) in enumerate(_pairs(paddings)):
+            folded = np.moveaxis(_fold(np.moveaxis(folded, axis, 0), begin, end, mode), 0, axis)
+        np.copyto(x_grad, folded)
+    else:
+        np.copyto(x_grad, out_grad[_center(paddings, x_grad.shape)])
+
+
+def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
+    """Return the gradient without the border of axis 0, which is added where it came from."""
+    stop = len(grad) - end
+    center = grad[begin:stop].copy()
+    before, after = grad[:begin], grad[stop:]
+    if mode == "edge":
+        center[:1] += before.sum(axis=0, keepdims=True)
+        center[-1:] += after.sum(axis=0, keepdims=True)
+    else:
+        center[1 : begin + 1] += before[::-1]
+        center[len(center) - 1 - end : len(center) - 1] += after[::-1]
+    return center
+
+
+def _pad_shape(ctx: InferContext) -> None:
+    """Each axis of out is longer than that of x by its two paddings; its dtype holds the value."""
+    shape, paddings, mode = ctx.input("x").shape, ctx.attr("paddings"), ctx.attr("mode")
+    if len(paddings) != 2 * len(shape):
+        ctx.fail(f"paddings must hold a begin and an end for each axis, got {list(paddings)}")
+    if mode == "constant":
+        ctx.require_held("value", ctx.input("x").dtype)
+    out = list(shape)
+    for axis, pair in enumerate(_pairs(paddings)):
+        if shape[axis] == -1:
+            continue
+        # A border needs something to copy; a mirror one element more than its width.
+        least = {"constant": 0, "edge": min(1, max(pair)), "reflect": max(pair) + 1}[mode]
+        if max(pair) and shape[axis] < least:
+            ctx.fail(f"mode {mode!r} needs {least} elements on axis {axis}, got {shape[axis]}")
+        out[axis] = shape[axis] + sum(pair)
+    ctx.set_output("out", out)
+
+
+PAD = (
+    OpMaker("pad")
+    .add_comment(
+        "Put a border around a tensor: of one value, of the mirror image without the edge itself "
+        "(reflect), or of the outermost element (edge)."
+    )
+    .add_input("x", "any shape, any dtype")
+    .add_output("out", "shape of x with the border, dtype of x")
+    .same_dtype_as("x")
+    .add_attr("paddings", list[int], "width of the border: begin, end of axis 0, of axis 1, ...")
+    .required()
+    .at_least(0)
+    .add_attr("mode", str, "what the border is made of")
+    .default("constant")
+    .one_of("constant", "reflect", "edge")
+    .add_attr("value", float, "the border's value where mode is constant; the dtype must hold it")
+    .default(0.0)
+    .build(infer_shape=_pad_shape, gradient=grad_op("pad_grad"))
+)

@@ -1,0 +1,208 @@
+"""Reductions over axes: sum, mean, max, min, and the positions argmax and argmin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwright.op import (
+    INT_DTYPES,
+    InferContext,
+    OpMaker,
+    grad_op,
+    no_gradient,
+    normalize_axes,
+    normalize_axis,
+    reduced_shape,
+)
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+
+Axes = tuple[int, ...]
+
+
+def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
+    """Begin the definition of a reduction with the attributes axis and keepdims."""
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "any shape")
+        .dtypes(*dtypes)
+        .add_output("out", "shape of x without the reduced axes, or with 1 there; dtype of x")
+        .same_dtype_as("x")
+        .add_attr("axis", list[int], "axes to reduce; none given: all")
+        .default([])
+        .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+        .default(False)
+    )
+
+
+def _reduced_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    shape = ctx.input("x").shape
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
+
+
+def _extremum_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    shape = ctx.input("x").shape
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    _set_nonempty(ctx, shape, axes)
+
+
+def _position_shape(ctx: InferContext) -> None:
+    """The output is x without the axis, or with length 1 there by keepdims."""
+    shape = ctx.input("x").shape
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    _set_nonempty(ctx, shape, (axis,) if shape else ())
+
+
+def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes) -> None:
+    """Set out; as in NumPy, only a result without elements may come from empty axes."""
+    out = reduced_shape(shape, axes, ctx.attr("keepdims"))
+    kept = reduced_shape(shape, axes, keepdims=False)
+    if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
+        ctx.fail(f"an axis to reduce must have elements, got shape {list(shape)}")
+    ctx.set_output("out", out)
+
+
+def spread(reduced: Array, shape: Axes, axis: Axes) -> Array:
+    """Return a view of a reduced array that broadcasts against `shape`."""
+    axes = {a % len(shape) for a in axis} if axis else set(range(len(shape)))
+    return reduced.reshape([1 if a in axes else dim for a, dim in enumerate(shape)])
+
+
+def _accumulator(x: Array, out: Array) -> type[np.floating] | np.dtype[Any]:
+    # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
+    return np.float32 if x.itemsize == 2 and x.dtype.kind == "f" else out.dtype
+
+
+def sum_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
+    np.add.reduce(x, axis=axis or None, dtype=_accumulator(x, out), out=out, keepdims=keepdims)
+
+
+def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> None:
+    np.copyto(x_grad, spread(out_grad, x_grad.shape, axis))
+
+
+def _sum_meta(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    x = ctx.input("x")
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape))
+    dtype = x.dtype
+    if dtype in INT_DTYPES:
+        dtype = "uint64" if dtype.startswith("u") else "int64"
+    ctx.set_output("out", reduced_shape(x.shape, axes, ctx.attr("keepdims")), dtype)
+
+
+SUM = (
+    OpMaker("sum")
+    .add_comment(
+        "Sum over axes, 0 where there is nothing to add. Whole numbers are added up in 64 bits: "
+        "the result is int64, or uint64 of unsigned ones, as NumPy's is. 16-bit floats are added "
+        "up in float32."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS)
+    .add_output("out", "shape of x without the reduced axes, or with 1 there; a float as x is")
+    .dtypes(*FLOATS, "int64", "uint64")
+    .add_attr("axis", list[int], "axes to reduce; none given: all")
+    .default([])
+    .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+    .default(False)
+    .build(infer_shape=_sum_meta, gradient=grad_op("sum_grad"))
+)
+
+
+def mean(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
+    if x.itemsize == 2:
+        # The sum of many halves may be infinite in half precision where their mean is not.
+        total = np.asarray(x.sum(axis=axis or None, dtype=np.float32))
+        np.divide(total.reshape(out.shape), x.size / max(out.size, 1), out=out)
+        return
+    np.add.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+    np.divide(out, x.size / max(out.size, 1), out=out)
+
+
+def mean_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> None:
+    if x_grad.size:
+        share = spread(out_grad, x_grad.shape, axis)
+        np.divide(share, x_grad.size // out_grad.size, out=x_grad)
+
+
+MEAN = reduction(
+    "mean",
+    "Arithmetic mean over axes, NaN where there is nothing to take it of. 16-bit floats are added "
+    "up in float32.",
+    FLOATS,
+).build(infer_shape=_reduced_shape, gradient=grad_op("mean_grad"))
+
+
+def max_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
+    np.maximum.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+
+
+def min_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
+    np.minimum.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+
+
+def max_grad(
+    x: Array, out: Array, out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool
+) -> None:
+    best = spread(out, x.shape, axis)
+    picked = np.equal(x, best)
+    picked |= np.isnan(x) & np.isnan(best)
+    counts = np.asarray(picked.sum(axis=axis or None, dtype=np.int64)).reshape(out.shape)
+    # Not by 0: whoever calls the operator by itself may give others than the extrema.
+    share = np.divide(out_grad, np.maximum(counts, 1)).astype(x_grad.dtype)
+    np.copyto(x_grad, spread(share, x.shape, axis))
+    np.copyto(x_grad, 0, where=~picked)
+
+
+min_grad = max_grad
+
+_TIES = (
+    "Elements that are equal to it, or NaN as it is, share the gradient in equal parts. An empty "
+    "axis is an error."
+)
+
+MAX = reduction("max", f"Largest element over axes, NaN where one is NaN. {_TIES}", NUMBERS).build(
+    infer_shape=_extremum_shape, gradient=grad_op("max_grad", needs=["x", "out"])
+)
+
+MIN = reduction("min", f"Smallest element over axes, NaN where one is NaN. {_TIES}", NUMBERS).build(
+    infer_shape=_extremum_shape, gradient=grad_op("min_grad", needs=["x", "out"])
+)
+
+
+def argmax(x: Array, out: Array, *, axis: int, keepdims: bool) -> None:
+    x.argmax(axis=axis, out=out, keepdims=keepdims)
+
+
+def argmin(x: Array, out: Array, *, axis: int, keepdims: bool) -> None:
+    x.argmin(axis=axis, out=out, keepdims=keepdims)
+
+
+def _position(op_type: str, comment: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "any shape; a number is at position 0")
+        .dtypes(*NUMBERS, "bool")
+        .add_output("out", "int64, shape of x without the axis, or with 1 there")
+        .dtypes("int64")
+        .add_attr("axis", int, "the axis to search")
+        .default(-1)
+        .add_attr("keepdims", bool, "whether the axis stays, with length 1")
+        .default(False)
+    )
+
+
+ARGMAX = _position(
+    "argmax", "Position of the first largest element along an axis; NaN counts as the largest."
+).build(infer_shape=_position_shape, gradient=no_gradient("its result is a position"))
+
+ARGMIN = _position(
+    "argmin", "Position of the first smallest element along an axis; NaN counts as the smallest."
+).build(infer_shape=_position_shape, gradient=no_gradient("its result is a position"))

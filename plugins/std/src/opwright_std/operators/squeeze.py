@@ -1,0 +1,63 @@
+"""squeeze and unsqueeze: axes of length 1 removed and added."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, dims_match, normalize_axes
+from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.reshape import restore_shape
+
+
+def squeeze(x: Array, out: Array, *, axis: tuple[int, ...]) -> None:
+    np.copyto(out, x.reshape(out.shape))
+
+
+def unsqueeze(x: Array, out: Array, *, axis: tuple[int, ...]) -> None:
+    np.copyto(out, x.reshape(out.shape))
+
+
+def _squeeze_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, all those of length 1 where none is given."""
+    shape, axis = ctx.input("x").shape, ctx.attr("axis")
+    if not axis:
+        if -1 in shape:
+            ctx.fail(f"axis must be given where a dim is unknown, got shape {list(shape)}")
+        axis = [i for i, dim in enumerate(shape) if dim == 1]
+    gone = set(normalize_axes(ctx, axis, len(shape))) if axis else set()
+    for i in gone:
+        if not dims_match(shape[i], 1):
+            ctx.fail(f"axis must name axes of length 1, got axis {i} of shape {list(shape)}")
+    ctx.set_output("out", [dim for i, dim in enumerate(shape) if i not in gone])
+
+
+def _unsqueeze_shape(ctx: InferContext) -> None:
+    """The output is x with axes of length 1, which stand at the given places in out."""
+    shape, axis = ctx.input("x").shape, ctx.attr("axis")
+    rank = len(shape) + len(axis)
+    added = set(normalize_axes(ctx, axis, rank)) if axis else set()
+    dims = iter(shape)
+    ctx.set_output("out", [1 if i in added else next(dims) for i in range(rank)])
+
+
+SQUEEZE = (
+    OpMaker("squeeze")
+    .add_comment("Remove axes of length 1.")
+    .add_input("x", "any shape, any dtype")
+    .add_output("out", "shape of x without the axes, dtype of x")
+    .same_dtype_as("x")
+    .add_attr("axis", list[int], "axes to remove; none given: all of length 1")
+    .default([])
+    .build(infer_shape=_squeeze_shape, gradient=restore_shape)
+)
+
+UNSQUEEZE = (
+    OpMaker("unsqueeze")
+    .add_comment("Add axes of length 1.")
+    .add_input("x", "any shape, any dtype")
+    .add_output("out", "shape of x with 1 at the new axes, dtype of x")
+    .same_dtype_as("x")
+    .add_attr("axis", list[int], "where the new axes stand in out")
+    .required()
+    .build(infer_shape=_unsqueeze_shape, gradient=restore_shape)
+)

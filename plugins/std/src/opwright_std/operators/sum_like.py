@@ -1,0 +1,154 @@
+"""sum_like and expand_like: broadcasting undone and done again, for gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opwright.op import GradientContext, InferContext, OpMaker, Shape
+from opwright_std.numerics.dtypes import NUMBERS, Array
+
+if TYPE_CHECKING:
+    from opwright.kernel import PrepareContext
+
+
+class sum_like:  # noqa: N801 - a kernel is named as its operator
+    """Kernel: the axes are found once, in prepare."""
+
+    @classmethod
+    def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
+        """Return a copy where nothing was broadcast, else a sum over the axes that were."""
+        shape, target = ctx.inputs["x"][0].shape, ctx.inputs["like"][0].shape
+        axes, kept = _split_axes(shape, target)
+
+        def copy(x: Array, out: Array) -> None:
+            np.copyto(out, x)
+
+        def reduce(x: Array, out: Array) -> None:
+            _sum_over(x, axes, out.reshape(kept))
+
+        return reduce if axes else copy
+
+
+def sum_to(x: Array, out: Array) -> None:
+    """Write `x` into `out`, summed over the axes along which `out` would be repeated to fit."""
+    axes, kept = _split_axes(x.shape, out.shape)
+    _sum_over(x, axes, out.reshape(kept))
+
+
+def _split_axes(shape: Shape, target: Shape) -> tuple[Shape, Shape]:
+    """Return the axes along which `target` is repeated to reach `shape`, and the other dims."""
+    added = len(shape) - len(target)
+    stretched = [i for i, dim in enumerate(target, added) if dim == 1 != shape[i]]
+    axes = (*range(added), *stretched)
+    return axes, tuple(dim for i, dim in enumerate(shape) if i not in axes)
+
+
+def _sum_over(x: Array, axes: Shape, out: Array) -> None:
+    # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
+    accumulator = np.float32 if x.dtype == np.float16 else None
+    np.add.reduce(x, axis=axes, dtype=accumulator, out=out)
+
+
+def _sum_like_shape(ctx: InferContext) -> None:
+    shape, like = ctx.input("x").shape, ctx.input("like").shape
+    _check_broadcast(ctx, like, shape)
+    ctx.set_output("out", like)
+
+
+def _expand_like_shape(ctx: InferContext) -> None:
+    shape, like = ctx.input("x").shape, ctx.input("like").shape
+    _check_broadcast(ctx, shape, like)
+    ctx.set_output("out", like)
+
+
+def _check_broadcast(ctx: InferContext, small: Shape, large: Shape) -> None:
+    fits = len(small) <= len(large) and all(
+        a in (1, -1) or b == -1 or a == b
+        for a, b in zip(reversed(small), reversed(large), strict=False)
+    )
+    ctx.require(fits, f"shape {list(small)} must broadcast to {list(large)}, got other dimensions")
+
+
+def expand_like(x: Array, out: Array) -> None:
+    np.copyto(out, x)
+
+
+def _gradient_by(op_type: str) -> Callable[[GradientContext], None]:
+    def gradient(g: GradientContext) -> None:
+        inputs = {"x": g.output_grad("out"), "like": g.input("x")}
+        g.set_input_grad("x", g.emit(op_type, inputs))
+
+    return gradient
+
+
+def _like(op_type: str, comment: str, out: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "any shape")
+        .dtypes(*NUMBERS)
+        .add_input("like", "only its shape is read")
+        .as_shape_only()
+        .add_output("out", out)
+        .same_dtype_as("x")
+    )
+
+
+SUM_LIKE = _like(
+    "sum_like",
+    "Undo broadcasting: out = x summed over every axis along which an array of the shape of like "
+    "would be repeated to reach the shape of x.",
+    "shape of like, dtype of x",
+).build(infer_shape=_sum_like_shape, gradient=_gradient_by("expand_like"))
+
+EXPAND_LIKE = _like(
+    "expand_like",
+    "Broadcast x to the shape of like.",
+    "shape of like, dtype of x",
+).build(infer_shape=_expand_like_shape, gradient=_gradient_by("sum_like"))
+
+
+def set_broadcast_grad(
+    g: GradientContext, slot: str, grad: str | None, others: Sequence[str]
+) -> None:
+    """Set the gradient of a broadcast input: `grad`, which has the shape of out, summed back.
+
+    Parameters
+    ----------
+    g : GradientContext
+        Of an operator that broadcasts `slot` against `others`.
+    slot : str
+        The input whose gradient is set.
+    grad : str or None
+        Variable of the shape of out; None where it is zero.
+    others : sequence of str
+        The other inputs that shape out.
+    """
+    if grad is not None and not _is_never_broadcast(g, slot, others):
+        grad = g.emit("sum_like", {"x": grad, "like": g.input(slot)})
+    g.set_input_grad(slot, grad)
+
+
+def _is_never_broadcast(g: GradientContext, slot: str, others: Sequence[str]) -> bool:
+    """Tell whether out has the shape of `slot` whatever its unknown dims turn out to be."""
+    mine = _find_shape(g, slot)
+    return mine is not None and all(_keeps_shape(mine, _find_shape(g, other)) for other in others)
+
+
+def _find_shape(g: GradientContext, slot: str) -> Shape | None:
+    name = g.input(slot)
+    meta = None if name is None else g.meta(name)
+    return None if meta is None else meta.shape
+
+
+def _keeps_shape(mine: Shape, other: Shape | None) -> bool:
+    return (
+        other is not None
+        and len(other) <= len(mine)
+        and all(
+            b == 1 or a > 1 or a == 0 for a, b in zip(reversed(mine), reversed(other), strict=False)
+        )
+    )

@@ -1,0 +1,228 @@
+"""Element-wise functions of one input: definitions, gradients, NumPy kernels.
+
+Kernels warn where NumPy's own function would (a result that is infinite or undefined), never on
+the way to a finite result. A gradient kernel that first writes ``x_grad`` from one input may lie
+on that input; the rows in ``plugin.py`` say which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from opwright.op import GradientContext, InferContext, OpMaker, grad_op, same_shape_as
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+
+_INF = math.inf
+# NumPy has no erf; one Python call an element is the price of the last bit.
+_ERF = np.frompyfunc(math.erf, 1, 1)
+
+
+def unary(op_type: str, comment: str, dtypes: Sequence[str] = FLOATS) -> OpMaker:
+    """Begin the definition of an element-wise ``x -> out`` of one shape and dtype."""
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "any shape")
+        .dtypes(*dtypes)
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+    )
+
+
+def abs_(x: Array, out: Array) -> None:
+    np.absolute(x, out=out)
+
+
+def abs_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
+    flat = x == 0
+    np.sign(x, out=x_grad)
+    np.multiply(x_grad, out_grad, out=x_grad)
+    np.copyto(x_grad, 0, where=flat)  # 0 times an infinite gradient would be NaN
+
+
+ABS = unary("abs", "Absolute value, out = |x|. The gradient at 0 is 0.", NUMBERS).build(
+    infer_shape=same_shape_as("x"), gradient=grad_op("abs_grad", needs=["x"])
+)
+
+
+def negative(x: Array, out: Array) -> None:
+    np.negative(x, out=out)
+
+
+def _negative_gradient(g: GradientContext) -> None:
+    g.set_input_grad("x", g.emit("negative", {"x": g.output_grad("out")}))
+
+
+NEGATIVE = unary("negative", "Negation, out = -x.", NUMBERS).build(
+    infer_shape=same_shape_as("x"), gradient=_negative_gradient
+)
+
+
+def sign(x: Array, out: Array) -> None:
+    np.sign(x, out=out)
+
+
+def _sign_gradient(g: GradientContext) -> None:
+    g.set_input_grad("x", g.emit("fill_like", {"x": g.output_grad("out")}))
+
+
+SIGN = unary(
+    "sign", "Sign, out = -1, 0 or 1; NaN stays NaN. The gradient is 0 everywhere.", NUMBERS
+).build(infer_shape=same_shape_as("x"), gradient=_sign_gradient)
+
+
+def exp(x: Array, out: Array) -> None:
+    np.exp(x, out=out)
+
+
+def _exp_gradient(g: GradientContext) -> None:
+    grad = g.emit("multiply", {"x": g.output_grad("out"), "y": g.output("out")})
+    g.set_input_grad("x", grad)
+
+
+EXP = unary("exp", "Exponential, out = e**x.").build(
+    infer_shape=same_shape_as("x"), gradient=_exp_gradient
+)
+
+
+def log(x: Array, out: Array) -> None:
+    np.log(x, out=out)
+
+
+def _log_gradient(g: GradientContext) -> None:
+    grad = g.emit("divide", {"x": g.output_grad("out"), "y": g.input("x")})
+    g.set_input_grad("x", grad)
+
+
+LOG = unary("log", "Natural logarithm, out = ln(x): -inf at 0, NaN below.").build(
+    infer_shape=same_shape_as("x"), gradient=_log_gradient
+)
+
+
+def sqrt(x: Array, out: Array) -> None:
+    np.sqrt(x, out=out)
+
+
+def sqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    np.divide(out_grad, out + out, out=x_grad)
+
+
+SQRT = unary(
+    "sqrt", "Square root, out = x**0.5, NaN below 0. The gradient at 0 is infinite."
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("sqrt_grad", needs=["out"]))
+
+
+def square(x: Array, out: Array) -> None:
+    np.square(x, out=out)
+
+
+def square_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
+    np.multiply(x, out_grad, out=x_grad)
+    np.multiply(x_grad, 2, out=x_grad)
+
+
+SQUARE = unary("square", "Square, out = x * x.", NUMBERS).build(
+    infer_shape=same_shape_as("x"), gradient=grad_op("square_grad", needs=["x"])
+)
+
+
+def reciprocal(x: Array, out: Array) -> None:
+    np.reciprocal(x, out=out)
+
+
+def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    # In this order float16 overflows only where the result does.
+    np.multiply(out * out_grad, out, out=x_grad)
+    np.negative(x_grad, out=x_grad)
+
+
+RECIPROCAL = unary("reciprocal", "Reciprocal, out = 1 / x.").build(
+    infer_shape=same_shape_as("x"), gradient=grad_op("reciprocal_grad", needs=["out"])
+)
+
+
+def erf(x: Array, out: Array) -> None:
+    _ERF(x, out=out, casting="unsafe")
+
+
+def erf_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
+    # Beyond 40 the density is 0 in every dtype, and the square of x might overflow.
+    np.maximum(x, -40, out=x_grad)
+    np.minimum(x_grad, 40, out=x_grad)
+    np.square(x_grad, out=x_grad)
+    np.negative(x_grad, out=x_grad)
+    np.exp(x_grad, out=x_grad)
+    np.multiply(x_grad, 2 / math.sqrt(math.pi), out=x_grad)
+    np.multiply(x_grad, out_grad, out=x_grad)
+
+
+ERF = unary(
+    "erf", "Error function, out = 2 / sqrt(pi) * integral of exp(-t**2) from 0 to x."
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("erf_grad", needs=["x"]))
+
+
+def scale(x: Array, out: Array, *, scale: float, bias: float) -> None:
+    np.multiply(x, scale, out=out)
+    if bias:
+        np.add(out, bias, out=out)
+
+
+def _scale_gradient(g: GradientContext) -> None:
+    factor = {"scale": g.attr("scale"), "bias": 0.0}
+    g.set_input_grad("x", g.emit("scale", {"x": g.output_grad("out")}, attrs=factor))
+
+
+SCALE = (
+    unary("scale", "Line, out = scale * x + bias.")
+    .add_attr("scale", float, "slope")
+    .default(1.0)
+    .add_attr("bias", float, "what 0 becomes")
+    .default(0.0)
+    .build(infer_shape=same_shape_as("x"), gradient=_scale_gradient)
+)
+
+
+def clip(x: Array, out: Array, *, min: float, max: float) -> None:
+    low, high = (min, max) if x.dtype.kind == "f" else _integer_bounds(x.dtype, min, max)
+    np.maximum(x, low, out=out)
+    np.minimum(out, high, out=out)
+
+
+def _integer_bounds(dtype: np.dtype[np.integer], low: float, high: float) -> tuple[int, int]:
+    """Return the whole numbers of the dtype that lie nearest inside ``[low, high]``."""
+    info = np.iinfo(dtype)
+    least = info.min if low <= info.min else math.ceil(low) if low <= info.max else info.max
+    most = info.max if high >= info.max else math.floor(high) if high >= info.min else info.min
+    return least, most
+
+
+def clip_grad(x: Array, out_grad: Array, x_grad: Array, *, min: float, max: float) -> None:
+    inside = np.greater_equal(x, min)
+    inside &= np.less_equal(x, max)
+    np.copyto(x_grad, out_grad)
+    np.copyto(x_grad, 0, where=~inside)
+
+
+def _clip_shape(ctx: InferContext) -> None:
+    """The output has the shape of x; min must not be above max."""
+    low, high = ctx.attr("min"), ctx.attr("max")
+    ctx.require(low <= high, f"min must not be above max, got min={low}, max={high}")
+    ctx.set_output("out", ctx.input("x").shape)
+
+
+CLIP = (
+    unary(
+        "clip",
+        "Limit, out = minimum(maximum(x, min), max). The gradient is 1 in [min, max], else 0, also "
+        "for NaN.",
+        NUMBERS,
+    )
+    .add_attr("min", float, "least value of out; integers use the next whole number inside")
+    .default(-_INF)
+    .add_attr("max", float, "greatest value of out")
+    .default(_INF)
+    .build(infer_shape=_clip_shape, gradient=grad_op("clip_grad", needs=["x"]))
+)

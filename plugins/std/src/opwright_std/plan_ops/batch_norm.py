@@ -1,0 +1,97 @@
+"""What batch normalisation and the activation behind it are fused into."""
+
+from __future__ import annotations
+
+from opwright.op import InferContext, OpMaker, format_shape
+from opwright_std.numerics.dtypes import FLOATS
+
+
+def _check_channels(ctx: InferContext, *slots: str) -> tuple[int, ...]:
+    """Check that these slots hold a number a channel; return the shape of x."""
+    shape = ctx.input("x").shape
+    ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
+    for slot in slots:
+        ctx.require_shape(slot, shape[1:2])
+    return shape
+
+
+def _shape(ctx: InferContext) -> None:
+    shape = _check_channels(ctx, "scale", "bias", "mean", "variance")
+    ctx.require_shape("residual", shape)
+    ctx.set_output("out", shape)
+    for slot in ("mean_out", "variance_out", "saved_mean", "saved_inv_std"):
+        ctx.set_output(slot, shape[1:2])
+
+
+def _grad_shape(ctx: InferContext) -> None:
+    shape = _check_channels(ctx, "scale", "bias", "saved_mean", "saved_inv_std")
+    ctx.require_shape("out", shape)
+    ctx.require_shape("out_grad", shape)
+    ctx.require(
+        ctx.has_input("bias") != ctx.has_input("out"),
+        "bias or out must tell where the activation was 0, got both or none of them",
+    )
+    ctx.require(
+        ctx.has_input("out") == ctx.has_output("residual_grad"),
+        "residual_grad must be wanted where out is given, and only there",
+    )
+    for slot, made in (
+        ("x_grad", shape),
+        ("residual_grad", shape),
+        ("scale_grad", shape[1:2]),
+        ("bias_grad", shape[1:2]),
+    ):
+        if ctx.has_output(slot):
+            ctx.set_output(slot, made)
+
+
+def _add_channels(maker: OpMaker, *slots: str) -> None:
+    for slot in slots:
+        maker.add_input(slot, "[channels]").same_dtype_as("x")
+
+
+def _maker() -> OpMaker:
+    maker = OpMaker("std.batch_norm_activation").add_comment(
+        "batch_norm and what follows it, out = activation(batch_norm(x) + residual)."
+    )
+    maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
+    _add_channels(maker, "scale", "bias", "mean", "variance")
+    maker.add_input("residual", "shape of x").same_dtype_as("x").as_optional()
+    maker.add_output("out", "shape of x").same_dtype_as("x")
+    for slot in ("mean", "variance"):
+        maker.add_output(f"{slot}_out", f"the new {slot}").same_dtype_as("x").aliases(slot)
+    for slot in ("saved_mean", "saved_inv_std"):
+        maker.add_output(slot, "[channels], as batch_norm gives it").same_dtype_as("x")
+    maker.add_attr("momentum", float, "share of the old running statistics that stays").required()
+    maker.add_attr("epsilon", float, "added to the variance").required()
+    maker.add_attr("training", bool, "whether the statistics are those of the batch").required()
+    maker.add_attr("activation", str, "what is applied, nothing for an empty name").required()
+    return maker.one_of("", "relu")
+
+
+BATCH_NORM_ACTIVATION = _maker().build(infer_shape=_shape, plan_only=True)
+
+
+def _grad_maker() -> OpMaker:
+    maker = OpMaker("std.batch_norm_activation_grad").add_comment(
+        "Gradients of relu(batch_norm(x) + residual). What relu was applied to is computed anew "
+        "from x and bias, or, where out is given, its sign is read there."
+    )
+    maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
+    _add_channels(maker, "scale", "saved_mean", "saved_inv_std")
+    maker.add_input("bias", "[channels], without a residual").same_dtype_as("x").as_optional()
+    maker.add_input("out", "shape of x, what relu gave").same_dtype_as("x").as_optional()
+    maker.add_input("out_grad", "its gradient, shape of x").same_dtype_as("x")
+    for slot, comment in (
+        ("x_grad", "shape of x"),
+        ("scale_grad", "[channels]"),
+        ("bias_grad", "[channels]"),
+        ("residual_grad", "shape of x, gradient of what relu was applied to; with out alone"),
+    ):
+        maker.add_output(slot, comment).same_dtype_as("x").as_optional()
+    maker.add_attr("training", bool, "whether the statistics were those of the batch").required()
+    maker.add_attr("activation", str, "what was applied").required().one_of("relu")
+    return maker
+
+
+BATCH_NORM_ACTIVATION_GRAD = _grad_maker().build(infer_shape=_grad_shape, plan_only=True)

@@ -1,0 +1,59 @@
+"""What chains of element-wise operators are fused into."""
+
+from __future__ import annotations
+
+from opwright.op import InferContext, OpMaker, broadcast_shapes
+from opwright_std.numerics.dtypes import FLOATS
+
+
+def _check_operands(ctx: InferContext) -> None:
+    """Check what is known without the functions: how many numbers there are, and how large."""
+    count, operands = len(ctx.attr("functions")), ctx.attr("operands")
+    known = len(ctx.inputs("x"))
+    ctx.require(
+        count <= len(operands) <= 2 * count,
+        f"operands must be one or two for each of {count} functions, got {len(operands)}",
+    )
+    for i, operand in enumerate(operands):
+        ctx.require(
+            0 <= operand < known + min(i, count - 1),
+            f"operands must be inputs, or results of functions before, got {operand} at {i}",
+        )
+    given = len(ctx.attr("parameters"))
+    ctx.require(given == 2 * count, f"parameters must be {2 * count} numbers, got {given}")
+
+
+def _chain_shape(ctx: InferContext) -> None:
+    _check_operands(ctx)
+    first, *others = (meta.shape for meta in ctx.inputs("x"))
+    shape = first
+    for other in others:
+        shape = broadcast_shapes(shape, other, ctx)
+    ctx.set_output("out", shape)
+
+
+ELEMENTWISE_CHAIN = (
+    OpMaker("std.elementwise_chain")
+    .add_comment(
+        "Element-wise functions in one step, each of the inputs and of what functions before it "
+        "made; out is what the last one makes."
+    )
+    .add_input("x", "tensors that broadcast together, float")
+    .as_duplicable()
+    .dtypes(*FLOATS)
+    .same_dtype_as("x")
+    .add_output("out", "the broadcast shape, dtype of x")
+    .same_dtype_as("x")
+    .add_attr("functions", list[str], "operator types, in the order in which they are applied")
+    .required()
+    .add_attr(
+        "operands",
+        list[int],
+        "what each function reads, one function after the other: inputs by their place in x, and "
+        "behind these results of functions by theirs",
+    )
+    .required()
+    .add_attr("parameters", list[float], "two numbers of each function, 0 where it has none")
+    .required()
+    .build(infer_shape=_chain_shape, plan_only=True)
+)

@@ -1,0 +1,62 @@
+"""Updates of many parameters in one step: the slots of each optimizer, but with lists.
+
+One step instead of one for each parameter costs one launch, or one wake-up of the threads, and
+small parameters are dealt out whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from opwright.op import InferContext, OpDefinition, OpProto, VarProto, format_shape, shapes_match
+from opwright_std.operators.adam import ADAM, ADAMW
+from opwright_std.operators.optimizers import MOMENTUM, SCALARS, SGD
+
+SHARED = "learning_rate"
+"""The slot that holds one variable for all parameters."""
+
+
+def _list_of(slot: VarProto) -> VarProto:
+    """Return a slot of an optimizer as one of many parameters, all of one dtype."""
+    if slot.name == SHARED:
+        return slot
+    return replace(
+        slot,
+        comment=f"for each parameter: {slot.comment}",
+        duplicable=True,
+        same_as="param" if slot.name == "param" else slot.same_as,
+    )
+
+
+def _of_many(single: OpDefinition) -> OpDefinition:
+    """Return the operator that updates many parameters as this one updates one."""
+    proto = single.proto
+    states = [slot.name for slot in proto.inputs if slot.name not in ("param", "grad", SHARED)]
+
+    def infer_shape(ctx: InferContext) -> None:
+        """Lists have one length; gradients and states have the shapes of their parameters."""
+        ctx.require_shape(SHARED, (1,))
+        params = [meta.shape for meta in ctx.inputs("param")]
+        for slot in ("grad", *states):
+            wanted = [(1,)] * len(params) if slot in SCALARS else params
+            got = [meta.shape for meta in ctx.inputs(slot)]
+            if len(got) != len(wanted) or not all(map(shapes_match, got, wanted)):
+                expected, given = (", ".join(map(format_shape, shapes)) for shapes in (wanted, got))
+                ctx.fail(f"{slot} must have the shapes {expected}, got {given}")
+        for slot in ("param", *states):
+            ctx.set_metas(f"{slot}_out", ctx.inputs(slot))
+
+    listed = OpProto(
+        type=f"std.multi_{proto.type}",
+        comment=f"Updates of many parameters in one step, each as by the operator {proto.type}.",
+        inputs=tuple(map(_list_of, proto.inputs)),
+        outputs=tuple(map(_list_of, proto.outputs)),
+        attrs=proto.attrs,
+    )
+    return OpDefinition(listed, infer_shape, plan_only=True)
+
+
+MULTI_SGD = _of_many(SGD)
+MULTI_MOMENTUM = _of_many(MOMENTUM)
+MULTI_ADAM = _of_many(ADAM)
+MULTI_ADAMW = _of_many(ADAMW)

@@ -1,0 +1,81 @@
+"""Compiles instances of kernels by NVRTC in a process of its own: NVRTC holds one lock.
+
+``compile_instances.py JOBS [LIBRARY]`` reads pickled (source, expressions, architecture) and prints
+NVRTC's version, then what failed. LIBRARY is another NVRTC than the installed one.
+
+An array of a thread whose indices the compiler does not know lies in memory, as registers do that
+there are too few of: a kernel that does so has failed as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import struct
+import sys
+from pathlib import Path
+
+from opwright.errors import KernelError
+from opwright_cuda.compile.nvrtc import Nvrtc
+
+SPILLED = 8
+"""Bytes of a thread's memory that are no array: two values at a launch bound, of 32 bits each."""
+
+SPILLED_WIDE = 24
+WIDE = ("double", "int64_t")
+
+_KERNEL_FACTS = ".nv.info"
+_FRAME_SIZE = 0x11
+
+
+def read_frames(cubin: bytes) -> dict[str, int]:
+    """Return how many bytes of memory each thread of a function has, by its name in a cubin.
+
+    Source: the ELF format of cubins as ``cuobjdump --dump-elf`` shows it.
+    """
+    (table,) = struct.unpack_from("<Q", cubin, 40)
+    size, count, names = struct.unpack_from("<HHH", cubin, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * size) for i in range(count)]
+
+    def text(section: int, place: int) -> str:
+        begin = sections[section][4] + place
+        return cubin[begin : cubin.index(b"\0", begin)].decode()
+
+    frames = {}
+    for section, _, _, _, begin, n_bytes, link, *_ in sections:
+        if text(names, section) != _KERNEL_FACTS:
+            continue
+        at = begin
+        while at < begin + n_bytes:
+            form, fact, length = struct.unpack_from("<BBH", cubin, at)
+            if fact == _FRAME_SIZE:
+                symbol, frame = struct.unpack_from("<II", cubin, at + 4)
+                (name,) = struct.unpack_from("<I", cubin, sections[link][4] + 24 * symbol)
+                frames[text(sections[link][6], name)] = frame
+            at += 4 + (length if form == 4 else 0)  # others hold their value in the length
+    return frames
+
+
+def main(jobs: Path, library: str | None = None) -> None:
+    if library is not None:
+        ctypes.CDLL(library)  # cuda-bindings takes the one that is there
+    compiler = Nvrtc()
+    print(compiler.version)
+    for source, expressions, arch in pickle.loads(jobs.read_bytes()):
+        try:
+            image = compiler.compile(source, expressions, arch)
+        except KernelError as error:
+            print(f"{arch}: {error}")
+            continue
+        if not image.data.startswith(b"\x7fELF") or len(set(image.names)) != len(expressions):
+            print(f"{arch}: {source.name}: no machine code of {expressions}")
+            continue
+        frames = read_frames(image.data)
+        for expression, name in zip(expressions, image.names, strict=True):
+            is_wide = any(kind in expression for kind in WIDE)
+            if frames[name] > (SPILLED_WIDE if is_wide else SPILLED):
+                print(f"{arch}: {expression}: {frames[name]} bytes of a thread are in memory")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

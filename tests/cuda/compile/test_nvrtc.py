@@ -1,0 +1,178 @@
+"""NVRTC makes machine code of the kernels, for three architectures, in two of its releases.
+
+An instance costs a tenth of a second, and the emulator's compiler sees them all: so one stands for
+each template here, another one for each architecture and release, so that types differ. What passes
+make of chains of operators is text behind elementwise.cu: each of those is compiled once.
+With OPWRIGHT_TEST_EVERY_INSTANCE=1 everything is compiled for everything, which takes a quarter of
+an hour.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from direct_launch import prepare
+from one_operator import dispatch_dtype
+from samples import Call, Sample, counts_of, make_call, metas_of, samples
+from table import load_cases
+
+import opwright as ow
+import opwright_cuda
+from emulated_gpu import Collector, wanted_by_tests
+from opwright.errors import KernelError
+from opwright.kernel import Refuse
+from opwright_cuda.compile.nvrtc import OPTIONS, Nvrtc
+from opwright_cuda.compile.toolchain import replace_toolchain
+from opwright_cuda.source import Source, own_source
+from opwright_cuda_emulator import HostCompiler
+
+HERE = Path(__file__).parent
+OLDEST = Path(sys.prefix) / "nvrtc-13.0" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
+ALL = bool(os.environ.get("OPWRIGHT_TEST_EVERY_INSTANCE"))
+CHUNK = 30
+PARTS = 6
+"""Architectures in each of the two releases."""
+FILES = {path.name for path in Path(opwright_cuda.__file__).with_name("cu").glob("*.cu")}
+PLAN_SOURCES = {"bias_activation_grad.cu"}
+"""For operators that passes put into plans: they are compiled where tests of passes ran before."""
+
+
+class Job(NamedTuple):
+    source: Source
+    expressions: list[str]
+    arch: str
+
+
+def table_calls() -> Iterator[tuple[Sample, Call]]:
+    """Give every sample, and every case of the operator table in every dtype."""
+    for sample in samples():
+        yield sample, make_call(sample.op_type, sample.dtype)
+    kernels = ow.current_context().kernels
+    for case in load_cases():
+        for dtype in case.dtypes:
+            arrays = case.make_inputs(dtype)
+            chosen = dispatch_dtype(case, dtype)
+            for library in kernels.libraries_of(case.op):
+                entries = [e for e in kernels.entries(case.op) if e.library == library]
+                if any(e.device == "cuda" and e.dtype in {chosen, "*"} for e in entries):
+                    call = Call(arrays, dict(case.attrs), counts_of(case))
+                    yield Sample(case.op, chosen, library), call
+
+
+@pytest.fixture(scope="module")
+def wanted(gpu: object, emulator_folder: Path) -> dict[Source, list[str]]:
+    """Return all instances, by source."""
+    collector = Collector(HostCompiler(emulator_folder))
+    before = replace_toolchain(collector)
+    # The operator table's own tests have asked for all of it where they are in this session.
+    known = {source.name for source in wanted_by_tests}
+    for sample, call in () if known >= FILES - PLAN_SOURCES else table_calls():
+        try:
+            prepare(sample, call, metas_of(sample, call))
+        except Refuse:
+            continue
+    replace_toolchain(before)
+    for source, names in wanted_by_tests.items():
+        collector.wanted.setdefault(source, set()).update(names)
+    return {
+        source: sorted(names) for source, names in collector.wanted.items() if source.name in FILES
+    }
+
+
+def chunks(source: Source, expressions: list[str], arch: str) -> Iterator[Job]:
+    for i in range(0, len(expressions), CHUNK):
+        yield Job(source, expressions[i : i + CHUNK], arch)
+
+
+def some(wanted: dict[Source, list[str]], arch: str, part: int) -> Iterator[Job]:
+    """Give jobs for an instance of each template, those of a part among `PARTS`."""
+    made = [source for source in wanted if source.text != own_source(source.name).text]
+    for source, expressions in wanted.items():
+        if not ALL and source in made and made.index(source) % PARTS != part:
+            continue
+        templates: dict[str, list[str]] = {}
+        for expression in expressions:
+            templates.setdefault(expression.partition("<")[0], []).append(expression)
+        chosen = [names[part * len(names) // PARTS] for names in templates.values()]
+        yield from chunks(source, expressions if ALL else sorted(chosen), arch)
+
+
+def compile_all(folder: Path, jobs: Iterable[Job], library: Path | None = None) -> set[str]:
+    """Compile in two processes; return their NVRTC's versions, and fail with what failed."""
+    listed = sorted(jobs, key=lambda job: -len(job.expressions))
+
+    def compile_part(i: int) -> list[str]:
+        file = folder / f"jobs-{i}"
+        file.write_bytes(pickle.dumps([tuple(job) for job in listed[i::2]]))
+        command = [sys.executable, str(HERE / "compile_instances.py"), str(file)]
+        command += [] if library is None else [str(library)]
+        environ = dict(os.environ)
+        if library is not None:
+            environ["LD_LIBRARY_PATH"] = str(library.parent)  # of what it opens in turn
+        finished = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout.splitlines()
+
+    with ThreadPoolExecutor(2) as pool:
+        parts = list(pool.map(compile_part, range(2)))
+    failed = [line for version, *rest in parts for line in rest]
+    assert not failed, "\n".join(failed)
+    return {version for version, *_ in parts}
+
+
+@pytest.mark.timeout(1800)
+def test_the_newest_nvrtc_compiles_every_template(
+    wanted: dict[Source, list[str]], tmp_path: Path
+) -> None:
+    assert sum(map(len, wanted.values())) > 500
+    assert {source.name for source in wanted} >= FILES - PLAN_SOURCES
+    parts = {"sm_80": 0, "sm_90": 2, "sm_100": 4}
+    jobs = [job for arch, part in parts.items() for job in some(wanted, arch, part)]
+    (version,) = compile_all(tmp_path, jobs)
+    assert int(version.rpartition(".")[2]) >= 5, version
+
+
+@pytest.mark.timeout(1800)
+def test_the_oldest_nvrtc_compiles_every_template(
+    wanted: dict[Source, list[str]], tmp_path: Path
+) -> None:
+    assert OLDEST.exists(), f"{OLDEST}: `make test` installs it"
+    parts = {"sm_80": 1, "sm_90": 3, "sm_100": 5}
+    jobs = [job for arch, part in parts.items() for job in some(wanted, arch, part)]
+    assert compile_all(tmp_path, jobs, OLDEST) == {"nvrtc 13.0"}
+
+
+def test_a_kernel_that_fails_to_compile_shows_log_file_instance_and_options() -> None:
+    source = Source(
+        "broken.cu", "template <typename T> __global__ void f(T* x) { *x = absent; }", ()
+    )
+    with pytest.raises(KernelError) as caught:
+        Nvrtc().compile(source, ["f<float>"], "sm_90")
+    text = str(caught.value)
+    assert re.search(r"broken\.cu: nvrtc 13\.\d+ cannot compile f<float> with -arch=sm_90", text)
+    assert " ".join(OPTIONS) in text
+    assert 'broken.cu(1): error: identifier "absent" is undefined' in text
+
+
+def test_a_mistake_that_only_the_gpu_has_is_found_without_one() -> None:
+    text = """__global__ void f(float* x) {
+      __shared__ float much[100000];
+      much[threadIdx.x] = x[0];
+      __syncthreads();
+      x[threadIdx.x] = much[threadIdx.x + 1];
+    }"""
+    with pytest.raises(KernelError, match="uses too much shared data"):
+        Nvrtc().compile(Source("large.cu", text), ["f"], "sm_90")
+
+
+def test_results_are_not_flushed_and_not_approximate() -> None:
+    assert not any("ftz" in option or "fast" in option for option in OPTIONS)

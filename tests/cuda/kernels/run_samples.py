@@ -1,0 +1,112 @@
+"""Runs samples of the CUDA kernels in a process whose kernels a sanitizer watches.
+
+``run_samples.py FOLDER SANITIZER choose WHICH``, without the sanitizer's library, compiles samples
+and prints their names: WHICH is "operators", the largest case of every operator, or "kernels", as
+few of them as launch every kernel once.
+
+``run_samples.py FOLDER SANITIZER run NAME...`` prints each sample before it is run; a sanitizer
+that finds something ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.pop("LD_PRELOAD", None)  # for this process, and not for the compilers that it starts
+CUDA = Path(__file__).parents[1]
+sys.path[:0] = [str(CUDA), str(CUDA.parent), str(CUDA.parent / "operators")]
+
+from direct_launch import Launcher, prepare  # noqa: E402
+from samples import Call, Sample, make_call, metas_of, plan_calls, samples  # noqa: E402
+
+from emulated_gpu import Collector, compile_together  # noqa: E402
+from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain  # noqa: E402
+from opwright_cuda_emulator import HostCompiler, start  # noqa: E402
+from sanitized_kernels import FLAGS  # noqa: E402
+
+DTYPES = ("float16", "float32", "int64")
+"""The first one that a kernel has is run: 16 bits need the most care with vectors."""
+
+
+def one_of_each() -> list[tuple[Sample, Call]]:
+    """Return one sample of each operator, several of those that only plans have."""
+    found: dict[tuple[str, str], list[Sample]] = {}
+    for sample in samples():
+        if sample.library == "native":
+            found.setdefault((sample.op_type, sample.library), []).append(sample)
+    chosen = []
+    for listed in found.values():
+        dtypes = {sample.dtype: sample for sample in listed}
+        sample = next((dtypes[d] for d in DTYPES if d in dtypes), listed[0])
+        chosen.append((sample, make_call(sample.op_type, sample.dtype)))
+    return [*chosen, *plan_calls()]
+
+
+def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tuple[str, str]]:
+    """Return which templates a sample launches: file and name."""
+    collector = Collector(compiler)
+    replace_toolchain(collector)
+    prepare(sample, called, metas_of(sample, called))
+    return {
+        (source.name, expression.partition("<")[0])
+        for source, expressions in collector.wanted.items()
+        for expression in expressions
+    }
+
+
+def compile_samples(
+    chosen: list[tuple[Sample, Call]], plain: HostCompiler, compiler: HostCompiler
+) -> None:
+    """Compile what samples launch, where it is not yet on disk."""
+    collector = Collector(plain)
+    replace_toolchain(collector)
+    for sample, called in chosen:
+        prepare(sample, called, metas_of(sample, called))
+    compile_together(collector.wanted, compiler)
+
+
+def choose(folder: Path, sanitizer: str, which: str) -> None:
+    """Print the samples of a kind, compiled."""
+    start(folder, FLAGS["none"])
+    plain, compiler = (HostCompiler(folder, FLAGS[name]) for name in ("none", sanitizer))
+    chosen = one_of_each()
+    if which == "kernels":
+        needed = fewest({s: templates_of(s, c, plain) for s, c in chosen})
+        chosen = [(s, c) for s, c in chosen if s in needed]
+    compiler.build_driver()
+    compile_samples(chosen, plain, compiler)
+    print(*(sample for sample, _ in chosen), sep="\n")
+
+
+def run(folder: Path, sanitizer: str, *names: str) -> None:
+    """Run the named samples."""
+    start(folder, FLAGS[sanitizer])
+    compiler = HostCompiler(folder, FLAGS[sanitizer])
+    found = [sample for sample in samples() if str(sample) in names]
+    chosen = [(sample, make_call(sample.op_type, sample.dtype)) for sample in found]
+    chosen += [(sample, called) for sample, called in plan_calls() if str(sample) in names]
+    compile_samples(chosen, compiler, compiler)
+    replace_toolchain(Toolchain(compiler))
+    launcher = Launcher()
+    for sample, called in chosen:
+        print(sample, flush=True)
+        launcher.run(sample, called)
+    print(f"{len(chosen)} samples", flush=True)
+
+
+def fewest(templates: dict[Sample, set[tuple[str, str]]]) -> set[Sample]:
+    """Return samples that launch every template between them."""
+    missing = set().union(*templates.values())
+    chosen = set()
+    while missing:
+        best = max(templates, key=lambda sample: (len(templates[sample] & missing), str(sample)))
+        chosen.add(best)
+        missing -= templates[best]
+    return chosen
+
+
+if __name__ == "__main__":
+    _, folder, sanitizer, command, *rest = sys.argv
+    {"choose": choose, "run": run}[command](Path(folder), sanitizer, *rest)

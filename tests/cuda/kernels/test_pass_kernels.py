@@ -1,0 +1,76 @@
+"""NVRTC makes machine code of what only passes put into plans: no table asks for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright_cuda.compile.nvrtc import Nvrtc
+from opwright_cuda.dtypes import CTYPES, FLOATS, compute_type
+from opwright_cuda.kernels.elementwise_chain import Step, write_functor
+from opwright_cuda.kernels.optimizers import RULES
+from opwright_cuda.source import Source, own_source
+
+UPDATES = own_source("optimizers.cu", ("-fmad=false",))
+STEPS = [
+    Step("Scale", [0], [2.0, 1.0]),
+    Step("GeluTanhGrad", [2, 1], []),
+    Step("Elu", [3], [0.5]),
+    Step("Add", [4, 2], []),
+]
+
+
+def assert_compiles(source: Source, expressions: list[str]) -> None:
+    image = Nvrtc().compile(source, expressions, "sm_90")
+    assert image.data.startswith(b"\x7fELF")
+    assert len(set(image.names)) == len(expressions)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum", "adam"])
+def test_updates_of_many_parameters_compile(kind: str) -> None:
+    rule = RULES[kind]
+    tables = [f"update<{rule.name}, {CTYPES[dtype]}, {rule.most}>" for dtype in FLOATS]
+    assert_compiles(UPDATES, tables)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_chain_compiles(dtype: str) -> None:
+    ctype = CTYPES[dtype]
+    source = own_source("elementwise.cu").with_snippet(write_functor(STEPS, 2, dtype))
+    inputs = f"Inputs<{ctype}, {ctype}>"
+    flat = f"elementwise_flat<Chain, {ctype}, {inputs}, 2u, 2>"
+    assert_compiles(
+        source, [flat, f"elementwise_strided<Chain, {ctype}, {inputs}, uint32_t, 2u, 2>"]
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_loss_and_bias_gradients_compile(dtype: str) -> None:
+    ctype, computed = CTYPES[dtype], compute_type(dtype)
+    teams = (f"KeptLine<LaneTeam, {computed}, 8, 2>", f"StreamedLine<BlockTeam, {computed}, 2>")
+    losses = [f"class_loss_and_grad_lines<{team}, {ctype}>" for team in teams]
+    assert_compiles(own_source("losses.cu"), losses)
+    grads = [f"derivative_and_sums<{name}Grad, {ctype}>" for name in ("Relu", "Sigmoid", "Tanh")]
+    assert_compiles(own_source("bias_activation_grad.cu"), grads)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_batch_norm_with_what_follows_it_compiles(dtype: str) -> None:
+    ctype, computed = CTYPES[dtype], compute_type(dtype)
+    teams = {"columns": "ColumnTeam<2>", "lines": f"StreamedLine<BlockTeam, {computed}, 2>"}
+    sums = [
+        f"sums_{kind}<{team}, {ctype}, Source::{source}>"
+        for kind, team in teams.items()
+        for source in ("kAnew", "kOut")
+    ]
+    assert_compiles(own_source("batch_norm.cu"), sums)
+    residual = f"Normalize<{ctype}, true>, {ctype}, Inputs<{', '.join([ctype] * 6)}>"
+    grad_inputs = ", ".join([*[ctype] * 5, computed, computed, ctype])
+    grad = f"NormalizeGrad<{ctype}>, {ctype}, Inputs<{grad_inputs}>"
+    assert_compiles(
+        own_source("elementwise.cu"),
+        [
+            f"elementwise_columns<{residual}, 0u, {0b111100}u, 2>",
+            f"elementwise_columns<{grad}, 0u, {0b11111100}u, 2>",
+            f"elementwise_strided<{grad}, uint32_t, {0b11111100}u, 2>",
+        ],
+    )

@@ -1,0 +1,38 @@
+"""Kernels compute the same bits in every order in which the emulator runs a block's threads."""
+
+from __future__ import annotations
+
+import pytest
+from direct_launch import Launcher
+from samples import Call, Sample, make_call, samples
+
+ORDERS = ("ascending", "descending", "random")
+DTYPES = ("float32", "int64")
+
+
+def one_of_each() -> list[Sample]:
+    """Return one sample of each operator with kernels of ours."""
+    found: dict[str, dict[str, Sample]] = {}
+    for sample in samples():
+        if sample.library == "native":
+            found.setdefault(sample.op_type, {})[sample.dtype] = sample
+    return [
+        next((by_dtype[d] for d in DTYPES if d in by_dtype), next(iter(by_dtype.values())))
+        for by_dtype in found.values()
+    ]
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("sample", one_of_each(), ids=str)
+def test_results_have_the_same_bits_in_every_order_of_threads(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: Call = make_call(sample.op_type, sample.dtype)
+    results = {}
+    for order in ORDERS:
+        monkeypatch.setenv("OPWRIGHT_EMULATOR_ORDER", order)
+        results[order] = Launcher().run(sample, called)
+    for order in ORDERS[1:]:
+        for slot, listed in results["ascending"].items():
+            for one, other in zip(listed, results[order][slot], strict=True):
+                assert one.tobytes() == other.tobytes(), f"{sample}: {slot} in order {order}"

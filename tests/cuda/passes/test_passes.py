@@ -1,0 +1,346 @@
+"""What passes fuse for a GPU computes what the operators compute one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright.op import dtype_to_numpy
+from opwright_nn import layers
+
+pytestmark = pytest.mark.cuda_kernels
+
+
+class Made:
+    """A program on feeds, built one operator at a time."""
+
+    def __init__(self, dtype: str = "float32", **shapes: tuple[int, ...]) -> None:
+        self.block = ow.Program(seed=1).global_block()
+        self.rng = np.random.default_rng(3)
+        self.feeds: dict[str, Any] = {}
+        for name, shape in shapes.items():
+            numbers = np.asarray(self.rng.uniform(-1, 1, shape))
+            self.feed(name, numbers.astype(dtype_to_numpy(dtype)))
+
+    def feed(self, name: str, value: Any) -> str:
+        self.feeds[name] = value
+        self.block.create_var(name, value.shape, value.dtype.name, stop_gradient=False)
+        return name
+
+    def put(self, op: str, *names: str, **attrs: Any) -> str:
+        made = self.block.append_op(op, dict(zip("xy", names, strict=False)), attrs=attrs)
+        return made.output("out")[0]
+
+    def run(self, fetch: list[str], passes: list[str]) -> tuple[list[Any], Counter[str]]:
+        network = ow.Network(self.block)
+        call = network.compile(list(self.feeds), fetch, device="cuda", passes=passes)
+        return call(**self.feeds), Counter(network.placement().types)
+
+    def assert_same(
+        self, fetch: list[str], passes: list[str], ulps: int = 0, magnitude: float = 0.0
+    ) -> Counter[str]:
+        """Return what ran with the passes."""
+        apart, _ = self.run(fetch, [])
+        together, types = self.run(fetch, passes)
+        for a, b in zip(apart, together, strict=True):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            unit = 2.0**-10 if a.dtype.itemsize == 2 else float(np.finfo(a.dtype).eps)
+            one, other = a.astype(np.float64), b.astype(np.float64)
+            np.testing.assert_allclose(one, other, rtol=ulps * unit, atol=magnitude * unit)
+        return types
+
+
+# fuse_optimizers
+
+
+KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "sgd": ((), {"weight_decay": 0.1}),
+    "momentum": (("velocity",), {"mu": 0.9, "nesterov": True}),
+    "adam": (("moment1", "moment2"), {}),
+    "adamw": (("moment1", "moment2"), {"weight_decay": 0.2}),
+}
+POWERS = {"beta1_power": 0.9**3, "beta2_power": 0.999**3}
+SHAPES = ((), (1,), (0, 4), (7,), (513,), (33, 130))
+
+
+def update(
+    kind: str, shapes: tuple[tuple[int, ...], ...], dtype: str, passes: list[str]
+) -> tuple[dict[str, Any], Counter[str]]:
+    """Return parameters, states and powers after two updates, and the kinds of operators."""
+    states, attrs = KINDS[kind]
+    rng = np.random.default_rng(7)
+    block, scope = ow.Program().global_block(), ow.Scope()
+
+    def persistable(name: str, value: Any, dtype: str) -> str:
+        block.create_var(name, np.shape(value), dtype, persistable=True)
+        scope.var(name).set(np.asarray(value).astype(dtype_to_numpy(dtype)))
+        return name
+
+    rate = persistable("rate", [0.1], "float32")
+    names = []
+    for i, shape in enumerate(shapes):
+        slots = {"param": persistable(f"param{i}", rng.standard_normal(shape), dtype)}
+        slots["grad"] = persistable(f"grad{i}", rng.standard_normal(shape), dtype)
+        for slot in states:
+            slots[slot] = persistable(f"{slot}{i}", rng.uniform(0, 1, shape), dtype)
+        for slot, power in POWERS.items() if kind.startswith("adam") else ():
+            slots[slot] = persistable(f"{slot}{i}", [power], "float64")
+        outputs = {f"{slot}_out": name for slot, name in slots.items() if slot != "grad"}
+        block.append_op(kind, {**slots, "learning_rate": rate}, outputs, attrs)
+        names += outputs.values()
+    network = ow.Network(block)
+    step = network.compile(feed=[], fetch=[], device="cuda", scope=scope, passes=passes)
+    step()
+    step()
+    return {n: scope.var(n).numpy() for n in names}, Counter(network.placement().types)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_updates_in_one_launch_are_the_updates_one_by_one(kind: str, dtype: str) -> None:
+    apart, one_by_one = update(kind, SHAPES, dtype, [])
+    together, merged = update(kind, SHAPES, dtype, ["fuse_optimizers"])
+    assert one_by_one[kind] == len(SHAPES)
+    assert merged == {f"std.multi_{kind}": 1}
+    for name, value in apart.items():
+        np.testing.assert_array_equal(together[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_parameters_than_fit_one_launch_take_several(kind: str) -> None:
+    shapes = tuple((1 + i % 3,) for i in range(250))
+    apart, _ = update(kind, shapes, "float32", [])
+    together, merged = update(kind, shapes, "float32", ["fuse_optimizers"])
+    assert merged == {f"std.multi_{kind}": 1}
+    for name, value in apart.items():
+        np.testing.assert_array_equal(together[name], value, err_msg=name)
+
+
+# fuse_elementwise
+
+
+CHAIN = "std.elementwise_chain"
+ONE_INPUT: dict[str, dict[str, Any]] = {
+    **{op: {} for op in ("abs", "negative", "sign", "square", "exp", "erf", "relu", "sigmoid")},
+    **{op: {} for op in ("tanh", "softplus", "silu", "leaky_relu")},
+    "gelu": {"approximate": "tanh"},
+    "scale": {"scale": -1.5, "bias": 0.25},
+    "clip": {"min": -0.5, "max": 0.75},
+    "elu": {"alpha": 0.7},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_chain_of_all_functions_is_one_launch(dtype: str) -> None:
+    made = Made(dtype, x=(6, 35), row=(35,), column=(6, 1))
+    h = made.put("add", "x", "row")
+    for op, attrs in ONE_INPUT.items():
+        h = made.put(op, h, **attrs)
+    for op in ("subtract", "multiply", "maximum", "minimum"):
+        h = made.put(op, h, "column" if op == "subtract" else "x")
+    ulps = 0 if dtype in ("float16", "bfloat16") else 4
+    assert made.assert_same([h], ["fuse_elementwise"], ulps) == {CHAIN: 1}
+
+
+@pytest.mark.parametrize("columns", [1, 3, 1024, 5001])
+def test_values_that_are_read_twice_stay_inside(columns: int) -> None:
+    made = Made(x=(3, columns), scalar=())
+    h = made.put("multiply", "x", "scalar")
+    left, right = made.put("sigmoid", h), made.put("tanh", h)
+    out = made.put("subtract", made.put("multiply", left, h), made.put("divide", right, "x"))
+    assert made.assert_same([out], ["fuse_elementwise"], 4) == {CHAIN: 1}
+
+
+def test_what_is_fetched_is_kept() -> None:
+    made = Made(x=(2, 5), y=(2, 5))
+    middle = made.put("exp", made.put("add", "x", "y"))
+    out = made.put("negative", made.put("square", middle))
+    assert made.assert_same([out, middle], ["fuse_elementwise"], 4) == {CHAIN: 2}
+
+
+def test_gradients_are_functions_of_elements_as_well() -> None:
+    made = Made(x=(4, 9), weights=(4, 9))
+    h = "x"
+    for op in ("gelu", "elu", "clip", "tanh", "silu"):
+        h = made.put(op, h, **ONE_INPUT[op])
+    loss = made.put("sum", made.put("multiply", h, "weights"))
+    ((_, grad),) = ow.append_backward(made.block.vars[loss], parameters=["x"])
+    types = made.assert_same([grad.name], ["fuse_elementwise"], 16, magnitude=1)
+    assert types[CHAIN] >= 1
+    assert not any(name.removesuffix("_grad") in ONE_INPUT for name in types)
+
+
+def test_a_chain_of_nothing_gives_nothing() -> None:
+    made = Made(x=(0, 5))
+    assert made.assert_same([made.put("exp", made.put("tanh", "x"))], ["fuse_elementwise"])
+
+
+# fuse_fc
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh", "softmax"])
+def test_a_product_with_bias_and_activation_is_a_layer(activation: str, dtype: str) -> None:
+    made = Made(dtype, x=(2, 5, 7), weight=(7, 3), bias=(3,))
+    h = made.put("add", made.put("matmul", "x", "weight"), "bias")
+    types = made.assert_same([made.put(activation, h)], ["fuse_fc"], 4, magnitude=8)
+    assert types == {"fc": 1}
+
+
+# fuse_softmax_cross_entropy
+
+
+LOSS = "std.softmax_cross_entropy"
+
+
+def classify(made: Made, labels: Any, from_scores: bool, **attrs: Any) -> tuple[str, str, str]:
+    """Return the names of probabilities, losses and the gradient of x."""
+    label = made.feed("label", labels)
+    if from_scores:
+        slots = {"logits": "x", "label": label}
+        op = made.block.append_op("softmax_with_cross_entropy", slots, attrs=attrs)
+        (probability,) = op.output("softmax")
+    else:
+        probability = made.put("softmax", "x")
+        op = made.block.append_op("cross_entropy", {"x": probability, "label": label}, attrs=attrs)
+    (rows,) = op.output("out")
+    loss = made.block.vars[made.put("mean", rows)]
+    ((_, grad),) = ow.append_backward(loss, parameters=["x"])
+    return probability, rows, grad.name
+
+
+@pytest.mark.parametrize("from_scores", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_softmax_loss_and_gradient_are_one_launch(
+    dtype: str, index: str, from_scores: bool
+) -> None:
+    made = Made(dtype, x=(9, 5))
+    fetch = classify(made, made.rng.integers(0, 5, (9, 1)).astype(index), from_scores)
+    types = made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8, magnitude=1)
+    assert types[LOSS] == 1
+    assert not any("softmax" in name for name in types if name != LOSS)
+    wanted = [*fetch[1:]]  # without the probabilities
+    assert made.assert_same(wanted, ["fuse_softmax_cross_entropy"], 8, magnitude=1)[LOSS] == 1
+
+
+@pytest.mark.parametrize("from_scores", [False, True])
+@pytest.mark.parametrize("classes", [1, 300, 1500, 9000, 20000])
+def test_a_loss_of_many_classes_is_the_same(classes: int, from_scores: bool) -> None:
+    made = Made(x=(3, classes))
+    fetch = classify(made, made.rng.integers(0, classes, (3, 1)), from_scores)
+    types = made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 32, magnitude=1)
+    assert types[LOSS] == 1
+
+
+def test_rows_without_a_class_have_no_loss() -> None:
+    made = Made(x=(4, 5))
+    labels = np.array([[0], [-7], [4], [-7]])
+    fetch = classify(made, labels, from_scores=True, ignore_index=-7)
+    assert made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8)[LOSS] == 1
+
+
+def test_probabilities_below_epsilon_have_no_slope() -> None:
+    made = Made(x=(2, 3))
+    made.feeds["x"] = np.array([[0, 0, -50], [1, 0, -50]], np.float32)
+    fetch = classify(made, np.array([[2], [0]]), from_scores=False, epsilon=1e-6)
+    assert made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8)[LOSS] == 1
+
+
+@pytest.mark.parametrize("from_scores", [False, True])
+def test_a_label_out_of_range_is_an_error_of_the_operator(from_scores: bool) -> None:
+    made = Made(x=(2, 3))
+    fetch = classify(made, np.array([[2], [3]]), from_scores)
+    name = "softmax_with_cross_entropy" if from_scores else "cross_entropy"
+    with pytest.raises(ow.errors.OpwrightError, match=rf"{name}: label must be .*got 3"):
+        made.run([*fetch], ["fuse_softmax_cross_entropy"])
+
+
+# fuse_bias_grad
+
+
+GRADS = "cuda.bias_activation_grad"
+
+
+def layer_grads(made: Made, activation: str) -> list[str]:
+    """Return the names of the gradients of x, weight and bias of a layer."""
+    h = made.put(activation, made.put("add", made.put("matmul", "x", "weight"), "bias"))
+    loss = made.block.vars[made.put("sum", made.put("multiply", h, "out_grad"))]
+    pairs = ow.append_backward(loss, parameters=["x", "weight", "bias"])
+    return [grad.name for _, grad in pairs]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
+def test_gradients_of_activation_and_bias_are_one_launch(activation: str, dtype: str) -> None:
+    made = Made(dtype, x=(2, 9, 4), weight=(4, 37), bias=(37,), out_grad=(2, 9, 37))
+    grads = layer_grads(made, activation)
+    types = made.assert_same(grads, ["fuse_bias_grad"], 8, magnitude=32)
+    assert types[GRADS] == 1
+    assert types[f"{activation}_grad"] == 0
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (0, 5), (200, 3), (512, 33), (7, 300)])
+def test_gradients_of_any_number_of_rows_are_the_same(rows: int, columns: int) -> None:
+    made = Made(x=(rows, 2), weight=(2, columns), bias=(columns,), out_grad=(rows, columns))
+    types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"], 16, magnitude=64)
+    assert types[GRADS] == 1
+
+
+def test_large_batches_keep_two_launches() -> None:
+    made = Made(x=(513, 2), weight=(2, 3), bias=(3,), out_grad=(513, 3))
+    types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"])
+    assert (types[GRADS], types["tanh_grad"]) == (0, 1)
+
+
+# All together
+
+
+PASSES = ("fuse_fc", "fuse_softmax_cross_entropy", "fuse_optimizers", "fuse_bias_grad")
+
+
+def train(make: Any, passes: list[str] | None) -> tuple[list[Any], Counter[str]]:
+    """Return the loss and all persistables after three steps, and the kinds of operators."""
+    main, startup = ow.Program(seed=5), ow.Program(seed=5)
+    with ow.program_guard(main, startup):
+        x = layers.data("x", shape=[None, 9])
+        label = layers.data("label", shape=[None, 1], dtype="int64")
+        h = layers.fc(layers.fc(x, 37, activation="sigmoid"), 21, activation="relu")
+        probability = layers.fc(h, 5, activation="softmax")
+        loss = layers.mean(layers.cross_entropy(probability, label))
+        make().minimize(loss)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    network = ow.Network(main.global_block())
+    step = network.compile(["x", "label"], [loss], device="cuda", scope=scope, passes=passes)
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((8, 9)).astype("f"), "label": rng.integers(0, 5, (8, 1))}
+    losses = [step(**feeds)[0] for _ in range(3)]
+    kept = [v.name for v in main.global_block().vars.values() if v.persistable]
+    arrays = [*losses, *(scope.var(name).numpy() for name in kept)]
+    return arrays, Counter(network.placement().types)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_training_step_is_the_same_with_and_without_each_pass(kind: str) -> None:
+    make = {"sgd": lambda: nn.optimizer.SGD(0.5), "adam": lambda: nn.optimizer.Adam(0.01)}[kind]
+    plain, _ = train(make, [])
+    for passes in (None, *([name] for name in PASSES), *([f"-{name}"] for name in PASSES)):
+        fused, types = train(make, passes)
+        for one, other in zip(fused, plain, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5, err_msg=str(passes))
+        if passes is None:
+            assert types == {
+                "fc": 3,
+                LOSS: 1,
+                "mean": 1,
+                "matmul": 5,
+                GRADS: 2,
+                "sum_like": 1,
+                f"std.multi_{kind}": 1,
+            }

@@ -1,0 +1,270 @@
+"""Matrix products on a GPU: what cuBLASLt is told, and our own kernel where it has none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from calls import call
+
+import opwright as ow
+from opwright.errors import MissingRequirementError
+from opwright.op import dtype_to_numpy
+from opwright_cuda import native
+from opwright_cuda.launch import LaunchPlan
+from opwright_cuda.products import blas, describe_product, find_refusal, tell_blas_path
+from opwright_cuda.products.blas import Epilogue, product_numbers, workspace_limit
+
+RNG = np.random.default_rng(5)
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
+STACKS = [
+    ((), (), 1),
+    ((2,), (2,), 1),
+    ((2,), (), 1),
+    ((), (3,), 1),
+    ((2, 3), (2, 3), 1),
+    ((2, 1), (3,), 2),
+    ((1, 3), (2, 1), 2),
+    ((4, 1, 2), (1, 3, 1), 6),
+    ((0,), (0,), 0),
+    ((2, 0), (), 0),
+    ((2, 1), (1, 0), 0),
+]
+
+
+def whole(shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    """Return small whole numbers, whose products are exact in every dtype."""
+    low = 0 if dtype.startswith("u") else -2
+    return RNG.integers(low, 3, shape).astype(dtype_to_numpy(dtype))
+
+
+def operands(
+    stacks: tuple[tuple[int, ...], ...], sizes: tuple[int, int, int], turned: Any, dtype: str
+) -> tuple[Any, Any, Any]:
+    """Return x, y and what their product must be."""
+    m, n, k = sizes
+    x = whole((*stacks[0], *((k, m) if turned[0] else (m, k))), dtype)
+    y = whole((*stacks[1], *((n, k) if turned[1] else (k, n))), dtype)
+    left, right = (
+        (array.swapaxes(-1, -2) if turn else array).astype(np.float64)
+        for array, turn in zip((x, y), turned, strict=True)
+    )
+    return x, y, (left @ right).astype(x.dtype)
+
+
+def multiply(x: Any, y: Any, turned: Any) -> Any:
+    attrs = {"transpose_x": turned[0], "transpose_y": turned[1]}
+    (out,) = call("matmul", {"x": x, "y": y}, **attrs)
+    return out
+
+
+@contextlib.contextmanager
+def recorded(library: str | None = None) -> Iterator[list[Any]]:
+    """Give what plans are told in a context of its own: numbers of products, names of kernels."""
+    told: list[Any] = []
+    product, launch = LaunchPlan.product, LaunchPlan.launch
+
+    def record_product(plan: LaunchPlan, numbers: Any, pointers: Any) -> None:
+        told.append(numbers)
+        product(plan, numbers, pointers)
+
+    def record_launch(plan: LaunchPlan, source: Any, expression: str, *rest: Any) -> None:
+        told.append(expression)
+        launch(plan, source, expression, *rest)
+
+    context = ow.Context.discover()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LaunchPlan, "product", record_product)
+        patch.setattr(LaunchPlan, "launch", record_launch)
+        with ow.context_guard(context.with_pins({"matmul": library} if library else {})):
+            yield told
+
+
+def numbers_of(x: Any, y: Any, turned: Any, dtype: str = "float32", **kwargs: Any) -> Any:
+    product = describe_product(x, y, *turned, dtype)
+    epilogue, allows_tf32 = kwargs.get("epilogue", Epilogue.DEFAULT), kwargs.get("tf32", False)
+    return product_numbers(product, epilogue, 0, allows_tf32)
+
+
+@pytest.mark.parametrize(
+    ("turned", "leading"),
+    [
+        (TRANSPOSES[0], (5, 4)),
+        (TRANSPOSES[1], (4, 4)),
+        (TRANSPOSES[2], (5, 3)),
+        (TRANSPOSES[3], (4, 3)),
+    ],
+)
+def test_the_transpose_of_the_product_is_described_column_by_column(
+    turned: tuple[bool, bool], leading: tuple[int, int]
+) -> None:
+    x, y = (4, 3) if turned[0] else (3, 4), (5, 4) if turned[1] else (4, 5)
+    numbers = numbers_of(x, y, turned)
+    assert (numbers.m, numbers.n, numbers.k) == (5, 3, 4)
+    assert (numbers.transpose_a, numbers.transpose_b) == (turned[1], turned[0])
+    assert (numbers.leading_a, numbers.leading_b, numbers.leading_d) == (*leading, 5)
+    assert (numbers.batch, numbers.accumulates, numbers.alignment) == (1, 0, 256)
+
+
+def test_a_stack_is_a_batch_with_the_strides_of_its_longest_dimension() -> None:
+    numbers = numbers_of((6, 3, 4), (6, 4, 5), TRANSPOSES[0])
+    assert numbers[8:12] == (6, 20, 12, 15)
+    assert numbers_of((3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)
+    assert numbers_of((2, 1, 3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)
+
+
+def test_a_stack_that_one_matrix_serves_is_one_tall_matrix() -> None:
+    numbers = numbers_of((2, 3, 7, 4), (4, 5), TRANSPOSES[0])
+    assert (numbers.n, numbers.batch) == (42, 1)
+    assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not neighbours
+
+
+def test_types_are_accumulated_in_single_or_double_precision() -> None:
+    found = {dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype)[12:15] for dtype in FLOATS}
+    assert found["float16"] == (2, 68, 0)
+    assert found["bfloat16"] == (14, 68, 0)
+    assert found["float32"] == (0, 68, 0)
+    assert found["float64"] == (1, 70, 1)
+
+
+def test_single_precision_is_rounded_to_tf32_only_where_that_is_asked_for() -> None:
+    found = {
+        dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype, tf32=True).compute_type
+        for dtype in FLOATS
+    }
+    assert found == {"float16": 68, "bfloat16": 68, "float32": 77, "float64": 70}
+
+
+@pytest.mark.parametrize(("k", "alignment"), [(128, 256), (8, 16), (4, 8), (3, 2)])
+def test_the_alignment_is_that_of_every_matrix_of_a_stack(k: int, alignment: int) -> None:
+    shapes = (6, 1, k), (6, k, 128)
+    assert numbers_of(*shapes, TRANSPOSES[0], "float16").alignment == alignment
+
+
+def test_the_workspace_is_what_nvidia_advises_and_less_for_small_products() -> None:
+    small = describe_product((3, 4), (4, 5), False, False, "float32")
+    large = describe_product((4096, 4), (4, 4096), False, False, "float32")
+    assert workspace_limit(small, (9, 0)) == 2**16
+    assert workspace_limit(large, (9, 0)) == workspace_limit(large, (10, 0)) == 2**25
+    assert workspace_limit(large, (8, 9)) == 2**22
+
+
+def test_stacks_that_take_many_calls_and_huge_ones_are_no_products_of_cublaslt() -> None:
+    many = describe_product((5, 1, 5, 1, 2, 3), (1, 5, 1, 5, 3, 2), False, False, "float32")
+    assert find_refusal(many) == "the stacks broadcast in a way that takes 125 products of cuBLASLt"
+    huge = describe_product((2**31, 1), (1, 1), False, False, "float32")
+    assert "cuBLASLt multiplies up to 2147483647 rows" in str(find_refusal(huge))
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("turned", TRANSPOSES)
+def test_cublaslt_multiplies_every_transpose_and_stack(
+    turned: tuple[bool, bool], dtype: str
+) -> None:
+    for *stacks, n_calls in STACKS:
+        x, y, expected = operands((stacks[0], stacks[1]), (3, 5, 4), turned, dtype)
+        with recorded("cublaslt") as told:
+            np.testing.assert_array_equal(multiply(x, y, turned), expected)
+        assert len(told) == n_calls
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int32", "uint64"])
+@pytest.mark.parametrize("turned", TRANSPOSES)
+def test_our_own_kernel_multiplies_every_transpose_and_stack_in_tiles(
+    turned: tuple[bool, bool], dtype: str
+) -> None:
+    for *stacks, _ in STACKS[2:8:2]:
+        x, y, expected = operands((stacks[0], stacks[1]), (3, 5, 4), turned, dtype)
+        with recorded("native"):
+            np.testing.assert_array_equal(multiply(x, y, turned), expected)
+    x, y, expected = operands(((), ()), (70, 130, 37), turned, dtype)
+    with recorded("native"):
+        np.testing.assert_array_equal(multiply(x, y, turned), expected)
+
+
+@pytest.mark.cuda_kernels
+def test_integers_wrap_around() -> None:
+    for dtype in ("int8", "uint8", "int32", "int64"):
+        largest = np.full((2, 3), np.iinfo(dtype).max, dtype)
+        with np.errstate(over="ignore"):
+            expected = largest @ largest.T
+        np.testing.assert_array_equal(multiply(largest, largest, TRANSPOSES[1]), expected)
+
+
+@pytest.mark.cuda_kernels
+def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
+    x, y, expected = operands(((5, 1, 5, 1), (5, 1, 5)), (2, 2, 3), TRANSPOSES[0], "float32")
+    with recorded() as told:
+        np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
+    assert told == ["multiply<float>"]
+    x, y, expected = operands(((), ()), (2, 2, 3), TRANSPOSES[0], "float32")
+    with recorded() as told, pytest.MonkeyPatch.context() as patch:
+        patch.setitem(blas._DATA_TYPES, "float32", 4)  # a complex type, of which it knows none
+        np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
+    assert told[1:] == ["multiply<float>"]
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_layer_adds_its_bias_before_a_sum_is_stored(dtype: str) -> None:
+    x, weight, sums = operands(((), ()), (4, 6, 3), TRANSPOSES[0], dtype)
+    bias = whole((6,), dtype)
+    expected = {
+        ("", True): sums + bias,
+        ("", False): sums,
+        ("relu", True): np.maximum(sums + bias, 0),
+        ("relu", False): np.maximum(sums, 0),
+    }
+    epilogues = []
+    for (activation, has_bias), wanted in expected.items():
+        given = {"x": x, "weight": weight} | ({"bias": bias} if has_bias else {})
+        with recorded() as told:
+            (out,) = call("fc", given, activation=activation)
+        np.testing.assert_array_equal(out, wanted)
+        epilogues.append(told[0].epilogue)
+        assert ("Relu" in str(told[-1])) == (activation == "relu")
+    assert epilogues == [Epilogue.BIAS, Epilogue.DEFAULT] * 2
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_layer_with_relu_keeps_what_is_not_a_number(dtype: str) -> None:
+    x, weight, _ = operands(((), ()), (4, 6, 3), TRANSPOSES[0], dtype)
+    x[1, 2] = np.nan
+    given = {"x": x, "weight": weight, "bias": whole((6,), dtype)}
+    (out,) = call("fc", given, activation="relu")
+    assert np.isnan(out).any(axis=1).tolist() == [False, True, False, False]
+
+
+def test_a_missing_cublaslt_is_an_error_that_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(name: str) -> None:
+        raise RuntimeError(f"Failure finding {name}\nand where it was looked for")
+
+    monkeypatch.setattr(native, "has_blas_path", lambda: False)
+    monkeypatch.setattr("cuda.pathfinder.load_nvidia_dynamic_lib", fail)
+    with pytest.raises(
+        MissingRequirementError, match=r"need cuBLASLt.*cublasLt; pip install \"nvidia-cublas"
+    ):
+        tell_blas_path()
+
+
+def test_cublaslt_is_looked_for_once_and_only_where_nobody_has_said_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(native, "has_blas_path", lambda: bool(told))
+    monkeypatch.setattr(native, "set_blas_path", told.append)
+    found = SimpleNamespace(abs_path="/opt/libcublasLt.so.13")
+    monkeypatch.setattr("cuda.pathfinder.load_nvidia_dynamic_lib", lambda name: found)
+    tell_blas_path()
+    tell_blas_path()
+    assert told == ["/opt/libcublasLt.so.13"]

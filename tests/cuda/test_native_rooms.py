@@ -1,0 +1,35 @@
+"""The launcher's rooms: each includes only those below it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+NATIVE = Path(__file__).parents[2] / "plugins" / "cuda" / "native"
+ROOMS = ("driver", "blas", "cudnn", "device", "launch", "")
+"""From the lowest to what lies flat, the entry of the library."""
+SHARED = "numbers.h"
+"""How every room reads a record."""
+
+
+def includes() -> list[tuple[str, str]]:
+    """Return which room includes which, a pair for each line."""
+    found = []
+    for file in sorted(NATIVE.rglob("*.*")):
+        folder = file.relative_to(NATIVE).parent.as_posix().strip(".")
+        for name in re.findall(r'^#include "([^"]+)"', file.read_text(), flags=re.MULTILINE):
+            if name != SHARED and (NATIVE / name).exists():
+                found.append((folder, name.rpartition("/")[0]))
+    return found
+
+
+def test_every_file_lies_in_a_room() -> None:
+    flat = {path.name for path in NATIVE.iterdir() if path.is_file()}
+    rooms = {path.name for path in NATIVE.iterdir() if path.is_dir()}
+    assert (flat, rooms) == ({"plugin.cc", SHARED}, set(filter(None, ROOMS)))
+
+
+def test_a_room_includes_only_those_below_it() -> None:
+    upward = [pair for pair in includes() if ROOMS.index(pair[0]) < ROOMS.index(pair[1])]
+    assert len(includes()) > 20
+    assert upward == []

@@ -1,0 +1,103 @@
+"""The emulated GPU: the stacks of its threads, and grids that are too large to run whole."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+from pathlib import Path
+from typing import Any
+
+from run_planted import Shape
+
+from opwright_cuda.source import Source, own_source
+from opwright_cuda_emulator import HostCompiler
+
+# ---- Indices beyond 2**31 ------------------------------------------------------------------------
+
+
+def run_last_blocks(
+    folder: Path, source: Source, expression: str, arguments: list[Any], blocks: int
+) -> str:
+    """Run the last four of so many blocks of 256 threads."""
+    compiler = HostCompiler(folder)
+    library, (entry,) = compiler.build(source, [expression])
+    driver, kernels = ctypes.CDLL(str(compiler.build_driver())), ctypes.CDLL(str(library))
+    driver.emulator_run.restype = ctypes.c_char_p
+    driver.emulator_runtime.restype = ctypes.c_void_p
+    kernels.ow_attach(ctypes.c_void_p(driver.emulator_runtime()))
+    pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+    shape = Shape((blocks, 1, 1), (256, 1, 1), 0)
+    kernel = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(kernels, entry)))
+    first, last = ctypes.c_uint64(blocks - 4), ctypes.c_uint64(blocks)
+    wrong: bytes = driver.emulator_run(kernel, ctypes.byref(shape), pointers, first, last)
+    return wrong.decode()
+
+
+def test_elements_beyond_two_to_the_31_are_reached(emulator_folder: Path) -> None:
+    n = 2**31 + 1_000
+    # Address space that nobody touches but the last blocks.
+    with mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:
+        flags = (ctypes.c_uint8 * n).from_buffer(memory)
+        for i in (n - 1, n - 999, n - 1_025):
+            flags[i] = 0
+        address = ctypes.c_void_p(ctypes.addressof(flags))
+        blocks = -(-n // 256)
+        arguments = [address, address, ctypes.c_int64(n), ctypes.c_char()]
+        source = own_source("elementwise.cu")
+        expression = "elementwise_flat<LogicalNot<bool>, bool, Inputs<bool>, 0u, 1>"
+        assert run_last_blocks(emulator_folder, source, expression, arguments, blocks) == ""
+        assert (flags[n - 1], flags[n - 999], flags[n - 1_025]) == (1, 1, 0)
+        del flags
+
+
+# ---- Stacks --------------------------------------------------------------------------------------
+
+WAITING = """
+#include "kernel.h"
+__global__ void wait() { __syncthreads(); }
+"""
+
+
+GOING_ON = """
+#include "kernel.h"
+__global__ void go_on() {}
+"""
+
+
+def count_mappings() -> int:
+    return len(Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_a_thread_that_ends_gives_back_the_stacks_of_its_blocks(emulator_folder: Path) -> None:
+    def run() -> None:
+        source = Source("wait.cu", WAITING, own_source("elementwise.cu").headers)
+        assert run_last_blocks(emulator_folder, source, "wait", [], 4) == ""
+
+    def run_in_thread() -> None:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+    run_in_thread()  # opens the libraries
+    before = count_mappings()
+    for _ in range(8):
+        run_in_thread()
+    # 256 stacks and their guards each; Python does not wait until the last one is quite gone.
+    assert count_mappings() - before < 2 * 512
+
+
+def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> None:
+    source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)
+    grown = []
+
+    def run() -> None:
+        before = count_mappings()
+        assert run_last_blocks(emulator_folder, source, "go_on", [], 4) == ""
+        grown.append(count_mappings() - before)
+
+    for _ in range(2):  # the first one opens the libraries
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert grown[1] < 10

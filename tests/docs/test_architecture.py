@@ -1,0 +1,70 @@
+"""docs/architecture.md: it names every room of the core, and only what exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "core" / "src" / "opwright"
+NATIVE = ROOT / "core" / "native"
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+CODE = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL))
+DRAWN = re.findall(r"[\w/]+\.(?:py|cc)\b", PAGE)
+FOLDERS = ("core", "plugins", "core/", "plugins/")
+
+
+def list_rooms() -> list[str]:
+    """Return the folders of the core, from its root."""
+    folders = {file.parent for file in CORE.rglob("*.py")} - {CORE}
+    return sorted(folder.relative_to(CORE).as_posix() for folder in folders)
+
+
+def list_paths() -> list[str]:
+    """Return every file and folder that the page names."""
+    endings = (".py", ".cc", ".h", ".hpp", ".toml")
+    named = [name for name in CODE if name.startswith(FOLDERS) or name.endswith(endings)]
+    return sorted({*named, *DRAWN})
+
+
+def exists(name: str) -> bool:
+    """Tell whether a name is a path from the root or of the core, or a native file."""
+    if "/" not in name and name.endswith((".cc", ".h")):
+        return any(NATIVE.rglob(name))
+    return any((folder / name).exists() for folder in (ROOT, CORE))
+
+
+@pytest.mark.parametrize("room", list_rooms())
+def test_every_room_of_the_core_is_named(room: str) -> None:
+    assert f"`{room}`" in PAGE, f"docs/architecture.md does not name the room {room}"
+
+
+@pytest.mark.parametrize("name", list_paths())
+def test_every_file_and_folder_that_the_page_names_exists(name: str) -> None:
+    assert exists(name), f"docs/architecture.md names {name}, which does not exist"
+
+
+def test_every_native_folder_and_every_package_is_named() -> None:
+    folders = {file.parent for file in NATIVE.rglob("*.cc")} | {
+        file.parent for file in ROOT.glob("plugins/*/pyproject.toml")
+    }
+    for folder in folders:
+        name = folder.relative_to(ROOT).as_posix()
+        assert f"`{name}`" in PAGE, f"docs/architecture.md does not name {name}"
+
+
+@pytest.mark.parametrize(
+    ("file", "fact"),
+    [
+        ("compiled_network.cc", "kMaxPlans = 8"),
+        ("eager_table.h", "kMaxEntries = 256"),
+        ("plan_cache.py", "MAX_PLANS = 64"),
+        ("finish.py", "MAX_PREPARED = 4096"),
+    ],
+)
+def test_the_sizes_of_the_caches_are_those_of_the_code(file: str, fact: str) -> None:
+    (source,) = [*NATIVE.rglob(file), *CORE.rglob(file)]
+    assert fact in source.read_text(encoding="utf-8")
+    assert f"{int(fact.rsplit(maxsplit=1)[-1]):,}" in PAGE

@@ -1,0 +1,200 @@
+"""Pages of operators: formulas that say what is computed, pictures and times that were measured."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "docs" / "site"
+TIMES = ROOT / "benchmarks" / "operator_times.json"
+
+NAMES = {
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "exp": np.exp,
+    "ln": np.log,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "e": np.e,
+    "sum": np.sum,
+    "max": np.max,
+}
+CURVED = ["abs", "elu", "erf", "exp", "gelu", "log", "relu", "sigmoid", "silu", "sqrt", "tanh"]
+
+
+def load(name: str) -> ModuleType:
+    """Import a module of the site's sources."""
+    sys.path.insert(0, str(SITE))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(SITE))
+
+
+formulas, curves, timings = load("formulas"), load("curves"), load("timings")
+
+
+def read(comment: str) -> list[str]:
+    """Return the formulas of a comment, as Python."""
+    proto = SimpleNamespace(comment=comment, outputs=[SimpleNamespace(name="out")])
+    return [
+        " ".join(filter(None, [ast.unparse(f.target), "=", ast.unparse(f.value), f.note]))
+        for f in formulas.find_formulas(proto)
+    ]
+
+
+@pytest.mark.parametrize("op_type", [*CURVED, "negative", "reciprocal", "softplus", "square"])
+def test_a_formula_says_what_the_operator_computes(op_type: str) -> None:
+    proto = ow.op_proto(op_type)
+    found = formulas.find_formulas(proto)
+    if op_type == "erf":
+        assert not found  # its integral is left to the text
+        return
+    (formula,) = found
+    x = np.linspace(-2.0, 2.0, 33) if op_type not in {"log", "sqrt"} else np.linspace(0.1, 2, 33)
+    x = x[x != 0]
+    names = {**NAMES, **{attr.name: attr.default for attr in proto.attrs}, "x": x}
+    value = eval(ast.unparse(formula.value), names)
+    if formula.otherwise is not None:
+        value = np.where(x > 0, value, eval(ast.unparse(formula.otherwise), names))
+    np.testing.assert_allclose(getattr(ow.ops, op_type)(x), value, rtol=1e-12, atol=1e-12)
+
+
+def test_the_formula_of_softmax_comes_with_what_it_is_written_with() -> None:
+    value, largest = formulas.find_formulas(ow.op_proto("softmax"))
+    x = np.linspace(-1.0, 1.0, 5)
+    names = {**NAMES, "x": x}
+    names["m"] = eval(ast.unparse(largest.value), names)
+    got = eval(ast.unparse(value.value), names)
+    np.testing.assert_allclose(ow.ops.softmax(x), got, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [
+        ("Sum, out = x + y.", ["out = x + y"]),
+        ("Sign, out = -1, 0 or 1; NaN stays NaN.", []),
+        ("out = x where condition is true, else y.", []),
+        ("out = true_outputs of true_block where condition holds.", []),
+        ("out = 2 * integral of exp(-t**2) from 0 to x.", []),
+        ("out[i] = the mean of x.", []),
+        (
+            "In training, out = mask * x, where so. Otherwise out = x.",
+            ["out = mask * x in training", "out = x otherwise"],
+        ),
+        ("out = x @ w for rows, and z = 3 * x.", ["out = x @ w for rows"]),
+    ],
+)
+def test_no_half_of_a_formula_is_shown(comment: str, expected: list[str]) -> None:
+    assert read(comment) == expected
+
+
+def test_formulas_are_mathml_that_loads_nothing() -> None:
+    n_shown = 0
+    for op_type in (name for name in ow.list_ops() if "." not in name):
+        block = formulas.typeset(formulas.find_formulas(ow.op_proto(op_type)))
+        if block:
+            root = ElementTree.fromstring(block)
+            assert {element.tag for element in root} == {"math"}
+            assert "script" not in block
+            n_shown += 1
+    assert n_shown > 40
+
+
+def test_parentheses_stand_where_the_meaning_asks_for_them() -> None:
+    (formula,) = formulas.find_formulas(ow.op_proto("mse"))
+    assert re.sub(r"<[^>]+>", "", formulas.typeset([formula])).strip() == "out=(x−label)2"
+    (formula,) = formulas.find_formulas(ow.op_proto("sgd"))
+    text = re.sub(r"<[^>]+>", "", formulas.typeset([formula])).strip()
+    assert text == "param_out=param−learning_rate·(grad+weight_decay·param)"
+
+
+@pytest.mark.parametrize("op_type", CURVED)
+def test_element_wise_functions_have_a_picture_of_their_values(op_type: str) -> None:
+    picture = curves.draw_operator(ow.op_proto(op_type), ow.current_context())
+    svg = ElementTree.fromstring(picture).find("svg")
+    assert svg is not None
+    paths = {path.get("class"): path.get("d") or "" for path in svg.iter("path")}
+    assert paths["value"].count("L") > 50
+    assert paths["slope"].count("L") > 50
+    assert len(picture) < 10_000
+
+
+@pytest.mark.parametrize("op_type", ["softmax", "sum", "reshape", "add", "dropout", "assign"])
+def test_what_is_not_element_wise_has_no_picture(op_type: str) -> None:
+    assert curves.draw_operator(ow.op_proto(op_type), ow.current_context()) == ""
+
+
+def test_slopes_are_the_gradient_and_are_missing_where_there_is_none() -> None:
+    function = curves.find_function(ow.op_proto("relu"), ow.current_context())
+    x = np.linspace(-1.0, 1.0, 5)
+    np.testing.assert_allclose(curves.find_slopes(function, x), [0, 0, np.nan, 1, 1], atol=1e-6)
+    function = curves.find_function(ow.op_proto("tanh"), ow.current_context())
+    np.testing.assert_allclose(curves.find_slopes(function, x), 1 - np.tanh(x) ** 2, rtol=1e-5)
+
+
+def test_a_line_is_interrupted_where_the_function_jumps() -> None:
+    picture = curves.draw_operator(ow.op_proto("sign"), ow.current_context())
+    (line,) = re.findall(r'class="value" d="([^"]+)"', picture)
+    heights = [{point.split()[1] for point in part.split("L")} for part in line.split("M") if part]
+    assert all(len(found) == 1 for found in heights)
+
+
+def test_times_are_shown_with_date_and_processor_and_only_where_measured() -> None:
+    measured = json.loads(TIMES.read_text(encoding="utf-8"))
+    text = timings.describe_timings("exp", measured)
+    assert measured["machine"]["date"] in text
+    assert measured["machine"]["processor"] in text.replace("\\", "")
+    for row in measured["operators"]["exp"]["times"]:
+        assert timings.format_time(row["opwright_s"]) in text
+        assert f"{row['opwright_s'] / row['numpy_s']:.2f}" in text
+    assert timings.describe_timings("conv2d", measured) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.5e-7, "250 ns"), (1.234e-5, "12.3 µs"), (0.0123, "12.3 ms")]
+)
+def test_times_have_three_digits_and_a_unit(seconds: float, text: str) -> None:
+    assert timings.format_time(seconds) == text
+
+
+def test_the_committed_times_are_of_operators_that_exist() -> None:
+    measured: dict[str, Any] = json.loads(TIMES.read_text(encoding="utf-8"))
+    assert set(measured["operators"]) <= set(ow.list_ops())
+    assert TIMES.stat().st_size < 100_000
+
+
+def test_the_script_measures_beside_numpy_and_names_the_kernel(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks" / "operator_times.py"
+    words = ["softmax", "--rounds", "1", "--seconds", "0.001", "--output", str(tmp_path / "t")]
+    command = [sys.executable, str(script), *words]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    (found,) = json.loads((tmp_path / "t").read_text())["operators"].values()
+    assert found["kernel"].startswith("native of opwright-cpu")
+    assert all(row["opwright_s"] > 0 and row["numpy_s"] > 0 for row in found["times"])
+
+
+def test_the_script_refuses_an_unknown_operator() -> None:
+    script = ROOT / "benchmarks" / "operator_times.py"
+    command = [sys.executable, str(script), "sofmax"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "unknown ['sofmax']; there are: abs, add" in done.stderr

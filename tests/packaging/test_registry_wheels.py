@@ -1,0 +1,113 @@
+"""Wheels as `make wheels` makes them: a registry takes them, and they need nothing else of ours."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).parent / "scripts" / "step.py"
+NATIVE = ("opwright", "opwright_cpu", "opwright_cuda")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheelhouse")
+    packages = [path.parent for path in sorted(ROOT.glob("*/pyproject.toml"))]
+    packages += [path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+    command = [sys.executable, str(ROOT / ".ci" / "make_wheels.py"), str(folder)]
+    done = subprocess.run(
+        [*command, *map(str, packages)], capture_output=True, text=True, check=False, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list(folder.iterdir())) == len(packages)
+    return folder
+
+
+def list_libraries(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    """Give the name and the bytes of each compiled file."""
+    with zipfile.ZipFile(wheel) as opened:
+        for name in opened.namelist():
+            if re.search(r"\.so(\.|$)", name):
+                yield name, opened.read(name)
+
+
+def list_requirements(wheel: Path) -> list[str]:
+    """Return what a wheel requires, without what only its extras do."""
+    with zipfile.ZipFile(wheel) as opened:
+        [name] = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(opened.read(name).decode())
+    lines = metadata.get_all("Requires-Dist") or []
+    return [line for line in lines if "extra ==" not in line]
+
+
+def find_tag(wheelhouse: Path, name: str) -> str:
+    [wheel] = wheelhouse.glob(f"{name}-*.whl")
+    return wheel.stem.split("-", 2)[2]
+
+
+def test_the_tag_of_every_wheel_is_one_that_a_registry_takes(wheelhouse: Path) -> None:
+    for wheel in wheelhouse.iterdir():
+        platforms = wheel.stem.rpartition("-")[2].split(".")
+        assert all(re.fullmatch(r"any|manylinux_2_\d+_x86_64", name) for name in platforms), wheel
+
+
+def test_the_core_has_a_wheel_for_each_python_and_a_plugin_one_for_all(wheelhouse: Path) -> None:
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert find_tag(wheelhouse, "opwright").startswith(f"{python}-{python}-manylinux_")
+    for name in ("opwright_cpu", "opwright_cuda"):
+        assert find_tag(wheelhouse, name).startswith("py3-none-manylinux_")
+    for name in ("opwright_std", "opwright_nn", "opwright_kit"):
+        assert find_tag(wheelhouse, name) == "py3-none-any"
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_no_library_needs_a_newer_c_library_than_the_tag_names(wheelhouse: Path, name: str) -> None:
+    """Read from the names of the versions that a dynamic linker would look for."""
+    [tag] = re.findall(r"manylinux_2_(\d+)_", find_tag(wheelhouse, name))
+    [wheel] = wheelhouse.glob(f"{name}-*.whl")
+    libraries = dict(list_libraries(wheel))
+    assert libraries
+    for library, content in libraries.items():
+        needed = {int(minor) for minor in re.findall(rb"\0GLIBC_2\.(\d+)", content)}
+        assert needed, library
+        assert max(needed) <= int(tag), library
+
+
+def test_onednn_is_required_and_not_contained(wheelhouse: Path) -> None:
+    [wheel] = wheelhouse.glob("opwright_cpu-*.whl")
+    libraries = dict(list_libraries(wheel))
+    assert all(name.startswith("opwright_cpu/") for name in libraries)
+    assert b"\0libdnnl.so.3\0" in libraries["opwright_cpu/onednn.so"]
+    assert not [name for name in libraries if "dnnl" in name or "gomp" in name]
+    assert [line for line in list_requirements(wheel) if line.startswith("onednn-cpu-gomp")]
+
+
+def test_a_bare_environment_trains_with_nothing_but_these_wheels(
+    wheelhouse: Path, bare_environment: Any
+) -> None:
+    """What others have made comes from where pip finds it, ours from the folder alone."""
+    wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith("opwright_cuda")]
+    needs = {line for wheel in wheels for line in list_requirements(wheel)}
+    bare_environment.install(*(line for line in needs if not line.startswith("opwright")))
+    bare_environment.install("--no-index", "--find-links", wheelhouse, "opwright[cpu,nn]")
+    versions, *libraries = bare_environment.run("python", SCRIPT).splitlines()
+    [found] = {wheel.name.split("-")[1] for wheel in wheelhouse.iterdir()}
+    assert versions == f"{found} {found}"
+    [onednn] = [path for path in libraries if "libdnnl.so" in path]
+    assert Path(onednn).is_relative_to(bare_environment.folder)
+    assert len([path for path in libraries if "libgomp" in path]) == 1, "two teams of threads"
+    ours = [
+        path for path in libraries if "/opwright" in path.removeprefix(str(bare_environment.folder))
+    ]
+    assert {Path(path).name.partition(".")[0] for path in ours} >= {"_runtime", "onednn"}

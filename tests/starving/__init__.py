@@ -1,0 +1,114 @@
+"""Lets single allocations fail: those of libraries, or those of Python.
+
+`build_native` and `build_python` compile the library for each; a child process, in which they fail,
+makes a `Starving` of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+LIMIT_S = 60
+_FRAME = re.compile(r"^(/\S+)\(", re.MULTILINE)
+_BENEATH = re.compile(r"(libc|libgcc_s|libstdc\+\+)\.so|(python|native)_allocations")
+_WARNINGS = ("-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
+
+
+def build_native(folder: Path) -> Path:
+    """Compile what counts the allocations of libraries; it must be preloaded."""
+    path = folder / "native_allocations.so"
+    command = ["g++", "-std=c++17", *_WARNINGS, HERE / "native_allocations.cc", "-o", path]
+    subprocess.run(command, check=True)
+    return path
+
+
+def build_python(folder: Path) -> Path:
+    """Compile what counts the allocations of Python."""
+    path = folder / "python_allocations.so"
+    include = f"-I{sysconfig.get_path('include')}"
+    command = ["gcc", *_WARNINGS, include, HERE / "python_allocations.c", "-o", path]
+    subprocess.run(command, check=True)
+    return path
+
+
+class Starving:
+    """Counts allocations of this process, and lets one of them fail.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The library for Python's allocations; without it the preloaded one for those of libraries.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._library = ctypes.CDLL(None) if path is None else ctypes.PyDLL(str(path))
+        self._library.starve_arm.argtypes = [ctypes.c_long]
+        self._library.starve_arm.restype = None
+        self._library.starve_disarm.restype = ctypes.c_long
+        if path is not None:
+            self._library.starve_count.restype = None
+            self._library.starve_count()
+
+    def count_from(self, least: dict[str, int]) -> None:
+        """Count the allocations of libraries whose paths contain one of the names, from a size."""
+        function = self._library.starve_count_from
+        function.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]
+        function.restype = None
+        with open("/proc/self/maps") as file:
+            for line in file:
+                addresses, rights, *_, path = line.split()
+                name = next((name for name in least if name in path), None)
+                if "x" in rights and name is not None:
+                    begin, _, end = addresses.partition("-")
+                    function(int(begin, 16), int(end, 16), least[name])
+
+    def arm(self, number: int) -> None:
+        """Let the allocation of this number fail, from now on."""
+        self._library.starve_arm(number)
+
+    def disarm(self) -> int:
+        """End that; return how many allocations there were."""
+        return int(self._library.starve_disarm())
+
+
+def write_stacks(path: Path) -> None:
+    """Have this process write its stack to stderr when it crashes."""
+    library = ctypes.CDLL(str(path))
+    library.starve_write_stacks.restype = None
+    library.starve_write_stacks()
+
+
+def run_forked(function: Callable[[], Any]) -> tuple[Any, str]:
+    """Return a function's result in a fork, as JSON and "", or status and stderr of a crash."""
+    reader, writer = os.pipe()
+    errors = os.memfd_create("stderr")
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(errors, 2)
+        signal.alarm(LIMIT_S)
+        os.write(writer, json.dumps(function()).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        data = answer.read()
+    _, status = os.waitpid(pid, 0)
+    with os.fdopen(errors, "rb") as file:
+        file.seek(0)
+        text = file.read().decode()
+    return (json.loads(data), "") if status == 0 else (status, text)
+
+
+def libraries_of(stack: str) -> list[str]:
+    """Return the files of a crash's frames, the innermost first, without those of the C library."""
+    names = [Path(path).name for path in _FRAME.findall(stack)]
+    return [name for name in names if not _BENEATH.match(name)]

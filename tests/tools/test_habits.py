@@ -1,0 +1,147 @@
+"""What runs beside the tests: hosted CI, the hooks of git, one version for all packages."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = [path.parent for path in sorted(ROOT.glob("*/pyproject.toml"))]
+PACKAGES += [path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+MESSAGE_CHECKER = ROOT / ".ci" / "check_message.py"
+
+
+def read_project(package: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    return project
+
+
+def read_yaml(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def read_hooks() -> dict[str, list[str]]:
+    """Return the words that each hook of git runs."""
+    repositories = read_yaml(".pre-commit-config.yaml")["repos"]
+    assert [repository["repo"] for repository in repositories] == ["local"]
+    return {hook["id"]: hook["entry"].split() for hook in repositories[0]["hooks"]}
+
+
+def list_lint_commands() -> list[list[str]]:
+    """Return the words of each command that `make lint` runs."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [recipe] = re.findall(r"^lint:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
+    lines = [line.lstrip("\t@") for line in recipe.splitlines()]
+    return [line.split() for line in lines if line.startswith("$(BIN)/")]
+
+
+def check_message(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "message").write_text(text)
+    command = [sys.executable, str(MESSAGE_CHECKER), str(tmp_path / "message")]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_every_package_has_the_version_that_stands_in_one_file(package: Path) -> None:
+    """A number of its own in a package would be one more place to forget."""
+    project = read_project(package)
+    assert "version" in project["dynamic"]
+    assert "version" not in project
+    name = project["name"].replace("-", "_")
+    file = package / "src" / name / "_version.py"
+    assert file.resolve() == ROOT / "core" / "src" / "opwright" / "_version.py"
+    module = importlib.import_module(name)
+    assert module.__version__ == importlib.metadata.version(project["name"])
+    assert f'"{module.__version__}"' in file.read_text()
+    exact = [need for need in project["dependencies"] if "==" in need]
+    assert set(exact) <= {f"opwright=={module.__version__}"}
+
+
+def test_hosted_ci_runs_what_any_machine_runs_on_every_python_from_the_oldest_on() -> None:
+    jobs = read_yaml(".github/workflows/tests.yml")["jobs"]
+    assert [step["run"] for step in jobs["tests"]["steps"] if ".ci/run" in step.get("run", "")]
+    assert "make tidy" in [step.get("run") for step in jobs["tidy"]["steps"]]
+    for job in (jobs["tests"], jobs["wheels"]):
+        pythons = job["strategy"]["matrix"]["python"]
+        minors = [int(python.removeprefix("3.")) for python in pythons]
+        assert minors == list(range(minors[0], minors[-1] + 1))
+        for package in PACKAGES:
+            assert read_project(package)["requires-python"] == f">={pythons[0]}"
+    for job in jobs.values():
+        for step in job["steps"]:
+            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/any@v1"))
+
+
+def test_the_hooks_of_git_call_the_tools_of_make_lint_where_it_finds_them() -> None:
+    """And so in the versions of requirements-dev.txt, which are written down nowhere else."""
+    commands = [[word.replace("$(BIN)", ".venv/bin") for word in c] for c in list_lint_commands()]
+    assert len(commands) >= 6
+    hooks = read_hooks()
+    assert all(words[0].startswith(".venv/bin/") for words in hooks.values())
+    for tool, *words in commands:
+        # ruff and python are told what to do by the next word.
+        begin = [tool, *words[:1]] if tool.endswith(("/ruff", "/python")) else [tool]
+        assert begin in [hook[: len(begin)] for hook in hooks.values()], f"no hook runs {begin}"
+
+
+def test_the_configuration_of_the_hooks_is_sound() -> None:
+    command = [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 72 + "\n",
+        "Fix the gradient of elu\n\nIt read its output.\n# a comment of git's\n",
+        "Merge branch 'a-branch-with-a-long-name' into another-branch-with-a-long-name-too\n",
+    ],
+)
+def test_a_good_message_passes(tmp_path: Path, text: str) -> None:
+    done = check_message(tmp_path, text)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("x" * 73, "the subject must have at most 72 characters, got 73"),
+        ("Fix the gradient of elu.", "the subject must end without a full stop"),
+        ("Fix the gradient\nof elu", "the second line must be empty"),
+        ("\nFix the gradient of elu", "the message must begin with its subject"),
+    ],
+)
+def test_a_message_that_breaks_a_rule_is_refused(tmp_path: Path, text: str, finding: str) -> None:
+    done = check_message(tmp_path, text)
+    assert done.returncode == 1
+    assert finding in done.stdout
+
+
+def test_a_hook_of_git_refuses_a_long_subject(tmp_path: Path) -> None:
+    """The hook as pre-commit runs it, in a repository of its own with our configuration."""
+    for command in (["init", "-q"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    for name in (".pre-commit-config.yaml", ".ci", ".venv"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    install = [sys.executable, "-m", "pre_commit", "install"]
+    subprocess.run(install, cwd=tmp_path, check=True, capture_output=True)
+
+    def commit(subject: str) -> subprocess.CompletedProcess[str]:
+        command = ["git", "commit", "-q", "--allow-empty", "-m", subject]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    refused = commit("x" * 73)
+    assert refused.returncode != 0
+    assert "at most 72 characters, got 73" in refused.stdout + refused.stderr
+    accepted = commit("x" * 72)
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
