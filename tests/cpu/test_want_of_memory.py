@@ -28,6 +28,7 @@ KERNELS = {"opwright_cpu": 0}
 CODE = {"libdnnl": 65536}
 """Where oneDNN writes what it compiles: the lack of that is what it kept for ever."""
 SMALL = {"libdnnl": 0}
+RUNTIME = {"_runtime": 0}
 ALL = {"libdnnl": 0, "opwright_cpu": 0, "_runtime": 0}
 
 
@@ -56,8 +57,8 @@ def starve(
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("lower", KERNELS), ("lower", CODE), ("product", KERNELS), ("run", ALL)],
-    ids=["lower-kernels", "lower-code", "product-kernels", "run-all"],
+    [("lower", KERNELS), ("lower", CODE), ("lower", RUNTIME), ("product", KERNELS), ("run", ALL)],
+    ids=["lower-kernels", "lower-code", "lower-runtime", "product-kernels", "run-all"],
 )
 def test_what_one_allocation_fails_the_next_call_does(
     name: str, least: dict[str, int], library: Path, tmp_path: Path
