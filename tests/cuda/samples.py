@@ -16,7 +16,7 @@ from table import first_cases
 import opwright as ow
 from opwright.op import DTYPES
 from opwright_kit.testing import draw_samples
-from opwright_kit.testing.samplers import find_sampler, load_samplers
+from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 
 Arrays = dict[str, list[Array]]
 NARROW = ("float16", "bfloat16")

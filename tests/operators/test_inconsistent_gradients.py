@@ -14,10 +14,10 @@ from table import standard_types
 import opwright as ow
 from opwright.errors import DtypeError, ShapeError
 from opwright.op import GradOp, OpDefinition, grad_name
-from opwright_kit.testing.drawing import draw_sample
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.samplers import find_sampler, load_samplers
-from opwright_kit.testing.wrong_inputs import find_wrong_metas
+from opwright_kit.testing.samples.draw import draw_sample
+from opwright_kit.testing.samples.sample import Sample
+from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
+from opwright_kit.testing.samples.wrong_inputs import find_wrong_metas
 
 
 def graded_types() -> list[str]:

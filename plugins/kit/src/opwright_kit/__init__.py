@@ -1,7 +1,7 @@
 """opwright-kit: for authors of operators, kernels and devices.
 
-A conformance kit, templates, timings, drawings, profiles and stubs; most of it is used by commands,
-``opwright check`` and its kin. Names are imported when they are first used.
+A conformance kit, templates, timings, drawings, profiles and stubs, mostly used by commands such as
+``opwright check``. Names are imported when they are first used.
 """
 
 from __future__ import annotations

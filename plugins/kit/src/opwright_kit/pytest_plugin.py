@@ -1,7 +1,7 @@
-"""For pytest: runs opwright's conformance kit as tests, where it is asked for by name.
+"""A pytest plugin, loaded only by name, that runs opwright's conformance kit as tests.
 
 ``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE``: each rule on each subject is a
-test, ``opwright-acme::acme.swish[cpu, acme]::reference``. No run of another project loads it.
+test, ``opwright-acme::acme.swish[cpu, acme]::reference``. Other projects do not load it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add the tests of the packages that are named; ``-k`` and ``-m`` choose among them too."""
-    named = [*config.getini("opwright_check"), *config.getoption("--opwright-check")]
-    for distribution in dict.fromkeys(named):
+    """Add the tests of the named packages; ``-k`` and ``-m`` select among them, too."""
+    distributions = [*config.getini("opwright_check"), *config.getoption("--opwright-check")]
+    for distribution in dict.fromkeys(distributions):
         items.extend(CheckedPackage.from_parent(session, name=distribution).collect())
 
 
@@ -41,7 +41,7 @@ class CheckedPackage(pytest.Collector):
     """A distribution that is checked."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Give a test for each rule on each subject."""
+        """Yield a test for each rule on each subject."""
         from opwright.errors import OpwrightError
         from opwright_kit.testing import TIME_LIMIT_S, IsolatedCheck
 
@@ -62,13 +62,13 @@ class RuleItem(pytest.Item):
     """One rule on one subject."""
 
     def prepare(self, check: IsolatedCheck, subject: str, rule: str) -> None:
-        """Say what is checked."""
+        """Set what is checked."""
         self._check = check
         self._subject = subject
         self._rule = rule
 
     def runtest(self) -> None:
-        """Fail with what is found, or skip with the reason."""
+        """Fail with the findings, or skip with the reason."""
         result: Result = self._check.apply(self._subject, self._rule)
         if result.state == "skipped":
             pytest.skip(result.reason)
@@ -76,5 +76,5 @@ class RuleItem(pytest.Item):
             pytest.fail(self._check.card.format_findings(result.findings), pytrace=False)
 
     def reportinfo(self) -> tuple[str, int | None, str]:
-        """Return what stands above a failure; there is no file to show."""
+        """Return the title of a failure; there is no file to show."""
         return self.nodeid, None, f"{self._rule} of {self._subject}"

@@ -1,8 +1,8 @@
-"""The plain ``.pyi`` of ``opwright.ops``: every operator as type checkers and editors read it.
+"""Writes the ``.pyi`` of ``opwright.ops``: the signature of every operator, for type checkers.
 
-Functions are made when they are first used, so no type checker sees them in the source. This file
-says the same in writing. All of it is one file, so that it is replaced in one step; operators that
-share a prefix are methods of a class, for a module of their own cannot be imported either.
+Functions are created when they are first used, so no type checker sees them in the source. The stub
+is one file, so that it can be replaced in one step. Operators that share a prefix are methods of a
+class, because they have no module that could be imported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _DLPackArray(_Protocol):
 
 _NumPyArray: _TypeAlias = _np.ndarray[_Any, _Any]
 
-# The first input decides what is returned: a Variable of the block, or an array of its own kind.
+# The first input decides the type of the result: a Variable, or an array of the same library.
 _Array = _TypeVar("_Array", _Variable, _NumPyArray, _DLPackArray, default=_NumPyArray)
 
 _Plain: _TypeAlias = _builtins.complex | _np.generic | _List[_Any] | _Tuple[_Any, ...]
@@ -89,7 +89,7 @@ def make_stub(definitions: Iterable[OpDefinition], packages: Sequence[str]) -> s
 
 
 def _space(name: str, definitions: Sequence[OpDefinition]) -> str:
-    """The operators of one plugin, which are called as ``opwright.ops.<name>.<operator>``."""
+    """Return a class for the operators of one plugin: ``opwright.ops.<name>.<operator>``."""
     methods = "\n".join(_function(definition, "_self, ") for definition in definitions)
     body = textwrap.indent(methods, "    ")
     return f"class _{name}_ops:\n{body}\n{name}: _{name}_ops\n"
@@ -110,7 +110,7 @@ def _inputs(proto: OpProto) -> list[str]:
     for index, slot in enumerate(proto.inputs):
         kind = _input_type(slot, decides=index == 0)
         may_lack = may_lack or slot.optional
-        # One that is required and stands behind an optional one may be given by position as well.
+        # A required input after an optional one may also be passed by position.
         default = " = None" if slot.optional else " = ..."
         parameters.append(f"{slot.name}: {kind}{default if may_lack else ''}")
     return parameters
@@ -147,7 +147,7 @@ def _attribute_type(attr: AttrProto) -> str:
 
 
 def _literal(value: object) -> str:
-    """A default as Python reads it; infinities are no literals."""
+    """Return a default as a Python literal; infinities have none."""
     if isinstance(value, tuple):
         return "..." if "..." in (items := [*map(_literal, value)]) else f"({_joined(items)})"
     return "..." if isinstance(value, float) and not math.isfinite(value) else repr(value)
@@ -158,7 +158,7 @@ def _joined(items: Sequence[str]) -> str:
 
 
 def _result(proto: OpProto) -> str:
-    """What a call returns: the outputs that are neither intermediate nor optional."""
+    """Return the type of a call's result: outputs that are neither intermediate nor optional."""
     array = "_Array" if proto.inputs else "_NumPyArray"
     slots = [slot for slot in proto.outputs if not slot.intermediate]
     if any(slot.duplicable for slot in slots):

@@ -1,4 +1,4 @@
-"""Inputs and attributes of one operator from words of a command line: ``x=64x10``, ``axis=-1``."""
+"""Reads inputs and attributes of an operator from a command line: ``x=64x10``, ``axis=-1``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opwright.op import (
 from opwright.op import describe_value_type as describe_type
 from opwright.plugin import hint
 from opwright.vocabulary import GRAD_SUFFIX
-from opwright_kit.testing.sample import Array, Sample, meta_of
+from opwright_kit.testing.samples.sample import Array, Sample, meta_of
 
 Shape = tuple[int, ...]
 
@@ -107,8 +107,8 @@ def _read_shape(text: str, proto: OpProto, slot: VarProto) -> Shape:
 
 def _fail_missing(proto: OpProto, missing: Sequence[VarProto]) -> None:
     names = ", ".join(repr(slot.name) for slot in missing)
-    shown = " ".join(f"--shape {slot.name}=64x10" for slot in missing)
-    lines = [f"{proto.type}: required inputs need a shape, got none for {names}; give {shown}"]
+    options = " ".join(f"--shape {slot.name}=64x10" for slot in missing)
+    lines = [f"{proto.type}: required inputs need a shape, got none for {names}; give {options}"]
     for slot in proto.inputs:
         traits = [", optional"] if slot.optional else []
         traits += [", several"] if slot.duplicable else []
@@ -126,7 +126,7 @@ def read_attributes(words: Iterable[str], proto: OpProto) -> dict[str, Any]:
     AttributeValueError
         For an unknown name, a missing required attribute and a value out of range.
     """
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not equals:
@@ -134,8 +134,8 @@ def read_attributes(words: Iterable[str], proto: OpProto) -> dict[str, Any]:
                 f"{proto.type}: an attribute must be given as NAME=VALUE, got {word!r}"
                 f"{hint(name, proto.attr_protos, 'attributes')}"
             )
-        given[name] = _read_value(proto.attr(name), text, proto)
-    return proto.fill_attrs(given)
+        values[name] = _read_value(proto.attr(name), text, proto)
+    return proto.fill_attrs(values)
 
 
 def _read_value(attr: AttrProto, text: str, proto: OpProto) -> Any:
@@ -180,8 +180,8 @@ def choose_dtype(definition: OpDefinition, dtype: str | None, known: Sequence[st
     slot = proto.input_slots.get(proto.dispatch_slot)
     allowed = list(slot.dtypes if slot is not None and slot.dtypes else ())
     if dtype is None:
-        found = [name for name in known if not allowed or name in allowed] or allowed
-        return "float32" if "float32" in found or not found else found[0]
+        choices = [name for name in known if not allowed or name in allowed] or allowed
+        return "float32" if "float32" in choices or not choices else choices[0]
     name = canonical_dtype(dtype)
     if allowed and name not in allowed:
         raise CommandError(
@@ -196,7 +196,7 @@ def make_sample(
     attrs: Mapping[str, Any],
     dtype: str,
 ) -> Sample:
-    """Return arrays of these shapes: floats in [0.1, 1), whole numbers below the shortest axis.
+    """Return arrays of these shapes: floats in [0.1, 1), integers below the shortest axis.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def make_sample(
     """
     rng = np.random.default_rng(_SEED)
     dtypes = _input_dtypes(definition.proto, attrs, dtype)
-    dims = [dim for listed in shapes.values() for wish in listed for dim in wish.shape if dim]
+    dims = [dim for wishes in shapes.values() for wish in wishes for dim in wish.shape if dim]
     least = min(dims, default=1)
     inputs = {
         slot.name: tuple(
@@ -238,20 +238,20 @@ def describe_sample(sample: Sample, proto: OpProto) -> str:
 
 
 def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
-    """The dtype of each input: what it is tied to, or the first it may have."""
-    found: dict[str, str] = {}
+    """Return the dtype of each input: that of the slot it follows, or the first one allowed."""
+    dtypes: dict[str, str] = {}
     for slot in proto.inputs:
         if slot.name == proto.dispatch_slot:
-            found[slot.name] = dtype
+            dtypes[slot.name] = dtype
         elif slot.same_as is None and slot.dtypes:
             preferred = [name for name in (dtype, "float32", "int64") if name in slot.dtypes]
-            found[slot.name] = (preferred or list(slot.dtypes))[0]
+            dtypes[slot.name] = (preferred or list(slot.dtypes))[0]
     for _ in proto.inputs:  # a slot may be tied to one that is tied itself
         for slot in proto.inputs:
-            tied = found.get(slot.same_as or "") or attrs.get(slot.same_as or "")
+            tied = dtypes.get(slot.same_as or "") or attrs.get(slot.same_as or "")
             if tied is not None:
-                found.setdefault(slot.name, tied)
-    return {slot.name: found.get(slot.name, dtype) for slot in proto.inputs}
+                dtypes.setdefault(slot.name, tied)
+    return {slot.name: dtypes.get(slot.name, dtype) for slot in proto.inputs}
 
 
 def _draw(rng: np.random.Generator, shape: Shape, dtype: str, least: int) -> Array:
@@ -264,7 +264,7 @@ def _draw(rng: np.random.Generator, shape: Shape, dtype: str, least: int) -> Arr
 
 
 def _count(slot: VarProto, count: int, inputs: Mapping[str, Sequence[Array]]) -> int:
-    """How many variables an output has: as its alias, or as what it is the gradient of."""
+    """Return the number of variables of an output: as of its alias, or of its forward input."""
     forward = slot.name.removesuffix(GRAD_SUFFIX)
     if slot.aliases is not None:
         return len(inputs.get(slot.aliases, ()))

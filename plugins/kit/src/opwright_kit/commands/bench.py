@@ -1,4 +1,4 @@
-"""``opwright bench``: the kernels of an operator on the same inputs, timed in turn, compared."""
+"""``opwright bench``: times the kernels of an operator on the same inputs, and compares them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from opwright_kit.commands.arguments import (
 )
 from opwright_kit.commands.timing import KernelTimer, measure_in_turn
 from opwright_kit.testing.rules.reference import Expected, find_fault
-from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.samples.sample import Sample
 
 _TITLE = ("library", "device", "package", "median", "spread", "of fastest", "traffic", "result")
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Timing(NamedTuple):
-    """What came of one kernel.
+    """The result for one kernel.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class Timing(NamedTuple):
     device : str
         Where it ran.
     times_s : list of float
-        Seconds of one run in each round; empty where it did not run.
+        Seconds of one run in each round; empty if it did not run.
     repeat : int
         Runs in each round.
     n_bytes : int
         Of inputs and outputs.
     result : str
-        ``"reference"``, ``"agrees"``, ``"alone"`` where there is no other, how it differs, or why
-        it did not run.
+        ``"reference"``, ``"agrees"``, ``"alone"`` if there is no other, how it differs, or why it
+        did not run.
     """
 
     entry: KernelEntry
@@ -85,12 +85,12 @@ class Timing(NamedTuple):
 
     @property
     def median_s(self) -> float:
-        """The time of one run; infinite where there was none."""
+        """The time of one run; infinite if there was none."""
         return median(self.times_s) if self.times_s else float("inf")
 
     @property
     def spread_s(self) -> float:
-        """Half of the distance between the quartiles of the rounds."""
+        """Half of the interquartile range of the rounds."""
         if len(self.times_s) < 2:
             return 0.0
         low, _, high = quantiles(self.times_s, n=4, method="inclusive")
@@ -98,7 +98,7 @@ class Timing(NamedTuple):
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Bytes of inputs and outputs in the median time; None where that is not known."""
+        """Bytes of inputs and outputs per second of the median time; None if unknown."""
         return self.n_bytes / self.median_s if self.times_s and self.median_s else None
 
     def to_json(self, fastest_s: float) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def _measure(sample: Sample, args: argparse.Namespace, context: Context) -> _Rep
     devices = list(dict.fromkeys(args.device)) or [HOST_DEVICE]
     with resolving():
         outputs = sample.infer(definition)
-        found = [(d, _candidates(context, args.type, d, sample.dtype)) for d in devices]
-    candidates = [(entry, device) for device, entries in found for entry in entries]
+        entries_by_device = [(d, _candidates(context, args.type, d, sample.dtype)) for d in devices]
+    candidates = [(entry, device) for device, entries in entries_by_device for entry in entries]
     timers, timings = _prepare(candidates, sample, n_threads, context)
     times = measure_in_turn(list(timers.values()), args.rounds)
     results = _compare(timers, sample)
@@ -193,7 +193,7 @@ def _candidates(context: Context, op_type: str, device: str, dtype: str) -> tupl
     Raises
     ------
     DeviceNotFoundError, KernelNotFoundError
-        Where the device is not at hand, or none is registered for it and the dtype.
+        If the device is not available, or no kernel is registered for it and the dtype.
     """
     kind, number = DeviceName.parse(device)
     if number:
@@ -201,11 +201,11 @@ def _candidates(context: Context, op_type: str, device: str, dtype: str) -> tupl
             f"bench: kernels are timed on the first device of a type, got {device!r}; "
             f"write {kind!r}"
         )
-    found = context.candidates(op_type, kind, dtype)
-    if not found:
+    entries = context.candidates(op_type, kind, dtype)
+    if not entries:
         raise context.kernels.not_found(op_type, kind, dtype)
     get_device(device, context)
-    return found
+    return entries
 
 
 def _prepare(
@@ -214,7 +214,7 @@ def _prepare(
     n_threads: int,
     context: Context,
 ) -> tuple[dict[int, KernelTimer], dict[int, Timing]]:
-    """Return a timer for each kernel that runs, and the reason of each that does not."""
+    """Return a timer for each kernel that runs, and the reason for each that does not."""
     timers: dict[int, KernelTimer] = {}
     failed: dict[int, Timing] = {}
     for key, (entry, device) in enumerate(candidates):
@@ -228,7 +228,7 @@ def _prepare(
 
 
 def _compare(timers: dict[int, KernelTimer], sample: Sample) -> dict[int, str]:
-    """Say of each kernel whether it computed what the reference did.
+    """Return for each kernel whether it agrees with the reference.
 
     The reference is the host's kernel of the lowest priority, by convention the plain one.
     """
@@ -249,19 +249,19 @@ def _compare(timers: dict[int, KernelTimer], sample: Sample) -> dict[int, str]:
 
 
 def _count_bytes(sample: Sample, slots: Sequence[Any], outputs: Sequence[Sequence[Meta]]) -> int:
-    """Bytes that a kernel must read and write at least; those of unknown length count nothing."""
+    """Return the bytes that a kernel must at least read and write; unknown sizes count as 0."""
     read = sum(
         array.nbytes
         for slot in slots
         if not slot.shape_only
         for array in sample.inputs.get(slot.name, ())
     )
-    metas = [meta for listed in outputs for meta in listed if -1 not in meta.shape]
+    metas = [meta for slot_metas in outputs for meta in slot_metas if -1 not in meta.shape]
     return read + sum(map(size_bytes, metas))
 
 
 class _Report(NamedTuple):
-    """The table and what it was made with."""
+    """The table, and how it was measured."""
 
     op_type: str
     inputs: str

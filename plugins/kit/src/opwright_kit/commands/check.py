@@ -1,4 +1,4 @@
-"""``opwright check``: the conformance kit on an installed package."""
+"""``opwright check``: runs the conformance kit on an installed package."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from opwright_kit.testing import (
     Result,
     run_check,
 )
-from opwright_kit.testing.text import format_scorecard
+from opwright_kit.testing.results.text import format_scorecard
 
 _CLEAR: Final = "\r\033[K"
-"""Sets a terminal back to the beginning of an empty line."""
+"""Clears the line of a terminal and returns to its beginning."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the distribution, and what the check can be narrowed to."""
+    """Add the distribution, and options that restrict the check."""
     parser.add_argument("package", help="distribution to check, as pip knows it")
     parser.add_argument(
         "--rule", action="append", default=[], metavar="NAME", help="only this rule; repeatable"
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the scorecard; 1 where something was found."""
+    """Print the scorecard; return 1 if something was found."""
     shows = sys.stderr.isatty() and not args.json
     with ExitStack() as stack:
         with resolving():  # what goes wrong in a check is a finding
@@ -83,5 +83,5 @@ def _open(args: argparse.Namespace, stack: ExitStack) -> Check:
 
 
 def _show(result: Result) -> None:
-    """Show on a terminal what is being checked; overwritten by what comes next."""
+    """Show on a terminal what is being checked, until the next result overwrites it."""
     print(f"{_CLEAR}{result.subject}: {result.rule}", end="", file=sys.stderr, flush=True)

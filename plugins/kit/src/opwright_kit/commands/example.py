@@ -16,31 +16,31 @@ from opwright.device import HOST_DEVICE
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.op import DTYPES, Meta, OpDefinition, SlotMetas, format_shape, is_float
-from opwright_kit.testing.drawing import Sampler, draw_sample, draw_samples
-from opwright_kit.testing.launching import Launch
-from opwright_kit.testing.sample import Array, Sample, meta_of
-from opwright_kit.testing.samplers import find_sampler, load_samplers
+from opwright_kit.testing.launch.launching import Launch
+from opwright_kit.testing.samples.draw import Sampler, draw_sample, draw_samples
+from opwright_kit.testing.samples.sample import Array, Sample, meta_of
+from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 
 _WIDTH: Final = 96
 
 _SEEDS: Final = 12
-"""Samples among which the plainest is chosen."""
+"""The simplest of this many samples is chosen."""
 
 _LONG: Final = 20
 """An axis of which nobody wants to read."""
 
 _RUNS: Final = 5
-"""Of the plainest ones, until one runs."""
+"""How many of the simplest samples are run, until one works."""
 
 _RAN: Final = "ran"
-"""Told in the place of a kernel when the call has come back."""
+"""Reported instead of a kernel when the call has returned."""
 
 _GIVE_UP: Final = 3
-"""Seeds in a row that gave nothing: then samples with other attributes are tried."""
+"""After so many seeds without a sample, samples with other attributes are tried."""
 
 
 class Example(NamedTuple):
-    """Inputs and attributes that an operator accepts, and what it makes of them.
+    """Inputs and attributes that an operator accepts, and its outputs for them.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Example(NamedTuple):
     outputs : tuple of tuple of Meta
         Shape and dtype of the outputs, by slot.
     crash : str
-        How the process ended in which it was run, and in which kernel; empty where it ran.
+        How the process that ran it crashed, and in which kernel; empty if it ran.
     """
 
     definition: OpDefinition
@@ -62,16 +62,16 @@ class Example(NamedTuple):
         """Return lines of Python that make the inputs and call the operator."""
         proto = self.definition.proto
         lines = ["import numpy as np", "import opwright as ow", ""]
-        given = {n: arrays for n, arrays in self.sample.inputs.items() if arrays}
-        for name, arrays in given.items():
-            listed = [_array_code(array) for array in arrays]
-            value = listed[0]
+        inputs = {n: arrays for n, arrays in self.sample.inputs.items() if arrays}
+        for name, arrays in inputs.items():
+            values = [_array_code(array) for array in arrays]
+            value = values[0]
             if proto.input(name).duplicable:
-                value = f"[{', '.join(listed)}]"
+                value = f"[{', '.join(values)}]"
             lines.append(f"{name} = {value}")
         arguments: list[str] = []
         for slot in proto.inputs:
-            if slot.name in given:
+            if slot.name in inputs:
                 in_order = len(arguments) == proto.inputs.index(slot)
                 arguments.append(slot.name if in_order else f"{slot.name}={slot.name}")
         arguments += [f"{name}={value!r}" for name, value in self.given_attrs().items()]
@@ -79,7 +79,7 @@ class Example(NamedTuple):
         return [*lines, *_call_code(results, f"ow.ops.{proto.type}", arguments)]
 
     def _returned(self) -> list[str]:
-        """The names of what a call returns; one for a tuple of unknown length."""
+        """Return the names of the results of a call; none for a tuple of unknown length."""
         slots = [slot for slot in self.definition.proto.outputs if not slot.intermediate]
         if any(slot.duplicable for slot in slots):
             return []
@@ -128,7 +128,7 @@ class Example(NamedTuple):
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
     """Return an example that has run on the host, or has crashed there; None where there is none.
 
-    It runs in a process of its own, which is all that a kernel can bring down.
+    It runs in a separate process, so that a kernel that crashes ends nothing else.
 
     Raises
     ------
@@ -139,8 +139,8 @@ def find_example(definition: OpDefinition, context: Context) -> Example | None:
         return None
     sampler = find_sampler(load_samplers(), definition)
     for dtype in _runnable_dtypes(definition, context):
-        found = sorted(_draw(definition, dtype, sampler), key=_rank)[:_RUNS]
-        example = _find_runnable([*found, *map(_zero_integers, found)], context)
+        examples = sorted(_draw(definition, dtype, sampler), key=_rank)[:_RUNS]
+        example = _find_runnable([*examples, *map(_zero_integers, examples)], context)
         if example is not None:
             return example
     return None
@@ -157,10 +157,10 @@ def _find_runnable(examples: list[Example], context: Context) -> Example | None:
                 tell([number, _RAN])
                 return
 
-    told, end = run_forked(run_all)
-    if not told:
+    reports, end = run_forked(run_all)
+    if not reports:
         return None
-    number, who = told[-1]
+    number, who = reports[-1]
     example: Example = examples[number]
     if end:
         return example._replace(crash=f"{end} in kernel {who}")
@@ -168,7 +168,7 @@ def _find_runnable(examples: list[Example], context: Context) -> Example | None:
 
 
 def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
-    """Name each kernel that is asked for the example, up to the one that takes it."""
+    """Yield each kernel that is tried for the example, up to the one that accepts it."""
     definition, sample = example.definition, example.sample
     if definition.body is not None:
         yield f"of the body of {definition.op_type}"
@@ -180,7 +180,7 @@ def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
 
 
 def _zero_integers(example: Example) -> Example:
-    """Return the example with 0 for every whole number, which any count or position may be."""
+    """Return the example with 0 for every integer, which is valid for any count or position."""
     inputs = {
         name: tuple(a if is_float(meta_of(a).dtype) else np.zeros_like(a) for a in arrays)
         for name, arrays in example.sample.inputs.items()
@@ -205,10 +205,10 @@ def _runs(example: Example, context: Context) -> bool:
 
 def _find_function(op_type: str) -> Callable[..., Any]:
     """Return ``opwright.ops.acme.swish`` for ``"acme.swish"``."""
-    found: Any = ops
+    space: Any = ops
     for part in op_type.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+        space = getattr(space, part)
+    return space  # type: ignore[no-any-return]
 
 
 def _runnable_dtypes(definition: OpDefinition, context: Context) -> list[str]:
@@ -240,13 +240,13 @@ def _draw(definition: OpDefinition, dtype: str, sampler: Sampler | None) -> Iter
 
 
 def _rank(example: Example) -> tuple[int, ...]:
-    """The plainest comes first: no axis of length 0, few of length 1, matrices, few attributes."""
-    listed = example.sample.input_metas(example.definition)
-    metas = [meta for slot_metas in listed for meta in slot_metas]
+    """Rank simple examples first: no axis of length 0, few of length 1, few attributes."""
+    slots_metas = example.sample.input_metas(example.definition)
+    metas = [meta for slot_metas in slots_metas for meta in slot_metas]
     dims = [dim for meta in metas for dim in meta.shape]
     results = [dim for ms in example.outputs for m in ms for dim in m.shape]
     slots = example.definition.proto.inputs
-    lonely = sum(s.duplicable and len(ms) == 1 for s, ms in zip(slots, listed, strict=True))
+    lonely = sum(s.duplicable and len(ms) == 1 for s, ms in zip(slots, slots_metas, strict=True))
     return (
         (*dims, *results).count(0) + sum(dim > _LONG for dim in dims),
         len(example.given_attrs()),
@@ -257,18 +257,18 @@ def _rank(example: Example) -> tuple[int, ...]:
 
 
 def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
-    """Python that calls a function, in several lines where one would be too long."""
+    """Return Python that calls a function, in several lines if one would be too long."""
     line = f"{results} = {function}({', '.join(arguments)})"
     if len(line) <= _WIDTH:
         return [line]
     if len(results) > _WIDTH // 2:
         results = "results"
-    listed = textwrap.wrap(", ".join(arguments), _WIDTH - 4)
-    return [f"{results} = {function}(", *(f"    {part}" for part in listed), ")"]
+    lines = textwrap.wrap(", ".join(arguments), _WIDTH - 4)
+    return [f"{results} = {function}(", *(f"    {part}" for part in lines), ")"]
 
 
 def _array_code(array: Array) -> str:
-    """Python that makes an array of this shape and dtype; whole numbers are those of the sample."""
+    """Return Python for an array of this shape and dtype; integers are those of the sample."""
     dtype = meta_of(array).dtype
     if not is_float(dtype):
         return f'np.array({array.tolist()}, "{dtype}")'

@@ -1,4 +1,4 @@
-"""The gradient of an operator in words: which operators compute it, and what they read."""
+"""Describes the gradient of an operator: which operators compute it, and what they read."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def _describe_operator(definition: OpDefinition, rule: GradOp) -> list[str]:
     flowing = [slot.name + GRAD_SUFFIX for slot in graded_outputs(proto, rule)]
     shapes = [slot.name for slot in proto.inputs if slot.name not in rule.needs] + list(rule.also)
     only = f"; of {_enumerate(shapes)} only the shape" if shapes else ""
-    given = [slot.name + GRAD_SUFFIX for slot in graded_inputs(proto, rule)]
+    gradients = [slot.name + GRAD_SUFFIX for slot in graded_inputs(proto, rule)]
     return [
         f"{rule.type} reads {', '.join([*rule.needs, *flowing])}{only}",
-        f"and gives {', '.join(given)}",
+        f"and gives {', '.join(gradients)}",
     ]
 
 
@@ -71,7 +71,7 @@ def _append(definition: OpDefinition, example: Example, context: Context) -> lis
         for slot, metas in zip(
             definition.proto.inputs, example.sample.input_metas(definition), strict=True
         ):
-            names = [slot.name if len(metas) == 1 else f"{slot.name}{i}" for i in range(len(metas))]
+            names = _variable_names(slot.name, len(metas))
             inputs[slot.name] = [
                 block.create_var(name, shape=meta.shape, dtype=meta.dtype)
                 for name, meta in zip(names, metas, strict=True)
@@ -79,25 +79,26 @@ def _append(definition: OpDefinition, example: Example, context: Context) -> lis
         outputs = _outputs(definition, example, inputs)
         op = block.append_op(definition.op_type, inputs, outputs, dict(example.sample.attrs))
         results = [block.var(name) for name in op.output_names()]
-        wanted = [v for vs in inputs.values() for v in vs if v.dtype.startswith(("float", "bf"))]
+        floats = [v for vs in inputs.values() for v in vs if v.dtype.startswith(("float", "bf"))]
         n_forward = len(block.ops)
-        append_backward([v for v in results if v.dtype.startswith(("float", "bf"))], wanted)
+        append_backward([v for v in results if v.dtype.startswith(("float", "bf"))], floats)
         return list(block.ops[n_forward:])
 
 
 def _outputs(
     definition: OpDefinition, example: Example, inputs: dict[str, list[Any]]
 ) -> dict[str, list[str]]:
-    named: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for slot, metas in zip(definition.proto.outputs, example.outputs, strict=True):
         if slot.aliases is not None:
-            named[slot.name] = [variable.name for variable in inputs[slot.aliases]]
+            names[slot.name] = [variable.name for variable in inputs[slot.aliases]]
         elif metas:
-            count = range(len(metas))
-            named[slot.name] = (
-                [slot.name] if len(metas) == 1 else [f"{slot.name}{i}" for i in count]
-            )
-    return named
+            names[slot.name] = _variable_names(slot.name, len(metas))
+    return names
+
+
+def _variable_names(slot: str, count: int) -> list[str]:
+    return [slot] if count == 1 else [f"{slot}{i}" for i in range(count)]
 
 
 def _reads(op: Any, context: Context) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""``opwright graph``: a saved program as an HTML page, with the time of each step if it is run."""
+"""``opwright graph``: draws a saved program as an HTML page, optionally with measured times."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page and say what is on it."""
+    """Write the page and print its size."""
     model = Path(args.model)
     if args.feed and not args.profile:
         raise CommandError(
@@ -69,19 +69,19 @@ def run(args: argparse.Namespace) -> int:
         if not name.is_host:
             current_context().devices.get(name.kind)
     try:
-        drawn, profile = _draw(args, model)
+        page, profile = _draw(args, model)
     except FileTakenError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(_explain(error)) from error
     if args.json:
-        plain = {**drawn._asdict(), "path": str(drawn.path)}
+        plain = {**page._asdict(), "path": str(page.path)}
         print(json.dumps({**plain, "profile": profile and profile.to_json()}, indent=2))
         return 0
     if profile is not None:
         print(profile)
-    size = f"{_count(drawn.operators, 'operator')} in {_count(drawn.blocks, 'block')}"
-    print(f"wrote {drawn.path}: {size}; open it in a browser")
+    size = f"{_count(page.operators, 'operator')} in {_count(page.blocks, 'block')}"
+    print(f"wrote {page.path}: {size}; open it in a browser")
     return 0
 
 
@@ -102,7 +102,7 @@ def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:
     loaded = load(model, scope) if args.profile else load_program(model)
     network = Network(loaded.program.global_block())
     profile = _profile(network, loaded, scope, args) if args.profile else None
-    drawn = network.graph_html(
+    page = network.graph_html(
         target,
         title=model.resolve().name,
         fetches=loaded.fetches,
@@ -110,7 +110,7 @@ def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:
         device=args.device,
         force=args.force,
     )
-    return drawn, profile
+    return page, profile
 
 
 def _profile(
@@ -128,7 +128,7 @@ def _profile(
     return profile(compiled, feeds, args.runs)
 
 
-def make_feeds(variables: Sequence[Variable], wanted: Sequence[str]) -> Arrays:
+def make_feeds(variables: Sequence[Variable], feed_texts: Sequence[str]) -> Arrays:
     """Return random feeds, the same in each call.
 
     Floating-point numbers are normal; integers are 0 or 1, which most indices allow.
@@ -137,7 +137,7 @@ def make_feeds(variables: Sequence[Variable], wanted: Sequence[str]) -> Arrays:
     ----------
     variables : sequence of Variable
         What must be fed.
-    wanted : sequence of str
+    feed_texts : sequence of str
         Shapes as ``NAME=SHAPE``; those of variables without unknown dimensions may be left out.
 
     Raises
@@ -145,7 +145,7 @@ def make_feeds(variables: Sequence[Variable], wanted: Sequence[str]) -> Arrays:
     CommandError
         For a shape that is missing, of no variable, malformed or unfit.
     """
-    shapes = dict(_parse_feed(text) for text in wanted)
+    shapes = dict(_parse_feed(text) for text in feed_texts)
     names = [variable.name for variable in variables]
     for name in shapes:
         if name not in names:
@@ -185,7 +185,7 @@ def _draw_numbers(variable: Variable, shape: Shape, random: np.random.Generator)
 
 
 def _unread(block: Block) -> list[str]:
-    """What no operator reads, for a program that was saved without results: nothing is left out."""
+    """Return what no operator reads: the results of a program that was saved without any."""
     read = {name for op in block.ops for name in op.input_names()}
     written = dict.fromkeys(name for op in block.ops for name in op.output_names())
     return [name for name in written if name not in read]

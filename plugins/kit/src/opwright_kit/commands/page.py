@@ -1,4 +1,4 @@
-"""One operator as a page: everything that its OpProto, its rules and its kernels say."""
+"""Shows one operator as a page: its OpProto, its rules, its kernels and an example."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Page:
-    """What is known of one operator, as text or as plain data.
+    """The page of one operator, as text or as plain data.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Page:
 
     @property
     def crash(self) -> str:
-        """What became of the example if it crashed, and what helps; empty otherwise."""
+        """How the example crashed, and what to do; empty if it ran."""
         if self._example is None or not self._example.crash:
             return ""
         return (
@@ -85,13 +85,13 @@ class Page:
     def _shapes(self) -> list[str]:
         lines = _rule_in_words(self._definition)
         if self._example is not None:
-            shown = (self._example.shapes(), self._example.shapes(unknown=True))
-            lines += [part for line in shown if line is not None for part in _hang("", line)]
+            examples = (self._example.shapes(), self._example.shapes(unknown=True))
+            lines += [part for line in examples if line is not None for part in _hang("", line)]
         return lines
 
     def _gradient(self) -> list[str]:
-        said = describe_gradient(self._definition, self._example, self._context)
-        return [part for line in said for part in _hang("", line)]
+        sentences = describe_gradient(self._definition, self._example, self._context)
+        return [part for line in sentences for part in _hang("", line)]
 
     def _code(self, example: Example) -> list[str]:
         """The lines of the example, and what it returns, or how it crashed."""
@@ -144,19 +144,23 @@ class Page:
 
 
 def _traits(definition: OpDefinition) -> list[str]:
-    """What is special about an operator, in sentences."""
-    said = []
+    """Return the special traits of an operator, as sentences."""
+    sentences = []
     if definition.plan_only:
-        said.append("Only passes put it into plans; it stands in no program and is not called.")
+        sentences.append(
+            "Only passes put it into plans; it stands in no program and is not called."
+        )
     if definition.body is not None:
-        said.append("A composite: where no kernel serves, the operators of its body run instead.")
+        sentences.append(
+            "A composite: where no kernel serves, the operators of its body run instead."
+        )
     if definition.control is not None:
-        said.append("Control flow: its blocks run as plans of their own.")
+        sentences.append("Control flow: its blocks run as plans of their own.")
     if definition.random:
-        said.append("Draws random numbers from the program's seed, its stream and the step.")
+        sentences.append("Draws random numbers from the program's seed, its stream and the step.")
     if definition.proto.dynamic_output:
-        said.append("The shape of the result depends on values.")
-    return said
+        sentences.append("The shape of the result depends on values.")
+    return sentences
 
 
 def _rule_in_words(definition: OpDefinition) -> list[str]:
@@ -187,10 +191,10 @@ def _hang(head: str, text: str) -> list[str]:
 
 def _entries(title: str, rows: Iterable[_Row]) -> list[str]:
     """Return slots or attributes: the name, and beside it first the traits, then the comment."""
-    listed = list(rows)
-    width = max((len(name) for name, _, _ in listed), default=0) + 2
+    entries = list(rows)
+    width = max((len(name) for name, _, _ in entries), default=0) + 2
     lines = []
-    for name, traits, comment in listed:
+    for name, traits, comment in entries:
         texts = [text for text in (traits, comment) if text]
         heads = [name, *("" for _ in texts[1:])]
         for head, text in zip(heads, texts, strict=True):
@@ -199,8 +203,8 @@ def _entries(title: str, rows: Iterable[_Row]) -> list[str]:
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:
-    listed = [f"  {line}".rstrip() for line in lines]
-    return ["", title, *listed] if listed else []
+    indented = [f"  {line}".rstrip() for line in lines]
+    return ["", title, *indented] if indented else []
 
 
 def proto_to_json(proto: OpProto) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``opwright stubs``: the installed operators as a ``.pyi``, for type checkers and editors."""
+"""``opwright stubs``: writes the installed operators as a ``.pyi``, for type checkers."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(context: Context) -> tuple[list[OpDefinition], list[str]]:
-    """Return the operators that are listed, and why some of them cannot be loaded."""
-    found: list[OpDefinition] = []
+    """Return the public operators, and errors of those that cannot be loaded."""
+    definitions: list[OpDefinition] = []
     left_out: list[str] = []
     for op_type in context.ops.types():
         try:
-            found.append(context.ops.get(op_type))
+            definitions.append(context.ops.get(op_type))
         except OpwrightError as error:
             left_out.append(str(error))
-    return found, left_out
+    return definitions, left_out
 
 
 def _find_folder(output: str | None) -> Path:
@@ -133,7 +133,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 class _Report(NamedTuple):
-    """What came of the command."""
+    """The result of the command."""
 
     path: str
     operators: int
@@ -148,9 +148,9 @@ class _Report(NamedTuple):
             state = "stale" if args.check else "written"
         lines = [f"{self.path} is {state}: {self.operators} operators"]
         if self.stale:
-            shown = self.changes[:_SHOWN_CHANGES]
+            changes = self.changes[:_SHOWN_CHANGES]
             lines += [
-                f"  {line}" if len(line) <= _WIDTH else f"  {line[:_WIDTH]}..." for line in shown
+                f"  {line}" if len(line) <= _WIDTH else f"  {line[:_WIDTH]}..." for line in changes
             ]
             more = len(self.changes) - _SHOWN_CHANGES
             lines += [f"  and {more} lines more"] if more > 0 else []

@@ -1,7 +1,7 @@
-"""What one run of a kernel takes: plans that run it many times, against plans that run it once.
+"""Times one run of a kernel: a plan that runs it many times, compared with one that runs it once.
 
-Both plans do the same around the kernel: a call from Python, the way of the memory to the device
-and back. So the difference is the kernel's own, in the native loop over the steps of a plan.
+Both plans do the same around the kernel: a call from Python, copies to the device and back. So the
+difference is the time of the kernel in the native loop over the steps of a plan.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 
 from opwright import Context
 from opwright.kernel import KernelEntry
-from opwright_kit.testing.kernel_run import KernelRun
-from opwright_kit.testing.launching import Launch
-from opwright_kit.testing.sample import Sample
+from opwright_kit.testing.launch.kernel_run import KernelRun
+from opwright_kit.testing.launch.launching import Launch
+from opwright_kit.testing.samples.sample import Sample
 
 ROUND_S: Final = 0.005
-"""What the runs of one kernel shall take in each round."""
+"""Target time of the runs of one kernel in each round."""
 
 _MAX_REPEAT: Final = 5000
 _MAX_GROWTH: Final = 16
@@ -36,23 +36,23 @@ class KernelTimer:
     entry : KernelEntry
     sample : Sample
     device : str
-        Device type, where the kernel is for any.
+        Device type, for a kernel of any device.
     n_threads : int
         How many threads it may use.
 
     Attributes
     ----------
     run : KernelRun
-        What it computed.
+        Its result.
     repeat : int
         How often it runs in each round.
 
     Raises
     ------
     Refuse
-        Where the kernel refuses the sample.
+        If the kernel refuses the sample.
     OpwrightError
-        Where it cannot be loaded, prepared or run.
+        If it cannot be loaded, prepared or run.
     """
 
     def __init__(
@@ -98,31 +98,31 @@ class KernelTimer:
 
 
 def _filled(launch: Launch) -> Callable[[], object]:
-    """Return what runs a launch, without what lies between two runs."""
+    """Return a function that runs a launch without preparing its memory again."""
     return partial(launch.run_filled, launch.fill())
 
 
 def _time(run: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    start = time.perf_counter()
     run()
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
 def measure_in_turn(timers: Sequence[KernelTimer], n_rounds: int) -> list[list[float]]:
     """Return the seconds of each kernel in each round.
 
-    Every round begins with another kernel, so that what disturbs the machine for a while, or warms
-    a cache, meets all of them.
+    Every round begins with another kernel, so that a disturbance of the machine, or a warm cache,
+    affects all of them.
     """
-    found: list[list[float]] = [[] for _ in timers]
+    times: list[list[float]] = [[] for _ in timers]
     collects = gc.isenabled()
     gc.disable()
     try:
         for number in range(n_rounds):
             for offset in range(len(timers)):
                 index = (number + offset) % len(timers)
-                found[index].append(timers[index].measure())
+                times[index].append(timers[index].measure())
     finally:
         if collects:
             gc.enable()
-    return found
+    return times

@@ -1,4 +1,4 @@
-"""Profiles: what each step of a plan takes, measured in the runtime's own loop."""
+"""Profiles: the time of each step of a plan, measured in the runtime's own loop."""
 
 from __future__ import annotations
 

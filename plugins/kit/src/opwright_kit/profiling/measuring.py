@@ -1,4 +1,4 @@
-"""Measures a plan and tells its steps in the words of the program."""
+"""Measures the steps of a plan, and relates them to the operators of the program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_RUNS: Final = 10_000
 """Every run of every step is kept until the end: 8 bytes each."""
 
 _NOISY: Final = 0.9
-"""A run over the sum of its steps; a little less than 1 comes from the clocks around tiny steps."""
+"""A run over the sum of its steps: below this, clocks around tiny steps do not explain it."""
 
 _WARMUP_RUNS: Final = 3
 """A device records its graph in the second run; kernels load and allocate in the first."""
@@ -41,17 +41,17 @@ def profile(
 ) -> Profile:
     """Measure each step of what was compiled or run last; `print` shows a table.
 
-    The plan runs `n` times as it always does, and `n` times step by step with a clock, which
-    is read natively. A device with a queue is waited for around each step, and nothing is
-    replayed as a graph meanwhile. The runs write into copies: the scope stays as it is.
+    The plan runs `n` times as usual, and `n` times step by step with a clock, which the runtime
+    reads. A device with a queue is synchronized around each step, and no graph is replayed. The
+    runs write into copies: the scope does not change.
 
     Parameters
     ----------
     network : Network, or what its ``compile`` returned
     feeds : mapping of str to array, optional
-        As a call of the compiled network takes them; their shapes decide which plan it is.
+        As for a call of the compiled network; their shapes select the plan.
     n : int, optional
-        How many runs are measured, in [1, 10000]; default `DEFAULT_RUNS`.
+        Number of runs, in [1, 10000]; default `DEFAULT_RUNS`.
     scope : Scope, optional
         Holds the persistable variables; default: that of the compiled network, and for ``run``
         the default scope.
@@ -88,7 +88,7 @@ def _checked_runs(n: Any) -> int:
 
 
 def _scratch_scope(scope: Scope, written: frozenset[str]) -> Scope:
-    """A scope in which runs may write: what they write is copied, what they read is shared."""
+    """Return a scope for runs: variables that they write are copied, others are shared."""
     own = scope.new_scope()
     for name in sorted({*written, vocabulary.STEP}):
         variable = scope.find_var(name)
@@ -98,7 +98,7 @@ def _scratch_scope(scope: Scope, written: frozenset[str]) -> Scope:
 
 
 class _Step(NamedTuple):
-    """A step as the runtime tells it."""
+    """A step as the runtime reports it."""
 
     op_index: int
     is_copy: bool
@@ -114,8 +114,8 @@ def _measure(
     runs, _, root = plan.time_steps(arrays, scope, n, _WARMUP_RUNS, fetch_device)
     rows = _Rows(n)
     rows.add_plan(root, depth=0, block=0)
-    parts_s = [row["median_s"] * row["runs"] / n for row in rows.found]
-    own = [part for part, row in zip(parts_s, rows.found, strict=True) if row["depth"] == 0]
+    parts_s = [row["median_s"] * row["runs"] / n for row in rows.rows]
+    own = [part for part, row in zip(parts_s, rows.rows, strict=True) if row["depth"] == 0]
     total_s = math.fsum(own)
     run_s = median(runs) * 1e-9
     return Profile(
@@ -124,7 +124,7 @@ def _measure(
         n_threads=placement.n_threads,
         rows=tuple(
             ProfileRow(**row, share=part / total_s if total_s else 0.0)
-            for part, row in zip(parts_s, rows.found, strict=True)
+            for part, row in zip(parts_s, rows.rows, strict=True)
         ),
         run_s=run_s,
         total_s=total_s,
@@ -148,11 +148,11 @@ def _notes(device: str, graph_refusal: str, run_over_steps: float) -> tuple[str,
 
 
 class _Rows:
-    """Collects the rows of a plan, of its children and of the plans that go on."""
+    """Collects the rows of a plan, its children and its continuations."""
 
     def __init__(self, n: int) -> None:
         self._n = n
-        self.found: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
 
     def add_plan(self, node: Any, depth: int, block: int) -> None:
         plan, steps, shapes, following = node
@@ -181,9 +181,9 @@ class _Rows:
         runs_ns = [sum(times) for times in zip(*(step.runs_ns for step in steps), strict=True)]
         entry = op.entry
         outputs = tuple(_typed(value, shapes) for value in op.writes())
-        self.found.append(
+        self.rows.append(
             {
-                "step": len(self.found),
+                "step": len(self.rows),
                 "op_type": "copy" if op.is_copy else op.type,
                 "operators": _operators(op),
                 "block": block,
@@ -207,7 +207,7 @@ class _Rows:
 
 
 def _operators(op: LoweredOp) -> tuple[int, ...]:
-    """The operators of the program that this one does the work of: none for what lowering adds."""
+    """Return the operators of the program that this one computes: none if lowering added it."""
     counts_runs = any(value.name.split("/")[0] == vocabulary.STEP for value in op.writes())
     if op.is_copy or counts_runs:
         return ()
@@ -215,7 +215,7 @@ def _operators(op: LoweredOp) -> tuple[int, ...]:
 
 
 def _blocks(op: LoweredOp) -> list[int]:
-    """Indices of the blocks that are the bodies of a control-flow operator."""
+    """Return the indices of the blocks that are the bodies of a control-flow operator."""
     control = op.definition.control
     if control is None:
         return []
@@ -224,5 +224,5 @@ def _blocks(op: LoweredOp) -> list[int]:
 
 
 def _typed(value: Value, shapes: Mapping[int, tuple[int, ...]]) -> tuple[str, str, tuple[int, ...]]:
-    """Name, dtype and shape, the one that was found where values decide it."""
+    """Return name, dtype and shape; the actual shape if it depends on values."""
     return value.name, value.meta.dtype, shapes.get(value.id, value.meta.shape)

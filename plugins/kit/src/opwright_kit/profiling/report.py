@@ -1,4 +1,4 @@
-"""The answer of ``network.profile()``: a row for each step, and what the plan adds to them."""
+"""The result of ``network.profile()``: a row for each step, and the overhead of the plan."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ class ProfileRow:
     Attributes
     ----------
     step : int
-        Its place in the order of execution, bodies of control flow behind their operator.
+        Its place in the order of execution; bodies of control flow follow their operator.
     op_type : str
-        What runs: the type of an operator, maybe one that a pass has put in, or ``"copy"``.
+        The operator type, possibly of an operator that a pass added, or ``"copy"``.
     operators : tuple of int
-        The operators of the program that it does the work of, as indices into their block: several
-        where a pass has joined them. Steps of an opened composite all name the composite.
+        The operators of the program that it computes, as indices into their block: several if a
+        pass has fused them. Steps of an expanded composite all name the composite.
     block : int
         Index of the block of these operators.
     depth : int
         0 for the plan's own steps, 1 for the body of a control-flow operator, and so on. The time
         of a body is part of its operator's.
     device, library, dtype, package : str
-        Of the kernel that was chosen, `package` with its version; empty for a step without one.
+        Of the chosen kernel, `package` with its version; empty for a step without a kernel.
     is_python : bool
         Whether the kernel is written in Python.
     inputs, outputs : tuple of (str, str, tuple of int)
         Name, dtype and shape of each.
     calls : float
-        How often it ran in one run, on average: more than once in a loop, seldom in a branch.
+        How often it ran in one run, on average: more than once in a loop, less in a branch.
     runs : int
-        How many of the measured runs came to it: all, but for a branch, and for what follows a
-        shape that is another one in each run.
+        How many of the measured runs reached it: all, except in a branch, and after an output whose
+        shape changes from run to run.
     median_s, min_s : float
-        Seconds that it took in one of these runs, all its calls together.
+        Seconds in one of these runs, all its calls together.
     share : float
         Of the sum over all steps of depth 0, in [0, 1].
     output_bytes : int
-        Memory of its outputs.
+        Size of its outputs.
     """
 
     step: int
@@ -74,30 +74,30 @@ class ProfileRow:
 
     @property
     def kernel(self) -> str:
-        """Where the kernel runs and what it is of, as `Network.placement` counts them."""
+        """Device and library of the kernel, as `Network.placement` counts them."""
         return f"{self.device}/{self.library}" if self.library else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What each step of a plan takes: ``print(network.profile(feeds))``.
+    """The time of each step of a plan: ``print(network.profile(feeds))``.
 
     Attributes
     ----------
     device : str
         Device of the plan.
     n_runs : int
-        How many runs were measured of each kind.
+        Number of measured runs of each kind.
     n_threads : int
         Threads that the kernels of the plan itself use.
     rows : tuple of ProfileRow
         The steps in the order in which they run.
     run_s : float
-        Median of a run as it always is: feeds, all steps, fetches; nothing is timed inside.
+        Median of a normal run: feeds, all steps, fetches; nothing is timed inside.
     total_s : float
-        Sum of the medians of the steps, each by the part of the runs that came to it.
+        Sum of the medians of the steps, each weighted by the part of the runs that reached it.
     notes : tuple of str
-        How this device was measured, where that matters.
+        How this device was measured, if that matters.
     """
 
     device: str
@@ -110,7 +110,7 @@ class Profile:
 
     @property
     def overhead_s(self) -> float:
-        """What a run takes beyond its steps; below 0 where the plan runs them faster than alone."""
+        """The time of a run beyond its steps; below 0 if the plan runs them faster than alone."""
         return self.run_s - self.total_s
 
     def to_json(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _cells(row: ProfileRow) -> tuple[str, ...]:
 
 
 def format_places(operators: Sequence[int]) -> str:
-    """Return indices as a person lists them: ``0+1`` or ``35-44``."""
+    """Return indices in a short form: ``0+1`` or ``35-44``."""
     runs: list[list[int]] = []
     for index in operators:
         if runs and index == runs[-1][-1] + 1:
@@ -167,7 +167,7 @@ def format_places(operators: Sequence[int]) -> str:
 
 
 def format_type(dtype: str, shape: Sequence[int]) -> str:
-    """Return dtype and shape as a person reads them: ``float32[?, 64]``."""
+    """Return dtype and shape in a readable form: ``float32[?, 64]``."""
     return str(Meta(tuple(shape), dtype))
 
 

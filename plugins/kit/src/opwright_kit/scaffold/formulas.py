@@ -1,4 +1,4 @@
-"""The operators that a kernel can be generated for, each with its arithmetic in every language."""
+"""Operators for which a kernel can be generated, with their formulas in every language."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FORMULAS: Final = {
 """By operator type."""
 
 DEFAULT_OPERATOR: Final = "silu"
-"""What a kernel computes where nothing else is asked for."""
+"""The operator of a kernel by default."""
 
 
 def find_formula(op_type: str, context: Context) -> Formula:

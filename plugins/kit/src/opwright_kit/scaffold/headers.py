@@ -1,4 +1,4 @@
-"""The headers of the ABI, which a compiled package carries: it builds where no opwright is."""
+"""The ABI headers that a compiled package contains, so that it builds without opwright."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def get_abi_version() -> str:
         Where ``abi.h`` does not say it.
     """
     path = Path(get_include()) / "opwright" / "abi.h"
-    found = dict(_VERSION.findall(path.read_text(encoding="utf-8")))
-    if set(found) != {"MAJOR", "MINOR"}:
+    numbers = dict(_VERSION.findall(path.read_text(encoding="utf-8")))
+    if set(numbers) != {"MAJOR", "MINOR"}:
         raise ScaffoldError(f"new: {path} says no OW_ABI_MAJOR and OW_ABI_MINOR; install opwright")
-    return f"{found['MAJOR']}.{found['MINOR']}"
+    return f"{numbers['MAJOR']}.{numbers['MINOR']}"
 
 
 def list_headers() -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Which files each kind of package has in each language."""
+"""Chooses the files of a package by its kind and language, and fills in their templates."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ CHOICES: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
         "tests/test_arena.py": "device_cpp/arena_values.py.in",
     },
 }
-"""Kind and language to path and template; marks stand in both, and in the templates."""
+"""By kind and language, paths and templates; both contain marks such as ``@NAME@``."""
 
-# What the device's thread is linked with.
+# The library of the device's thread.
 _THREADS: Final = """\
 find_package(Threads REQUIRED)
 target_link_libraries(@PLUGIN@ PRIVATE Threads::Threads)
@@ -150,7 +150,7 @@ def plan_package(
     ----------
     names : PackageNames
     context : Context
-        Where the operator is looked for.
+        Where the operator is registered.
     kind : str
         ``"operator"``, ``"kernel"`` or ``"device"``.
     language : str
@@ -163,9 +163,9 @@ def plan_package(
     Raises
     ------
     ScaffoldError
-        For a choice that does not exist, listing those that do.
+        For a choice that does not exist; lists those that do.
     OperatorNotFoundError
-        Where the operator is not installed.
+        If the operator is not installed.
     """
     templates = _find_templates(kind, language)
     if license not in LICENSES:
@@ -180,10 +180,10 @@ def plan_package(
     values = _base_values(names, kind, language, license)
     values.update(_kernel_values(operator or DEFAULT_OPERATOR, context) if kind == KERNEL else {})
     values["SUMMARY"] = summary = render(_SUMMARIES[kind], values)
-    planned = {**_COMMON, "LICENSE": LICENSES[license], **templates}
+    paths = {**_COMMON, "LICENSE": LICENSES[license], **templates}
     written = {
         render(path, values): render(_read(render(template, values)), values)
-        for path, template in planned.items()
+        for path, template in paths.items()
     }
     if language == "cpp":
         folder = f"native/opwright-abi-{values['ABI']}"
@@ -198,7 +198,7 @@ def _find_templates(kind: str, language: str) -> Mapping[str, str]:
     kinds = list(dict.fromkeys(k for k, _ in CHOICES))
     if kind not in kinds:
         raise ScaffoldError(f"new: unknown kind, got {kind!r}{hint(kind, kinds, 'kinds')}")
-    languages = [found for k, found in CHOICES if k == kind]
+    languages = [other for k, other in CHOICES if k == kind]
     article = "an" if kind == OPERATOR else "a"
     raise ScaffoldError(
         f"new: {article} {kind} cannot be generated in this language, got {language!r}"

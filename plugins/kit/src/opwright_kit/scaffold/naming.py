@@ -46,7 +46,7 @@ def check_names(name: str, context: Context) -> PackageNames:
     Raises
     ------
     ScaffoldError
-        For a name that is malformed or taken, with one near it that is neither.
+        For a name that is malformed or taken; suggests a similar one that is free.
     """
     names = _split(name)
     if not _NAME.fullmatch(name):
@@ -82,16 +82,16 @@ def _find_clash(names: PackageNames, context: Context) -> str | None:
                 f"{source.version}, which is installed"
             )
     spec = importlib.util.find_spec(names.module)
-    # A folder that happens to lie here is found too; it has no origin.
+    # A folder of this name in the working directory is found, too; it has no origin.
     if spec is not None and spec.origin is not None:
         return f"the module's name {names.module!r} is taken"
-    taken = {
+    names_by_kind = {
         "an operator": context.ops.types(all=True),
         "a device": context.devices.names(),
         "a library of kernels": {row.library for row, _ in context.kernels.registrations()},
     }
-    for what, listed in taken.items():
-        if names.plugin in listed:
+    for what, existing in names_by_kind.items():
+        if names.plugin in existing:
             return f"the plugin's name {names.plugin!r} is that of {what}"
     return None
 

@@ -1,4 +1,4 @@
-"""Puts the files of a package into place: all of them, or none."""
+"""Writes the files of a package: all of them, or none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.errors import ScaffoldError
 def write_package(folder: Path, files: Mapping[str, str]) -> None:
     """Write `files` below a new `folder`.
 
-    They are written beside it under another name, and renamed when they are complete.
+    They are written to a temporary folder next to it, which is renamed once it is complete.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def check_folder(folder: Path) -> None:
     Raises
     ------
     ScaffoldError
-        With the way out.
+        Says what to do instead.
     """
     if os.path.lexists(folder):
         raise ScaffoldError(

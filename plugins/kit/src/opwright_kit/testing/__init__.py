@@ -4,15 +4,15 @@
 ``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE``. See docs/check_a_plugin.md.
 """
 
-from opwright_kit.testing.check import Check, PackageCheck, check_package, run_check
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.drawing import Draw, draw_samples
-from opwright_kit.testing.isolated import TIME_LIMIT_S, IsolatedCheck
-from opwright_kit.testing.kernel_run import KernelRun
-from opwright_kit.testing.launching import Launch, run_kernel
+from opwright_kit.testing.check.isolated import TIME_LIMIT_S, IsolatedCheck
+from opwright_kit.testing.check.package import Check, PackageCheck, check_package, run_check
+from opwright_kit.testing.launch.kernel_run import KernelRun
+from opwright_kit.testing.launch.launching import Launch, run_kernel
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding, Result, Scorecard, Skipped
 from opwright_kit.testing.rules import Rule, load_rules
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Result, Scorecard, Skipped
+from opwright_kit.testing.samples.draw import Draw, draw_samples
+from opwright_kit.testing.samples.sample import Sample
 
 __all__ = [
     "check_package",

@@ -1,17 +1,17 @@
-"""The rules of the kit, one module each, and how they are found.
+"""The rules of the kit, one module each, and how they are loaded.
 
 A rule's module has
 
 - ``RULE``: its name, kebab-case;
-- ``SUMMARY``: one line, what it demands;
-- ``SUBJECT``: the class that it is asked about, `PackageSubject`, `OperatorSubject` or
-  `KernelSubject` of `opwright_kit.testing.subjects`;
-- ``concerns(subject)``, where it needs one: false for what it has no question about;
-- ``FIRST = True``, where it is asked before the others;
+- ``SUMMARY``: one line that states the demand;
+- ``SUBJECT``: the class of its subjects, `PackageSubject`, `OperatorSubject` or
+  `KernelSubject` of `opwright_kit.testing.results.subjects`;
+- ``concerns(subject)``, optional: false for subjects to which it does not apply;
+- ``FIRST = True``, optional: it runs before the others;
 - ``check(subject, context)``: yields a `Finding` for each thing that is wrong, and raises `Skipped`
-  with a reason where there is nothing to check. `context` is a `CheckContext`.
+  with a reason if there is nothing to check. `context` is a `CheckContext`.
 
-An exception of any other kind is a finding too: the rule's subject raised it.
+Any other exception is a finding, too: the subject raised it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any, NamedTuple, Protocol
 
 from opwright.errors import CommandError, OpwrightError
 from opwright.plugin import hint
-from opwright_kit.testing.scorecard import Finding
+from opwright_kit.testing.results.scorecard import Finding
 
 
 class Check(Protocol):
-    """What a rule's module does."""
+    """The function ``check`` of a rule's module."""
 
     def __call__(self, subject: Any, context: Any, /) -> Iterator[Finding]:
         """Yield what is wrong with the subject."""
@@ -44,12 +44,12 @@ class Rule(NamedTuple):
     ----------
     name, summary : str
     subject : type
-        Class of what it is asked about.
+        Class of its subjects.
     check : callable
     concerns : callable
-        Tells of a subject of that class whether there is anything to ask.
+        Returns whether the rule applies to a subject of that class.
     first : bool
-        Whether it is asked before the others.
+        Whether it runs before the others.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
     first: bool = False
 
     def asks(self, subject: Any) -> bool:
-        """Tell whether the rule is about a subject; one that cannot be loaded is asked about."""
+        """Return whether the rule applies to a subject; it does to one that cannot be loaded."""
         try:
             return isinstance(subject, self.subject) and self.concerns(subject)
         except OpwrightError:
@@ -69,8 +69,8 @@ class Rule(NamedTuple):
 
 def load_rules() -> tuple[Rule, ...]:
     """Return every rule, by name."""
-    found = [_load(module.name) for module in pkgutil.iter_modules(__path__)]
-    return tuple(sorted(found, key=lambda rule: rule.name))
+    rules = [_load(module.name) for module in pkgutil.iter_modules(__path__)]
+    return tuple(sorted(rules, key=lambda rule: rule.name))
 
 
 def _load(name: str) -> Rule:
@@ -81,7 +81,7 @@ def _load(name: str) -> Rule:
 
 
 def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
-    """Return the rules of these names, all where none is given, in the order of asking.
+    """Return the rules of these names, by default all, in the order of the check.
 
     Raises
     ------
@@ -93,5 +93,5 @@ def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
     for name in names:
         if name not in known:
             raise CommandError(f"check: unknown rule, got {name!r}{hint(name, known, 'rules')}")
-    chosen = [rule for rule in rules if not names or rule.name in names]
-    return tuple(sorted(chosen, key=lambda rule: not rule.first))
+    selection = [rule for rule in rules if not names or rule.name in names]
+    return tuple(sorted(selection, key=lambda rule: not rule.first))

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.device import HOST_DEVICE
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import (
-    Observed,
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import (
+    Observation,
     choose_largest,
     find_difference,
     observe,
 )
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "deterministic"
 SUMMARY = "a kernel declared deterministic gives equal bits in every run, on all numbers of threads"
@@ -31,11 +31,11 @@ _SAMPLES: Final = 2
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield the samples on which two runs differ."""
-    observed = [each for each in observe(subject, context) if each.entry.deterministic]
-    if not observed:
+    observations = [each for each in observe(subject, context) if each.entry.deterministic]
+    if not observations:
         raise Skipped("declared as not deterministic")
     for entry in subject.entries:
-        mine = [each for each in observed if each.entry is entry]
+        mine = [each for each in observations if each.entry is entry]
         for each in choose_largest(mine, _SAMPLES):
             yield from _compare_counts(each, subject, context)
             for n_threads in (1, 2):
@@ -57,20 +57,20 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _compare_counts(
-    observed: Observed, subject: KernelSubject, context: CheckContext
+    observation: Observation, subject: KernelSubject, context: CheckContext
 ) -> Iterator[Finding]:
     """Yield the sample if another number of threads gives other bits, and none was declared to."""
-    entry = observed.entry
-    if entry.device != HOST_DEVICE or entry.by_threads or not observed.repeats():
+    entry = observation.entry
+    if entry.device != HOST_DEVICE or entry.by_threads or not observation.repeats():
         return  # the threads are the host's
-    launches = (observed.find_like(context, n_threads=count) for count in _COUNTS)
+    launches = (observation.find_like(context, n_threads=count) for count in _COUNTS)
     first, *others = (None if launch is None else launch.run().outputs for launch in launches)
     if first is None:
         return
     for count, outputs in zip(_COUNTS[1:], others, strict=True):
         other = None if outputs is None else find_difference(first, outputs)
         if other is not None:
-            yield observed.find(
+            yield observation.find(
                 RULE,
                 subject,
                 f"equal inputs must give equal bits, got another {other} with {count} threads than "

@@ -1,4 +1,4 @@
-"""Everything about an operator that a user meets is said: it, its slots, its attributes."""
+"""An operator, its slots and its attributes have comments that say something."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from opwright.plugin import hint
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
 
 RULE = "documented"
 SUMMARY = "the operator, its slots and its attributes each have a comment that says something"
@@ -58,8 +58,8 @@ def _find_fault(name: str, comment: str, least_words: int) -> str | None:
         return "none"
     if _LEFT_OPEN.search(comment):
         return f"one that is left open: {comment!r}"
-    said = [word for word in words if word.lower() not in _words_of(name)]
-    if not said:
+    content = [word for word in words if word.lower() not in _words_of(name)]
+    if not content:
         return f"one that repeats the name: {comment!r}"
     return None if len(words) >= least_words else f"one too short: {comment!r}"
 

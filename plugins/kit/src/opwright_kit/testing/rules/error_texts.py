@@ -1,6 +1,6 @@
-"""Errors of an operator help: they begin with its name, and say what they got.
+"""Errors of an operator begin with its name, and say what they got.
 
-The shape rule refuses shapes and dtypes. What kernels refuse, `out-of-range` is about.
+This is about shapes and dtypes, which the shape rule refuses; `out-of-range` is about kernels.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.op import DTYPES, OpDefinition
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import OperatorSubject
-from opwright_kit.testing.wrong_inputs import find_wrong_metas
+from opwright_kit.testing.observation.context import NO_INPUTS, CheckContext
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import OperatorSubject
+from opwright_kit.testing.samples.sample import Sample
+from opwright_kit.testing.samples.wrong_inputs import find_wrong_metas
 
 RULE = "error-texts"
 SUMMARY = "errors about inputs of a wrong shape or dtype say what is wrong and what was given"
 SUBJECT = OperatorSubject
 
 _WRAPPED = "infer_shape must accept the inputs or say why not"
-"""What core says around an error that is none of opwright's."""
+"""The core's text around an exception that is not an OpwrightError."""
 
 
 def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each wrong input that is refused in words that do not help."""
+    """Yield each wrong input whose error does not help."""
     definition = subject.definition
     sample = _find_sample(definition, context)
     counts = sample.output_counts(definition)
-    told: set[str] = set()
+    faults: set[str] = set()
     for what, metas in find_wrong_metas(definition, sample.input_metas(definition)):
         try:
             definition.infer(metas, sample.attrs, counts)
@@ -36,8 +36,8 @@ def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
             fault = _find_fault(definition.op_type, str(error))
         else:
             continue
-        if fault is not None and fault not in told:
-            told.add(fault)
+        if fault is not None and fault not in faults:
+            faults.add(fault)
             yield Finding(RULE, subject.name, f"{subject.name}: {fault}", what)
 
 
@@ -50,16 +50,16 @@ def _find_sample(definition: OpDefinition, context: CheckContext) -> Sample:
         for sample in context.samples(definition, str(dtype)):
             if any(sample.inputs.values()):
                 return sample
-    raise Skipped("no inputs could be drawn; a package says which: opwright.samples")
+    raise Skipped(NO_INPUTS)
 
 
 def _find_fault(op_type: str, text: str) -> str | None:
     """Return what is wrong with an error text, None where nothing is."""
-    shown = repr(" ".join(text.split())[:200])
+    excerpt = repr(" ".join(text.split())[:200])
     if _WRAPPED in text:
-        return f"infer_shape must say what is wrong itself, got {shown}; call ctx.require first"
+        return f"infer_shape must say what is wrong itself, got {excerpt}; call ctx.require first"
     if not text.startswith(op_type):
-        return f"an error must begin with the operator's name, got {shown}; call ctx.fail"
+        return f"an error must begin with the operator's name, got {excerpt}; call ctx.fail"
     if "got " not in text:
-        return f"an error must say what it got, got {shown}; add 'got' and the value"
+        return f"an error must say what it got, got {excerpt}; add 'got' and the value"
     return None

@@ -1,8 +1,8 @@
-"""The garbage collector may run inside every function of a device, and find what lies there.
+"""The garbage collector may run inside every function of a device, and free values on it.
 
-Python starts it wherever an object is made, also where a device holds a lock. A thread uses the
-device, and at each line of the plugin's code a circle is collected that holds a tensor on the
-device and an array that `view` has made.
+Python starts it wherever an object is created, also while a device holds a lock. A thread uses the
+device, and at each line of the plugin's code a reference cycle is collected that holds a tensor on
+the device and an array from `view`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from opwright import runtime
 from opwright.device import DeviceEntry, get_device
 from opwright.op import dtype_to_code
 from opwright.plugin import is_library
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import PackageSubject
-from opwright_kit.testing.tracing import is_of_package, make_tracer
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.tracing import is_of_package, make_tracer
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import PackageSubject
 
 RULE = "garbage-collection"
 SUMMARY = "the garbage collector may run inside every function of a device in Python"
 SUBJECT = PackageSubject
 
 _COUNT: Final = 64
-"""How many lines meet a circle."""
+"""The number of lines at which a cycle is collected."""
 
 _SHAPE: Final = (16,)
 
 _STUCK_S: Final = 5.0
-"""A thread that reaches no other line for so long waits for ever."""
+"""A thread that reaches no other line in this time is taken to wait forever."""
 
 _in_use: list[object] = []
-"""What a device that waits for ever must not be asked to free."""
+"""Values on devices that wait forever, which must not be freed."""
 
 
 def concerns(subject: PackageSubject) -> bool:
-    """Tell whether the package has a device in Python: a compiled one starts no collection."""
+    """Return whether the package has a device in Python: a compiled one starts no collection."""
     return any(True for _ in _targets(subject))
 
 
@@ -68,7 +68,7 @@ def _targets(subject: PackageSubject) -> Iterator[str]:
 
 
 class _Use(threading.Thread):
-    """A thread that uses a device once, and collects circles meanwhile."""
+    """A thread that uses a device once, and collects cycles meanwhile."""
 
     def __init__(self, device: runtime.Device, package: str) -> None:
         super().__init__(daemon=True)  # it may never end
@@ -82,7 +82,7 @@ class _Use(threading.Thread):
         sys.settrace(make_tracer(self.package, self._collect))
         try:
             self.fault = _use(self._device)
-        except Exception as error:  # noqa: BLE001 - told in the thread that checks
+        except Exception as error:  # noqa: BLE001 - reported by the checking thread
             self.fault = f"{type(error).__name__}: {error}"
         finally:
             sys.settrace(None)
@@ -106,7 +106,7 @@ def _find_fault(entry: DeviceEntry, context: CheckContext) -> str | None:
     if not use.is_alive():
         return use.fault
     _in_use.append(use)
-    return f"a wait for ever in {_find_function(use)}"
+    return f"a wait forever in {_find_function(use)}"
 
 
 def _top_package(entry: DeviceEntry) -> str:
@@ -127,7 +127,7 @@ def _find_function(use: _Use) -> str:
 
 
 def _make_values(device: runtime.Device, count: int) -> list[object]:
-    """Return pairs of a tensor on a device and an array that its `view` has made."""
+    """Return pairs of a tensor on a device and an array from its `view`."""
     arrays: list[object] = []
     _run_kernel(device, arrays.append, count)
     x = np.zeros(_SHAPE, np.float32)

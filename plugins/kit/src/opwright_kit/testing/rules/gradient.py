@@ -16,19 +16,19 @@ import numpy as np
 from opwright import context_guard
 from opwright.errors import KernelNotFoundError
 from opwright.op import OpDefinition
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import count_elements
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.slopes import Slopes
-from opwright_kit.testing.subjects import OperatorSubject
-from opwright_kit.testing.training import (
+from opwright_kit.testing.gradients.slopes import Slopes
+from opwright_kit.testing.gradients.training import (
     build_training,
     compile_block,
     differentiate,
     pinned,
     skip_without_gradient,
 )
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import OperatorSubject
+from opwright_kit.testing.samples.sample import Sample, count_elements
 
 RULE = "gradient"
 SUMMARY = "gradients agree with central differences of a random-weighted loss"
@@ -46,7 +46,7 @@ _MOST_ELEMENTS: Final = 2**14
 
 
 def concerns(subject: OperatorSubject) -> bool:
-    """Tell whether a program may hold the operator: others come when the gradients are written."""
+    """Return whether a program may hold the operator; plan-only ones occur in plans alone."""
     return not subject.definition.plan_only
 
 
@@ -60,8 +60,8 @@ def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
 def _check_samples(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
     definition = subject.definition
     n_compared = 0
-    for drawn in context.samples(definition, "float64"):
-        sample = drawn
+    for original in context.samples(definition, "float64"):
+        sample = original
         if count_elements(sample) > _MOST_ELEMENTS:
             continue
         try:
@@ -73,10 +73,7 @@ def _check_samples(subject: OperatorSubject, context: CheckContext) -> Iterator[
             raise Skipped(f"no kernel on the host: {str(error).splitlines()[0]}") from error
         n_compared += n_places
         if fault is not None:
-            message = f"{subject.name}: {fault}"
-            yield Finding(
-                RULE, subject.name, message, sample.describe(), sample.number, sample.dtype
-            )
+            yield find_on(RULE, subject, sample, fault)
     if not n_compared:
         raise Skipped("no sample in float64 has an input with a gradient")
 

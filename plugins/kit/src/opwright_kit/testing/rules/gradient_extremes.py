@@ -1,7 +1,7 @@
 """Gradients hold where numbers end: under infinity, at NaN, and far from 0.
 
-- An input on which no output depends gets 0, though `out_grad` be infinite: a gradient selects
-  there, and does not multiply by 0.
+- An input that no output depends on gets 0, even if `out_grad` is infinite: a gradient must select
+  there, not multiply by 0.
 - An input that is NaN, and reaches an output, gets a gradient other than 0.
 - Of element-wise operators, far from 0: in float32 the gradient is what it is in float64, in
   float64 it is the slope, and at infinity what it was all the way there.
@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,29 +17,30 @@ import numpy as np
 from opwright import context_guard
 from opwright.kernel import KernelEntry
 from opwright.op import GradOp, NoGradient
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.derivatives import Derivative, KernelDerivative, ProgramDerivative
-from opwright_kit.testing.far_tails import Wide, find_fault_far_out
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.observing import count_elements, equal_bytes, find_on
-from opwright_kit.testing.sample import Sample, widen
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.special_numbers import (
+from opwright_kit.testing.gradients.derivatives import (
+    Derivative,
+    KernelDerivative,
+    ProgramDerivative,
+)
+from opwright_kit.testing.gradients.far_tails import Wide, find_fault_far_out
+from opwright_kit.testing.gradients.training import pinned, skip_without_gradient
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import equal_bytes, find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples.choice import SampleChoice
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import Sample, widen
+from opwright_kit.testing.samples.special_numbers import (
     Place,
     choose_places,
     number_at,
     with_number,
 )
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
-from opwright_kit.testing.training import pinned, skip_without_gradient
 
 RULE = "gradient-extremes"
 SUMMARY = "gradients hold under an infinite out_grad, at NaN, and far from 0"
 SUBJECT = (OperatorSubject, KernelSubject)
-
-_MOST_ELEMENTS: Final = 600
-_MOST_SAMPLES: Final = 3
-"""Of each dtype, beside those with other attributes."""
 
 _PLACES: Final = 8
 """Of each input."""
@@ -52,7 +52,7 @@ _STEP: Final = 1e-3
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Tell whether it is a gradient, or an operator whose gradient other operators compute."""
+    """Return whether it is a gradient, or one that other operators compute."""
     if isinstance(subject, KernelSubject):
         return find_forward(subject.op_type, subject.context) is not None
     definition = subject.definition
@@ -70,17 +70,18 @@ def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> It
 
 
 def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    chosen = _Choice()
+    choice = SampleChoice(_DTYPES)
     for entry, sample in context.launches(subject.entries):
-        if sample.forward is None or not chosen.takes(sample):
+        if sample.forward is None or not choice.wants(sample):
             continue
+        choice.add(sample)
         derivative = KernelDerivative(entry, sample, sample.forward, context)
         wide = None if sample.dtype == "float64" else _widen(entry, sample, context)
         if sample.dtype != "float64" and wide is None:
             continue
         for changed, text in _find_faults(derivative, wide, context):
             yield find_on(RULE, subject, changed, text)
-    chosen.skip_if_none()
+    _skip_if_empty(choice)
 
 
 def _widen(entry: KernelEntry, sample: Sample, context: CheckContext) -> Wide | None:
@@ -93,49 +94,31 @@ def _widen(entry: KernelEntry, sample: Sample, context: CheckContext) -> Wide | 
 
 
 def _check_programs(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
-    chosen = _Choice()
+    choice = SampleChoice(_DTYPES)
     for sample in context.samples(subject.definition, "float64"):
-        if not chosen.takes(sample):
+        if not choice.wants(sample):
             continue
+        choice.add(sample)
         context.note(f"the gradient of {subject.name}", sample)
         derivative = ProgramDerivative(subject.definition, sample, context.seed)
         if derivative.slots:
             for changed, text in _find_faults(derivative, None, context):
                 yield find_on(RULE, subject, changed, text)
-    chosen.skip_if_none()
+    _skip_if_empty(choice)
 
 
-class _Choice:
-    """Chooses few small samples, and those with other attributes."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._seen: set[tuple[str, str]] = set()
-
-    def takes(self, sample: Sample) -> bool:
-        """Tell whether a sample is looked at."""
-        if sample.dtype not in _DTYPES or not 0 < count_elements(sample) <= _MOST_ELEMENTS:
-            return False
-        kind = (sample.dtype, str(sample.attrs))
-        if kind in self._seen and self._counts[sample.dtype] >= _MOST_SAMPLES:
-            return False
-        self._seen.add(kind)
-        self._counts[sample.dtype] += 1
-        return True
-
-    def skip_if_none(self) -> None:
-        """Raise Skipped where no sample was taken."""
-        if not self._counts:
-            raise Skipped("no sample in float32 or float64 could be run")
+def _skip_if_empty(choice: SampleChoice) -> None:
+    if choice.is_empty:
+        raise Skipped("no sample in float32 or float64 could be run")
 
 
 def _find_faults(
     derivative: Derivative, wide: Wide | None, context: CheckContext
 ) -> Iterator[tuple[Sample, str]]:
-    """Give the first thing of each kind that is wrong, with the sample that shows it."""
-    rng = np.random.default_rng([context.seed, max(derivative.forward.number, 0)])
-    drawn = choose_places(derivative.forward, _PLACES, rng)
-    places = [place for place in drawn if place.slot in derivative.slots]
+    """Yield the first fault of each kind, with the sample that shows it."""
+    rng = context.rng(derivative.forward)
+    candidates = choose_places(derivative.forward, _PLACES, rng)
+    places = [place for place in candidates if place.slot in derivative.slots]
     with np.errstate(all="ignore"):
         for find in (_find_multiplied, _find_lost_nan):
             fault = find(derivative, places)
@@ -170,7 +153,7 @@ def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sampl
 
 
 def _is_still(derivative: Derivative, place: Place) -> bool:
-    """Tell whether all outputs stay as they are where one number moves a little."""
+    """Return whether all outputs stay as they are where one number moves a little."""
     forward = derivative.forward
     number = number_at(forward, place)
     step = _STEP * max(1.0, abs(number))
@@ -193,7 +176,7 @@ def _find_lost_nan(derivative: Derivative, places: list[Place]) -> tuple[Sample,
         outputs, gradients = derivative.outputs(changed), derivative.gradients(changed)
         if outputs is None or gradients is None or _at(gradients, place) != 0:
             continue
-        if any(np.isnan(widen(a)).any() for listed in outputs.values() for a in listed):
+        if any(np.isnan(widen(a)).any() for arrays in outputs.values() for a in arrays):
             return changed, (
                 f"the gradient of {place} = nan, which reaches an output, must not be 0, got 0; "
                 "compare so that NaN passes on, or say by draw.flat_at_nan why (opwright.samples)"

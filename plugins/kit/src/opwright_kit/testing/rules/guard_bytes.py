@@ -1,20 +1,20 @@
-"""A kernel keeps to its arrays: it writes nothing beside them, and nothing there matters to it."""
+"""A kernel stays within its arrays: it neither writes nor depends on other memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.kernel_run import POISON
-from opwright_kit.testing.observing import (
+from opwright_kit.testing.launch.kernel_run import POISON
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import (
     OTHER_POISON,
-    Observed,
+    Observation,
     equal_bytes,
     observe,
     repeats,
 )
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "guard-bytes"
 SUMMARY = "nothing beside an array is written, and no result depends on what lies there"
@@ -23,17 +23,19 @@ SUBJECT = KernelSubject
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each sample on which the kernel left its arrays."""
-    for observed in observe(subject, context):
-        broken = dict.fromkeys((*observed.first.broken_guards, *observed.second.broken_guards))
+    for observation in observe(subject, context):
+        broken = dict.fromkeys(
+            (*observation.first.broken_guards, *observation.second.broken_guards)
+        )
         if broken:
             where = ", ".join(broken)
-            yield observed.find(
+            yield observation.find(
                 RULE,
                 subject,
                 f"only outputs must be written, got a write to {where}; stay within their shapes",
             )
-        elif _reads_beside(observed):
-            yield observed.find(
+        elif _reads_beside(observation):
+            yield observation.find(
                 RULE,
                 subject,
                 "results must depend on the inputs alone, got others where other bytes lie beside "
@@ -41,12 +43,12 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             )
 
 
-def _reads_beside(observed: Observed) -> bool:
-    """Tell whether a change of nothing but guards and workspace changes the outputs."""
-    first = observed.first.outputs
-    if equal_bytes(first, observed.second.outputs):
+def _reads_beside(observation: Observation) -> bool:
+    """Return whether a change of nothing but guards and workspace changes the outputs."""
+    first = observation.first.outputs
+    if equal_bytes(first, observation.second.outputs):
         return False
-    other = observed.launch.run(POISON, beside=OTHER_POISON)
-    if equal_bytes(first, other.outputs) or not observed.repeats():
+    other = observation.launch.run(POISON, beside=OTHER_POISON)
+    if equal_bytes(first, other.outputs) or not observation.repeats():
         return False
-    return repeats(observed.launch, other, POISON, OTHER_POISON)
+    return repeats(observation.launch, other, POISON, OTHER_POISON)

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
 from opwright.op import AttrProto, AttrType
-from opwright_kit.testing import attributes
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.observing import count_elements, find_difference
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import find_difference
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples import attributes
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import Sample, count_elements
 
 RULE = "idle-attributes"
 SUMMARY = "each attribute changes a result, or is declared to change none"
@@ -30,7 +28,7 @@ _MOST_ELEMENTS = 2000
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Tell whether there are attributes; a gradient may do without those of what it belongs to."""
+    """Return whether there are attributes; a gradient may ignore those of its operator."""
     definition = subject.definition
     if find_forward(definition.op_type, subject.context) is not None:
         return False
@@ -67,17 +65,16 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _can_be_tried(attr: AttrProto) -> bool:
-    """Tell whether other values are known: not of free text, nor of what selects dtype or block."""
+    """Return whether other values are known: not for free text, dtypes or blocks."""
     is_text = attr.type.element is AttrType.STRING and not attr.allowed
     return not (attr.is_dtype or is_text or attr.type.element is AttrType.BLOCK)
 
 
 def _has_effect(attr: AttrProto, entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Tell whether another value gives another result, or is refused or fails: that is one too."""
+    """Return whether another value gives another result, is refused, or fails."""
     definition = context.context.ops.get(sample.op_type)
     expected = context.run(entry, sample).outputs
-    rng = np.random.default_rng([context.seed, max(sample.number, 0)])
-    for value in attributes.others(attr, rng):
+    for value in attributes.others(attr, context.rng(sample)):
         if value == sample.attrs.get(attr.name):
             continue
         label = f"{attr.name}={value!r}"

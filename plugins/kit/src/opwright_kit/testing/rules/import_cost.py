@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import PackageSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import PackageSubject
 
 RULE = "import-cost"
 SUMMARY = "each hook module is imported in at most 5 ms"
@@ -20,10 +20,10 @@ SUBJECT = PackageSubject
 LIMIT_MS: Final = 5.0
 
 _TRIES: Final = 7
-"""The best counts: other work on the machine only ever makes it longer."""
+"""The fastest counts: other work on the machine can only make it longer."""
 
 _FAR: Final = 4
-"""So many times the limit, twice: no other work on the machine explains that."""
+"""After two tries above this multiple of the limit, other work is no explanation."""
 
 _TIMEOUT_S: Final = 60.0
 
@@ -75,23 +75,23 @@ def _measure(module: str) -> float:
 
 
 def _blame(module: str) -> str:
-    """Say which imports of a module take long, or that its own code does."""
+    """Return which imports of a module take long, or that its own code does."""
     costs = [(name, ms) for name, ms in _imported(module) if ms >= LIMIT_MS / 20]
     if not costs:
         return "none of its imports takes long, so its own code does: do that at the first use"
     costs.sort(key=lambda cost: -cost[1])
-    shown = ", ".join(f"{name} ({ms:.1f} ms)" for name, ms in costs[:_SHOWN])
-    return f"it imports {shown}: import them where they are used"
+    slowest = ", ".join(f"{name} ({ms:.1f} ms)" for name, ms in costs[:_SHOWN])
+    return f"it imports {slowest}: import them where they are used"
 
 
 def _imported(module: str) -> Iterator[tuple[str, float]]:
-    """Give what the module itself imports for the first time, with milliseconds."""
+    """Yield what the module itself imports for the first time, with milliseconds."""
     lines = _run(module, "-X", "importtime").stderr.splitlines()
     rows = [(m[3], len(m[2]), int(m[1]) / 1e3) for m in map(_LINE.match, lines) if m]
-    wanted = [i for i, (name, _, _) in enumerate(rows) if name == module]
-    if not wanted:
+    matches = [i for i, (name, _, _) in enumerate(rows) if name == module]
+    if not matches:
         return
-    at, depth = wanted[0], rows[wanted[0]][1]
+    at, depth = matches[0], rows[matches[0]][1]
     # A module stands behind all that it imports, which is set in by one step more.
     for name, inner, ms in reversed(rows[:at]):
         if inner <= depth:

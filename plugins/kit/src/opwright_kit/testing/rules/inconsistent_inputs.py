@@ -1,8 +1,8 @@
 """Inputs that do not fit together are refused before a kernel sees them.
 
-A kernel takes the sizes of its loops from one array and reads another one with them. So where one
-input has another shape or dtype, the shape rule refuses it, or the kernel does, or it has a
-meaning: then nothing outside of the arrays is read or written.
+A kernel may take the bounds of its loops from one array and read another one with them. So if one
+input has another shape or dtype, the shape rule or the kernel refuses it; or it has a meaning, and
+nothing outside of the arrays is read or written.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ from typing import Final
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import find_failure, is_refused_elsewhere
-from opwright_kit.testing.kernel_run import POISON
-from opwright_kit.testing.observing import (
+from opwright_kit.testing.launch.kernel_run import POISON
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import find_failure, is_refused_elsewhere
+from opwright_kit.testing.observation.observation import (
     OTHER_POISON,
-    count_elements,
     equal_bytes,
     find_launch,
     find_on,
     repeats,
 )
-from opwright_kit.testing.sample import Sample, SlotMetas
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
-from opwright_kit.testing.wrong_inputs import find_wrong_samples
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Sample, SlotMetas, count_elements
+from opwright_kit.testing.samples.wrong_inputs import find_wrong_samples
 
 RULE = "inconsistent-inputs"
 SUMMARY = "an input whose shape or dtype does not fit the others is refused, or has a meaning"
@@ -38,13 +37,13 @@ _MOST_ELEMENTS: Final = 4096
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Tell whether there is more than one input, so that one may not fit another."""
+    """Return whether there is more than one input, so that one may not fit another."""
     slots = subject.definition.proto.inputs
     return len(slots) > 1 or any(slot.duplicable for slot in slots)
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each wrong input with which a kernel leaves its arrays, or should not have run."""
+    """Yield each wrong input on which a kernel leaves its arrays, or should not have run."""
     seen: set[tuple[SlotMetas, str]] = set()
     n_samples = 0
     for entry, sample in context.launches(subject.entries[:1]):
@@ -68,7 +67,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _reaches(sample: Sample, subject: KernelSubject) -> bool:
-    """Tell whether the shape rule lets a sample through, to a kernel of this dtype."""
+    """Return whether the shape rule accepts a sample, for a kernel of this dtype."""
     definition = subject.definition
     try:
         sample.infer(definition)

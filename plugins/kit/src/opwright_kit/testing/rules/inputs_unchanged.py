@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import reason_of, writes_input
-from opwright_kit.testing.observing import find_on, observe
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import reason_of, writes_input
+from opwright_kit.testing.observation.observation import find_on, observe
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "inputs-unchanged"
 SUMMARY = "no input is written, except where a declared alias lies in its memory"
@@ -18,13 +18,13 @@ SUBJECT = KernelSubject
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each sample of which an input was changed, or was to be."""
+    """Yield each sample of which a kernel changed an input, or tried to."""
     yield from _check_refused_writes(subject, context)
-    for observed in observe(subject, context):
-        changed = dict.fromkeys((*observed.first.changed, *observed.second.changed))
+    for observation in observe(subject, context):
+        changed = dict.fromkeys((*observation.first.changed, *observation.second.changed))
         if changed:
             names = ", ".join(changed)
-            yield observed.find(
+            yield observation.find(
                 RULE,
                 subject,
                 f"inputs must stay as they are, got a write to {names}; write to an output, or "

@@ -1,8 +1,7 @@
-"""Whole numbers that are positions are looked at before they are used: no value reaches memory.
+"""Positions are checked before they are used, so that no value reaches other memory.
 
-A position may come from a file, or from the operator before. What lies outside is refused by an
-error that names the input, what it must be and what it is; or it has a meaning, which a reference
-shares.
+A position may come from a file, or from another operator. A kernel refuses one that is out of range
+with an error that names the input, its range and its value; or it computes what a reference does.
 """
 
 from __future__ import annotations
@@ -13,14 +12,18 @@ from typing import Final
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
-from opwright_kit.testing.bad_values import BadValue, find_bad_values, find_position_slots
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import find_failure, reason_of
-from opwright_kit.testing.kernel_run import KernelRun
-from opwright_kit.testing.observing import find_on
+from opwright_kit.testing.launch.kernel_run import KernelRun
+from opwright_kit.testing.observation.bad_values import (
+    BadValue,
+    find_bad_values,
+    find_position_slots,
+)
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import find_failure, reason_of
+from opwright_kit.testing.observation.observation import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.rules.reference import find_expected, find_fault
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
 
 RULE = "out-of-range"
 SUMMARY = "positions outside of what they point into are refused, with the range and the value"
@@ -30,15 +33,15 @@ _NUMBER: Final = re.compile(r"-?\d+")
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Tell whether there is an input that may hold positions."""
+    """Return whether there is an input that may hold positions."""
     return bool(find_position_slots(subject.definition))
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each value that is let through, or refused in words that do not help."""
+    """Yield each value that is accepted, or refused with an error that does not help."""
     slots = find_position_slots(subject.definition)
     seen: set[tuple[str, str]] = set()
-    told: set[tuple[str, bool, str]] = set()
+    reports: set[tuple[str, bool, str]] = set()
     for entry, sample in context.launches(subject.entries[:1]):
         if find_failure(entry, sample, context) is not None:
             continue
@@ -53,8 +56,8 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             if message is None:
                 continue
             same = bad.slot, bad.value > 0, _NUMBER.sub("#", message)
-            if same not in told:
-                told.add(same)
+            if same not in reports:
+                reports.add(same)
                 yield find_on(RULE, subject, bad.sample, message)
     if not seen:
         raise Skipped("no sample holds a position")
@@ -72,34 +75,34 @@ def _try(entry: KernelEntry, bad: BadValue, context: CheckContext) -> str | None
 def _find_fault_of_result(
     entry: KernelEntry, bad: BadValue, run: KernelRun, context: CheckContext
 ) -> str | None:
-    given = f"{bad.slot}={bad.value}"
+    assignment = f"{bad.slot}={bad.value}"
     if run.broken_guards or run.changed:
         where = ", ".join((*run.broken_guards, *run.changed))
-        return f"{given} must be refused, got a write to {where}; check the range"
+        return f"{assignment} must be refused, got a write to {where}; check the range"
     if bad.must_be_refused(entry, context):
-        return f"{given} must be refused, got a result; check the range first"
+        return f"{assignment} must be refused, got a result; check the range first"
     if bad.may_lie_within:
         return None
     expected = find_expected(entry, bad.sample, context)
     fault = None if expected is None else find_fault(run.outputs, expected, bad.sample)
-    return fault and f"{given} must be refused, or computed as elsewhere, got: {fault}"
+    return fault and f"{assignment} must be refused, or computed as elsewhere, got: {fault}"
 
 
 def _find_fault_of_text(op_type: str, bad: BadValue, error: OpwrightError) -> str | None:
-    said = reason_of(error).partition("; inputs: ")[0]
-    shown = repr(said[-200:])
-    # A device may tell at the end of a plan, and a gradient by the name that the user has written.
+    reason = reason_of(error).partition("; inputs: ")[0]
+    excerpt = repr(reason[-200:])
+    # A device may report at the end of a plan; a gradient uses the name that the user has written.
     forward = bad.sample.forward
     if (op_type if forward is None else forward.op_type) not in str(error):
-        return f"the error for {bad.slot}={bad.value} must name the operator, got {shown}"
-    if not re.search(rf"\bgot {bad.value}(?!\d)", said):
+        return f"the error for {bad.slot}={bad.value} must name the operator, got {excerpt}"
+    if not re.search(rf"\bgot {bad.value}(?!\d)", reason):
         return (
-            f"the error for {bad.slot}={bad.value} must say what it got, got {shown}; "
+            f"the error for {bad.slot}={bad.value} must say what it got, got {excerpt}; "
             "add 'got' and the value"
         )
-    if not re.search(rf"\b{re.escape(bad.slot)}\b.* must ", said):
+    if not re.search(rf"\b{re.escape(bad.slot)}\b.* must ", reason):
         return (
-            f"the error for {bad.slot}={bad.value} must say what {bad.slot} must be, got {shown}; "
-            "add the range"
+            f"the error for {bad.slot}={bad.value} must say what {bad.slot} must be, "
+            f"got {excerpt}; add the range"
         )
     return None

@@ -10,11 +10,12 @@ import numpy as np
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
 from opwright.op import is_float
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import reason_of
-from opwright_kit.testing.sample import Array, Sample, meta_of, widen
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import reason_of
+from opwright_kit.testing.observation.observation import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Array, Sample, find_first, meta_of, widen
 
 RULE = "reference"
 SUMMARY = "kernels compute what a reference does, over shapes, dtypes and attributes"
@@ -27,7 +28,7 @@ _EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "flo
 
 
 class Expected(NamedTuple):
-    """Outputs by slot, and whose they are."""
+    """Outputs by slot, and the kernel that computed them."""
 
     outputs: Mapping[str, Sequence[Array]]
     whose: str
@@ -40,7 +41,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         try:
             run = context.run(entry, sample)
         except (Refuse, OpwrightError):
-            continue  # other rules tell
+            continue  # other rules report it
         n_run += 1
         expected = find_expected(entry, sample, context)
         fault = None
@@ -54,9 +55,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         if fault is None:
             fault = _find_fault_of_packed(entry, sample, run.outputs, context)
         if fault is not None:
-            message = f"{subject.name}: {fault}"
-            sample_text = sample.describe()
-            yield Finding(RULE, subject.name, message, sample_text, sample.number, sample.dtype)
+            yield find_on(RULE, subject, sample, fault)
     if not n_run:
         raise Skipped("the kernel computed none of the samples")
     if not n_compared:
@@ -64,22 +63,24 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
-    """Return what should come out: of the reference in float64, of another kernel, of its own."""
+    """Return the expected outputs: of the reference in float64, another kernel, or its own."""
     wide = context.widen(sample)
-    for given in filter(None, (wide, sample)):
-        for other in context.references(entry.op_type, given.dtype, entry):
-            outputs = context.compute([other], given)
+    for candidate in filter(None, (wide, sample)):
+        for other in context.references(entry.op_type, candidate.dtype, entry):
+            outputs = context.compute([other], candidate)
             if outputs is not None:
-                return Expected(outputs, f"{other.library} in {given.dtype}")
-    for given in filter(None, (wide, context.widen(sample, "float32"))):
+                return Expected(outputs, f"{other.library} in {candidate.dtype}")
+    for candidate in filter(None, (wide, context.widen(sample, "float32"))):
         own = [
             e
-            for e in context.context.kernels.candidates(entry.op_type, entry.device, given.dtype)
+            for e in context.context.kernels.candidates(
+                entry.op_type, entry.device, candidate.dtype
+            )
             if e.library == entry.library
         ]
-        outputs = context.compute(own, given)
+        outputs = context.compute(own, candidate)
         if outputs is not None:
-            return Expected(outputs, f"itself in {given.dtype}")
+            return Expected(outputs, f"itself in {candidate.dtype}")
     return None
 
 
@@ -89,7 +90,7 @@ def _find_fault_of_packed(
     outputs: Mapping[str, Sequence[Array]],
     context: CheckContext,
 ) -> str | None:
-    """Return what goes wrong where a kernel packs inputs, None where nothing does or it packs none.
+    """Return what goes wrong if a kernel packs inputs; None if nothing does, or it packs none.
 
     It packs in the first run, works with that in the second, and packs anew in the third, before
     which the parameters are set.
@@ -106,12 +107,12 @@ def _find_fault_of_packed(
         runs = [(sample.inputs, outputs)] * 2  # what was turned round is not valid any more
     names = ", ".join(launch.packed)
     moments = ("packed", "used again as it was packed", "packed anew after it was set")
-    for (given, wanted), moment in zip(runs, moments, strict=False):
+    for (inputs, reference), moment in zip(runs, moments, strict=False):
         try:
-            got = launch.run(inputs=given).outputs
+            got = launch.run(inputs=inputs).outputs
         except OpwrightError as error:
             return f"where {names} is {moment} it must compute the same, got {reason_of(error)}"
-        expected = Expected(wanted, "itself on arrays as they are")
+        expected = Expected(reference, "itself on arrays as they are")
         fault = find_fault(got, expected, sample)
         if fault is not None:
             return f"where {names} is {moment}, {fault}"
@@ -124,28 +125,30 @@ def find_fault(
     """Return how outputs differ from what is expected, None where they do not."""
     largest = _largest_input(sample)
     for slot, arrays in outputs.items():
-        for array, wanted in zip(arrays, expected.outputs[slot], strict=True):
-            if array.shape != wanted.shape:
+        for array, reference in zip(arrays, expected.outputs[slot], strict=True):
+            if array.shape != reference.shape:
                 return (
-                    f"{slot} has the shape {list(array.shape)}, {list(wanted.shape)} "
+                    f"{slot} has the shape {list(array.shape)}, {list(reference.shape)} "
                     f"by {expected.whose}"
                 )
-            place = _find_difference(array, wanted, sample, largest)
+            place = _find_difference(array, reference, sample, largest)
             if place is not None:
-                return f"{slot}{list(place)} is {array[place]}, {wanted[place]} by {expected.whose}"
+                return (
+                    f"{slot}{list(place)} is {array[place]}, {reference[place]} by {expected.whose}"
+                )
     return None
 
 
 def _find_difference(
-    array: Array, wanted: Array, sample: Sample, largest: float
+    array: Array, reference: Array, sample: Sample, largest: float
 ) -> tuple[int, ...] | None:
     """Return the place of the worst difference above the tolerance."""
     dtype = meta_of(array).dtype
     if not is_float(dtype):
-        wrong = np.asarray(array != wanted)
-        return _first(wrong)
+        wrong = np.asarray(array != reference)
+        return find_first(wrong)
     with np.errstate(all="ignore"):
-        rounded = widen(np.asarray(wanted).astype(array.dtype))  # too large is infinite there
+        rounded = widen(np.asarray(reference).astype(array.dtype))  # too large is infinite there
         got = widen(array)
         finite = rounded[np.isfinite(rounded)]
         scale = max(largest, float(np.max(np.abs(finite), initial=0.0)))
@@ -153,25 +156,19 @@ def _find_difference(
         apart = np.abs(got - rounded) > tolerance * np.maximum(scale, np.abs(rounded))
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
         same |= np.isinf(got) & (np.abs(rounded) > _overflows_above(dtype))
-    return _first((apart | (np.isfinite(got) != np.isfinite(rounded))) & ~same)
+    return find_first((apart | (np.isfinite(got) != np.isfinite(rounded))) & ~same)
 
 
 def _overflows_above(dtype: str) -> float:
-    """From where on infinity is let pass: a product of three may overflow on the way.
+    """Return above which number infinity is accepted: a product of three may overflow.
 
     Only float16 has so small a range that this happens to the numbers that are drawn.
     """
     return 1000.0 if dtype == "float16" else np.inf
 
 
-def _first(wrong: Array) -> tuple[int, ...] | None:
-    if not np.any(wrong):
-        return None
-    return tuple(int(i) for i in np.argwhere(wrong)[0])
-
-
 def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
-    """``ulps * eps * sqrt(terms)``; how many terms a sum has is seen from the shapes."""
+    """Return ``ulps * eps * sqrt(terms)``; the shapes say how many terms a sum has."""
     sizes = [a.size for arrays in sample.inputs.values() for a in arrays]
     dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
     terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])

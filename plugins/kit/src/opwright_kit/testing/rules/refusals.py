@@ -1,4 +1,4 @@
-"""A kernel that declines says why, and computes something of what it is registered for."""
+"""A kernel that refuses says why, and computes some of what it is registered for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse, Unsupported
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import find_on
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Sample
 
 RULE = "refusals"
 SUMMARY = "a kernel that refuses gives a reason, and does not refuse all it is registered for"
@@ -23,7 +23,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     Raises
     ------
     Skipped
-        Where nothing was found, and a dtype is not for this machine.
+        If nothing is wrong, but a dtype cannot run on this machine.
     """
     refused: dict[str, list[tuple[Sample, Refuse | None]]] = {}
     is_sound = True
@@ -34,11 +34,11 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             is_sound = False
             yield _silent(subject, sample, refusal)
     lacks = []
-    for dtype, listed in refused.items():
+    for dtype, pairs in refused.items():
         # What has no elements may be left to other kernels.
-        has_elements = any(_has_elements(sample) for sample, _ in listed)
-        refusals = [(sample, refusal) for sample, refusal in listed if refusal is not None]
-        if not has_elements or len(refusals) < len(listed):
+        has_elements = any(_has_elements(sample) for sample, _ in pairs)
+        refusals = [(sample, refusal) for sample, refusal in pairs if refusal is not None]
+        if not has_elements or len(refusals) < len(pairs):
             continue
         lack = next((r for _, r in refusals if isinstance(r, Unsupported)), None)
         if lack is not None:
@@ -60,7 +60,7 @@ def _find_refusal(entry: KernelEntry, sample: Sample, context: CheckContext) -> 
     except Refuse as refusal:
         return refusal.with_traceback(None)
     except OpwrightError:
-        pass  # it fails, which is no refusal: the rule `reference` tells of it
+        pass  # a failure, not a refusal: the rule `shape-rule` reports it
     return None
 
 
@@ -70,7 +70,7 @@ def _reason_of(refusal: Refuse) -> str:
 
 
 def _says_why(refusal: Refuse) -> bool:
-    """Tell whether there is a reason: one word is none."""
+    """Return whether there is a reason: one word is none."""
     reason = _reason_of(refusal)
     return len(reason.split()) > 1 and reason != "gave no reason"
 

@@ -12,13 +12,14 @@ from typing import Any
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry
 from opwright.op import AttrProto
-from opwright_kit.testing import attributes
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import depends_on_attributes, find_failure
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.sample import Sample
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import depends_on_attributes, find_failure
+from opwright_kit.testing.observation.observation import find_on
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples import attributes
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import Sample
 
 RULE = "rejects-attributes"
 SUMMARY = "values outside of a declared range are refused by name, those inside are computed"
@@ -26,7 +27,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Tell whether there are attributes of its own, not those of what it differentiates."""
+    """Return whether it has attributes of its own; a gradient has those of its operator."""
     definition = subject.definition
     return bool(definition.proto.attrs) and (
         find_forward(definition.op_type, subject.context) is None
@@ -34,7 +35,7 @@ def concerns(subject: OperatorSubject | KernelSubject) -> bool:
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield values that are let through, or refused without a name, or that make a kernel fail."""
+    """Yield values that are accepted, refused without a name, or make a kernel fail."""
     if isinstance(subject, OperatorSubject):
         yield from _check_outside(subject)
     else:
@@ -45,31 +46,31 @@ def _check_outside(subject: OperatorSubject) -> Iterator[Finding]:
     proto = subject.definition.proto
     for attr in proto.attrs:
         for value in attributes.outside(attr):
-            given = f"{attr.name}={value!r}"
+            assignment = f"{attr.name}={value!r}"
             try:
                 attr.check(proto.type, value)
             except OpwrightError as error:
-                said = repr(value[0] if isinstance(value, list) else value)
-                lacking = [w for w in (proto.type, attr.name, said) if w not in str(error)]
-                if lacking:
+                shown_value = repr(value[0] if isinstance(value, list) else value)
+                missing = [w for w in (proto.type, attr.name, shown_value) if w not in str(error)]
+                if missing:
                     yield Finding(
                         RULE,
                         subject.name,
-                        f"{subject.name}: the error for {given} must name operator, attribute and "
-                        f"value, got {str(error)!r} without {lacking[0]}; name it",
+                        f"{subject.name}: the error for {assignment} must name operator, "
+                        f"attribute and value, got {str(error)!r} without {missing[0]}; name it",
                     )
             else:
                 span = attr.describe_range() or "its type"
                 yield Finding(
                     RULE,
                     subject.name,
-                    f"{subject.name}: {given} must be refused, got it let through, outside of "
+                    f"{subject.name}: {assignment} must be refused, got it let through, outside of "
                     f"{span}; declare the range",
                 )
 
 
 def _check_inside(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Run each kernel at values of its attributes that nothing forbids and few think of."""
+    """Run each kernel with valid attribute values that authors easily forget."""
     seen: set[tuple[str, Any]] = set()
     one = [entry for entry in subject.entries if context.dtypes(entry)][:1]
     for entry, sample in context.launches(one):
@@ -95,10 +96,10 @@ def _fails(
 ) -> Finding:
     reason = find_failure(entry, sample, context)
     message = (
-        f"{subject.name}: {what} makes the kernel fail, got {reason}; narrow the range, or have "
+        f"{what} makes the kernel fail, got {reason}; narrow the range, or have "
         "the shape rule refuse it"
     )
-    return Finding(RULE, subject.name, message, sample.describe(), sample.number, sample.dtype)
+    return find_on(RULE, subject, sample, message)
 
 
 def _with_attr(sample: Sample, attr: AttrProto, value: Any) -> Sample:
@@ -107,16 +108,16 @@ def _with_attr(sample: Sample, attr: AttrProto, value: Any) -> Sample:
 
 
 def _accepts(sample: Sample, subject: KernelSubject) -> bool:
-    """Tell whether OpProto and shape rule let a sample through."""
+    """Return whether OpProto and shape rule let a sample through."""
     definition = subject.definition
     try:
-        filled = definition.proto.fill_attrs(sample.attrs)
-        counts = definition.output_counts(sample.input_metas(definition), filled)
+        attrs = definition.proto.fill_attrs(sample.attrs)
+        counts = definition.output_counts(sample.input_metas(definition), attrs)
     except OpwrightError:
         counts = ()
-    wanted = tuple(sample.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
+    actual = tuple(sample.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
     if any(
-        slot.duplicable and i < len(counts) and counts[i] != wanted[i]
+        slot.duplicable and i < len(counts) and counts[i] != actual[i]
         for i, slot in enumerate(definition.proto.outputs)
     ):
         return False

@@ -1,8 +1,8 @@
-"""Every run of a kernel comes to its end, and the process goes on.
+"""Every run of a kernel returns, and the process survives.
 
-Where one does not, the process that checks is gone before it can say so: `opwright check` runs the
-rules in a process of its own, and reports what that one was running. This rule runs every sample
-once, before the others do: what ends the process is found by it.
+A crash ends the checking process before it can report it: `opwright check` runs the rules in a
+separate process, and reports what that one was running. This rule runs every sample once, before
+the other rules, so that it is the one that finds a crash.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "returns"
 SUMMARY = "every run returns: none ends the process, or outlasts the time limit"
@@ -22,7 +22,7 @@ FIRST = True
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Run each sample; what it gives, other rules look at."""
+    """Run each sample; other rules inspect the results."""
     for entry, sample in context.launches(subject.entries):
         try:
             context.run(entry, sample)

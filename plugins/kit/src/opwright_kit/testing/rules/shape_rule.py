@@ -1,4 +1,4 @@
-"""What ``infer_shape`` says is what the kernel writes, and it says the same of unknown dims."""
+"""The kernel writes what ``infer_shape`` says, for known and for unknown dims."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.op import Meta
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import (
+from opwright_kit.testing.observation.context import NO_INPUTS, CheckContext
+from opwright_kit.testing.observation.failures import (
     depends_on_attributes,
     depends_on_values,
     reason_of,
     writes_input,
 )
-from opwright_kit.testing.sample import Sample, SlotMetas, meta_of
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.observation.observation import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
+from opwright_kit.testing.samples.sample import SlotMetas, meta_of
 
 RULE = "shape-rule"
 SUMMARY = "the shape rule says what kernels write, for known and for unknown dims"
@@ -24,7 +25,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield what the rule says wrongly: of unknown dims, or of what a kernel wrote."""
+    """Yield what the rule says wrongly: for unknown dims, or about what a kernel wrote."""
     if isinstance(subject, OperatorSubject):
         yield from _check_unknown_dims(subject, context)
     else:
@@ -46,16 +47,16 @@ def _check_unknown_dims(subject: OperatorSubject, context: CheckContext) -> Iter
                     continue  # it may ask for dims that it needs
                 fault = _find_difference(subject, known, guessed)
                 if fault is not None:
-                    given = ", ".join(str(meta) for metas in unknown for meta in metas)
-                    message = f"{subject.name}: for {given} the shape rule says {fault}"
-                    yield _finding(subject.name, message, sample)
+                    inputs = ", ".join(str(meta) for metas in unknown for meta in metas)
+                    message = f"for {inputs} the shape rule says {fault}"
+                    yield find_on(RULE, subject, sample, message)
                     break
     if not n_seen:
-        raise Skipped("no inputs could be drawn; a package says which: opwright.samples")
+        raise Skipped(NO_INPUTS)
 
 
 def _with_unknown_dims(metas: SlotMetas) -> Iterator[SlotMetas]:
-    """Give the metas with all dims unknown, with one axis of all, and with one dim of one."""
+    """Yield the metas with all dims unknown, with one axis of all, and with one dim of one."""
     yield tuple(tuple(Meta((-1,) * len(m.shape), m.dtype) for m in slot) for slot in metas)
     longest = max((len(m.shape) for slot in metas for m in slot), default=0)
     for axis in range(longest):
@@ -97,28 +98,24 @@ def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Fi
             if writes_input(error) or depends_on_attributes(entry, sample, context):
                 continue  # other rules are about that
             message = (
-                f"{subject.name}: the kernel fails on what the shape rule accepts, got "
+                f"the kernel fails on what the shape rule accepts, got "
                 f"{reason_of(error)}; compute these inputs, or have the shape rule refuse them"
             )
-            yield _finding(subject.name, message, sample)
+            yield find_on(RULE, subject, sample, message)
             continue
         metas = sample.infer(subject.definition)
-        for (slot, arrays), said in zip(run.outputs.items(), metas, strict=True):
-            for array, meta in zip(arrays, said, strict=True):
+        for (slot, arrays), slot_metas in zip(run.outputs.items(), metas, strict=True):
+            for array, meta in zip(arrays, slot_metas, strict=True):
                 wrote = meta_of(array)
                 if wrote.dtype != meta.dtype or not _fits(wrote, meta):
                     message = (
-                        f"{subject.name}: the shape rule says {slot} is {meta}, the kernel wrote "
+                        f"the shape rule says {slot} is {meta}, the kernel wrote "
                         f"{wrote}; fix the one that is wrong"
                     )
-                    yield _finding(subject.name, message, sample)
+                    yield find_on(RULE, subject, sample, message)
 
 
-def _fits(wrote: Meta, said: Meta) -> bool:
-    return len(wrote.shape) == len(said.shape) and all(
-        b in (a, -1) for a, b in zip(wrote.shape, said.shape, strict=True)
+def _fits(wrote: Meta, rule: Meta) -> bool:
+    return len(wrote.shape) == len(rule.shape) and all(
+        b in (a, -1) for a, b in zip(wrote.shape, rule.shape, strict=True)
     )
-
-
-def _finding(name: str, message: str, sample: Sample) -> Finding:
-    return Finding(RULE, name, message, sample.describe(), sample.number, sample.dtype)

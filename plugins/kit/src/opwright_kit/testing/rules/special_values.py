@@ -1,13 +1,12 @@
-"""NaN and infinity are computed like other numbers: no kernel fails on them, or makes them 0.
+"""NaN and infinity are computed like other numbers: no kernel fails on them, or drops them.
 
-They are put into one place at a time. Outputs that follow an ordinary number there must follow NaN,
-and those that grow with a large one, infinity. A reference beside the kernel must be finite where
-it is.
+They are put into one element at a time. Outputs that change with an ordinary number there must
+become NaN, and those that grow with a large one, infinite. A reference kernel must be finite in the
+same elements.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -15,29 +14,34 @@ import numpy as np
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry, Refuse
-from opwright.op import is_float
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.failing import reason_of
-from opwright_kit.testing.gradient_samples import find_forward
-from opwright_kit.testing.observing import count_elements, find_on
-from opwright_kit.testing.sample import Array, Sample, meta_of, widen
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.special_numbers import (
+from opwright.op import FLOAT_DTYPES, is_float
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.failures import reason_of
+from opwright_kit.testing.observation.observation import find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.choice import SampleChoice
+from opwright_kit.testing.samples.gradient_samples import find_forward
+from opwright_kit.testing.samples.sample import (
+    Array,
+    Sample,
+    element_name,
+    find_first,
+    meta_of,
+    variable_name,
+    widen,
+)
+from opwright_kit.testing.samples.special_numbers import (
     NOT_FINITE,
     Place,
     choose_places,
     number_at,
     with_number,
 )
-from opwright_kit.testing.subjects import KernelSubject
 
 RULE = "special-values"
 SUMMARY = "NaN and infinity are computed, and reach the outputs that depend on them"
 SUBJECT = KernelSubject
-
-_MOST_ELEMENTS: Final = 600
-_MOST_SAMPLES: Final = 3
-"""Of each dtype, beside those with other attributes."""
 
 _PLACES: Final = 2
 """Of each input."""
@@ -50,32 +54,26 @@ Masks = dict[str, list[Array]]
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Tell whether it is no gradient, which the rule `gradient-extremes` is about."""
+    """Return whether it is not a gradient; the rule `gradient-extremes` is about those."""
     return find_forward(subject.op_type, subject.context) is None
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each sample in which a special number gets lost, or makes the kernel fail."""
-    n_samples: Counter[str] = Counter()
-    seen: set[tuple[str, str]] = set()
+    choice = SampleChoice(FLOAT_DTYPES)
     for entry, sample in context.launches(subject.entries):
         if sample.drops_nan:
             raise Skipped(f"declared: {sample.drops_nan}")
-        if not is_float(sample.dtype) or not 0 < count_elements(sample) <= _MOST_ELEMENTS:
+        if not choice.wants(sample):
             continue
-        kind = (sample.dtype, str(sample.attrs))
-        if kind in seen and n_samples[sample.dtype] >= _MOST_SAMPLES:
-            continue
-        seen.add(kind)
         plain = context.compute([entry], sample)
         if plain is None:
             continue
-        n_samples[sample.dtype] += 1
-        rng = np.random.default_rng([context.seed, max(sample.number, 0)])
-        for place in choose_places(sample, _PLACES, rng):
+        choice.add(sample)
+        for place in choose_places(sample, _PLACES, context.rng(sample)):
             for fault in _Probe(entry, sample, place, plain, context).find_faults():
                 yield find_on(RULE, subject, *fault)
-    if not n_samples:
+    if choice.is_empty:
         raise Skipped("no sample of floats could be run")
 
 
@@ -111,7 +109,7 @@ class _Probe:
         self._dependents = _either(self._followers, self._where(opposite, _differ))
 
     def find_faults(self) -> Iterator[tuple[Sample, str]]:
-        """Give what is wrong with NaN and infinity in the place, with the sample that shows it."""
+        """Yield what is wrong with NaN and infinity in the place, with the sample that shows it."""
         for number in NOT_FINITE:
             changed = with_number(self._sample, self._place, number)
             text = self._find_fault(changed, number)
@@ -147,7 +145,9 @@ class _Probe:
         except OpwrightError:
             return None
         pairs = {slot: zip(a, self._plain[slot], strict=True) for slot, a in outputs.items()}
-        return {slot: [_tell(a, b, tell) for a, b in listed] for slot, listed in pairs.items()}
+        return {
+            slot: [_tell(a, b, tell) for a, b in slot_pairs] for slot, slot_pairs in pairs.items()
+        }
 
     def _find_lost(self, outputs: Outputs, number: float) -> str | None:
         """Return the first output that is finite where it must not be, with what it is."""
@@ -156,10 +156,9 @@ class _Probe:
             large = _LARGE.get(self._sample.dtype, np.inf)
             masks = self._where(np.copysign(large, number), _grows(large))
         for name, array, where in _masked(outputs, masks):
-            lost = np.argwhere(where & np.isfinite(widen(array)))
-            if len(lost):
-                at = tuple(int(i) for i in lost[0])
-                return f"{name}{list(at) if at else ''}, got {array[at]}"
+            at = find_first(where & np.isfinite(widen(array)))
+            if at is not None:
+                return f"{element_name(name, at)}, got {array[at]}"
         return None
 
     def _find_other(self, outputs: Outputs, changed: Sample) -> str | None:
@@ -169,17 +168,16 @@ class _Probe:
         """
         for other in self._context.references(self._entry.op_type, changed.dtype, self._entry):
             try:
-                wanted = self._run(other, changed)
+                reference = self._run(other, changed)
             except (Refuse, OpwrightError):
                 continue
-            beside = iter([b for listed in wanted.values() for b in listed])
+            beside = iter([b for arrays in reference.values() for b in arrays])
             for name, a, where in _masked(outputs, self._dependents):
                 b = next(beside)
                 if a.shape == b.shape and where.any():
-                    differ = np.argwhere(where & (np.isfinite(widen(a)) != np.isfinite(widen(b))))
-                    if len(differ):
-                        at = tuple(int(i) for i in differ[0])
-                        place = f"{name}{list(at) if at else ''}"
+                    at = find_first(where & (np.isfinite(widen(a)) != np.isfinite(widen(b))))
+                    if at is not None:
+                        place = element_name(name, at)
                         return f"{a[at]} in {place}, {b[at]} by {other.library}"
             return None
         return None
@@ -206,9 +204,9 @@ def _either(a: Masks | None, b: Masks | None) -> Masks | None:
 
 
 def _masked(outputs: Outputs, masks: Masks | None) -> Iterator[tuple[str, Array, Array]]:
-    """Give the name of each output, itself and a mask; nothing of what has another shape."""
+    """Yield the name of each output, itself and a mask; nothing of what has another shape."""
     for slot, arrays in outputs.items() if masks is not None else ():
         for i, array in enumerate(arrays):
             where = masks[slot][i] if masks is not None else np.zeros(array.shape, bool)
-            name = slot if len(arrays) == 1 else f"{slot}[{i}]"
+            name = variable_name(slot, i, len(arrays))
             yield name, array, where if where.shape == array.shape else np.zeros(array.shape, bool)

@@ -1,7 +1,7 @@
-"""Two threads may run one kernel at once: what they share is not written.
+"""Two threads may run one kernel at once: it writes nothing that they share.
 
-Two threads run a compiled kernel over and over. In Python that would rarely meet the few lines that
-matter: so at each line of a kernel another thread runs the whole of it, on other inputs.
+Two threads run a compiled kernel repeatedly. In Python that would rarely hit the few lines that
+matter, so at each line of a kernel another thread runs all of it, on other inputs.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 
 from opwright.errors import OpwrightError
 from opwright.kernel import KernelEntry
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.launching import Filled, Launch
-from opwright_kit.testing.observing import (
-    Observed,
+from opwright_kit.testing.launch.launching import Launch, RunInput
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import (
+    Observation,
     choose_largest,
     find_difference,
     observe,
 )
-from opwright_kit.testing.sample import Array
-from opwright_kit.testing.scorecard import Finding, Skipped
-from opwright_kit.testing.subjects import KernelSubject
-from opwright_kit.testing.tracing import make_tracer
+from opwright_kit.testing.observation.tracing import make_tracer
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import Array
 
 RULE = "threads"
 SUMMARY = "two threads that run one kernel at once get what each gets alone"
@@ -58,11 +58,11 @@ Outputs = dict[str, list[Array]]
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield the largest sample if two threads that run it disturb each other, packed or not."""
-    observed = observe(subject, context)
-    plain = [each for each in observed if not each.launch.packed]
-    packed = [each for each in observed if each.launch.packed]
-    for listed in filter(None, (plain, packed)):
-        (largest,) = choose_largest(listed, 1)
+    observations = observe(subject, context)
+    plain = [each for each in observations if not each.launch.packed]
+    packed = [each for each in observations if each.launch.packed]
+    for group in filter(None, (plain, packed)):
+        (largest,) = choose_largest(group, 1)
         if not largest.repeats():
             raise Skipped("results differ from run to run anyway")
         other = _disturb(largest, context)
@@ -77,56 +77,57 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             return
 
 
-def _disturb(observed: Observed, context: CheckContext) -> str | None:
+def _disturb(observation: Observation, context: CheckContext) -> str | None:
     """Return what comes out otherwise where another thread runs the kernel too; None if nothing."""
-    sample, launch = observed.sample, observed.launch
+    sample, launch = observation.sample, observation.launch
     one, other = sample.inputs, sample.turned_inputs()
     try:
         alone = [launch.run(inputs=inputs).outputs for inputs in (one, other)]
     except OpwrightError:
         return None  # what was turned round is not valid any more
-    if observed.entry.is_native:
-        return _run_both(_repeat(observed, context), (one, other))
+    if observation.entry.is_native:
+        return _run_both(_repeat(observation, context), (one, other))
     return _come_between(launch, (one, other), alone[0])
 
 
-def _repeat(observed: Observed, context: CheckContext) -> Launch:
+def _repeat(observation: Observation, context: CheckContext) -> Launch:
     """Return a launch that runs the kernel often; once where it resizes an output."""
-    definition = context.context.ops.get(observed.entry.op_type)
+    definition = context.context.ops.get(observation.entry.op_type)
     if definition.proto.dynamic_output:
-        return observed.launch
-    written = sum(a.nbytes for arrays in observed.first.outputs.values() for a in arrays)
+        return observation.launch
+    written = sum(a.nbytes for arrays in observation.first.outputs.values() for a in arrays)
     repeat = max(1, min(_MOST_REPEATS, _MOST_BYTES // max(written, 1)))
-    launch = observed.find_like(context, repeat=repeat, apart=True)
-    return launch or observed.launch
+    launch = observation.find_like(context, repeat=repeat, apart=True)
+    return launch or observation.launch
 
 
 def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs]) -> str | None:
     """Run a compiled kernel in threads for a while, and compare all that it leaves behind."""
-    found: list[str] = []
+    faults: list[str] = []
     barrier = threading.Barrier(_THREADS)
 
-    def work(given: Filled, expected: list[bytes]) -> None:
+    def work(run_input: RunInput, expected: list[bytes]) -> None:
         barrier.wait()
         end, process_end = time.thread_time() + _SPAN_S, time.process_time() + _PROCESS_SPAN_S
-        while not found and time.thread_time() < end and time.process_time() < process_end:
+        while not faults and time.thread_time() < end and time.process_time() < process_end:
             try:
-                same = [image.tobytes() for image in launch.run_filled(given)] == expected
-            except Exception as error:  # noqa: BLE001 - told in the thread that checks
-                found.append(f"{type(error).__name__}: {error}")
+                same = [image.tobytes() for image in launch.run_filled(run_input)] == expected
+            except Exception as error:  # noqa: BLE001 - reported by the checking thread
+                faults.append(f"{type(error).__name__}: {error}")
             else:
-                found.extend([] if same else ["another result"])
+                faults.extend([] if same else ["another result"])
 
-    filled = [launch.fill(inputs=given) for given in inputs]
-    alone = [[image.tobytes() for image in launch.run_filled(each)] for each in filled]
+    run_inputs = [launch.fill(inputs=arrays) for arrays in inputs]
+    alone = [[image.tobytes() for image in launch.run_filled(each)] for each in run_inputs]
     threads = [
-        threading.Thread(target=work, args=(filled[i % 2], alone[i % 2])) for i in range(_THREADS)
+        threading.Thread(target=work, args=(run_inputs[i % 2], alone[i % 2]))
+        for i in range(_THREADS)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found[0] if found else None
+    return faults[0] if faults else None
 
 
 def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outputs) -> str | None:
@@ -143,12 +144,12 @@ def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outpu
             thread.start()
             thread.join(_WAIT_S)
 
-    found: list[str] = []
+    faults: list[str] = []
 
     def work() -> None:
         sys.settrace(make_tracer(_top_package(launch.entry), run_other))
         try:
-            found.extend(_compare(launch, inputs[0], expected))
+            faults.extend(_compare(launch, inputs[0], expected))
         finally:
             sys.settrace(None)
 
@@ -157,7 +158,7 @@ def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outpu
     worker.join()
     for thread in others:
         thread.join()
-    return found[0] if found else None
+    return faults[0] if faults else None
 
 
 def _top_package(entry: KernelEntry) -> str:
@@ -168,7 +169,7 @@ def _compare(launch: Launch, inputs: Inputs, expected: Outputs) -> list[str]:
     """Run once; return what differs from what is expected, or was raised."""
     try:
         name = find_difference(expected, launch.run(inputs=inputs).outputs)
-    except Exception as error:  # noqa: BLE001 - told in the thread that checks
+    except Exception as error:  # noqa: BLE001 - reported by the checking thread
         return [f"{type(error).__name__}: {error}"]
     return [] if name is None else [f"another {name}"]
 

@@ -1,4 +1,4 @@
-"""Every element of every output is written: what the memory held before is never left there."""
+"""Every element of every output is written: none keeps what the memory held before."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opwright_kit.testing.context import CheckContext
-from opwright_kit.testing.observing import Observed, observe
-from opwright_kit.testing.scorecard import Finding
-from opwright_kit.testing.subjects import KernelSubject
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import Observation, observe
+from opwright_kit.testing.results.scorecard import Finding
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.sample import variable_name
 
 RULE = "writes-every-element"
 SUMMARY = "no element of an output is left as the memory was"
@@ -18,9 +19,9 @@ SUBJECT = KernelSubject
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each output of which an element was left, on each sample."""
-    for observed in observe(subject, context):
-        for name, count, first, size in _left(observed):
-            yield observed.find(
+    for observation in observe(subject, context):
+        for name, count, first, size in _left(observation):
+            yield observation.find(
                 RULE,
                 subject,
                 f"every element of {name} must be written, got {count} of {size} left as they "
@@ -28,13 +29,14 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             )
 
 
-def _left(observed: Observed) -> Iterator[tuple[str, int, list[int], int]]:
-    """Give output, number of its elements that were left, and the place of the first of them."""
-    for slot, listed in observed.first.untouched.items():
-        for i, (one, other) in enumerate(zip(listed, observed.second.untouched[slot], strict=True)):
+def _left(observation: Observation) -> Iterator[tuple[str, int, list[int], int]]:
+    """Yield output, number of elements left unwritten, index of the first, and size."""
+    for slot, masks in observation.first.untouched.items():
+        for i, (one, other) in enumerate(
+            zip(masks, observation.second.untouched[slot], strict=True)
+        ):
             if one.shape != other.shape:
                 continue
             left = np.argwhere(one & other)
             if len(left):
-                name = slot if len(listed) == 1 else f"{slot}[{i}]"
-                yield name, len(left), left[0].tolist(), one.size
+                yield variable_name(slot, i, len(masks)), len(left), left[0].tolist(), one.size

@@ -1,0 +1,187 @@
+"""Checks a distribution: every rule on everything that it provides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+from opwright import Context, context_guard, current_context
+from opwright.op import check_dtype
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.notes import NoteFile
+from opwright_kit.testing.results.scorecard import (
+    FAILED,
+    PASSED,
+    SKIPPED,
+    Finding,
+    Result,
+    Scorecard,
+    Skipped,
+)
+from opwright_kit.testing.results.subjects import Subject, find_subjects, select_subjects
+from opwright_kit.testing.rules import Rule, select_rules
+from opwright_kit.testing.samples.samplers import load_samplers
+
+_MAX_FINDINGS: Final = 5
+"""Of one rule on one subject: more would repeat the same."""
+
+
+class PackageCheck:
+    """A check of one distribution, rule by rule.
+
+    Parameters
+    ----------
+    distribution : str
+        Its name, as pip knows it.
+    rules : iterable of str
+        Names of the only rules to check; all where none is given.
+    subject : str, optional
+        The only operator or kernel to check, or an operator type with all its kernels.
+    seed : int
+        Of the samples.
+    sample : int, optional
+        Number of the only sample.
+    dtype : str, optional
+        The only dispatch dtype.
+    context : Context, optional
+        Where the distribution is registered; default: the current one.
+    notes : NoteFile, optional
+        Receives a note of what is about to run.
+
+    Attributes
+    ----------
+    subjects : list of str
+        Names of the package itself, its operators and its kernels.
+    planned : list of (str, str)
+        Names of subject and rule, in the order of the check.
+    card : Scorecard
+        The results so far.
+
+    Raises
+    ------
+    CommandError, DtypeError
+        For an unknown distribution, rule, subject or dtype; lists those that exist.
+    """
+
+    def __init__(
+        self,
+        distribution: str,
+        *,
+        rules: Iterable[str] = (),
+        subject: str | None = None,
+        seed: int = 0,
+        sample: int | None = None,
+        dtype: str | None = None,
+        context: Context | None = None,
+        notes: NoteFile | None = None,
+    ) -> None:
+        self._context = current_context() if context is None else context
+        if dtype is not None:
+            check_dtype(dtype, "check")
+        self._rules = {rule.name: rule for rule in select_rules(tuple(rules))}
+        package, subjects = find_subjects(distribution, self._context)
+        if subject is not None:
+            subjects = select_subjects(package, subjects, subject)
+        self._subjects = {item.name: item for item in subjects}
+        self._check = CheckContext(self._context, seed, sample, dtype, load_samplers(), notes)
+        self.card = Scorecard(package.name, package.version, seed)
+
+    @property
+    def subjects(self) -> list[str]:  # noqa: D102 - described in the class
+        return list(self._subjects)
+
+    @property
+    def planned(self) -> list[tuple[str, str]]:  # noqa: D102 - described in the class
+        return [(name, rule) for name in self._subjects for rule in self.rules_about(name)]
+
+    def rules_about(self, subject: str) -> list[str]:
+        """Return the names of the rules that apply to a subject, which is loaded for it."""
+        item = self._subjects[subject]
+        self._check.note(f"loading {subject}")
+        return [name for name, rule in self._rules.items() if rule.asks(item)]
+
+    def rules_by_kind(self, subject: str) -> list[str]:
+        """Return the names of the rules that may apply, by the kind of the subject alone."""
+        item = self._subjects[subject]
+        return [name for name, rule in self._rules.items() if isinstance(item, rule.subject)]
+
+    def apply(self, subject: str, rule: str) -> Result:
+        """Check one rule, add the result to the scorecard and return it."""
+        result = self.check_rule(subject, rule)
+        self.card.add(result)
+        return result
+
+    def check_rule(self, subject: str, rule: str) -> Result:
+        """Check one rule and return the result."""
+        self._check.note(f"the rule {rule}")
+        with context_guard(self._context):
+            return _apply(self._rules[rule], self._subjects[subject], self._check)
+
+
+class Check(Protocol):
+    """A check, in this process or in another one."""
+
+    card: Scorecard
+
+    @property
+    def planned(self) -> list[tuple[str, str]]:
+        """Names of subject and rule, in order."""
+
+    def apply(self, subject: str, rule: str) -> Result:
+        """Check one rule, add the result to the scorecard and return it."""
+
+
+def run_check(check: Check, progress: Callable[[Result], None] | None = None) -> Scorecard:
+    """Apply every rule to every subject as planned, and return the scorecard.
+
+    Parameters
+    ----------
+    check : PackageCheck or IsolatedCheck
+    progress : callable, optional
+        Called with each result as soon as it is known.
+    """
+    for subject, rule in check.planned:
+        result = check.apply(subject, rule)
+        if progress is not None:
+            progress(result)
+    return check.card
+
+
+def check_package(
+    distribution: str, *, progress: Callable[[Result], None] | None = None, **options: Any
+) -> Scorecard:
+    """Check everything that a distribution provides, in this process; return the scorecard.
+
+    A kernel that crashes ends this process, too; `IsolatedCheck` survives it.
+
+    Parameters
+    ----------
+    distribution : str
+        Its name, as pip knows it.
+    progress : callable, optional
+        Called with each result as soon as it is known.
+    **options
+        Restrictions of the check: see `PackageCheck`, also for errors.
+    """
+    return run_check(PackageCheck(distribution, **options), progress)
+
+
+def _apply(rule: Rule, subject: Subject, check: CheckContext) -> Result:
+    """Return the result of a rule for a subject; an exception is a finding."""
+    findings: list[Finding] = []
+    reason = ""
+    start = time.perf_counter()
+    try:
+        for finding in rule.check(subject, check):
+            findings.append(finding)
+            if len(findings) == _MAX_FINDINGS:
+                break
+    except Skipped as skipped:
+        reason = str(skipped)
+    except Exception as error:  # noqa: BLE001 - a plugin's; its other parts are checked
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        findings.append(Finding(rule.name, subject.name, f"the rule could not be checked: {text}"))
+    state = FAILED if findings else SKIPPED if reason else PASSED
+    seconds = time.perf_counter() - start
+    return Result(subject.name, rule.name, state, reason, tuple(findings), seconds)

@@ -1,0 +1,1 @@
+"""Gradients by the framework, and the slopes that they are compared with."""

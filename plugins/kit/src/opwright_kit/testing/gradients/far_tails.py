@@ -1,0 +1,163 @@
+"""Checks gradients of element-wise operators far from 0, where many formulas lose digits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright_kit.testing.gradients.derivatives import Derivative
+from opwright_kit.testing.samples.sample import Array, Sample, find_first
+from opwright_kit.testing.samples.special_numbers import Place, filled_with
+
+_TAILS: Final = (4.0, 8.0, 15.0, 30.0, 60.0, 88.0, 188.0, 1e3, 1e8, 1e16)
+"""Both signs are tried. The first ones are where exponentials lose their last digits."""
+
+_NEAR: Final = (0.5, -0.5)
+"""Where a gradient is compared first: what is wrong there has nothing to do with tails."""
+
+_FARTHER: Final = (1e100, 1e200)
+"""In float64."""
+
+_RTOL: Final = 1e-2
+"""Of a gradient: a formula that cancels loses much more of it, or nothing."""
+
+_STEP: Final = 1e-3
+"""Of a slope, as a part of the number."""
+
+_SMALL: Final = 1e-30
+_LARGE: Final = 1e30
+"""Between them, float32 has all its digits, in what is computed on the way as well."""
+
+_NOISE: Final = 1e-6
+"""What float32 may leave of numbers around 1 where float64 leaves nothing."""
+
+_ADVICE: Final = "use a formula that does not cancel or overflow there"
+
+
+class Wide(NamedTuple):
+    """The same gradient in float64, and the library that computes it."""
+
+    derivative: Derivative
+    library: str
+
+
+def find_fault_far_out(derivative: Derivative, wide: Wide | None) -> tuple[Sample, str] | None:
+    """Return where a gradient is wrong far from 0, and its value; None if it is right.
+
+    It is compared with a wide one, or with slopes if there is none.
+    """
+    if derivative.forward.loses_tails:
+        return None
+    for slot in filter(derivative.is_elementwise, derivative.slots):
+        if wide is None:
+            faults = _beside_slopes(derivative, slot)
+        else:
+            faults = _beside_float64(derivative, slot, wide)
+        fault = next(faults, None) or next(_at_infinity(derivative, slot), None)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _numbers(*beyond: float) -> Iterator[float]:
+    for size in (*_TAILS, *beyond):
+        yield from (size, -size)
+
+
+def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[tuple[Sample, str]]:
+    reference = wide.derivative
+    for number in _numbers():
+        changed = filled_with(derivative.forward, slot, number)
+        got = derivative.gradients(changed)
+        expected = reference.gradients(filled_with(reference.forward, slot, number))
+        if got is None or expected is None:
+            continue
+        at = _find_apart(got[slot][0], expected[slot][0])
+        if at is not None:
+            yield changed, _say(slot, at, number, got[slot][0], expected[slot][0], wide.library)
+
+
+def _find_apart(got: Array, expected: Array) -> tuple[int, ...] | None:
+    """Return the first place where float32 differs more from float64 than it must."""
+    size = np.abs(expected)
+    with np.errstate(all="ignore"):
+        apart = (np.abs(got - expected) > _RTOL * size) | ~np.isfinite(got)
+        apart &= (size > _SMALL) & (size < _LARGE)
+        apart |= (size <= _SMALL) & ~(np.abs(got) <= _NOISE)
+    return find_first(apart)
+
+
+def _say(
+    slot: str, at: tuple[int, ...], number: float, got: Array, expected: Array, library: str
+) -> str:
+    return (
+        f"the gradient of {Place(slot, 0, at)} = {number:g} must hold far from 0, got "
+        f"{got[at]:.6g}, {expected[at]:.6g} by {library} in float64; {_ADVICE}"
+    )
+
+
+def _beside_slopes(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, str]]:
+    for number in (*_NEAR, *_numbers(*_FARTHER)):
+        changed = filled_with(derivative.forward, slot, number)
+        gradients = derivative.gradients(changed, 1.0)
+        pairs = [_slope(derivative, slot, number, h) for h in (_STEP, _STEP / 2)]
+        if gradients is None or pairs[0] is None or pairs[1] is None:
+            continue
+        (wide, _), (slope, noise) = pairs[0], pairs[1]
+        got = gradients[slot][0]
+        with np.errstate(all="ignore"):
+            certain = np.abs(wide - slope) <= _RTOL * np.abs(slope) / 2 + noise
+            apart = np.abs(got - slope) > _RTOL * np.abs(slope) + noise + _SMALL
+        at = find_first(certain & apart)
+        if at is not None and number in _NEAR:
+            return  # it is wrong everywhere, which the rule `gradient` finds
+        if at is not None:
+            yield (
+                changed,
+                (
+                    f"the gradient of {Place(slot, 0, at)} = {number:g} must be the slope far "
+                    f"from 0 too, got {got[at]:.6g}, differences say {slope[at]:.6g}; {_ADVICE}"
+                ),
+            )
+
+
+def _slope(
+    derivative: Derivative, slot: str, number: float, step: float
+) -> tuple[Array, Array] | None:
+    """Return the slopes of the sum of all outputs, and what rounding may add to them."""
+    sides = [
+        derivative.weighted(filled_with(derivative.forward, slot, number * (1 + sign * step)))
+        for sign in (1, -1)
+    ]
+    if sides[0] is None or sides[1] is None:
+        return None
+    up, down = sum(sides[0]), sum(sides[1])
+    width = 2 * step * abs(number)
+    with np.errstate(all="ignore"):
+        slope = np.asarray((up - down) / np.copysign(width, number))
+        noise = np.asarray(16 * np.finfo(np.float64).eps * (np.abs(up) + np.abs(down)) / width)
+    return slope, noise
+
+
+def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, str]]:
+    """Yield where a gradient that is the same far out is another number at infinity."""
+    for sign in (1.0, -1.0):
+        changed = filled_with(derivative.forward, slot, sign * np.inf)
+        near, far, end = (
+            derivative.gradients(filled_with(derivative.forward, slot, number), 1.0)
+            for number in (sign * 1e8, sign * 1e16, sign * np.inf)
+        )
+        if near is None or far is None or end is None:
+            continue
+        a, b, got = near[slot][0], far[slot][0], end[slot][0]
+        at = find_first((a == b) & np.isfinite(a) & (got != a) & ~np.isnan(got))
+        if at is not None:
+            yield (
+                changed,
+                (
+                    f"the gradient of {Place(slot, 0, at)} = {sign * np.inf} must be what "
+                    f"it is far from 0, {a[at]:g}, got {got[at]:g}; look at infinity on its own"
+                ),
+            )

@@ -1,0 +1,153 @@
+"""The memory of one run: every array in its place, with guard bytes before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from opwright.op import Meta, dtype_to_numpy, item_size, numel
+from opwright_kit.testing.samples.sample import Array
+
+GUARD_BYTES: Final = 256
+"""Before and after each array: four times the widest vector."""
+
+_GAP: Final = 2
+"""Elements from one to the next along the last axis, where inputs are strided."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one array lies.
+
+    Attributes
+    ----------
+    name : str
+        The slot, with a number where it holds several.
+    meta : Meta
+    region : int
+        Number of the image that it lies in.
+    offset, size_bytes : int
+        Begin in the image, and size.
+    index : int
+        How the runtime addresses the place: the offset, or the number of the buffer.
+    strides : tuple of int or None
+        In elements; None where it is compact.
+    """
+
+    name: str
+    meta: Meta
+    region: int
+    offset: int
+    size_bytes: int
+    index: int
+    strides: tuple[int, ...] | None = None
+
+    def share(self, meta: Meta) -> Place:
+        """Return the place of another array in the same memory."""
+        return replace(self, meta=meta)
+
+    def view(self, images: list[Array]) -> Array:
+        """Return the array within the images."""
+        dtype = dtype_to_numpy(self.meta.dtype)
+        span = images[self.region][self.offset : self.offset + self.size_bytes].view(dtype)
+        if self.strides is None:
+            return span[: numel(self.meta.shape)].reshape(self.meta.shape)
+        steps = tuple(step * dtype.itemsize for step in self.strides)
+        return np.lib.stride_tricks.as_strided(span, self.meta.shape, steps)
+
+    def fill(self, images: list[Array], byte: int) -> None:
+        """Fill the array with a byte."""
+        images[self.region][self.offset : self.offset + self.size_bytes] = byte
+
+    def differs(self, before: list[Array], after: list[Array]) -> bool:
+        """Return whether a byte of the array changed; gaps between strided elements do not count.
+
+        Bytes are compared, so that NaN is equal to itself.
+        """
+        a, b = (np.ascontiguousarray(self.view(images)) for images in (before, after))
+        return a.tobytes() != b.tobytes()
+
+
+class Memory:
+    """Places in one arena, or in a buffer each if the device cannot offset an address.
+
+    Parameters
+    ----------
+    has_arena : bool
+        Whether one region serves all; otherwise guards can only lie after an array.
+    alignment : int
+        Of every place, in bytes.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Bytes of each region, once closed.
+    """
+
+    def __init__(self, has_arena: bool, alignment: int) -> None:
+        self._has_arena = has_arena
+        self._alignment = alignment
+        self._places: list[Place] = []
+        self._end = 0
+        self.sizes: list[int] = []
+
+    def add(self, name: str, meta: Meta, strided: bool = False) -> Place:
+        """Return the place of a new array."""
+        strides = _spread(meta.shape) if strided and meta.shape else None
+        count = numel(meta.shape)
+        if strides is not None and count:
+            count = 1 + sum((n - 1) * step for n, step in zip(meta.shape, strides, strict=True))
+        size = count * item_size(meta.dtype)
+        if self._has_arena:
+            offset = _round_up(self._end + GUARD_BYTES, self._alignment)
+            self._end = offset + size
+            place = Place(name, meta, 0, offset, size, offset, strides)
+        else:
+            region = len(self.sizes)
+            self.sizes.append(_round_up(size + GUARD_BYTES, self._alignment))
+            place = Place(name, meta, region, 0, size, region, strides)
+        self._places.append(place)
+        return place
+
+    def close(self) -> None:
+        """Fix the sizes; nothing is added afterwards."""
+        if self._has_arena:
+            self.sizes = [_round_up(self._end + GUARD_BYTES, self._alignment)]
+
+    def fill(self, poison: int) -> list[Array]:
+        """Return images with poison everywhere."""
+        return [np.full(size, poison, np.uint8) for size in self.sizes]
+
+    def find_broken_guards(self, before: list[Array], after: list[Array]) -> tuple[str, ...]:
+        """Return the changes outside of every array, each with the nearest array."""
+        counts: dict[str, int] = {}
+        for region, (old, new) in enumerate(zip(before, after, strict=True)):
+            inside = np.zeros(old.size, bool)
+            places = [place for place in self._places if place.region == region]
+            for place in places:
+                inside[place.offset : place.offset + place.size_bytes] = True
+            for at in np.flatnonzero((old != new) & ~inside).tolist():
+                where = min((_distance(place, at) for place in places), key=lambda item: item[0])[1]
+                counts[where] = counts.get(where, 0) + 1
+        return tuple(f"{count} bytes {where}" for where, count in counts.items())
+
+
+def _distance(place: Place, at: int) -> tuple[int, str]:
+    if at < place.offset:
+        return place.offset - at, f"before {place.name}"
+    return at - place.offset - place.size_bytes, f"behind {place.name}"
+
+
+def _spread(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = []
+    step = _GAP
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= max(dim, 1)
+    return tuple(reversed(strides))
+
+
+def _round_up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment

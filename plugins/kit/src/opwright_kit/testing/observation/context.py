@@ -1,0 +1,297 @@
+"""The context of a rule: draws samples, runs kernels on them, and finds reference kernels."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from opwright import Context
+from opwright.device import HOST_DEVICE, get_device
+from opwright.errors import OpwrightError
+from opwright.kernel import ANY, KernelEntry, Refuse
+from opwright.op import DTYPES, FLOAT_DTYPES, OpDefinition, dtype_to_numpy, is_float, item_size
+from opwright_kit.testing.launch.kernel_run import POISON, KernelRun
+from opwright_kit.testing.launch.launching import Launch
+from opwright_kit.testing.observation.failures import skipping_lacks
+from opwright_kit.testing.results.notes import Note, NoteFile
+from opwright_kit.testing.results.scorecard import Skipped
+from opwright_kit.testing.samples.draw import Sampler, draw_samples
+from opwright_kit.testing.samples.gradient_samples import (
+    find_forward,
+    make_gradient_sample,
+    replace_outputs,
+)
+from opwright_kit.testing.samples.sample import Sample
+from opwright_kit.testing.samples.samplers import find_sampler
+
+NO_INPUTS: Final = "no inputs could be drawn; describe them in opwright.samples"
+"""Why a rule that needs samples is skipped without them."""
+
+_ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
+"""Dtypes in which kernels of any dtype run: floats, integers, and those of one and two bytes."""
+
+_FEW: Final = 4
+"""Samples in further integer dtypes: their kernels are instances of one template."""
+
+_MOST_LAUNCHES: Final = 512
+"""Of the kernel that is being checked: preparing a launch takes longer than most runs."""
+
+
+class CheckContext:
+    """The context of a rule: draws samples, runs kernels, and finds reference kernels.
+
+    Parameters
+    ----------
+    context : Context
+        The registries.
+    seed : int
+        Of the samples.
+    only_sample : int, optional
+        Number of the only sample to draw.
+    only_dtype : str, optional
+        The only dispatch dtype.
+    samplers : mapping of str to callable
+        Functions of packages that draw samples, by operator type.
+    notes : NoteFile, optional
+        Receives a note of what is about to run.
+
+    Attributes
+    ----------
+    context : Context
+    seed : int
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        seed: int = 0,
+        only_sample: int | None = None,
+        only_dtype: str | None = None,
+        samplers: Mapping[str, Sampler] | None = None,
+        notes: NoteFile | None = None,
+    ) -> None:
+        self.context = context
+        self.seed = seed
+        self._only_sample = only_sample
+        self._only_dtype = only_dtype
+        self._samplers = dict(samplers or {})
+        self._notes = notes
+        self._noted: tuple[str, Sample | None] = ("", None)
+        self._drawn: dict[tuple[str, str], list[Sample]] = {}
+        self._launches: OrderedDict[Any, Launch] = OrderedDict()
+        self._devices: dict[str, str | None] = {HOST_DEVICE: None}
+
+    def samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
+        """Return the samples of an operator for a dispatch dtype, drawn once.
+
+        Those of a gradient operator follow from its forward operator. Empty where nothing could be
+        drawn.
+        """
+        samples = self._all_samples(definition, dtype)
+        if self._only_sample is not None:
+            samples = [sample for sample in samples if sample.number == self._only_sample]
+        return samples
+
+    def rng(self, sample: Sample) -> np.random.Generator:
+        """Return random numbers that follow from the seed and the number of a sample."""
+        return np.random.default_rng([self.seed, max(sample.number, 0)])
+
+    def _all_samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
+        key = (definition.op_type, dtype)
+        if key not in self._drawn:
+            forward = find_forward(definition.op_type, self.context)
+            sampler = find_sampler(self._samplers, definition)
+            if sampler is not None or forward is None:
+                self._drawn[key] = self._draw(definition, dtype, sampler)
+            else:
+                self._drawn[key] = list(self._derive(forward, definition, dtype))
+        return self._drawn[key]
+
+    def _draw(self, definition: OpDefinition, dtype: str, sampler: Sampler | None) -> list[Sample]:
+        if sampler is None and definition.plan_only:
+            raise Skipped("only passes make it, so its inputs cannot be drawn from its OpProto")
+        self.note(f"drawing samples of {definition.op_type} in {dtype}")
+        return draw_samples(definition, dtype, self.seed, sampler)
+
+    def _derive(
+        self, forward: OpDefinition, definition: OpDefinition, dtype: str
+    ) -> Iterator[Sample]:
+        """Yield samples of a gradient operator: inputs and outputs of its forward operator."""
+        kernels = self.references(forward.op_type, dtype)
+        for sample in self._all_samples(forward, dtype):
+            outputs = self.compute(kernels, sample)
+            if outputs is not None:
+                derived = make_gradient_sample(forward, definition, sample, outputs, self.seed)
+                if derived is not None:
+                    yield derived
+
+    def references(
+        self, op_type: str, dtype: str, checked: KernelEntry | None = None
+    ) -> list[KernelEntry]:
+        """Return the kernels that serve as references, best first.
+
+        The host's kernels come first, in order of rising priority: by convention the plainest one
+        has the lowest. If the host has none, those of another available device serve.
+        If the first reference is the kernel that is `checked`, only kernels of other packages
+        serve, because those of its own package are checked against it.
+        """
+        kernels = self.context.kernels
+        devices = [HOST_DEVICE, *(d for d in kernels.devices_of(op_type) if d != HOST_DEVICE)]
+        groups = (kernels.candidates(op_type, d, dtype) for d in devices if self._is_available(d))
+        references = next((list(reversed(entries)) for entries in groups if entries), [])
+        if checked is None or not references:
+            return references
+        if _is_same(references[0], checked):
+            return [entry for entry in references if entry.package != checked.package]
+        return [entry for entry in references if not _is_same(entry, checked)]
+
+    def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
+        """Return a sample with a wider dtype instead of its dispatch dtype; None if none fits.
+
+        Forward outputs that a gradient operator reads are computed again: they hold rounded
+        values, such as a norm that is exactly a bound.
+        """
+        definition = self.context.ops.get(sample.op_type)
+        narrow = is_float(sample.dtype) and item_size(sample.dtype) < item_size(dtype)
+        if not narrow or definition.random:
+            return None
+        wide = sample.cast(dtype)
+        if sample.forward is not None:
+            forward = self.widen(sample.forward, dtype)
+            kernels = self.references(sample.forward.op_type, dtype)
+            outputs = None if forward is None else self.compute(kernels, forward)
+            wide = replace(wide, forward=forward)
+            wide = wide if outputs is None else replace_outputs(wide, outputs)
+        try:
+            wide.infer(definition)
+        except OpwrightError:
+            return None
+        return wide
+
+    def compute(
+        self, kernels: Iterable[KernelEntry], sample: Sample
+    ) -> dict[str, list[Any]] | None:
+        """Return the outputs of the first kernel that computes a sample, None if none does."""
+        for entry in kernels:
+            try:
+                return self.run(entry, sample).outputs
+            except (Refuse, Skipped, OpwrightError):
+                continue
+        return None
+
+    def launches(self, entries: Iterable[KernelEntry]) -> Iterator[tuple[KernelEntry, Sample]]:
+        """Yield each kernel with each sample of its dtype, with fewer in further integer dtypes.
+
+        Raises
+        ------
+        Skipped
+            If the device is not available, or nothing could be drawn.
+        """
+        n_given = 0
+        seen: set[str] = set()
+        for entry in entries:
+            self.need_device(entry.device)
+            definition = self.context.ops.get(entry.op_type)
+            for dtype in self.dtypes(entry):
+                kind = dtype if dtype in FLOAT_DTYPES else dtype_to_numpy(dtype).kind
+                samples = self.samples(definition, dtype)
+                for sample in samples[: _FEW if kind in seen else None]:
+                    n_given += 1
+                    yield entry, sample
+                seen.add(kind)
+        if not n_given:
+            raise Skipped(NO_INPUTS)
+
+    def dtypes(self, entry: KernelEntry) -> tuple[str, ...]:
+        """Return the dispatch dtypes in which a kernel is run."""
+        if entry.dtype != ANY:
+            dtypes: tuple[str, ...] = (entry.dtype,)
+        else:
+            definition = self.context.ops.get(entry.op_type)
+            slot = definition.proto.input_slots.get(definition.proto.dispatch_slot)
+            allowed = slot.dtypes if slot is not None and slot.dtypes else DTYPES
+            dtypes = tuple(d for d in _ANY_DTYPES if d in allowed) or allowed[:2]
+        return tuple(d for d in dtypes if self._only_dtype in (None, d))
+
+    def operator_dtypes(self, op_type: str) -> list[str]:
+        """Return the dispatch dtypes in which any kernel of an operator is run, float64 first."""
+        dtypes = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
+        order = ("float64", "float32", *DTYPES)
+        return sorted(dtypes, key=order.index)
+
+    def _is_available(self, device: str) -> bool:
+        try:
+            self.need_device(device)
+        except Skipped:
+            return False
+        return True
+
+    def need_device(self, device: str) -> None:
+        """Raise Skipped unless the device can be opened here."""
+        kind = HOST_DEVICE if device == ANY else device
+        if kind not in self._devices:
+            try:
+                get_device(kind, self.context)
+                self._devices[kind] = None
+            except OpwrightError as error:
+                self._devices[kind] = str(error).splitlines()[0]
+        reason = self._devices[kind]
+        if reason is not None:
+            raise Skipped(f"the device {kind!r} is not available: {reason}")
+
+    def run(
+        self, entry: KernelEntry, sample: Sample, poison: int = POISON, **options: Any
+    ) -> KernelRun:
+        """Run a kernel on a sample; see `launch` for options and errors."""
+        with skipping_lacks(entry):
+            return self.launch(entry, sample, **options).run(poison)
+
+    def launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
+        """Return the launch of a kernel on a sample, prepared once; see `new_launch`."""
+        key = (entry, id(sample), tuple(options.items()))
+        launch = self._launches.get(key)
+        if launch is None:
+            launch = self.new_launch(entry, sample, **options)
+            self._launches[key] = launch  # which keeps the sample, so that its id stays
+            if len(self._launches) > _MOST_LAUNCHES:
+                self._launches.popitem(last=False)
+        return launch
+
+    def new_launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
+        """Return a new launch of a kernel on a sample, which notes its runs.
+
+        See `opwright_kit.testing.Launch`, also for errors.
+
+        Raises
+        ------
+        Skipped
+            If this machine lacks what the kernel needs.
+        """
+        who = str(entry.key)
+        with skipping_lacks(entry), np.errstate(all="ignore"):
+            return Launch(
+                entry,
+                sample,
+                context=self.context,
+                before_run=lambda: self.note(who, sample),
+                **options,
+            )
+
+    def note(self, what: str, sample: Sample | None = None) -> None:
+        """Note what is about to run, to be read if this process crashes."""
+        if self._notes is None or (what == self._noted[0] and sample is self._noted[1]):
+            return
+        self._noted = (what, sample)
+        if sample is None:
+            self._notes.write(Note(what))
+        else:
+            self._notes.write(Note(what, sample.describe(), sample.number, sample.dtype))
+
+
+def _is_same(a: KernelEntry, b: KernelEntry) -> bool:
+    """Return whether two entries are one kernel, possibly in different dtypes."""
+    return (a.device, a.library) == (b.device, b.library)

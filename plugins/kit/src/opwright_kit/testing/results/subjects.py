@@ -1,0 +1,170 @@
+"""What a distribution provides: the package itself, its operators and its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
+
+from opwright import Context
+from opwright.errors import CommandError
+from opwright.kernel import KernelEntry
+from opwright.op import OpDefinition
+from opwright.plugin import PluginFailure, PluginRecord, hint
+
+
+@dataclass(frozen=True)
+class PackageSubject:
+    """A distribution with its plugins.
+
+    Attributes
+    ----------
+    name, version : str
+        Of the distribution.
+    records : tuple of PluginRecord
+        What its hooks registered, one for each entry point.
+    failures : tuple of PluginFailure
+        Its plugins that were not loaded, and targets that could not be.
+    """
+
+    name: str
+    version: str
+    records: tuple[PluginRecord, ...]
+    failures: tuple[PluginFailure, ...]
+
+
+@dataclass(frozen=True)
+class OperatorSubject:
+    """An operator that the distribution provides.
+
+    Attributes
+    ----------
+    name : str
+        The operator type.
+    context : Context
+        Where it is registered.
+    """
+
+    name: str
+    context: Context
+
+    @property
+    def definition(self) -> OpDefinition:
+        """The definition, loaded."""
+        return self.context.ops.get(self.name)
+
+
+@dataclass(frozen=True)
+class KernelSubject:
+    """The kernels of one operator, device and library: one entry for each dtype.
+
+    Attributes
+    ----------
+    op_type, device, library : str
+        The key without the dtype.
+    entries : tuple of KernelEntry
+    context : Context
+        Where they are registered.
+    """
+
+    op_type: str
+    device: str
+    library: str
+    entries: tuple[KernelEntry, ...]
+    context: Context
+
+    @property
+    def name(self) -> str:
+        """The key as messages show it: ``softmax[cpu, numpy]``."""
+        return f"{self.op_type}[{self.device}, {self.library}]"
+
+    @property
+    def definition(self) -> OpDefinition:
+        """The definition of the operator, loaded."""
+        return self.context.ops.get(self.op_type)
+
+
+Subject: TypeAlias = PackageSubject | OperatorSubject | KernelSubject
+
+
+def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, list[Subject]]:
+    """Return the package, and it with its operators and kernels; nothing of it is imported.
+
+    Parameters
+    ----------
+    distribution : str
+        Its name, as pip knows it; case and ``-``, ``_``, ``.`` do not matter.
+
+    Raises
+    ------
+    CommandError
+        If no plugin comes from such a distribution; lists the installed ones.
+    """
+    normal = _normal(distribution)
+    records = [r for r in context.records if _normal(r.package.distribution) == normal]
+    failures = [f for f in context.failures if _normal(f.package.distribution) == normal]
+    packages = [r.package for r in records] + [f.package for f in failures]
+    if not packages:
+        _fail_unknown(distribution, context)
+    package = PackageSubject(
+        packages[0].distribution, packages[0].version, tuple(records), tuple(failures)
+    )
+    operators = sorted(op.type for record in records for op in record.ops)
+    return package, [
+        package,
+        *(OperatorSubject(op_type, context) for op_type in operators),
+        *_find_kernels(records, context),
+    ]
+
+
+def _find_kernels(records: Iterable[PluginRecord], context: Context) -> list[KernelSubject]:
+    groups: dict[tuple[str, str, str], list[KernelEntry]] = {}
+    for record in records:
+        for op_type in sorted({kernel.op_type for kernel in record.kernels}):
+            for entry in context.kernels.entries(op_type):
+                if entry.package == record.package:
+                    key = (op_type, entry.device, entry.library)
+                    groups.setdefault(key, []).append(entry)
+    return [KernelSubject(*key, tuple(entries), context) for key, entries in groups.items()]
+
+
+def select_subjects(package: PackageSubject, subjects: list[Subject], name: str) -> list[Subject]:
+    """Return the subjects of this name, or of this operator type with its kernels.
+
+    Raises
+    ------
+    CommandError
+        If there is none; suggests the nearest name.
+    """
+    matches = [s for s in subjects if name in (s.name, getattr(s, "op_type", None))]
+    if not matches:
+        known = sorted({s.name for s in subjects})
+        raise CommandError(
+            f"check: {package.name} provides nothing of this name, got {name!r}"
+            f"{hint(name, known, 'operators and kernels')}"
+        )
+    return matches
+
+
+def _normal(distribution: str) -> str:
+    return distribution.lower().replace("_", "-").replace(".", "-")
+
+
+def _fail_unknown(distribution: str, context: Context) -> NoReturn:
+    installed = {record.package.distribution for record in context.records}
+    installed |= {failure.package.distribution for failure in context.failures}
+    installed |= {package.distribution for package in context.report.disabled}
+    if not installed:
+        raise CommandError(
+            f"check: no plugin is installed, got {distribution!r}; pip install {distribution}"
+        )
+    disabled = {_normal(package.distribution) for package in context.report.disabled}
+    if _normal(distribution) in disabled:
+        raise CommandError(
+            f"check: OPWRIGHT_PLUGINS excludes this distribution, got {distribution!r}; "
+            "name its plugin there, or unset it"
+        )
+    raise CommandError(
+        f"check: no installed distribution of this name provides a plugin, got {distribution!r}"
+        f"{hint(distribution, sorted(installed), 'distributions')}; see: opwright plugins"
+    )

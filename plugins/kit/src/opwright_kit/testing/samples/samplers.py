@@ -1,0 +1,64 @@
+"""Loads the functions that draw inputs for operators whose OpProto says too little about them.
+
+A distribution names a dict in the entry-point group ``opwright.samples``, operator type to a
+function that draws one sample. Only the kit reads it, so it costs users nothing.
+
+::
+
+    [project.entry-points."opwright.samples"]
+    acme = "opwright_acme.samples:SAMPLES"
+
+The operator type ``"*.multi_sgd"`` stands for plan-only operators of any package, since a pass for
+every device creates them; an exact type takes precedence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from opwright.errors import PluginError
+from opwright.op import OpDefinition
+from opwright_kit.testing.samples.draw import Sampler
+
+GROUP: Final = "opwright.samples"
+"""The entry-point group."""
+
+
+def load_samplers() -> dict[str, Sampler]:
+    """Return the samplers of every installed distribution, by operator type.
+
+    Raises
+    ------
+    PluginError
+        If an entry point cannot be loaded, or names something else.
+    """
+    samplers: dict[str, Sampler] = {}
+    for point in entry_points(group=GROUP):
+        samplers.update(_load(point))
+    return samplers
+
+
+def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> Sampler | None:
+    """Return the sampler of an operator, or of plan-only ones of its name in any package."""
+    name = definition.op_type.rpartition(".")[2]
+    everywhere = samplers.get(f"*.{name}") if definition.plan_only else None
+    return samplers.get(definition.op_type, everywhere)
+
+
+def _load(point: EntryPoint) -> Mapping[str, Sampler]:
+    distribution = "an unknown distribution" if point.dist is None else point.dist.name
+    who = f"check: {GROUP} of {distribution}"
+    try:
+        samplers = point.load()
+    except Exception as error:
+        raise PluginError(
+            f"{who} must name a dict, got {type(error).__name__} at {point.value}: {error}"
+        ) from error
+    if not isinstance(samplers, Mapping) or not all(map(callable, samplers.values())):
+        raise PluginError(
+            f"{who} must name a dict of operator types to functions, got {samplers!r}; "
+            'write SAMPLES = {"acme.gather": draw_gather}'
+        )
+    return samplers

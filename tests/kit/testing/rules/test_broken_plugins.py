@@ -1,0 +1,196 @@
+"""Each planted defect is found by the rule that it breaks, by name, and by no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pytest
+
+from opwright import Context
+from opwright_kit.testing import Scorecard, check_package, load_rules
+
+
+class Planted(NamedTuple):
+    """A defect: where it is, and which rules see it.
+
+    Attributes
+    ----------
+    rule : str
+        The rule that it breaks.
+    operator : str
+        The operator that has it, after the plugin's name.
+    also : mapping of str to str
+        Rules that see it too, each with why that cannot be otherwise.
+    """
+
+    rule: str
+    operator: str
+    also: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def plugin(self) -> str:
+        return self.operator.partition(".")[0]
+
+
+FAILS = {"shape-rule": "the shape rule accepts what the kernel fails on, whatever the reason"}
+
+PLANTED = (
+    Planted("documented", "broken_documented.twice"),
+    Planted("shape-rule", "broken_shape_rule.too_long"),
+    Planted("shape-rule", "broken_shape_rule.unknown"),
+    Planted("shape-rule", "broken_shape_rule.resized"),
+    Planted("shape-rule", "broken_shape_rule.rows_claimed"),
+    Planted("shape-rule", "broken_shape_rule.rows_needed"),
+    Planted("shape-rule", "broken_compiled.writes_shape"),
+    Planted("reference", "broken_reference.tail"),
+    Planted("reference", "broken_reference.large"),
+    Planted("reference", "broken_compiled.ignores_strides"),
+    Planted("reference", "broken_reference.packed_end"),
+    Planted("reference", "broken_reference.packed_once"),
+    Planted("rejects-attributes", "broken_rejects_attributes.scaled", FAILS),
+    Planted("rejects-attributes", "broken_rejects_attributes.raised", FAILS),
+    Planted("gradient", "broken_gradient.square"),
+    Planted("gradient", "broken_gradient.twice"),
+    Planted("gradient", "broken_gradient.sum"),
+    Planted("idle-attributes", "broken_idle_attributes.scaled"),
+    Planted("special-values", "broken_special_values.drops_nan"),
+    Planted("special-values", "broken_special_values.drops_infinity"),
+    Planted("special-values", "broken_special_values.raises"),
+    Planted("special-values", "broken_special_values.like_reference"),
+    Planted("gradient-extremes", "broken_gradient_extremes.multiplies"),
+    Planted("gradient-extremes", "broken_gradient_extremes.drops_nan"),
+    Planted("gradient-extremes", "broken_gradient_extremes.cancels"),
+    Planted("gradient-extremes", "broken_gradient_extremes.overflows"),
+    Planted("gradient-extremes", "broken_gradient_extremes.ends"),
+    Planted("gradient-extremes", "broken_gradient_extremes.composed"),
+    Planted("aliases", "broken_aliases.reverse"),
+    Planted("aliases", "broken_aliases.accumulate"),
+    Planted("inputs-unchanged", "broken_inputs_unchanged.negate"),
+    Planted("inputs-unchanged", "broken_inputs_unchanged.double"),
+    Planted("inputs-unchanged", "broken_compiled.writes_input"),
+    Planted("inputs-unchanged", "broken_compiled.packs_in_place"),
+    Planted("writes-every-element", "broken_writes_every_element.twice"),
+    Planted("writes-every-element", "broken_compiled.leaves_last"),
+    Planted("guard-bytes", "broken_guard_bytes.twice"),
+    Planted("guard-bytes", "broken_compiled.writes_past_end"),
+    Planted("deterministic", "broken_deterministic.center"),
+    Planted("threads", "broken_threads.twice"),
+    Planted("threads", "broken_compiled.shares_sum"),
+    Planted("refusals", "broken_refusals.silent"),
+    Planted("refusals", "broken_refusals.all"),
+    Planted("error-texts", "broken_error_texts.bare"),
+    Planted("error-texts", "broken_error_texts.unnamed"),
+    Planted("error-texts", "broken_error_texts.no_value"),
+    Planted("out-of-range", "broken_out_of_range.pick"),
+    Planted("out-of-range", "broken_out_of_range.pick_clipped"),
+    Planted("inconsistent-inputs", "broken_inconsistent_inputs.reads_beside"),
+    Planted("inconsistent-inputs", "broken_inconsistent_inputs.writes_beside"),
+    Planted("inconsistent-inputs", "broken_inconsistent_inputs.cuts"),
+)
+
+IN_PROCESSES = {"returns", "garbage-collection"}
+"""Their defects end the process, or wait in it forever: see test_isolated.py."""
+
+IMPORT_COST = "import-cost"
+ALL_BUT_IMPORT = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]
+
+
+@pytest.fixture(scope="module")
+def cards(controls: Context) -> dict[str, Scorecard]:
+    """What the kit says of each broken plugin, but for the import, which takes processes."""
+    plugins = dict.fromkeys(planted.plugin for planted in PLANTED)
+    return {
+        plugin: check_package(
+            f"opwright-{plugin.replace('_', '-')}", rules=ALL_BUT_IMPORT, context=controls
+        )
+        for plugin in plugins
+    }
+
+
+def broken_rules(card: Scorecard, operator: str) -> set[str]:
+    """Return the rules that an operator, or one of its kernels, breaks."""
+    return {
+        finding.rule
+        for finding in card.findings
+        if finding.subject.partition("[")[0].removesuffix("_grad") == operator
+    }
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.operator)
+def test_a_planted_defect_is_found_by_its_rule_and_no_other(
+    planted: Planted, cards: dict[str, Scorecard]
+) -> None:
+    found = broken_rules(cards[planted.plugin], planted.operator)
+    assert planted.rule in found
+    assert found <= {planted.rule, *planted.also}
+
+
+def test_every_finding_names_its_subject_and_what_was_got(cards: dict[str, Scorecard]) -> None:
+    for card in cards.values():
+        for finding in card.findings:
+            assert finding.message.startswith(finding.subject)
+            assert "\n" not in finding.message
+
+
+def test_an_error_far_along_an_axis_is_found_with_its_place(cards: dict[str, Scorecard]) -> None:
+    found = [
+        finding
+        for finding in cards["broken_gradient"].findings
+        if finding.subject == "broken_gradient.twice"
+    ]
+    places = [re.search(r"the gradient of x\[[\d, ]+\] is ", each.message) for each in found]
+    assert [each.sample.rpartition("(")[2] for each in found] == ["length 1500)", "length 5000)"]
+    assert all(place is not None for place in places)
+
+
+def test_a_kernel_that_writes_its_input_is_advised_about_that(cards: dict[str, Scorecard]) -> None:
+    found = [
+        finding.message
+        for finding in cards["broken_inputs_unchanged"].findings
+        if finding.subject.startswith("broken_inputs_unchanged.double[")
+    ]
+    assert "inputs must stay as they are, got ValueError: " in found[0]
+    assert found[0].endswith("is read-only; write to an output, or declare one with aliases")
+
+
+def test_a_finding_of_a_sample_is_found_again_by_its_number(controls: Context) -> None:
+    name, rule = "opwright-broken-reference", "reference"
+    first = check_package(name, rules=[rule], context=controls).findings[0]
+    again = check_package(
+        name,
+        rules=[rule],
+        subject=first.subject,
+        sample=first.number,
+        dtype=first.dtype,
+        context=controls,
+    )
+    assert again.findings == [first]
+
+
+def test_every_rule_has_a_planted_defect() -> None:
+    planted = {each.rule for each in PLANTED} | {IMPORT_COST, *IN_PROCESSES}
+    assert planted == {rule.name for rule in load_rules()}
+
+
+def test_nothing_is_found_in_a_good_plugin(controls: Context) -> None:
+    card = check_package("opwright-good", context=controls)
+    assert [finding.message for finding in card.findings] == []
+    passed = {result.rule for result in card.results if result.state == "passed"}
+    assert passed == {rule.name for rule in load_rules()}
+
+
+def test_a_slow_hook_module_is_found_with_what_it_imports(controls: Context) -> None:
+    card = check_package("opwright-broken-import-cost", rules=[IMPORT_COST], context=controls)
+    (finding,) = card.findings
+    assert "import of opwright_broken_import_cost must take at most 5 ms, got" in finding.message
+    assert "asyncio (" in finding.message
+    assert "http.server (" in finding.message
+
+
+def test_a_hook_module_that_waits_is_found_and_no_import_blamed(controls: Context) -> None:
+    card = check_package("opwright-broken-import-sleep", rules=[IMPORT_COST], context=controls)
+    (finding,) = card.findings
+    assert "its own code" in finding.message

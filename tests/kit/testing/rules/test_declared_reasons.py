@@ -1,0 +1,115 @@
+"""What a package declares of an operator, with a reason, is no finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.op import OpMaker, grad_op, same_shape_as
+from opwright.plugin import Package
+from opwright_kit.testing import CheckContext, Draw, Finding, Skipped, load_rules
+from opwright_kit.testing.results.subjects import KernelSubject
+
+ACME = Package("acme", "opwright-acme", "1.0")
+Declare = Callable[[Draw], None]
+
+
+def _cut(x: Any, out: Any, *, workers: int) -> None:
+    np.copyto(out, np.where(x > 0, np.tanh(x), 0))
+
+
+def _cut_grad(out: Any, out_grad: Any, x_grad: Any, *, workers: int) -> None:
+    np.copyto(x_grad, np.where(out == 0, 0, out_grad * (1 - out * out)))
+
+
+CUT = (
+    OpMaker("acme.cut")
+    .add_comment("Hyperbolic tangent above 0, else 0.")
+    .add_input("x", "any shape, float")
+    .dtypes("float32", "float64")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .add_attr("workers", int, "how many share the work")
+    .default(1)
+    .between(1, 4)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("acme.cut_grad", needs=["out"]))
+)
+
+
+def check(rule_name: str, op_type: str, declare: Declare) -> list[Finding]:
+    """Return what a rule says of a kernel of the operator, of which samples declare something."""
+
+    def draw_cut(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+        declare(draw)
+        return {"x": draw.floats((draw.length,))}, draw.attrs
+
+    context = ow.Context.discover()
+    context.ops.add("acme.cut", CUT, ACME)
+    for name, kernel in (("acme.cut", _cut), ("acme.cut_grad", _cut_grad)):
+        context.kernels.add(
+            name,
+            device="cpu",
+            dtypes=["float32", "float64"],
+            kernel=kernel,
+            library="acme",
+            package=ACME,
+        )
+    entries = tuple(context.kernels.entries(op_type))
+    subject = KernelSubject(op_type, "cpu", "acme", entries, context)
+    rule = next(rule for rule in load_rules() if rule.name == rule_name)
+    return list(rule.check(subject, CheckContext(context, samplers={"acme.cut": draw_cut})))
+
+
+def nothing(draw: Draw) -> None:
+    """Declare nothing."""
+
+
+def test_an_attribute_without_effect_is_found_unless_it_is_declared() -> None:
+    def declare(draw: Draw) -> None:
+        draw.without_effect["workers"] = "it chooses a way, not a result"
+
+    (finding,) = check("idle-attributes", "acme.cut", nothing)
+    assert "got the same for all values of workers" in finding.message
+    assert check("idle-attributes", "acme.cut", declare) == []
+
+
+def test_nan_that_ends_in_an_operator_is_found_unless_it_is_declared() -> None:
+    def declare(draw: Draw) -> None:
+        draw.drops_nan = "NaN counts as missing"
+
+    assert "= nan must reach out" in check("special-values", "acme.cut", nothing)[0].message
+    with pytest.raises(Skipped, match="^declared: NaN counts as missing$"):
+        check("special-values", "acme.cut", declare)
+
+
+def test_a_gradient_that_loses_its_tails_is_found_unless_it_is_declared() -> None:
+    def declare(draw: Draw) -> None:
+        draw.loses_tails = "1 - out has few digits"
+
+    found = check("gradient-extremes", "acme.cut_grad", nothing)
+    assert any("must hold far from 0" in finding.message for finding in found)
+    kept = check("gradient-extremes", "acme.cut_grad", declare)
+    assert not any("far from 0" in finding.message for finding in kept)
+
+
+def test_a_gradient_of_0_at_nan_is_found_unless_it_is_declared() -> None:
+    def check_clip(declare: Declare) -> list[Finding]:
+        def draw_clip(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+            declare(draw)
+            return {"x": draw.floats((draw.length,))}, {"min": -9.0, "max": 9.0}
+
+        context = ow.Context.discover()
+        entries = [e for e in context.kernels.entries("clip_grad") if e.library == "numpy"]
+        subject = KernelSubject("clip_grad", "cpu", "numpy", tuple(entries), context)
+        rule = next(rule for rule in load_rules() if rule.name == "gradient-extremes")
+        return list(rule.check(subject, CheckContext(context, samplers={"clip": draw_clip})))
+
+    def declare(draw: Draw) -> None:
+        draw.flat_at_nan = "NaN lies in no range"
+
+    assert "= nan, which reaches an output, must not be 0" in check_clip(nothing)[0].message
+    assert check_clip(declare) == []
