@@ -32,7 +32,7 @@ def run(*command: str | Path, **variables: str) -> None:
 
 
 def install() -> None:
-    """Make the environment, or bring it up to date."""
+    """Make the environment, or provide it up to date."""
     settings = {
         "SKBUILD_BUILD_DIR": BUILD_DIR,
         "SKBUILD_CMAKE_DEFINE": "OPWRIGHT_COVERAGE=ON",

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-# Only what this repository brings is described, whatever else is installed.
+# Only what this repository provides is described, whatever else is installed.
 os.environ["OPWRIGHT_PLUGINS"] = "std,cpu,cuda"
 
 import c_interface

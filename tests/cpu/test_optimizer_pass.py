@@ -65,7 +65,7 @@ def test_all_updates_in_one_step_are_the_updates_one_by_one(kind: str) -> None:
 
 
 class Updates:
-    """A program of sgd updates, written by hand."""
+    """A program of sgd updates, written manually."""
 
     def __init__(self) -> None:
         self.block = ow.Program().global_block()

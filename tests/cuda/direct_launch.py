@@ -1,4 +1,4 @@
-"""One CUDA kernel launched by hand on the emulated driver: each array has memory of its own.
+"""One CUDA kernel launched manually on the emulated driver: each array has memory of its own.
 
 A plan puts many tensors into one piece of memory, where an overrun of one lands in another and no
 sanitizer sees it.

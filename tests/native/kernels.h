@@ -1,4 +1,4 @@
-// Compiled kernels for tests, as a plugin would bring them.
+// Compiled kernels for tests, as a plugin would provide them.
 #ifndef OPWRIGHT_TESTS_KERNELS_H_
 #define OPWRIGHT_TESTS_KERNELS_H_
 

@@ -1,4 +1,4 @@
-"""A Python kernel called by hand, without being registered: on the conformance kit's memory."""
+"""A Python kernel called manually, without being registered: on the conformance kit's memory."""
 
 from __future__ import annotations
 

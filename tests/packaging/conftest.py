@@ -143,6 +143,6 @@ def bare_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="session")
 def testing_environment(environment: Environment) -> Environment:
-    """The same with pytest, for the tests that packages bring."""
+    """The same with pytest, for the tests that packages provide."""
     environment.install("pytest")
     return environment

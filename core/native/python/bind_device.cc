@@ -56,7 +56,7 @@ void BindDevice(py::module_& module) {
         FreeRetired();  // it may be waiting to be closed
         return FindOpenDevice(source.ptr(), number);
       },
-      py::arg("source"), py::arg("number"), "Return the open device that an object brought.");
+      py::arg("source"), py::arg("number"), "Return the open device that an object provided.");
   module.def("make_python_device", &MakePythonDevice, py::arg("obj"), py::arg("number") = 0,
              py::arg("source") = py::none(), py::arg("origin") = "",
              "Wrap a device written in Python.");

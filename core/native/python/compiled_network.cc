@@ -43,7 +43,7 @@ struct NetworkObject {
 
 NetworkObject* Self(PyObject* object) { return reinterpret_cast<NetworkObject*>(object); }
 
-// Brings the feeds into the order of feed_names. False when they do not match.
+// Provides the feeds into the order of feed_names. False when they do not match.
 bool OrderFeeds(const NetworkObject* self, PyObject* const* args, PyObject* names,
                 PyObject** feeds) {
   const Py_ssize_t n = PyTuple_GET_SIZE(self->feed_names);

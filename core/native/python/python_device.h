@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// `number` is which of the devices of its type the object is, `source` what brought it, None for
+// `number` is which of the devices of its type the object is, `source` what provided it, None for
 // itself, and `origin` says whose it is. Throws when it lacks something.
 std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
                                          const py::object& source, std::string origin);

@@ -9,7 +9,7 @@ namespace opwright {
 // A Resizer for argument `arg`; dead until it is given a call. NULL with an error set.
 PyObject* NewResizer(uint32_t arg) noexcept;
 
-// Brings a Resizer to life for one call, or ends its life (null).
+// Provides a Resizer to life for one call, or ends its life (null).
 void SetResizerCall(PyObject* resizer, const ow_call* call) noexcept;
 
 // Adds the type to the module; throws.

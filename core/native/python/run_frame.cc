@@ -253,7 +253,7 @@ void RaiseFailure(const RunState& state) {
                  lacks_memory && state.message.empty() ? "out of memory" : state.message.c_str());
 }
 
-// Lends the feeds to the instance; tells whether one is device memory of somebody else, who may
+// Lends the feeds to the instance; tells whether one is device memory of someone else, who may
 // use it otherwise once the call has ended.
 bool SetFeeds(const RunRequest& request, Instance* instance) {
   const Plan& plan = *request.plan;
@@ -288,7 +288,7 @@ bool WaitForFeeds(Instance* instance) {
   return false;
 }
 
-// Inlined: the usual call must not pay for the one that brings its own instance.
+// Inlined: the usual call must not pay for the one that provides its own instance.
 __attribute__((always_inline)) inline PyObject* Run(const RunRequest& request, Instance* instance,
                                                     BindProblem* problem) {
   FreeRetired();

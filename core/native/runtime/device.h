@@ -16,7 +16,7 @@ namespace opwright {
 class Device : public Retirable {
  public:
   // Opens device `id` of a table. `keep_alive` (a library, a Python object) lives as long as it.
-  // `origin` says who brings it, where another device has its name. Throws kKernel with the
+  // `origin` says who provides it, where another device has its name. Throws kKernel with the
   // device's message.
   Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive,
          std::string origin = "");
@@ -81,7 +81,7 @@ std::string NameBeside(const Device& device, const Device& other);
 // The host: memory aligned to 64 bytes, for vector loads and whole cache lines.
 const std::shared_ptr<Device>& HostDevice();
 
-// One allocation, freed with its last owner; or memory of somebody else, whom it keeps.
+// One allocation, freed with its last owner; or memory of someone else, whom it keeps.
 class Storage : public Retirable {
  public:
   Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);

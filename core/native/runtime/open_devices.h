@@ -9,9 +9,10 @@
 
 namespace opwright {
 
-// A device is what brings it, a table of a library or a Python object, and its number. It must keep
-// its source alive: then no other source has this address while the device is open. It is not held
-// here, and so closed with its last user. Both functions are safe to call from several threads.
+// A device is what provides it, a table of a library or a Python object, and its number. It must
+// keep its source alive: then no other source has this address while the device is open. It is not
+// held here, and so closed with its last user. Both functions are safe to call from several
+// threads.
 
 // Null where none is open.
 std::shared_ptr<Device> FindOpenDevice(const void* source, int32_t number);

@@ -211,7 +211,7 @@ class Plan : public Retirable {
 };
 
 // Holds an instance until it goes out of scope; the plan too, unless it is only borrowed from
-// somebody who keeps it longer.
+// someone who keeps it longer.
 class Lease {
  public:
   Lease(const Plan& plan, const Scope* scope) : plan_(&plan), instance_(plan.Acquire(scope)) {}

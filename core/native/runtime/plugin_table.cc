@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// Far above what any plugin brings: a number beyond is a table that was misread.
+// Far above what any plugin provides: a number beyond is a table that was misread.
 constexpr uint64_t kMaxCount = 1 << 16;
 constexpr uint64_t kMaxStride = 1 << 16;
 constexpr uint64_t kMaxNameBytes = 256;

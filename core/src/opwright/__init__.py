@@ -1,7 +1,7 @@
 """opwright: a deep-learning framework made as a plugin ecosystem.
 
 Core describes, finds, connects, differentiates and executes operators; it contains none. Packages
-installed beside it bring operators and kernels. ``import opwright`` imports no plugin and almost
+installed beside it provide operators and kernels. ``import opwright`` imports no plugin and almost
 nothing else: names are imported when they are first used.
 """
 

@@ -54,7 +54,7 @@ class Device:
     @property
     def name(self) -> str: ...
     def name_beside(self, other: Device) -> str:
-        """Return its name, and who brings it where the other is another device of this name."""
+        """Return its name, and who provides it where the other is another device of this name."""
     @property
     def dlpack_code(self) -> int: ...
     @property
@@ -95,14 +95,14 @@ def free_retired() -> None:
     """
 
 def find_python_device(source: object, number: int) -> Device | None:
-    """Return the device of this number that an object brought, None where none is open."""
+    """Return the device of this number that an object provided, None where none is open."""
 
 def make_python_device(
     obj: object, number: int = 0, source: object = None, origin: str = ""
 ) -> Device:
     """Wrap a device written in Python, an `opwright.device.PythonDevice`.
 
-    `source` is what brought it, None for itself: where its device of this number is open, that one
+    `source` is what provided it, None for itself: where its device of this number is open, that one
     is returned.
     """
 

@@ -11,7 +11,7 @@ class OpwrightError(Exception):
 
 
 class OperatorNotFoundError(OpwrightError, LookupError):
-    """No installed plugin brings an operator of this type."""
+    """No installed plugin provides an operator of this type."""
 
 
 class KernelNotFoundError(OpwrightError, LookupError):
@@ -23,7 +23,7 @@ class VariableNotFoundError(OpwrightError, LookupError):
 
 
 class DeviceNotFoundError(OpwrightError, LookupError):
-    """No installed plugin brings a device of this name."""
+    """No installed plugin provides a device of this name."""
 
 
 class SlotError(OpwrightError, ValueError):

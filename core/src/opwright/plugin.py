@@ -1,7 +1,7 @@
 """For the authors of plugins: the hooks, and the registrars that they are given.
 
 A plugin is a module, named by an entry point in the group ``opwright.plugins``. It is a table: it
-imports nothing heavy and only *names* what it brings, so that finding plugins stays cheap and
+imports nothing heavy and only *names* what it provides, so that finding plugins stays cheap and
 each object is imported, and each library opened, when it is first used.
 
 >>> @hookimpl

@@ -30,7 +30,7 @@ def matrix(text):
 
 @pytest.fixture
 def rivals(site):
-    """The swish of acme, and kernels for it that another distribution brings."""
+    """The swish of acme, and kernels for it that another distribution provides."""
     site.add("acme")
     site.add("rival", RIVAL)
     return site

@@ -116,7 +116,7 @@ def test_doctor_misses_nothing_where_a_broken_plugin_may_provide_it(site):
     done = site.command("doctor")
     assert done.returncode == 1
     assert "no operator" not in done.stdout
-    assert done.stdout.endswith("\n1 plugin needs mending\n")
+    assert done.stdout.endswith("\n1 plugin needs fixing\n")
 
 
 def test_doctor_names_every_culprit_with_the_command_that_helps(site):
@@ -129,11 +129,11 @@ def test_doctor_names_every_culprit_with_the_command_that_helps(site):
     text = done.stdout
     assert "plugin 'boom' of opwright-boom 2.5 is kept out" in text
     assert "  reason: ModuleNotFoundError: No module named 'not_there'" in text
-    assert "  to mend it: install 'not_there', which the plugin 'boom' needs (opwrigh" in text
+    assert "  to fix it: install 'not_there', which the plugin 'boom' needs (opwrigh" in text
     assert '  |   File "' in text
     assert "plugin 'rival' of opwright-rival 1.0 is kept out" in text
-    assert "  to mend it: pip uninstall opwright-rival (or opwright-acme)" in text
-    assert text.endswith("\n2 plugins need mending\n")
+    assert "  to fix it: pip uninstall opwright-rival (or opwright-acme)" in text
+    assert text.endswith("\n2 plugins need fixing\n")
 
 
 def test_doctor_tries_what_plugins_name(site):

@@ -128,7 +128,7 @@ def test_where_no_other_kernel_is_the_error_tells_why(broken, target):
     assert lines[0].endswith("no kernel can be used")
     assert lines[1].startswith("  broken of opwright-acme 1.0 failed to load: acme.scale[cpu, ")
     helps = "install 'not_there', which" if target == MODULE else "pip install "
-    assert lines[-1].startswith(f"  to mend opwright-acme 1.0: {helps}")
+    assert lines[-1].startswith(f"  to fix opwright-acme 1.0: {helps}")
     assert str(caught.value).count("failed to load: acme") == 1
 
 

@@ -97,7 +97,7 @@ def test_two_paths_to_a_library_are_one_device_and_two_files_are_two(compiler, t
 
 @pytest.fixture
 def other(acme, tape):
-    """A Context in which another distribution brings the device "tape"."""
+    """A Context in which another distribution provides the device "tape"."""
     folder = acme.site / "opwright_other"
     folder.mkdir()
     (folder / "__init__.py").write_text("")

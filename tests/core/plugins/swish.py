@@ -1,4 +1,4 @@
-"""An operator and its kernels, for tests that fill registries by hand."""
+"""An operator and its kernels, for tests that fill registries manually."""
 
 from __future__ import annotations
 

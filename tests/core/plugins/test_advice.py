@@ -24,7 +24,7 @@ def test_an_operator_of_a_failed_plugin_names_the_command_that_helps(site):
     done = site.command("ops", "acme.swish")
     assert done.stderr == (
         "opwright: acme.swish: no operator of this type is registered; "
-        "no plugin brings any operator\n"
+        "no plugin provides any operator\n"
         "  plugin 'acme' failed to load: ModuleNotFoundError: No module named 'not_there'\n"
         "  to get it: install 'not_there', which the plugin 'acme' needs "
         "(opwright-acme 1.0 does not list it)\n"

@@ -87,7 +87,7 @@ def test_a_process_killed_while_an_import_hangs_counts_as_ended_by_it(site):
     package = site.add("acme", HANG)
     began = package / "plugin.began"
     kill_when_begun(site, LOOK, began)
-    os.utime(began, ns=(0, 0))  # it is no source that somebody has changed
+    os.utime(began, ns=(0, 0))  # it is no source that someone has changed
     warned = kill_when_begun(site, LOOK, began)
     os.utime(began, ns=(0, 0))
     assert "ended while importing 'opwright_acme.plugin'" in warned

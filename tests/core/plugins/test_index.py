@@ -146,10 +146,10 @@ def test_a_corrupt_index_is_written_again(site, damage):
     site.json(LOOK)
     [name] = index_files(site)
     (site.cache / name).write_bytes(damage)
-    mended = site.json(LOOK)
-    assert mended["types"] == ["acme.swish"]
-    assert mended["state"].startswith("corrupt: ")
-    assert mended["state"].endswith("; written")
+    fixed = site.json(LOOK)
+    assert fixed["types"] == ["acme.swish"]
+    assert fixed["state"].startswith("corrupt: ")
+    assert fixed["state"].endswith("; written")
     assert site.json(LOOK)["state"] == "read"
 
 

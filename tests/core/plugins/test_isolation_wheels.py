@@ -193,8 +193,8 @@ def test_a_library_that_crashed_two_processes_is_passed_over(
         f"opwright-segfault {VERSION}"
     ) in done[1].stderr
     assert "the last 2 processes ended while importing" in done[2].stderr
-    mend = f"to mend opwright-segfault {VERSION}: opwright doctor --retry segfault\n"
-    assert mend in done[2].stderr
+    fix = f"to fix opwright-segfault {VERSION}: opwright doctor --retry segfault\n"
+    assert fix in done[2].stderr
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
@@ -207,7 +207,7 @@ def test_a_library_that_does_not_open_is_told_where_it_is_used(
     distribution = f"opwright-{name.replace('_', '-')} {VERSION}"
     assert f"{name}.swish[cpu, float64]: no kernel can be used" in done.stderr
     assert reason in done.stderr
-    assert f"to mend {distribution}: {advice}\n" in done.stderr
+    assert f"to fix {distribution}: {advice}\n" in done.stderr
 
 
 def test_an_operator_of_a_plugin_that_is_kept_out_says_so_first(installed: Installed) -> None:

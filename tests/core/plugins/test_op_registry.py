@@ -119,7 +119,7 @@ def test_opwright_std_is_not_advised_where_it_is_at_work():
 
 
 def test_the_prefix_of_an_unknown_plugin_says_whose_operator_it_would_be():
-    with pytest.raises(OperatorNotFoundError, match="package that brings the plugin 'zeta'"):
+    with pytest.raises(OperatorNotFoundError, match="package that provides the plugin 'zeta'"):
         make_ops().get("zeta.op")
 
 

@@ -109,7 +109,7 @@ class Plain : public Hold<opwright::Device> {
 
 using Work = std::vector<std::function<void()>>;
 
-// Its work is done when somebody waits.
+// Its work is done when someone waits.
 class Queue {
  public:
   ~Queue() { Take(); }

@@ -132,7 +132,7 @@ class Walk:
         fits = variable.shape is None or grad.shape is None
         if grad.dtype != variable.dtype or not (fits or _fit(variable.shape, grad.shape)):
             raise GradientError(
-                f"{forward}: the gradient of {slot} must fit {variable!r}, got {grad!r}; mend the "
+                f"{forward}: the gradient of {slot} must fit {variable!r}, got {grad!r}; fix the "
                 "rule: 'sum_like' undoes broadcasting, 'cast' a change of dtype"
             )
         self.add(key, str(name))

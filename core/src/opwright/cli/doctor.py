@@ -166,7 +166,7 @@ def format_report(
     for package, texts in diagnosis.problems.items():
         lines += ["", f"plugin {package.plugin!r} of {package.label} names what cannot be used"]
         lines += [f"  {line}" for text in texts for line in text.splitlines()]
-        lines += [f"  to mend it: {advice}" for advice in dict.fromkeys(texts.values())]
+        lines += [f"  to fix it: {advice}" for advice in dict.fromkeys(texts.values())]
     for package, reasons in diagnosis.refusals.items():
         for reason, libraries in reasons.items():
             whose = f"kernels of {' and '.join(libraries)} from {package.label}"
@@ -183,7 +183,7 @@ def format_report(
     if lack is not None:
         lines += ["", lack.reason, f"  to fix it: {lack.advice}"]
     nothing = "no problem found" if lack is None else "nothing can be computed"
-    found = f"{_count(count, 'plugin')} need{'s' if count == 1 else ''} mending"
+    found = f"{_count(count, 'plugin')} need{'s' if count == 1 else ''} fixing"
     return [*lines, "", nothing if count == 0 else found]
 
 
@@ -193,7 +193,7 @@ def _format_failure(failure: PluginFailure, what: str) -> list[str]:
         "",
         f"plugin {package.plugin!r} of {package.label} {what}",
         f"  reason: {failure.reason}",
-        f"  to mend it: {failure.advice}",
+        f"  to fix it: {failure.advice}",
         *(f"  | {line}" for line in failure.traceback.splitlines()),
     ]
 

@@ -90,7 +90,7 @@ class _Event(NamedTuple):
 
 
 def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
-    """Run children until one comes to its end, each without what brought down the one before.
+    """Run children until one comes to its end, each without what provided down the one before.
 
     Parameters
     ----------

@@ -34,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="only the rows of this device; its number changes nothing")
     parser.add_argument("--dtype", help="only the column of this dtype")
     parser.add_argument("--library", help="only kernels of this library")
-    parser.add_argument("--distribution", help="only kernels that this distribution brings")
+    parser.add_argument("--distribution", help="only kernels that this distribution provides")
 
 
 class _Kernel(NamedTuple):
-    """A registration, who brings it, and why it would refuse on this machine; empty: it may not."""
+    """A registration, its package, and why it would refuse on this machine; empty: it may not."""
 
     registration: KernelRegistration
     package: Package

@@ -1,4 +1,4 @@
-"""``opwright plugins``: every installed plugin, what it brings, or why it is kept out."""
+"""``opwright plugins``: every installed plugin, what it provides, or why it is kept out."""
 
 from __future__ import annotations
 

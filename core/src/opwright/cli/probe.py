@@ -1,4 +1,4 @@
-"""The child process of ``opwright doctor``: runs what plugins bring, where a crash does no harm.
+"""The child process of ``opwright doctor``: runs what plugins provide, where a crash does no harm.
 
 Writes one line of JSON before and after each plugin, and before each thing that a plugin names, so
 that the parent knows what it was that crashed or hung.
@@ -38,7 +38,7 @@ def main(sources: list[list[Any]], skipped: list[list[str]], trace_path: str) ->
     sources : list
         `Source` after `Source`, as lists.
     skipped : list of [phase, key]
-        What brought down an earlier child.
+        What provided down an earlier child.
     trace_path : str
         File for the stack of Python's functions, should a signal end the process.
     """
@@ -149,7 +149,7 @@ def _named_things(
         yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
-            # Kernels of an operator, or for a device, that nobody here brings are no fault.
+            # Kernels of an operator, or for a device, that nobody here provides are no fault.
             if entry.package == record.package and _is_served(entry, registries):
                 yield str(entry.key), entry.load
     for device in record.devices:

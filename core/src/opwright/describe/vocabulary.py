@@ -26,7 +26,7 @@ EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST)
 """The only operator types that core emits."""
 
 PROVIDER: Final = "opwright-std"
-"""The distribution to install where no plugin brings one of them; its types need no prefix."""
+"""The distribution to install where no plugin provides one of them; its types need no prefix."""
 
 X: Final = "x"
 """The input slot of all four."""

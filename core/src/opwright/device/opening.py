@@ -1,4 +1,4 @@
-"""Devices of the runtime by name: the host's own, and those that plugins bring."""
+"""Devices of the runtime by name: the host's own, and those that plugins provide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST_CODES: Final = (1, 3)
 """DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 
 # What a Context has used stays open as long as its registry lives. The runtime itself holds no
-# device, but knows which are open: what one library, or one object, brings is opened once.
+# device, but knows which are open: what one library, or one object, provides is opened once.
 _used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
 _opening = threading.RLock()  # not held while a plugin is imported, which waits for other threads
 
@@ -77,7 +77,7 @@ def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
 
 
 def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
-    """Return a kernel of the library that brought a device; see `opwright.kernel.DeviceCall`.
+    """Return a kernel of the library that provided a device; see `opwright.kernel.DeviceCall`.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def _open(loaded: object, entry: DeviceEntry, number: int) -> _runtime.Device:
         made = _call_open(cast("PythonDevices", loaded), entry, number)
     elif number:
         raise DeviceNotFoundError(
-            f"{entry.name}:{number}: a device written in Python is one unless it brings open, got "
+            f"{entry.name}:{number}: a device written in Python is one unless it has open, got "
             f"number {number}; write {entry.name!r}"
         )
     origin = f"{entry.package.label} ({loaded!r})"

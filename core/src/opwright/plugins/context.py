@@ -51,7 +51,7 @@ class Context:
     Parameters
     ----------
     registries : Registries, optional
-        By default empty ones, to be filled by hand; `Context.discover` fills them from what is
+        By default empty ones, to be filled manually; `Context.discover` fills them from what is
         installed.
     records : sequence of PluginRecord
         The plugins that filled them.
@@ -66,7 +66,7 @@ PassRegistry, OptionRegistry
     records : tuple of PluginRecord
         What each plugin registers.
     discovery : Discovery or None
-        How it was found; None for a Context filled by hand.
+        How it was found; None for a Context filled manually.
     prepared : dict
         Kernels prepared for plans, by whatever `lower` tells them apart.
     """
@@ -190,7 +190,7 @@ PassRegistry, OptionRegistry
         Raises
         ------
         KernelNotFoundError
-            Where the library brings no kernel for it.
+            Where the library provides no kernel for it.
         """
         self._check_pin(op_type, library)
         with self._pin_lock:
@@ -283,7 +283,7 @@ PassRegistry, OptionRegistry
         libraries = self.kernels.libraries_of(op_type)
         if library not in libraries:
             raise KernelNotFoundError(
-                f"{op_type}: pin must name a library that brings a kernel for it, "
+                f"{op_type}: pin must name a library that provides a kernel for it, "
                 f"got {library!r}{hint(library, libraries, 'libraries')}"
             )
 

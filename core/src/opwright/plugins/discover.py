@@ -113,7 +113,7 @@ def discover(
     settings: Settings | None = None,
     core_version: str = "",
 ) -> Discovery:
-    """Find the installed plugins and fill registries with what they bring.
+    """Find the installed plugins and fill registries with what they provide.
 
     Parameters
     ----------

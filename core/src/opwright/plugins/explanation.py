@@ -167,7 +167,7 @@ def explain(
     OperatorNotFoundError
         For an unknown operator type.
     KernelNotFoundError
-        For a device that no plugin brings, and for which the operator has no kernel.
+        For a device that no plugin provides, and for which the operator has no kernel.
     DtypeError
         For an unknown dtype.
     """

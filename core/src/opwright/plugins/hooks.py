@@ -284,22 +284,22 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
 
 @hookspec
 def opwright_ops(registry: OpRegistrar) -> None:
-    """Name the operators that the plugin brings."""
+    """Name the operators that the plugin provides."""
 
 
 @hookspec
 def opwright_kernels(registry: KernelRegistrar) -> None:
-    """Name the kernels that the plugin brings, for any plugin's operators."""
+    """Name the kernels that the plugin provides, for any plugin's operators."""
 
 
 @hookspec
 def opwright_devices(registry: DeviceRegistrar) -> None:
-    """Name the devices that the plugin brings."""
+    """Name the devices that the plugin provides."""
 
 
 @hookspec
 def opwright_passes(registry: PassRegistrar) -> None:
-    """Name the passes that the plugin brings."""
+    """Name the passes that the plugin provides."""
 
 
 @hookspec

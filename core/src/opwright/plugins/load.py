@@ -89,7 +89,7 @@ def load_all(
 
 
 def _describe_interrupted(package: Package) -> str:
-    """Return what helps where a plugin takes so long that somebody interrupts it."""
+    """Return what helps where a plugin takes so long that someone interrupts it."""
     return (
         f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it does: "
         "opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
@@ -233,7 +233,7 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
     files = []
     for name in sorted(names):
         path = getattr(sys.modules.get(name), "__file__", None)
-        if path is None:  # a namespace package, or made by hand
+        if path is None:  # a namespace package, or made manually
             if name == module:
                 return ()
             continue

@@ -89,7 +89,7 @@ def _enter(record: PluginRecord, registries: Registries) -> None:
 def _find_clash(
     record: PluginRecord, registries: Registries, loaded: list[Package]
 ) -> PluginFailure | None:
-    """Return the failure of a plugin that brings what another one has brought, or None."""
+    """Return the failure of a plugin that provides what another one has provided, or None."""
     package = record.package
     for what, owner in _clashes(record, registries, loaded):
         reason = f"{what} twice, by {owner.label} and {package.label}"

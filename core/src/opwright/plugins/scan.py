@@ -33,7 +33,7 @@ class Source(NamedTuple):
     target : str
         ``"module"`` or ``"module:attribute"``.
     distribution, version : str
-        Who brings it: ``"opwright-acme"``, ``"1.0"``.
+        Who provides it: ``"opwright-acme"``, ``"1.0"``.
     location : str
         Folder of its metadata, or what stands for it.
     stamp : int

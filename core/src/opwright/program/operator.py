@@ -30,7 +30,7 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
     Raises
     ------
     OperatorNotFoundError
-        Where no plugin brings it; the message names the nearest type.
+        Where no plugin provides it; the message names the nearest type.
     ProgramError
         For a plan-only type, which stands in no program.
     """
@@ -47,7 +47,7 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
 
 
 def package_of(op_type: str) -> Package:
-    """Return the plugin that brings an operator type."""
+    """Return the plugin that provides an operator type."""
     return current_operators().package_of(op_type)
 
 

@@ -55,14 +55,14 @@ def _advise_module(module: str, package: Package) -> str:
 
 
 def advise_operator(op_type: str, report: PluginReport) -> str | None:
-    """Return what to install for an operator that nobody brings, or None where that is unknown."""
+    """Return what to install for an operator that no plugin provides; None where that is unknown."""
     prefix, dot, _ = op_type.partition(".")
     failure = report.find_failure(prefix)
     if failure is not None:
         return failure.advice
     if dot:
         known = any(package.plugin == prefix for package in report.loaded)
-        return None if known else f"install the package that brings the plugin {prefix!r}"
+        return None if known else f"install the package that provides the plugin {prefix!r}"
     if report.has_loaded(STD_DISTRIBUTION):
         return None
     return _advise_distribution(STD_DISTRIBUTION, report)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from opwright.errors import DeviceNotFoundError
 
 HOST_DEVICE: Final = "cpu"
-"""Ordinary memory, which core itself brings: no plugin may register it."""
+"""Ordinary memory, which core itself provides: no plugin may register it."""
 
 
 class DeviceName(NamedTuple):

@@ -1,4 +1,4 @@
-"""The devices that plugins bring, by name; imported on first use."""
+"""The devices that plugins provide, by name; imported on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DeviceEntry:
     arrays : str, object or None
         What makes arrays for Python kernels on a device in a library, or where it is.
     package : Package
-        Who brought it.
+        Who provided it.
     """
 
     __slots__ = ("__weakref__", "_loaded", "_notes", "arrays", "name", "package", "target")
@@ -162,7 +162,7 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         return [HOST_DEVICE, *sorted(self._entries)]
 
     def not_found(self, name: str) -> DeviceNotFoundError:
-        """Return the error for a device that nobody brings."""
+        """Return the error for a device that no plugin provides."""
         known = hint(name, self.names(), "devices")
         lines = [f"{name}: no device of this name is registered{known}"]
         lines += [f"  {line}" for line in self._report.lines()]

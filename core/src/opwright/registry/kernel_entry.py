@@ -54,7 +54,7 @@ class KernelEntry:
         ``"module:attribute"``, the path of a library in the package, or the kernel itself where it
         was registered as an object.
     package : Package
-        Who brought it.
+        Who provided it.
     priority : int
         0 to 99, the highest is tried first.
     may_reuse : tuple of (str, str)

@@ -1,4 +1,4 @@
-"""The kernels that installed packages bring, and which of them are tried, in what order."""
+"""The kernels that installed packages provide, and which of them are tried, in what order."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class KernelRegistry:
         return tuple(sorted({r.device for r, _ in self._registered.get(op_type, ())}))
 
     def libraries_of(self, op_type: str) -> tuple[str, ...]:
-        """Return the libraries that bring kernels of an operator, or of any for ``"*"``, sorted."""
+        """Return the libraries with kernels of an operator, or of any for ``"*"``, sorted."""
         types = self._registered if op_type == ANY else (op_type,)
         return tuple(sorted({r.library for t in types for r, _ in self._registered.get(t, ())}))
 
@@ -214,8 +214,8 @@ class KernelRegistry:
         lines += [f"  available: {text}" for text in self._available(op_type)]
         lines += [f"  {line}" for line in self._report.lines(without=broken)]
         failures = [f for f in self._report.failures if f.package in broken]
-        mends = dict.fromkeys((f.package, f.advice) for f in failures)
-        lines += [f"  to mend {package.label}: {advice}" for package, advice in mends]
+        fixes = dict.fromkeys((f.package, f.advice) for f in failures)
+        lines += [f"  to fix {package.label}: {advice}" for package, advice in fixes]
         advice = self._advise(op_type, device)
         if advice is not None:
             lines.append(f"  to get it: {advice}")
@@ -223,9 +223,9 @@ class KernelRegistry:
 
     def _advise(self, op_type: str, device: str) -> str | None:
         if {device, ANY}.intersection(self.devices_of(op_type)):
-            return None  # the device has kernels, only not for this dtype: no package mends that
+            return None  # the device has kernels, only not for this dtype: no package fixes that
         if device == HOST_DEVICE and "." in op_type:
-            return None  # opwright-cpu brings kernels for standard operators
+            return None  # opwright-cpu provides kernels for standard operators
         return advise_device(device, self._report)
 
     def _available(self, op_type: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The operators that installed plugins bring: definitions by type, imported on first use."""
+"""The operators that installed plugins provide: definitions by type, imported on first use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
             ``"module:attribute"`` of the definition, the path of a library in the package, or the
             definition itself.
         package : Package
-            Who brings it.
+            Who provides it.
         hidden : bool
             Left out of listings: a helper of gradients.
 
@@ -95,7 +95,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
         self.generation += len(registrations)
 
     def find(self, type: str) -> OpDefinition | None:
-        """Return the definition of an operator, or None where no plugin brings it.
+        """Return the definition of an operator, or None where no plugin provides it.
 
         ``<type>_grad`` is derived where the gradient rule of ``<type>`` says so.
 
@@ -120,7 +120,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
         return self.find(type) or self._fail(type)
 
     def package_of(self, type: str) -> Package:
-        """Return who brings an operator; a derived gradient is its forward operator's.
+        """Return who provides an operator; a derived gradient is its forward operator's.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
         return entry is not None and entry.registration.hidden
 
     def not_found(self, type: str) -> OperatorNotFoundError:
-        """Return the error for an operator type that nobody brings."""
+        """Return the error for an operator type that no plugin provides."""
         text = f"{type}: no operator of this type is registered"
         lines = [text + self._hint(type)]
         lines += [f"  {line}" for line in self._report.lines(first=type.partition(".")[0])]
@@ -155,7 +155,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
 
     def _hint(self, type: str) -> str:
         if not self._entries:
-            return "; no plugin brings any operator"
+            return "; no plugin provides any operator"
         failure = self._report.find_failure(type.partition(".")[0])
         if failure is not None and failure.package not in self._report.loaded:
             return ""  # its plugin is kept out: that is told

@@ -1,4 +1,4 @@
-"""Who brought what: packages, those that failed to load, and the lines errors say about them."""
+"""Who provided what: packages, those that failed to load, and the lines errors say about them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PluginReport:
         self._quarantined: set[tuple[Package, str]] = set()
 
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
-        """Yield one line for each plugin that is installed and yet brings nothing.
+        """Yield one line for each plugin that is installed and yet provides nothing.
 
         Those of the packages `without` have been told already; the plugin `first` is told first.
         """

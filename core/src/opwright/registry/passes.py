@@ -1,4 +1,4 @@
-"""The passes that plugins bring: functions that rewrite a lowered list of operators."""
+"""The passes that plugins provide: functions that rewrite a lowered list of operators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PassEntry:
     target : str or callable
         ``"module:attribute"``, or the function itself.
     package : Package
-        Who brought it.
+        Who provided it.
     """
 
     __slots__ = ("_loaded", "_notes", "device", "name", "package", "phase", "target")

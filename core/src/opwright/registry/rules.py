@@ -46,7 +46,7 @@ def check_name(name: object, what: str) -> None:
 
 
 def check_op_type(op_type: str, package: Package) -> None:
-    """Raise unless a plugin of `package` may bring an operator of this type."""
+    """Raise unless a plugin of `package` may provide an operator of this type."""
     names.check_op_type(op_type)
     prefix, dot, name = op_type.rpartition(".")
     if not dot and package.distribution != STD_DISTRIBUTION:

@@ -210,7 +210,7 @@ class Network:
         ProgramError
             If `fallback` is anything else.
         DeviceNotFoundError, KernelError
-            If no plugin brings the device, or there is none of this number.
+            If no plugin provides the device, or there is none of this number.
         """
         scope = default_scope() if scope is None else scope
         check_fallback("Network.compile", fallback)

@@ -28,7 +28,7 @@ const NamedFunction* FindFunction(const std::string& op_type) {
 }
 
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads) {
-  constexpr double kBytesPerNs = 10;  // what one thread brings from memory
+  constexpr double kBytesPerNs = 10;  // what one thread provides from memory
   constexpr double kStepNs = 15;      // what a step costs whatever it does
   const double work = std::max(bytes / kBytesPerNs, static_cast<double>(n) * ns_per_element);
   const int64_t threads = std::clamp<int64_t>(n / kElementGrain, 1, std::max(n_threads, 1));

@@ -18,7 +18,7 @@ constexpr int64_t kMaxItemBytes = 8;
 constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
 
 // How to read an operand that broadcasts to the output: where its elements do not lie in the
-// output's order, blocks of them are brought into this order in a buffer, so that one loop without
+// output's order, blocks of them are provided into this order in a buffer, so that one loop without
 // strides serves every way to broadcast.
 class Operand {
  public:

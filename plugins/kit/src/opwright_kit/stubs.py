@@ -73,7 +73,7 @@ def make_stub(definitions: Iterable[OpDefinition], packages: Sequence[str]) -> s
     definitions : iterable of OpDefinition
         The operators; plan-only ones, which nobody calls, are passed over.
     packages : sequence of str
-        What brings them, ``"opwright-std 0.1.0"``.
+        What provides them, ``"opwright-std 0.1.0"``.
     """
     spaces: dict[str, list[OpDefinition]] = {}
     for definition in sorted(definitions, key=lambda item: item.op_type):

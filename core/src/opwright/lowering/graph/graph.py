@@ -114,7 +114,7 @@ class Graph:
         self._by_type: dict[str, list[LoweredOp]] | None = None
 
     def definition(self, op_type: str) -> OpDefinition | None:
-        """Return the definition of an operator, or None where no plugin brings it."""
+        """Return the definition of an operator, or None where no plugin provides it."""
         return self.target.context.ops.find(op_type)
 
     def of_type(self, *types: str) -> list[LoweredOp]:
@@ -202,6 +202,6 @@ class Graph:
         return Edit(self)
 
     def forget_uses(self) -> None:
-        """Have `uses` and `of_type` look again, after ``ops`` was changed by hand."""
+        """Have `uses` and `of_type` look again, after ``ops`` was changed manually."""
         self._uses = None
         self._by_type = None

@@ -127,5 +127,5 @@ def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
             if -1 in meta.shape:
                 raise ShapeError(
                     f"{op.type}: infer_shape must know {slot.name!r} where all inputs are known, "
-                    f"got {meta}; mend it, or declare dynamic_output()"
+                    f"got {meta}; fix it, or declare dynamic_output()"
                 )

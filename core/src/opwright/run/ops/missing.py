@@ -1,4 +1,4 @@
-"""The error of ``opwright.ops.NAME`` where no plugin brings NAME."""
+"""The error of ``opwright.ops.NAME`` where no plugin provides NAME."""
 
 from __future__ import annotations
 

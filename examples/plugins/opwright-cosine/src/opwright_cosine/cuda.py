@@ -1,4 +1,4 @@
-"""The CUDA kernels: what is launched. Imported only where opwright-cuda has brought a GPU."""
+"""The CUDA kernels: what is launched. Imported only where opwright-cuda has provided a GPU."""
 
 import numpy as np
 

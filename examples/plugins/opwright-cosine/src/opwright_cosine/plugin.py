@@ -1,4 +1,4 @@
-"""What this package brings, by name only: everything is opened when it is first used."""
+"""What this package provides, by name only: everything is opened when it is first used."""
 
 import opwright.plugin as plugin
 

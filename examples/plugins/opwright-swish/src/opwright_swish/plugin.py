@@ -1,4 +1,4 @@
-"""What this package brings, by name only: the modules are imported when they are first used."""
+"""What this package provides, by name only: the modules are imported when they are first used."""
 
 import opwright.plugin as plugin
 

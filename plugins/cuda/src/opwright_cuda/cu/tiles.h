@@ -65,7 +65,7 @@ struct MatrixSource {
   }
 };
 
-// Brings one side of a tile, `rows` of them, into shared memory, through registers.
+// Provides one side of a tile, `rows` of them, into shared memory, through registers.
 template <typename Source, int rows>
 class TileLoader {
  public:

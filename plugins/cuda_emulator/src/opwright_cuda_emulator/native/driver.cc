@@ -1,5 +1,5 @@
 // A driver whose GPU is the CPU: with memory.cc it exports what native/driver/driver.h of
-// opwright-cuda looks for. Work on a stream is done when somebody waits for it, so that what
+// opwright-cuda looks for. Work on a stream is done when someone waits for it, so that what
 // forgets to wait shows.
 #include <atomic>
 #include <cstdint>

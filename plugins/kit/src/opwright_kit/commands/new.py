@@ -1,4 +1,4 @@
-"""``opwright new``: write a package that brings an operator, a kernel or a device."""
+"""``opwright new``: write a package that provides an operator, a kernel or a device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright_kit.scaffold.formulas import DEFAULT_OPERATOR, FORMULAS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the name, and what the package shall bring."""
+    """Add the name, and what the package shall provide."""
     choices = ", ".join(f"{kind} in {language}" for kind, language in CHOICES)
     parser.epilog = f"There are: {choices}."
     parser.add_argument("name", help="name of the distribution and its folder: opwright-acme")

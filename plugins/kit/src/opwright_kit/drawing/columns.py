@@ -166,7 +166,7 @@ def _move(
     right_of: Mapping[int, float],
     left_of: Mapping[int, float],
 ) -> None:
-    """Bring a block as near to the median of what it is joined with as its neighbours let it."""
+    """Provide a block as near to the median of what it is joined with as its neighbours let it."""
     if not pulls:
         return
     listed = sorted(x[other] for other in pulls)

@@ -77,7 +77,7 @@ def find_formula(op_type: str, context: Context) -> Formula:
     Raises
     ------
     OperatorNotFoundError
-        Where no installed package brings the operator, with the nearest name.
+        Where no installed package provides the operator, with the nearest name.
     ScaffoldError
         Where a kernel for it cannot be generated, with those for which it can.
     """

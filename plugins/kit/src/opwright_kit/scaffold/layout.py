@@ -125,7 +125,7 @@ class Package(NamedTuple):
     ----------
     names : PackageNames
     summary : str
-        What it brings, in one line.
+        What it provides, in one line.
     files : dict of str to str
         Path below its folder, and text.
     """

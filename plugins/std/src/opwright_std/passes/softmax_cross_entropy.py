@@ -134,7 +134,7 @@ def _scores(
 
 
 def _if_needed(graph: Graph, value: Value | None, old: list[LoweredOp]) -> Value | None:
-    """Return a value that somebody else reads or that is wanted outside, else None."""
+    """Return a value that someone else reads or that is wanted outside, else None."""
     if value is None:
         return None
     uses = graph.uses()

@@ -1,4 +1,4 @@
-"""A plan of one step, built by hand: it takes images of the memory, and gives them back."""
+"""A plan of one step, built manually: it takes images of the memory, and gives them back."""
 
 from __future__ import annotations
 
