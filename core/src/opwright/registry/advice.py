@@ -55,7 +55,7 @@ def _advise_module(module: str, package: Package) -> str:
 
 
 def advise_operator(op_type: str, report: PluginReport) -> str | None:
-    """Return what to install for an operator that no plugin provides; None where that is unknown."""
+    """Return what to install for an operator without a plugin, or None where that is unknown."""
     prefix, dot, _ = op_type.partition(".")
     failure = report.find_failure(prefix)
     if failure is not None:
