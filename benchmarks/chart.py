@@ -63,7 +63,7 @@ class Bar:
 
 
 def read_bars(result: dict[str, Any]) -> list[Bar]:
-    """Return the bars of a result, the best of ours for each workload, in its order.
+    """Return the bars of a result in its order: one for each of ours that was measured.
 
     A workload without a peer, or of which nothing of ours was measured, has none.
     """
@@ -71,10 +71,10 @@ def read_bars(result: dict[str, Any]) -> list[Bar]:
     for workload in result["workloads"]:
         ours = [found for found in workload["results"] if is_ours(found["contestant"])]
         measured = [found for found in ours if found.get("ratio_to_best_peer")]
-        if measured:
-            shares = [(_share_of(found, workload), found) for found in measured]
-            share, best = min(shares, key=lambda pair: pair[0])
-            bars.append(Bar(workload["title"], share, _note(best, workload)))
+        for found in measured:
+            which = f" ({found['contestant']})" if len(measured) > 1 else ""
+            share, note = _share_of(found, workload), _note(found, workload)
+            bars.append(Bar(workload["title"] + which, share, note))
     return bars
 
 

@@ -181,12 +181,13 @@ def test_the_chart_shows_ours_beside_the_best_peer_with_date_and_processor(tmp_p
     assert any(result["machine"]["processor"] in text for text in texts)
 
 
-def test_a_rate_is_drawn_as_a_time_and_of_several_of_ours_the_best() -> None:
+def test_a_rate_is_drawn_as_a_time_and_each_of_ours_has_a_bar() -> None:
     slow, quick = make_found("opwright", 0.5), make_found("opwright, tuned", 2.0)
     bars = load_chart().read_bars(make_result("GB/s", True, [slow, quick]))
-    assert [bar.share for bar in bars] == [0.5]
+    assert [bar.share for bar in bars] == [2.0, 0.5]
     bars = load_chart().read_bars(make_result("ns", False, [slow, quick]))
-    assert [bar.share for bar in bars] == [0.5]
+    assert [bar.share for bar in bars] == [0.5, 2.0]
+    assert [bar.title for bar in bars] == ["A < B (opwright)", "A < B (opwright, tuned)"]
 
 
 def test_the_chart_is_readable_on_dark_pages_and_loads_nothing() -> None:
