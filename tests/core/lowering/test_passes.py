@@ -7,7 +7,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import PluginError
-from opwright.lowering.graph.verify import find_fault, last_writes
+from opwright.lowering.graph.verify import find_violation, last_writes
 
 from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
 
@@ -84,18 +84,18 @@ def test_a_pass_that_loses_the_write_of_a_persistable_is_found(context):
     graph = graph_of([sgd("w", "x"), sgd("w", "y")], ("x", "y"), ("x",), ("w",), ("w",))
     lasting = last_writes(graph)
     graph.ops.pop()
-    assert "persistable w" in find_fault(graph, lasting)
+    assert "persistable w" in find_violation(graph, lasting)
     graph.ops.pop()
-    assert "persistable w" in find_fault(graph, lasting)
+    assert "persistable w" in find_violation(graph, lasting)
 
 
 def test_a_read_of_overwritten_memory_is_found(context):
     ops = [op("tanh", "out", "w"), sgd("w", "x")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     lasting = last_writes(graph)
-    assert find_fault(graph, lasting) is None
+    assert find_violation(graph, lasting) is None
     graph.ops.reverse()
-    assert "tanh reads w" in find_fault(graph, lasting)
+    assert "tanh reads w" in find_violation(graph, lasting)
 
 
 def test_a_pass_behind_the_choice_of_kernels_has_to_choose_its_own(context):

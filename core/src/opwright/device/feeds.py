@@ -57,11 +57,13 @@ def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
         if name not in wanted:
             raise FeedError(
                 f"feed: unknown feed, got {name!r}{hint(name, wanted)}; "
-                f"this network is fed {_listed(wanted)}"
+                f"this network is fed {_quote_names(wanted)}"
             )
     for name in wanted:
         if name not in names:
-            raise FeedError(f"feed: {name!r} is missing, got {_listed(names)}; pass {name}=array")
+            raise FeedError(
+                f"feed: {name!r} is missing, got {_quote_names(names)}; pass {name}=array"
+            )
 
 
 def check_feed(value: Any, variable: Variable, who: str) -> Any:
@@ -173,5 +175,5 @@ def shown_shape(shape: Sequence[int]) -> str:
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in names) or "nothing"

@@ -9,7 +9,7 @@ from opwright.describe.names import hint
 from opwright.errors import PluginError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Role, Value
-from opwright.lowering.graph.verify import find_fault, last_writes
+from opwright.lowering.graph.verify import find_violation, last_writes
 from opwright.plugins.discover import Settings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], stri
     if graph.ops == before and not strict:
         return False
     graph.forget_uses()
-    fault = find_fault(graph, lasting)
+    fault = find_violation(graph, lasting)
     if fault is None and entry.phase == "memory":
         fault = _find_unserved(graph)
     if fault is not None:

@@ -24,7 +24,7 @@ from opwright.errors import AttributeValueError, SlotError
 from opwright.lowering import Fetches, Given, LoweredPlan, LowerRequest, OpRange, Target, lower
 from opwright.program import Operator, Variable
 from opwright.registry import HOST, DeviceName
-from opwright.run.device_calls import DeviceCalls
+from opwright.run.eager_on_devices import EagerOnDevices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class EagerSource:
             as_given,
         )
 
-        self._on_devices = DeviceCalls(
+        self._on_devices = EagerOnDevices(
             self._proto,
             context,
             self._lower,

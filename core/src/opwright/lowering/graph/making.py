@@ -57,7 +57,7 @@ def make_op(
     """See `Graph.make`."""
     definition = graph.target.context.ops.get(operator) if isinstance(operator, str) else operator
     proto = definition.proto
-    given, wanted = _listed(inputs), _listed(outputs)
+    given, wanted = _list_values(inputs), _list_values(outputs)
     _check_aliases(definition, given, wanted)
     in_place = {slot.name: given.get(slot.aliases or "", ()) for slot in proto.outputs}
     aliased = {proto.outputs[i].name for i, _ in definition.alias_slots}
@@ -93,7 +93,7 @@ def view_value(source: Value, meta: Meta) -> Value:
     return view
 
 
-def _listed(slots: Slots) -> dict[str, tuple[Value, ...]]:
+def _list_values(slots: Slots) -> dict[str, tuple[Value, ...]]:
     return {
         name: (values,) if isinstance(values, Value) else tuple(values)
         for name, values in slots.items()

@@ -29,7 +29,7 @@ def last_writes(graph: Graph) -> Held:
     return held
 
 
-def find_fault(graph: Graph, lasting: Held) -> str | None:
+def find_violation(graph: Graph, lasting: Held) -> str | None:
     """Return what is wrong with a graph, or None.
 
     Parameters

@@ -112,8 +112,8 @@ class IsolatedKernel:
     def __call__(self, *slots: Any) -> None:
         """Compute outputs from inputs: arrays, tuples of them, or None for an absent slot."""
         n_inputs = len(self._inputs)
-        inputs = [_listed(slot) for slot in slots[:n_inputs]]
-        outputs = [array for slot in slots[n_inputs:] for array in _listed(slot)]
+        inputs = [_as_tuple(slot) for slot in slots[:n_inputs]]
+        outputs = [array for slot in slots[n_inputs:] for array in _as_tuple(slot)]
         metas = tuple(tuple((a.shape, canonical_dtype(a.dtype)) for a in slot) for slot in inputs)
         process = _find_process(self._plugin)
         with process.lock:
@@ -137,7 +137,7 @@ class IsolatedKernel:
             raise KernelError(f"{self._who}: it failed in its process, got {value}")
 
 
-def _listed(slot: Any) -> tuple[Any, ...]:
+def _as_tuple(slot: Any) -> tuple[Any, ...]:
     if slot is None:
         return ()
     return slot if isinstance(slot, tuple) else (slot,)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opwright.registry import KernelEntry
 
 
-def find_fault(entry: KernelEntry, context: Context) -> str | None:
+def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
     """Return why a kernel cannot be loaded, None where it can.
 
     Discovery imports no kernel and opens no library, so a module that fails, or a library that is

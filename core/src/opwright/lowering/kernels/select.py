@@ -28,7 +28,7 @@ from opwright.lowering.graph.values import (
 from opwright.lowering.kernels.estimate import is_short
 from opwright.lowering.kernels.finish import Unfinished, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
-from opwright.lowering.kernels.quarantine import find_fault
+from opwright.lowering.kernels.quarantine import find_load_failure
 from opwright.registry import HOST_DEVICE
 from opwright.registry.kernels import REFUSED
 from opwright.registry.prepare_context import Refuse
@@ -226,7 +226,7 @@ def _choose(
 
 def _find_reason(entry: KernelEntry, target: Target) -> str | None:
     """Why a kernel is not even asked, None where it is."""
-    fault = find_fault(entry, target.context)
+    fault = find_load_failure(entry, target.context)
     if fault is None and target.deterministic and not entry.deterministic:
         return NOT_DETERMINISTIC
     return fault

@@ -53,7 +53,7 @@ class Located(NamedTuple):
     slots: list[list[Argument]]
 
 
-class DeviceCalls:
+class EagerOnDevices:
     """Calls of one operator on arrays of devices.
 
     Parameters
