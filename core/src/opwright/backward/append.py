@@ -113,7 +113,7 @@ def _check_wanted(route: Route, targets: list[str]) -> None:
     """Raise GradientError where a gradient is wanted that cannot be; nothing is appended yet."""
     if not route.wanted:
         raise GradientError(
-            f"append_backward: {_quote_names(targets)} must depend on a trainable parameter, got none; "
+            f"append_backward: {_quoted(targets)} must depend on a trainable parameter, got none; "
             "name other variables with parameters="
         )
     for name, key in route.wanted.items():
@@ -122,7 +122,7 @@ def _check_wanted(route: Route, targets: list[str]) -> None:
             raise GradientError(f"append_backward: {name!r} gets no gradient: {stop.reason}")
         if key not in route.paths.influence:
             raise GradientError(
-                f"append_backward: {_quote_names(targets)} must depend on {name!r}, got no operator "
+                f"append_backward: {_quoted(targets)} must depend on {name!r}, got no operator "
                 "that leads from it there; leave it out of parameters"
             )
 
@@ -147,7 +147,7 @@ def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str])
     if not reasons:
         return False
     raise GradientError(
-        f"append_backward: {key.name!r} must get a gradient from {_quote_names(targets)}, got none, "
+        f"append_backward: {key.name!r} must get a gradient from {_quoted(targets)}, got none, "
         f"since {'; '.join(reasons[:3])}; leave {key.name!r} out, or take another operator"
     )
 
@@ -159,5 +159,5 @@ def _append_zero(block: Block, name: str) -> str:
     return free
 
 
-def _quote_names(names: list[str]) -> str:
+def _quoted(names: list[str]) -> str:
     return ", ".join(map(repr, names))
