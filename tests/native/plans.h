@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels.h"
-#include "runtime/instance.h"
-#include "runtime/plan_builder.h"
+#include "runtime/plan/instance.h"
+#include "runtime/plan/plan_builder.h"
 
 namespace plans {
 

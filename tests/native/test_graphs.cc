@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "plans.h"
-#include "runtime/plugin_table.h"
-#include "runtime/tensor.h"
+#include "runtime/library/plugin_table.h"
+#include "runtime/values/tensor.h"
 #include "tests.h"
 
 extern "C" int32_t opwright_plugin_v1(const ow_host* host, const ow_plugin** plugin);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.h"
-#include "runtime/host_memory.h"
+#include "runtime/device/host_memory.h"
 #include "tests.h"
 
 namespace {

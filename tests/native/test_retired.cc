@@ -9,7 +9,7 @@
 #include "plans.h"
 #include "runtime/border.h"
 #include "runtime/retired.h"
-#include "runtime/tensor.h"
+#include "runtime/values/tensor.h"
 #include "tests.h"
 
 namespace {

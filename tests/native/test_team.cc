@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "check.h"
-#include "runtime/load_watch.h"
-#include "runtime/team.h"
+#include "runtime/threads/load_watch.h"
+#include "runtime/threads/team.h"
 #include "tests.h"
 
 namespace {

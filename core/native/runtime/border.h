@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-#include "runtime/host.h"
+#include "runtime/library/host.h"
 #include "runtime/status.h"
 
 namespace opwright {

@@ -81,7 +81,7 @@ def later_host(compiler, later_headers, tmp_path_factory):
     folder = tmp_path_factory.mktemp("host")
     native = ROOT / "tests" / "native"
     sources = [
-        *sorted((ROOT / "core" / "native" / "runtime").glob("*.cc")),
+        *sorted((ROOT / "core" / "native" / "runtime").rglob("*.cc")),
         *(native / "plans.cc", native / "kernels.cc"),
         Path(__file__).parent / "sources" / "later_host.cc",
     ]

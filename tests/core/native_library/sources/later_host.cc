@@ -2,10 +2,10 @@
 #include <cstdio>
 
 #include "plans.h"
-#include "runtime/host.h"
-#include "runtime/infer.h"
-#include "runtime/library.h"
-#include "runtime/plugin_table.h"
+#include "runtime/library/host.h"
+#include "runtime/library/infer.h"
+#include "runtime/library/library.h"
+#include "runtime/library/plugin_table.h"
 
 namespace {
 

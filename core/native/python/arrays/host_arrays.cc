@@ -1,0 +1,330 @@
+#include "python/arrays/host_arrays.h"
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "python/bind/capsules.h"
+#include "python/bind/errors.h"
+#include "python/bind/handles.h"
+#include "runtime/library/host.h"
+
+namespace opwright {
+
+namespace {
+
+constexpr const char* kLent = "opwright.lent";
+
+template <typename Managed>
+void FreeLent(PyObject* capsule) {
+  GiveBack(static_cast<Managed*>(PyCapsule_GetPointer(capsule, kLent)));
+}
+
+// A capsule that owns what a producer lent; null with an error set, and then it was given back.
+template <typename Managed>
+PyObject* Own(Managed* managed) {
+  PyObject* owner = PyCapsule_New(managed, kLent, FreeLent<Managed>);
+  if (owner == nullptr) GiveBack(managed);
+  return owner;
+}
+
+// An ndarray over memory that `owner`, a reference taken, keeps; strides in bytes, null: compact.
+PyObject* ViewOf(PyArray_Descr* descr, int ndim, const npy_intp* shape, const npy_intp* strides,
+                 void* data, bool read_only, PyObject* owner) noexcept {
+  Py_INCREF(descr);
+  int flags = strides == nullptr ? NPY_ARRAY_CARRAY_RO : 0;
+  if (!read_only) flags |= NPY_ARRAY_WRITEABLE;
+  PyObject* array = PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, strides,
+                                         data == nullptr ? Nowhere() : data, flags, nullptr);
+  if (array == nullptr) {
+    Py_DECREF(owner);
+    return nullptr;
+  }
+  if (PyArray_SetBaseObject(AsArray(array), owner) < 0) Py_CLEAR(array);
+  return array;
+}
+
+const npy_intp* Dims(const int64_t* shape) { return reinterpret_cast<const npy_intp*>(shape); }
+
+void* DataOf(const DLTensor& tensor) {
+  return tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
+bool IsAligned(const void* data, int64_t item_bytes) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item_bytes) == 0;
+}
+
+// PyTorch's tensors that only stand for others, as while it traces, have elements and no memory.
+bool HasMemory(const DLTensor& tensor) {
+  return tensor.data != nullptr || IsEmpty(tensor.shape, tensor.ndim);
+}
+
+// Whether kernels can read it as it is; throws for a dtype that we do not know.
+bool IsReadyTensor(const DLTensor& tensor) {
+  DtypeFromCode(DtypeToCode(tensor.dtype));
+  return HasMemory(tensor) && tensor.device.device_type == kDLCPU && tensor.ndim <= NPY_MAXDIMS &&
+         IsCompact(tensor) && IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
+}
+
+PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
+  DLManagedTensorVersioned* managed = nullptr;
+  if (kind.api->managed_tensor_from_py_object_no_sync(array, &managed) != 0) return nullptr;
+  PyObject* owner = Own(managed);
+  if (owner == nullptr) return nullptr;
+  const DLTensor& tensor = managed->dl_tensor;
+  try {
+    if (IsReadable(*managed) && IsReadyTensor(tensor)) {
+      return ViewOf(DescrOf(tensor.dtype), tensor.ndim, Dims(tensor.shape), nullptr, DataOf(tensor),
+                    IsReadOnly(*managed), owner);
+    }
+    // NOLINTNEXTLINE(bugprone-empty-catch)
+  } catch (...) {  // an unknown dtype, or bfloat16 without ml_dtypes: __dlpack__ leads to the error
+  }
+  Py_DECREF(owner);
+  return nullptr;
+}
+
+// The dtype of a buffer's items, false where we have none.
+bool FindItemDtype(const Py_buffer& buffer, DLDataType* dtype) {
+  const char* format = buffer.format == nullptr ? "B" : buffer.format;
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (format[0] == '\0' || format[1] != '\0' || buffer.itemsize > 8) return false;
+  const auto is_one_of = [&](const char* letters) {
+    return std::strchr(letters, format[0]) != nullptr;
+  };
+  const auto bits = static_cast<uint8_t>(8 * buffer.itemsize);
+  if (is_one_of("bhilq")) {
+    *dtype = {kDLInt, bits, 1};
+  } else if (is_one_of("BHILQ")) {
+    *dtype = {kDLUInt, bits, 1};
+  } else if (is_one_of("efd")) {
+    *dtype = {kDLFloat, bits, 1};
+  } else {
+    *dtype = {kDLBool, bits, 1};
+    return format[0] == '?';
+  }
+  return true;
+}
+
+void ReleaseBuffer(PyObject* capsule) {
+  const std::unique_ptr<Py_buffer> buffer(
+      static_cast<Py_buffer*>(PyCapsule_GetPointer(capsule, kLent)));
+  PyBuffer_Release(buffer.get());
+}
+
+// A capsule rather than a memoryview, which takes two objects more.
+PyObject* LendByBuffer(PyObject* array) {
+  auto buffer = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(array, buffer.get(), PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+    return nullptr;
+  }
+  PyObject* owner = PyCapsule_New(buffer.get(), kLent, ReleaseBuffer);
+  if (owner == nullptr) {
+    PyBuffer_Release(buffer.get());
+    return nullptr;
+  }
+  const Py_buffer& held = *buffer.release();
+  DLDataType dtype{};
+  if (!FindItemDtype(held, &dtype) || !IsAligned(held.buf, held.itemsize)) {
+    Py_DECREF(owner);
+    return nullptr;
+  }
+  return ViewOf(DescrOf(dtype), held.ndim, held.shape, nullptr, held.buf, held.readonly != 0,
+                owner);
+}
+
+// A result that a library took; lives until it gives it back.
+struct Given {
+  DLManagedTensorVersioned managed{};
+  PyObject* array = nullptr;
+  std::vector<int64_t> dims;  // shape, strides
+};
+
+void DropGiven(DLManagedTensorVersioned* managed) {
+  if (!Py_IsInitialized()) return;
+  const PyGILState_STATE gil = PyGILState_Ensure();  // a third of what pybind11's costs
+  const std::unique_ptr<Given> given(static_cast<Given*>(managed->manager_ctx));
+  Py_DECREF(given->array);
+  PyGILState_Release(gil);
+}
+
+PyObject* GiveArray(const ArrayKind& kind, PyObject* result) {
+  PyArrayObject* array = AsArray(result);
+  auto given = std::make_unique<Given>();
+  const int ndim = PyArray_NDIM(array);
+  given->dims.assign(PyArray_DIMS(array), PyArray_DIMS(array) + ndim);
+  given->dims.resize(2 * static_cast<size_t>(ndim));
+  FillRowMajorStrides(given->dims.data(), ndim, given->dims.data() + ndim);
+  DLManagedTensorVersioned& managed = given->managed;
+  managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  managed.manager_ctx = given.get();
+  managed.deleter = DropGiven;
+  managed.dl_tensor = {PyArray_DATA(array),
+                       {kDLCPU, 0},
+                       ndim,
+                       DtypeOf(PyArray_DESCR(array), "a result"),
+                       given->dims.data(),
+                       given->dims.data() + ndim,
+                       0};
+  given->array = Py_NewRef(result);
+  void* made = nullptr;
+  // It is the library's from here on, even where that fails.
+  if (kind.api->managed_tensor_to_py_object_no_sync(&given.release()->managed, &made) != 0) {
+    return nullptr;
+  }
+  return static_cast<PyObject*>(made);
+}
+
+PyObject* GiveTuple(const ArrayKind& kind, PyObject* results) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(results);
+  PyObject* given = PyTuple_New(n);
+  for (Py_ssize_t i = 0; given != nullptr && i < n; ++i) {
+    PyObject* item = GiveArray(kind, PyTuple_GET_ITEM(results, i));
+    if (item == nullptr) {
+      Py_CLEAR(given);
+    } else {
+      PyTuple_SET_ITEM(given, i, item);
+    }
+  }
+  return given;
+}
+
+// The table that a type offers, by its newest version that we know; null where it has none.
+const DLPackExchangeAPI* FindApi(PyTypeObject* type) {
+  PyObject* capsule =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
+  void* table = capsule == nullptr ? nullptr : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  Py_XDECREF(capsule);
+  PyErr_Clear();
+  const auto* header = static_cast<const DLPackExchangeAPIHeader*>(table);
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
+    header = header->prev_api;
+  }
+  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+}
+
+bool HasAttribute(PyTypeObject* type, const char* name) {
+  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), name) != 0;
+}
+
+// Whether its library follows what is done with the array, which it cannot do with ours.
+bool RequiresGradient(PyObject* array) {
+  static PyObject* name = PyUnicode_InternFromString("requires_grad");
+  PyObject* answer = PyObject_GetAttr(array, name);
+  const bool requires_it = answer == nullptr || answer != Py_False;
+  Py_XDECREF(answer);
+  return requires_it;
+}
+
+void CheckDtype(DLDataType dtype, const char* who) {
+  try {
+    DtypeFromCode(DtypeToCode(dtype));
+  } catch (const Error&) {
+    Throw(ErrorKind::kDtype, who, ": a tensor holds numbers or bools, got DLPack's type code ",
+          static_cast<int>(dtype.code), " of ", static_cast<int>(dtype.bits), " bits; cast it");
+  }
+}
+
+// Any array with __dlpack__ on the host, of whatever strides; throws.
+template <typename Managed>
+py::object Import(Managed* managed, const char* who) {
+  const py::object owner = py::reinterpret_steal<py::object>(Own(managed));
+  if (!owner) throw py::error_already_set();
+  CheckReadable(*managed, who);
+  const DLTensor& tensor = managed->dl_tensor;
+  const int code = tensor.device.device_type;
+  if (code != kDLCPU && code != kDLCUDAHost) {
+    Throw(ErrorKind::kFeed, who, ": must lie on the host, got DLPack device type ", code,
+          "; copy it to the host");
+  }
+  if (!HasMemory(tensor)) {
+    Throw(ErrorKind::kFeed, who,
+          ": must be an array with values, got one without memory; call the "
+          "operator outside of what traces it");
+  }
+  CheckDtype(tensor.dtype, who);
+  std::array<npy_intp, NPY_MAXDIMS> strides{};
+  if (tensor.ndim > NPY_MAXDIMS) {
+    Throw(ErrorKind::kShape, who, ": must have at most ", NPY_MAXDIMS, " dimensions, got ",
+          tensor.ndim, "; reshape it");
+  }
+  const bool strided = !IsCompact(tensor) || !IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
+  for (int32_t i = 0; strided && i < tensor.ndim; ++i) {
+    strides[static_cast<size_t>(i)] = tensor.strides[i] * ItemSize(tensor.dtype);
+  }
+  PyObject* array = ViewOf(DescrOf(tensor.dtype), tensor.ndim, Dims(tensor.shape),
+                           strided ? strides.data() : nullptr, DataOf(tensor), IsReadOnly(*managed),
+                           Py_NewRef(owner.ptr()));
+  if (array == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(array);
+}
+
+py::object ReadHostArray(const py::object& array, const char* who) {
+  const py::object capsule = AskForCapsule(array, *HostDevice());
+  return TakeCapsule(capsule, who, [&](auto* managed) { return Import(managed, who); });
+}
+
+py::object FindLent(const py::object& array) {
+  ArrayKind kind;
+  PyObject* lent = nullptr;
+  if (!PyArray_Check(array.ptr()) && FindKind(Py_TYPE(array.ptr()), &kind)) {
+    lent = LendReady(kind, array.ptr());
+  }
+  return lent == nullptr ? py::none() : py::reinterpret_steal<py::object>(lent);
+}
+
+py::object GiveLike(const py::object& result, const py::object& like) {
+  ArrayKind kind;
+  if (!FindKind(Py_TYPE(like.ptr()), &kind) || kind.api == nullptr) return py::none();
+  PyObject* given = GiveToLibrary(kind, result.ptr());
+  if (given == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(given);
+}
+
+}  // namespace
+
+bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept {
+  // Two or three libraries meet in a process; a type that came too late is looked up each time.
+  static std::array<ArrayKind, 8> known;
+  static size_t n_known = 0;
+  for (size_t i = 0; i < n_known; ++i) {
+    if (known[i].type != type) continue;
+    *kind = known[i];
+    return true;
+  }
+  *kind = {type, FindApi(type), HasAttribute(type, "requires_grad")};
+  const PyBufferProcs* buffer = type->tp_as_buffer;
+  const bool has_buffer = buffer != nullptr && buffer->bf_getbuffer != nullptr;
+  if (kind->api == nullptr && !(has_buffer && HasAttribute(type, "__dlpack__"))) return false;
+  if (n_known < known.size()) {
+    Py_INCREF(type);  // its address must not become another's
+    known[n_known++] = *kind;
+  }
+  return true;
+}
+
+PyObject* LendReady(const ArrayKind& kind, PyObject* array) {
+  PyObject* lent = nullptr;
+  if (!kind.has_gradients || !RequiresGradient(array)) {
+    lent = kind.api == nullptr ? LendByBuffer(array) : LendByApi(kind, array);
+  }
+  if (lent == nullptr) PyErr_Clear();
+  return lent;
+}
+
+PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept {
+  try {
+    return PyTuple_CheckExact(result) ? GiveTuple(kind, result) : GiveArray(kind, result);
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+void BindHostArrays(py::module_& module) {
+  module.def("find_lent", &FindLent, py::arg("array"));
+  module.def("read_host_array", &ReadHostArray, py::arg("array"), py::arg("who"));
+  module.def("give_like", &GiveLike, py::arg("result"), py::arg("like"));
+}
+
+}  // namespace opwright

@@ -1,0 +1,223 @@
+#define OPWRIGHT_IMPORTS_NUMPY
+#include "python/arrays/numpy_bridge.h"
+
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "python/bind/errors.h"
+#include "runtime/device/host_memory.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+namespace {
+
+// From this size on results lie on whole cache lines; NumPy's own buffers rarely do.
+constexpr uint64_t kAlignedResultBytes = 16 * 1024;
+
+alignas(64) char nowhere[64];
+
+int TypeNumber(DLDataType dtype) {
+  const int size = dtype.bits / 8;
+  switch (dtype.code) {
+    case kDLBool:
+      return NPY_BOOL;
+    case kDLInt:
+      return size == 1 ? NPY_INT8 : size == 2 ? NPY_INT16 : size == 4 ? NPY_INT32 : NPY_INT64;
+    case kDLUInt:
+      return size == 1 ? NPY_UINT8 : size == 2 ? NPY_UINT16 : size == 4 ? NPY_UINT32 : NPY_UINT64;
+    default:
+      return size == 2 ? NPY_FLOAT16 : size == 4 ? NPY_FLOAT32 : NPY_FLOAT64;
+  }
+}
+
+PyArray_Descr* Bfloat16() {
+  static PyArray_Descr* descr = nullptr;
+  if (descr != nullptr) return descr;
+  try {
+    // 7 ms, and needed only by those who use bfloat16.
+    const py::object type = py::module_::import("ml_dtypes").attr("bfloat16");
+    PyArray_Descr* found = nullptr;
+    if (PyArray_DescrConverter(type.ptr(), &found) == NPY_FAIL) throw py::error_already_set();
+    descr = found;
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_ImportError)) throw;
+    Throw(ErrorKind::kDtype,
+          "dtype: bfloat16 needs ml_dtypes beside NumPy, got no such module; "
+          "pip install ml_dtypes");
+  }
+  return descr;
+}
+
+void FreeStorageOwner(PyObject* capsule) {
+  delete static_cast<std::shared_ptr<Storage>*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+void FreeAligned(PyObject* capsule) { FreeHost(PyCapsule_GetPointer(capsule, nullptr)); }
+
+// The array and its own aligned block, which a capsule frees.
+PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* shape,
+                          uint64_t bytes) noexcept {
+  void* block = AllocateHost(bytes);
+  if (block == nullptr) {
+    Py_DECREF(descr);
+    char text[128];
+    std::snprintf(text, sizeof(text),
+                  "a result: device cpu could not give the memory, got a need of %llu bytes; make "
+                  "it smaller or free arrays",
+                  static_cast<unsigned long long>(bytes));
+    RaiseKind(ErrorKind::kOutOfMemory, text);
+    return nullptr;
+  }
+  PyObject* capsule = PyCapsule_New(block, nullptr, FreeAligned);
+  if (capsule == nullptr) {
+    FreeHost(block);
+    Py_DECREF(descr);
+    return nullptr;
+  }
+  PyObject* array = PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, nullptr, block,
+                                         NPY_ARRAY_CARRAY, nullptr);
+  if (array == nullptr || PyArray_SetBaseObject(AsArray(array), capsule) < 0) {
+    if (array == nullptr) Py_DECREF(capsule);  // otherwise SetBaseObject took it
+    Py_XDECREF(array);
+    return nullptr;
+  }
+  return array;
+}
+
+}  // namespace
+
+void ImportNumpy() {
+  if (_import_array() < 0) throw py::error_already_set();
+}
+
+PyArray_Descr* DescrOf(DLDataType dtype) {
+  if (dtype.code == kDLBfloat) return Bfloat16();
+  // NumPy's own descriptors are immortal.
+  PyArray_Descr* descr = PyArray_DescrFromType(TypeNumber(dtype));
+  Py_DECREF(descr);
+  return descr;
+}
+
+bool FindDtype(PyArray_Descr* descr, DLDataType* dtype) {
+  const auto size = static_cast<uint8_t>(PyDataType_ELSIZE(descr) * 8);
+  switch (descr->kind) {
+    case 'b':
+      *dtype = {kDLBool, 8, 1};
+      return true;
+    case 'i':
+      *dtype = {kDLInt, size, 1};
+      return true;
+    case 'u':
+      *dtype = {kDLUInt, size, 1};
+      return true;
+    case 'f':
+      *dtype = {kDLFloat, size, 1};
+      return size <= 64;  // no long double
+    default:
+      break;
+  }
+  // ml_dtypes registers its types under no name of ours but the scalar type's.
+  if (descr->type_num < NPY_USERDEF) return false;
+  const char* dot = std::strrchr(descr->typeobj->tp_name, '.');
+  const char* name = dot == nullptr ? descr->typeobj->tp_name : dot + 1;
+  *dtype = {kDLBfloat, 16, 1};
+  return std::strcmp(name, "bfloat16") == 0;
+}
+
+DLDataType DtypeOf(PyArray_Descr* descr, const char* who) {
+  DLDataType dtype{};
+  if (FindDtype(descr, &dtype)) return dtype;
+  const auto text = py::str(py::handle(reinterpret_cast<PyObject*>(descr))).cast<std::string>();
+  Throw(ErrorKind::kDtype, who, ": a tensor holds numbers or bools, got dtype ", text);
+}
+
+void* Nowhere() { return nowhere; }
+
+PyObject* NewArray(DLDataType dtype, int32_t ndim, const int64_t* shape) noexcept {
+  PyArray_Descr* descr = nullptr;
+  try {
+    descr = DescrOf(dtype);
+  } catch (const std::exception& error) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, error.what());
+    return nullptr;
+  }
+  static_assert(sizeof(npy_intp) == sizeof(int64_t), "shapes are passed as they are");
+  const auto* dims = reinterpret_cast<const npy_intp*>(shape);
+  uint64_t bytes = static_cast<uint64_t>(ItemSize(dtype));
+  for (int32_t i = 0; i < ndim; ++i) bytes *= static_cast<uint64_t>(shape[i]);
+  Py_INCREF(descr);
+  if (bytes >= kAlignedResultBytes) return NewAlignedArray(descr, ndim, dims, bytes);
+  return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, nullptr, nullptr, 0, nullptr);
+}
+
+PyArrayObject* NewView(const DLTensor& tensor, void* data, bool read_only) noexcept {
+  PyArray_Descr* descr = nullptr;
+  try {
+    descr = DescrOf(tensor.dtype);
+  } catch (const std::exception& error) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, error.what());
+    return nullptr;
+  }
+  npy_intp strides[NPY_MAXDIMS] = {0};
+  if (tensor.ndim > NPY_MAXDIMS) {
+    PyErr_Format(PyExc_ValueError, "NumPy arrays have at most %d dims, got %d", NPY_MAXDIMS,
+                 tensor.ndim);
+    return nullptr;
+  }
+  const bool nothing = data == nullptr;
+  for (int32_t i = 0; i < tensor.ndim && !nothing; ++i) {
+    strides[i] = tensor.strides[i] * ItemSize(tensor.dtype);
+  }
+  Py_INCREF(descr);
+  PyObject* array = PyArray_NewFromDescr(
+      &PyArray_Type, descr, tensor.ndim, reinterpret_cast<const npy_intp*>(tensor.shape), strides,
+      nothing ? Nowhere() : data, read_only ? 0 : NPY_ARRAY_WRITEABLE, nullptr);
+  return AsArray(array);
+}
+
+PyObject* NewStorageOwner(std::shared_ptr<Storage> storage) noexcept {
+  auto* held = new (std::nothrow) std::shared_ptr<Storage>(std::move(storage));
+  if (held == nullptr) return PyErr_NoMemory();
+  PyObject* capsule = PyCapsule_New(held, nullptr, FreeStorageOwner);
+  if (capsule == nullptr) delete held;
+  return capsule;
+}
+
+py::object TensorToNumpy(const Tensor& tensor) {
+  DescrOf(tensor.dtype);  // throws the better error
+  PyObject* array = NewArray(tensor.dtype, tensor.ndim(), tensor.shape.data());
+  if (array == nullptr) throw py::error_already_set();
+  py::object result = py::reinterpret_steal<py::object>(array);
+  const uint64_t bytes = tensor.bytes();
+  tensor.device()->CopyToHost(PyArray_DATA(AsArray(array)), tensor.data(), bytes);
+  return result;
+}
+
+py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device>& device,
+                      const char* who) {
+  PyObject* object = array_like.ptr();
+  if (IsReady(object)) return py::reinterpret_borrow<py::object>(array_like);
+  if (PyArray_CheckExact(object) && PyArray_ISNOTSWAPPED(AsArray(object))) {  // it only has strides
+    PyObject* copy = PyArray_FromArray(AsArray(object), nullptr, NPY_ARRAY_CARRAY_RO);
+    if (copy == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(copy);
+  }
+  return py::module_::import("opwright.device.incoming")
+      .attr("read_to_copy")(array_like, device, who);
+}
+
+std::shared_ptr<const Tensor> TensorFromNumpy(const py::handle& array_like,
+                                              const std::shared_ptr<Device>& device,
+                                              const char* who) {
+  const py::object ready = ReadyArray(array_like, device, who);
+  PyArrayObject* array = AsArray(ready.ptr());
+  const DLDataType dtype = DtypeOf(PyArray_DESCR(array), who);
+  const npy_intp* dims = PyArray_DIMS(array);
+  auto tensor = MakeTensor(device, dtype, Shape(dims, dims + PyArray_NDIM(array)), who);
+  device->CopyFromHost(tensor->data(), PyArray_DATA(array), tensor->bytes());
+  return tensor;
+}
+
+}  // namespace opwright

@@ -1,0 +1,73 @@
+// NumPy's C API, and dtypes between it and DLPack. Include this instead of NumPy's own headers.
+#ifndef OPWRIGHT_PYTHON_NUMPY_BRIDGE_H_
+#define OPWRIGHT_PYTHON_NUMPY_BRIDGE_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL OPWRIGHT_ARRAY_API
+#ifndef OPWRIGHT_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "runtime/values/tensor.h"
+
+namespace opwright {
+
+namespace py = pybind11;
+
+// Throws py::error_already_set when NumPy cannot be imported. Called once, by the module.
+void ImportNumpy();
+
+// NumPy's dtype; a borrowed reference that lives as long as the process. Throws kDtype for bfloat16
+// where ml_dtypes is missing.
+PyArray_Descr* DescrOf(DLDataType dtype);
+
+// Whether a native-endian NumPy dtype has a DLPack type of ours.
+bool FindDtype(PyArray_Descr* descr, DLDataType* dtype);
+
+// As FindDtype, but throws kDtype, beginning with `who`.
+DLDataType DtypeOf(PyArray_Descr* descr, const char* who);
+
+inline PyArrayObject* AsArray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
+inline PyArrayObject_fields* FieldsOf(PyArrayObject* array) {
+  return reinterpret_cast<PyArrayObject_fields*>(array);
+}
+
+// An exact ndarray that kernels can read as it is: C-contiguous, aligned, native byte order.
+inline bool IsReady(PyObject* object) {
+  return PyArray_CheckExact(object) && PyArray_IS_C_CONTIGUOUS(AsArray(object)) &&
+         PyArray_ISALIGNED(AsArray(object)) && PyArray_ISNOTSWAPPED(AsArray(object));
+}
+
+// Memory that views of nothing point to: 64 aligned zero bytes.
+void* Nowhere();
+
+// A fresh array of the caller's own; large ones on 64-byte aligned memory. NULL with an error set.
+PyObject* NewArray(DLDataType dtype, int32_t ndim, const int64_t* shape) noexcept;
+
+// A view without an owner over memory that the caller keeps alive. NULL with an error set.
+PyArrayObject* NewView(const DLTensor& tensor, void* data, bool read_only) noexcept;
+
+// A Python object that keeps a storage alive. NULL with an error set.
+PyObject* NewStorageOwner(std::shared_ptr<Storage> storage) noexcept;
+
+// Copies of tensors on the host; throw.
+py::object TensorToNumpy(const Tensor& tensor);
+// Any array-like as an array that is ready as it is, to be copied to a device.
+py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device>& device,
+                      const char* who);
+std::shared_ptr<const Tensor> TensorFromNumpy(const py::handle& array_like,
+                                              const std::shared_ptr<Device>& device,
+                                              const char* who);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_NUMPY_BRIDGE_H_

@@ -1,0 +1,63 @@
+// The arrays that a Python kernel gets: prebuilt over a plan's memory, and safe to keep.
+//
+// A view has no owner while it is ours: the instance keeps the memory. When a kernel kept it, which
+// its reference count tells, it gets an owner and we make a fresh one; so a kept array never
+// dangles, and the usual step pays a handful of compares.
+#ifndef OPWRIGHT_PYTHON_VIEWS_H_
+#define OPWRIGHT_PYTHON_VIEWS_H_
+
+#include "python/arrays/numpy_bridge.h"
+#include "runtime/plan/instance.h"
+
+namespace opwright {
+
+struct View {
+  PyArrayObject* array = nullptr;  // borrowed from `home`
+  PyObject** home = nullptr;       // the place that holds it: an argument, or an item of a tuple
+  const DLTensor* tensor = nullptr;
+  void* data = nullptr;  // what the array must point to
+  PyArray_Descr* descr = nullptr;
+  int flags = 0;
+  uint32_t value = 0;
+  bool read_only = false;
+  bool moves = false;    // its memory may be another in each run
+  bool is_numpy = true;  // false: made by the `view` of its device
+};
+
+// Makes the array for where the tensor is now and puts it into the view's home, whose former
+// reference is dropped. With `keep` it owns its memory. False with an error set.
+bool MakeView(Instance* instance, View* view, bool keep) noexcept;
+
+// Gives the array an owner, so that whoever kept it may go on reading. False with an error set.
+bool GiveOwner(Instance* instance, View* view) noexcept;
+
+// Lets the array follow its tensor; before each run, for views that move.
+inline bool Follow(Instance* instance, View* view) noexcept {
+  void* data = view->tensor->data;
+  if (data == view->data) return true;
+  if (!view->is_numpy || data == nullptr || view->data == nullptr) {
+    return MakeView(instance, view, false);
+  }
+  FieldsOf(view->array)->data = static_cast<char*>(data);
+  view->data = data;
+  return true;
+}
+
+// Whether the array is still ours alone and as we made it; after each run.
+inline bool IsUntouched(const View& view) noexcept {
+  if (!view.is_numpy) return true;
+  const PyArrayObject_fields* array = FieldsOf(view.array);
+  if (Py_REFCNT(view.array) != 1 || array->weakreflist != nullptr || array->base != nullptr ||
+      array->descr != view.descr || array->flags != view.flags || array->nd != view.tensor->ndim ||
+      array->data != static_cast<char*>(view.data == nullptr ? Nowhere() : view.data)) {
+    return false;
+  }
+  for (int i = 0; i < array->nd; ++i) {
+    if (array->dimensions[i] != view.tensor->shape[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_VIEWS_H_

@@ -1,0 +1,152 @@
+// PlanBuilder and Plan for Python.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pybind11/stl.h>
+
+#include "python/bind/builder_calls.h"
+#include "python/bind/errors.h"
+#include "python/bind/handles.h"
+#include "python/call/feeds.h"
+#include "python/call/run_frame.h"
+#include "runtime/plan/plan_builder.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+namespace {
+
+using ChildArgument = std::pair<PlanHandle, Bindings>;
+
+std::pair<std::shared_ptr<const Plan>, Bindings> ToChild(ChildArgument argument) {
+  return {std::move(argument.first.plan), std::move(argument.second)};
+}
+
+template <typename Enum>
+Enum CheckedEnum(int number, int count, const char* what) {
+  if (number < 0 || number >= count) {
+    Throw(ErrorKind::kProgram, "plan: ", what, " must be in [0, ", count, "), got ", number);
+  }
+  return static_cast<Enum>(number);
+}
+
+void AddLoop(PlanBuilder& self, const PlanHandle& body, int64_t condition,
+             const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& carried,
+             Bindings bindings, int64_t max_iterations, int32_t op_index, int64_t initial) {
+  LoopRequest request;
+  request.body = body.plan;
+  request.condition = condition;
+  for (const auto& [value, external, next] : carried) {
+    request.carried.push_back({value, external, next});
+  }
+  request.bindings = std::move(bindings);
+  request.max_iterations = max_iterations;
+  request.op_index = op_index;
+  request.initial = initial;
+  self.AddLoop(std::move(request));
+}
+
+void AddContinuation(PlanBuilder& self, std::vector<uint32_t> values, const py::object& resolve,
+                     std::vector<std::pair<uint32_t, std::string>> bindings) {
+  const std::shared_ptr<void> held = HoldObject(resolve);
+  const auto ask = [held](const std::vector<Shape>& shapes) -> std::shared_ptr<const Plan> {
+    const py::gil_scoped_acquire gil;
+    try {
+      py::tuple argument(shapes.size());
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        argument[i] = py::tuple(py::cast(shapes[i]));
+      }
+      const py::object answer = py::handle(static_cast<PyObject*>(held.get()))(argument);
+      return answer.cast<PlanHandle&>().plan;
+    } catch (py::error_already_set& error) {
+      error.restore();  // the failed step finds it
+      return nullptr;
+    }
+  };
+  self.AddContinuation(std::move(values), ask, std::move(bindings));
+}
+
+py::object RunPlanAlone(const PlanHandle& self, const std::shared_ptr<Scope>& scope) {
+  CheckRunnable(*self.plan);
+  if (!self.plan->feeds.empty()) {
+    Throw(ErrorKind::kFeed, "plan '", self.plan->name, "': run takes plans without feeds, got ",
+          self.plan->feeds.size(), "; call it through a compiled network");
+  }
+  PyObject* result = RunPlanOrRaise({self.plan, scope});
+  if (result == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+}  // namespace
+
+void BindPlan(py::module_& module) {
+  py::class_<PlanHandle> plan(module, "Plan", py::is_final(), "Immutable steps and memory layout.");
+  plan.def_property_readonly("name", [](const PlanHandle& self) { return self.plan->name; })
+      .def_property_readonly("n_steps",
+                             [](const PlanHandle& self) { return self.plan->steps.size(); })
+      .def_property_readonly("python_steps",
+                             [](const PlanHandle& self) { return self.plan->n_python_steps; })
+      .def_property_readonly("arena_bytes",
+                             [](const PlanHandle& self) { return self.plan->memory_bytes(); })
+      .def_property_readonly("instances",
+                             [](const PlanHandle& self) { return self.plan->n_instances(); })
+      .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
+      .def_property_readonly("capture_refusal",
+                             [](const PlanHandle& self) {
+                               PyObject* text = NewText(self.plan->capture_refusal().c_str());
+                               if (text == nullptr) throw py::error_already_set();
+                               return py::reinterpret_steal<py::object>(text);
+                             })
+      .def("run", &RunPlanAlone, py::arg("scope") = py::none());
+  BindTiming(&plan);
+
+  py::class_<PlanBuilder> builder(module, "PlanBuilder", py::is_final(),
+                                  "Collects the values and steps of one plan.");
+  AddBuilderCalls(builder);
+  builder
+      .def(py::init<std::shared_ptr<Device>, std::string, uint32_t>(),
+           py::arg("device").none(false), py::arg("name"), py::kw_only(), py::arg("checks") = 0)
+      .def_property("arena_bytes", &PlanBuilder::arena_bytes,
+                    [](PlanBuilder& self, uint64_t bytes) { self.SetArena(bytes, nullptr); })
+      .def("arena", &PlanBuilder::SetArena, py::arg("size_bytes"), py::arg("device") = py::none())
+      .def("buffers", &PlanBuilder::SetBuffers, py::arg("sizes"), py::arg("device") = py::none())
+      .def(
+          "external",
+          [](PlanBuilder& self, int role, const std::string& name, bool create) {
+            return self.AddExternal(CheckedEnum<Role>(role, 4, "a role"), name, create);
+          },
+          py::arg("role"), py::arg("name"), py::kw_only(), py::arg("create") = false)
+      .def("copy", &PlanBuilder::AddCopy, py::arg("src"), py::arg("dst"), py::arg("op_index") = -1)
+      .def("feeds_read", &PlanBuilder::AddFeedsRead)
+      .def("sync", &PlanBuilder::AddSync, py::arg("device") = py::none())
+      .def(
+          "call",
+          [](PlanBuilder& self, const PlanHandle& callee, Bindings bindings, int32_t op_index) {
+            self.AddCall(callee.plan, std::move(bindings), op_index);
+          },
+          py::arg("plan"), py::arg("bindings"), py::arg("op_index") = -1)
+      .def(
+          "branch",
+          [](PlanBuilder& self, uint32_t condition,
+             std::pair<ChildArgument, ChildArgument> branches, int32_t op_index) {
+            self.AddBranch(condition, ToChild(std::move(branches.first)),
+                           ToChild(std::move(branches.second)), op_index);
+          },
+          py::arg("condition"), py::arg("branches"), py::arg("op_index") = -1)
+      .def("loop", &AddLoop, py::arg("body"), py::arg("condition"), py::arg("carried"),
+           py::arg("bindings"), py::arg("max_iterations") = -1, py::arg("op_index") = -1,
+           py::arg("initial") = -1)
+      .def("continuation", &AddContinuation, py::arg("dynamic_values"), py::arg("resolve"),
+           py::arg("bindings"))
+      .def("writes", &PlanBuilder::SetWrites, py::arg("names"))
+      .def("fetch", &PlanBuilder::AddFetch, py::arg("value"))
+      .def(
+          "build",
+          [](PlanBuilder& self, const py::object& describe) {
+            return PlanHandle{self.Build(HoldObject(describe))};
+          },
+          py::arg("describe"));
+}
+
+}  // namespace opwright

@@ -1,0 +1,189 @@
+// Scope and ScopeVariable for Python.
+#include "python/bind/handles.h"
+#include "python/bind/interpreter_end.h"
+#include "runtime/status.h"
+#include "runtime/values/scope.h"
+
+namespace opwright {
+
+namespace {
+
+std::shared_ptr<const Tensor> GetTensor(const ScopeVariable& variable) {
+  auto tensor = variable.tensor();
+  if (!tensor) {
+    Throw(ErrorKind::kVariableNotFound, variable.name(),
+          ": the variable must be set before it is read, got an empty one; call set first");
+  }
+  return tensor;
+}
+
+// An array on the device where the variable shall live: copied there, in place where that fits.
+void SetWithin(ScopeVariable* self, const Tensor& source) {
+  const std::shared_ptr<Device>& device = source.device();
+  const std::shared_ptr<const Tensor> current = self->tensor();
+  const bool fits = current && current->device() == device &&
+                    current->HasMeta(source.dtype, source.shape.data(), source.ndim());
+  const auto target = fits ? current : MakeTensor(device, source.dtype, source.shape, self->name());
+  device->CopyWithin(target->data(), source.data(), source.bytes());
+  if (source.storage->is_foreign()) {
+    const GilReleased released;
+    device->Synchronize();  // its owner may use the memory otherwise from now on
+  }
+  if (fits) {
+    self->Touch();
+  } else {
+    self->Replace(target);
+  }
+}
+
+// A value on the host that waits to be set: all that can be short of memory has been done.
+struct PendingValue {
+  std::shared_ptr<ScopeVariable> variable;
+  py::object array;                      // ready; null where the tensor has its value already
+  std::shared_ptr<const Tensor> tensor;  // the variable's own where it is written in place
+};
+
+PendingValue PrepareValue(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
+                          const std::shared_ptr<Device>& device) {
+  py::object ready = ReadyArray(array_like, device, self->name().c_str());
+  PyArrayObject* array = AsArray(ready.ptr());
+  const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());
+  const auto* dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
+  const std::shared_ptr<const Tensor> current = self->tensor();
+  if (current && current->device() == device &&
+      current->HasMeta(dtype, dims, PyArray_NDIM(array))) {
+    return {self, std::move(ready), current};
+  }
+  return {self, {}, TensorFromNumpy(ready, device, self->name().c_str())};
+}
+
+void SetValue(const PendingValue& value) {
+  if (!value.array) {
+    value.variable->Replace(value.tensor);
+    return;
+  }
+  const Tensor& tensor = *value.tensor;
+  tensor.device()->CopyFromHost(tensor.data(), PyArray_DATA(AsArray(value.array.ptr())),
+                                tensor.bytes());
+  value.variable->Touch();
+}
+
+std::shared_ptr<Device> DeviceOf(const ScopeVariable& variable) {
+  const std::shared_ptr<const Tensor> current = variable.tensor();
+  return current ? current->device() : HostDevice();
+}
+
+// Writes in place where the meta allows it: plans that are bound to the tensor stay bound.
+void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
+         std::shared_ptr<Device> device) {
+  if (!device) device = DeviceOf(*self);
+  if (IsOnDevice(array_like, device)) {
+    SetWithin(self.get(), *FromArray(array_like, device, self->name().c_str()));
+    return;
+  }
+  SetValue(PrepareValue(self, array_like, device));
+}
+
+void SetAll(Scope* self, const py::object& arrays) {
+  const py::list items(arrays.attr("items")());
+  std::vector<PendingValue> values;
+  values.reserve(items.size());
+  for (const py::handle& item : items) {
+    const auto& [name, array] = item.cast<std::pair<std::string, py::object>>();
+    const std::shared_ptr<ScopeVariable> variable = self->Var(name);
+    values.push_back(PrepareValue(variable, array, DeviceOf(*variable)));
+  }
+  for (const PendingValue& value : values) SetValue(value);
+}
+
+py::object ShapeOf(const ScopeVariable& self) {
+  const auto tensor = self.tensor();
+  if (!tensor) return py::none();
+  py::tuple shape(tensor->shape.size());
+  for (size_t i = 0; i < tensor->shape.size(); ++i) shape[i] = tensor->shape[i];
+  return shape;
+}
+
+void BindScopeVariable(py::module_& module) {
+  py::class_<ScopeVariable, std::shared_ptr<ScopeVariable>>(module, "ScopeVariable", py::is_final(),
+                                                            "A named place of a scope.")
+      .def_property_readonly("name", &ScopeVariable::name)
+      .def_property_readonly("is_set",
+                             [](const ScopeVariable& self) { return self.tensor() != nullptr; })
+      .def_property_readonly("shape", &ShapeOf)
+      .def_property_readonly("dtype",
+                             [](const ScopeVariable& self) -> py::object {
+                               const auto tensor = self.tensor();
+                               if (!tensor) return py::none();
+                               return py::str(DtypeName(tensor->dtype));
+                             })
+      .def_property_readonly("device",
+                             [](const ScopeVariable& self) -> py::object {
+                               const auto tensor = self.tensor();
+                               if (!tensor) return py::none();
+                               return py::str(tensor->device()->name());
+                             })
+      .def_property_readonly("opened_device",
+                             [](const ScopeVariable& self) {
+                               const auto tensor = self.tensor();
+                               return tensor ? tensor->device() : nullptr;
+                             })
+      .def_property_readonly("version", &ScopeVariable::version)
+      .def("set", &Set, py::arg("array"), py::arg("device") = py::none())
+      .def("numpy", [](const ScopeVariable& self) { return TensorToNumpy(*GetTensor(self)); })
+      .def("tensor", [](const ScopeVariable& self) { return TensorHandle{GetTensor(self)}; })
+      .def(
+          "__array__",
+          [](const ScopeVariable& self, const py::object& dtype, const py::object& copy) {
+            return py::cast(TensorHandle{GetTensor(self)}).attr("__array__")(dtype, copy);
+          },
+          py::arg("dtype") = py::none(), py::arg("copy") = py::none())
+      .def(
+          "__dlpack__",
+          [](const ScopeVariable& self, const py::object&, const py::object& max_version,
+             const py::object& dl_device, const py::object& copy) {
+            return ToDlpack(GetTensor(self), max_version, dl_device, copy);
+          },
+          py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
+          py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
+      .def("__dlpack_device__",
+           [](const ScopeVariable& self) { return DlpackDevice(*GetTensor(self)); })
+      .def("__repr__", [](const ScopeVariable& self) {
+        const auto tensor = self.tensor();
+        if (!tensor) return "ScopeVariable('" + self.name() + "', empty)";
+        return Concat("ScopeVariable('", self.name(), "', ", DtypeName(tensor->dtype),
+                      ShapeText(tensor->shape), " on ", tensor->device()->name(), ")");
+      });
+}
+
+}  // namespace
+
+void BindScope(py::module_& module) {
+  BindScopeVariable(module);
+  py::class_<Scope, std::shared_ptr<Scope>>(module, "Scope", py::is_final(),
+                                            "Names to variables, with a parent.")
+      .def(py::init<std::shared_ptr<Scope>>(), py::arg("parent") = py::none())
+      .def_property_readonly("parent", &Scope::parent)
+      .def_property_readonly("structure_version", &Scope::structure_version)
+      .def("var", &Scope::Var, py::arg("name"))
+      .def("find_var", &Scope::FindVar, py::arg("name"))
+      .def("set_all", &SetAll, py::arg("arrays"))
+      .def("new_scope",
+           [](const std::shared_ptr<Scope>& self) { return std::make_shared<Scope>(self); })
+      .def("names",
+           [](const Scope& self) {
+             py::list names;
+             for (const std::string& name : self.Names()) names.append(name);
+             return names;
+           })
+      .def(
+          "erase",
+          [](Scope& self, const std::string& name) {
+            if (self.Erase(name)) return;
+            Throw(ErrorKind::kVariableNotFound, name,
+                  ": erase needs a variable of this very scope, got none of this name");
+          },
+          py::arg("name"));
+}
+
+}  // namespace opwright

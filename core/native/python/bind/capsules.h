@@ -1,0 +1,82 @@
+// DLPack's capsules: how an array of another library is asked for one, and what is in it.
+#ifndef OPWRIGHT_PYTHON_CAPSULES_H_
+#define OPWRIGHT_PYTHON_CAPSULES_H_
+
+#include <type_traits>
+
+#include "dlpack/dlpack.h"
+#include "python/arrays/numpy_bridge.h"
+#include "runtime/device/device.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+template <typename Managed>
+constexpr bool kIsVersioned = std::is_same_v<Managed, DLManagedTensorVersioned>;
+
+// The name of a capsule that is not consumed yet.
+template <typename Managed>
+constexpr const char* kCapsuleName = kIsVersioned<Managed> ? "dltensor_versioned" : "dltensor";
+
+template <typename Managed>
+constexpr const char* kUsedCapsuleName =
+    kIsVersioned<Managed> ? "used_dltensor_versioned" : "used_dltensor";
+
+// The capsule of an array's __dlpack__, whose library lets the device's stream wait for what it
+// does with the array; throws what the library raises.
+py::object AskForCapsule(const py::handle& array, const Device& device);
+
+// Gives back what a producer lent.
+template <typename Managed>
+void GiveBack(Managed* managed) {
+  if (managed->deleter != nullptr) managed->deleter(managed);
+}
+
+// Whether we can read what a producer of this version lent.
+inline bool IsReadable(const DLManagedTensorVersioned& managed) {
+  return managed.version.major == DLPACK_MAJOR_VERSION;
+}
+inline bool IsReadable(const DLManagedTensor&) { return true; }
+
+inline bool IsReadOnly(const DLManagedTensorVersioned& managed) {
+  return (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+}
+inline bool IsReadOnly(const DLManagedTensor&) { return false; }
+
+template <typename Managed>
+void CheckReadable(const Managed& managed, const char* who) {
+  if (IsReadable(managed)) return;
+  if constexpr (kIsVersioned<Managed>) {
+    Throw(ErrorKind::kFeed, who, ": DLPack ", DLPACK_MAJOR_VERSION, " is spoken here, got ",
+          managed.version.major, "; update one of the two libraries");
+  }
+}
+
+template <typename Managed>
+Managed* TakeFrom(const py::object& capsule) {
+  void* managed = PyCapsule_GetPointer(capsule.ptr(), kCapsuleName<Managed>);
+  if (PyCapsule_SetName(capsule.ptr(), kUsedCapsuleName<Managed>) != 0) {
+    throw py::error_already_set();
+  }
+  return static_cast<Managed*>(managed);
+}
+
+// Calls `take` with what a fresh capsule holds, which `take` owns; throws kFeed for anything else.
+template <typename Take>
+auto TakeCapsule(const py::object& capsule, const char* who, Take take) {
+  if (PyCapsule_IsValid(capsule.ptr(), kCapsuleName<DLManagedTensorVersioned>)) {
+    return take(TakeFrom<DLManagedTensorVersioned>(capsule));
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), kCapsuleName<DLManagedTensor>)) {
+    return take(TakeFrom<DLManagedTensor>(capsule));
+  }
+  Throw(ErrorKind::kFeed, who, ": __dlpack__ must return a fresh capsule, got another ",
+        Py_TYPE(capsule.ptr())->tp_name);
+}
+
+// Whether the elements lie one after the other, row by row.
+bool IsCompact(const DLTensor& tensor);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_CAPSULES_H_

@@ -1,0 +1,100 @@
+// Instances of the module's classes in a moment without memory: pybind11 writes into them unasked.
+#include <exception>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "python/bind/handles.h"
+
+namespace opwright {
+
+namespace {
+
+PyObject* Allocate(PyTypeObject* type, Py_ssize_t n) {
+  PyObject* made = PyType_GenericAlloc(type, n);
+  if (made != nullptr) return made;
+  PyErr_Clear();
+  throw std::bad_alloc();  // pybind11 makes a MemoryError of it where C++ asked for the instance
+}
+
+PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) noexcept {
+  try {
+    return py::detail::pybind11_object_new(type, args, keywords);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+using InitFunction = void (*)(py::detail::instance*, const void*);
+
+std::unordered_map<PyTypeObject*, InitFunction>& InitFunctions() {
+  static auto& functions = *new std::unordered_map<PyTypeObject*, InitFunction>;
+  return functions;
+}
+
+thread_local PyObject* constructed = nullptr;  // by the innermost constructor that runs
+
+// pybind11 registers an instance before it copies the shared_ptr that it wraps. Where there is no
+// memory to register it, it would delete the object, although that shared_ptr owns it.
+// Behind a constructor pybind11 catches nothing: an exception would unwind the interpreter. The
+// error is set instead, and found by `RunConstructor`.
+void Init(py::detail::instance* self, const void* holder) {
+  try {
+    InitFunctions().at(Py_TYPE(self))(self, holder);
+  } catch (...) {
+    if (reinterpret_cast<PyObject*>(self) == constructed) {
+      PyErr_NoMemory();
+      return;
+    }
+    if (holder != nullptr) self->owned = false;
+    throw;
+  }
+}
+
+// What `__init__` of a class runs: the same function for each class that has one.
+initproc& Constructor() {
+  static initproc run = nullptr;
+  return run;
+}
+
+// `tp_init`: an `__init__` that returned with a MemoryError set is a SystemError with that cause.
+int RunConstructor(PyObject* self, PyObject* args, PyObject* keywords) {
+  PyObject* const outer = std::exchange(constructed, self);
+  const int status = Constructor()(self, args, keywords);
+  constructed = outer;
+  if (status == 0 || PyErr_ExceptionMatches(PyExc_SystemError) == 0) return status;
+  const py::error_already_set error;
+  const auto cause = py::reinterpret_steal<py::object>(PyException_GetCause(error.value().ptr()));
+  if (cause && PyErr_GivenExceptionMatches(cause.ptr(), PyExc_MemoryError) != 0) {
+    PyErr_SetObject(PyExc_MemoryError, cause.ptr());
+  } else {
+    PyErr_SetObject(PyExc_SystemError, error.value().ptr());
+  }
+  return -1;
+}
+
+}  // namespace
+
+void GuardInstances(const py::module_& module) {
+  auto* base = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);
+  for (const auto& [name, value] : py::reinterpret_borrow<py::dict>(module.attr("__dict__"))) {
+    if (!PyType_Check(value.ptr())) continue;
+    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
+    if (!PyType_IsSubtype(type, base)) continue;
+    type->tp_alloc = Allocate;
+    type->tp_new = New;
+    PyType_Modified(type);
+    py::detail::type_info* info = py::detail::get_type_info(type);
+    InitFunctions()[type] = info->init_instance;
+    info->init_instance = Init;
+    if (PyDict_GetItemString(type->tp_dict, "__init__") != nullptr) {
+      Constructor() = type->tp_init;
+      type->tp_init = RunConstructor;
+    }
+  }
+}
+
+}  // namespace opwright

@@ -1,0 +1,34 @@
+// The end of the interpreter beside threads that are still inside of a call.
+#ifndef OPWRIGHT_PYTHON_INTERPRETER_END_H_
+#define OPWRIGHT_PYTHON_INTERPRETER_END_H_
+
+#include "python/arrays/numpy_bridge.h"
+
+namespace opwright {
+
+// Let go of the GIL around native code, and take it again. The interpreter may end in between: then
+// the thread stays in TakeGil for ever.
+PyThreadState* ReleaseGil() noexcept;
+void TakeGil(PyThreadState* thread) noexcept;
+
+// The same for a block.
+class GilReleased {
+ public:
+  GilReleased() noexcept : thread_(ReleaseGil()) {}
+  ~GilReleased() { TakeGil(thread_); }
+  GilReleased(const GilReleased&) = delete;
+  GilReleased& operator=(const GilReleased&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
+// For native code that looks up now and then: does not return once the interpreter has ended.
+void ParkIfEnded() noexcept;
+
+// Adds free_retired, and sees to it that the end finds nothing in use.
+void BindInterpreterEnd(py::module_& module);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_INTERPRETER_END_H_

@@ -1,0 +1,153 @@
+// EagerFunction: an operator's function as users hold it. Calls by position, which nearly all are,
+// skip the Python function that binds names: it costs as much as a third of the operator.
+#include <algorithm>
+#include <array>
+
+#include "python/bind/handles.h"
+
+#include <structmember.h>  // needs Python.h before it
+
+namespace opwright {
+
+namespace {
+
+constexpr Py_ssize_t kMaxCompleted = 16;  // functions of more parameters are always bound
+
+struct FunctionObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* attributes;  // its __dict__
+  PyObject* weak_references;
+  PyObject* call;      // takes every parameter by position
+  PyObject* bind;      // a Python function: takes what any call gives
+  PyObject* defaults;  // of all parameters
+  Py_ssize_t n_positional;
+};
+
+FunctionObject* Self(PyObject* object) { return reinterpret_cast<FunctionObject*>(object); }
+
+PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
+  const FunctionObject* self = Self(callable);
+  if (self->call == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "eager function: the garbage collector has taken it apart");
+    return nullptr;
+  }
+  const Py_ssize_t n_args = PyVectorcall_NARGS(nargsf);
+  const Py_ssize_t n = PyTuple_GET_SIZE(self->defaults);
+  if (names != nullptr || n_args > self->n_positional || n > kMaxCompleted) {
+    return PyObject_Vectorcall(self->bind, args, nargsf, names);
+  }
+  if (n_args == n) return PyObject_Vectorcall(self->call, args, nargsf, nullptr);
+  std::array<PyObject*, kMaxCompleted> all;
+  std::copy_n(args, n_args, all.begin());
+  std::copy_n(&PyTuple_GET_ITEM(self->defaults, n_args), n - n_args, all.begin() + n_args);
+  return PyObject_Vectorcall(self->call, all.data(), static_cast<size_t>(n), nullptr);
+}
+
+PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"call", "bind", "defaults", "n_positional", nullptr};
+  PyObject* call = nullptr;
+  PyObject* bind = nullptr;
+  PyObject* defaults = nullptr;
+  Py_ssize_t n_positional = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!n", const_cast<char**>(keywords), &call,
+                                   &bind, &PyTuple_Type, &defaults, &n_positional)) {
+    return nullptr;
+  }
+  if (n_positional < 0 || n_positional > PyTuple_GET_SIZE(defaults)) {
+    PyErr_Format(PyExc_ValueError, "n_positional must be in [0, %zd], got %zd",
+                 PyTuple_GET_SIZE(defaults), n_positional);
+    return nullptr;
+  }
+  PyObject* object = type->tp_alloc(type, 0);
+  if (object == nullptr) return nullptr;
+  FunctionObject* self = Self(object);
+  self->vectorcall = Call;
+  self->call = Py_NewRef(call);
+  self->bind = Py_NewRef(bind);
+  self->defaults = Py_NewRef(defaults);
+  self->n_positional = n_positional;
+  return object;
+}
+
+int Traverse(PyObject* object, visitproc visit, void* arg) {
+  FunctionObject* self = Self(object);
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->attributes);
+  Py_VISIT(self->call);
+  Py_VISIT(self->bind);
+  Py_VISIT(self->defaults);
+  return 0;
+}
+
+int ClearReferences(PyObject* object) {
+  FunctionObject* self = Self(object);
+  Py_CLEAR(self->attributes);
+  Py_CLEAR(self->call);
+  Py_CLEAR(self->bind);
+  Py_CLEAR(self->defaults);
+  return 0;
+}
+
+void Deallocate(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  if (Self(object)->weak_references != nullptr) PyObject_ClearWeakRefs(object);
+  ClearReferences(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject* Represent(PyObject* object) {
+  PyObject* name = PyObject_GetAttrString(object, "__qualname__");
+  if (name == nullptr) return nullptr;
+  PyObject* text = PyUnicode_FromFormat("<operator %U>", name);
+  Py_DECREF(name);
+  return text;
+}
+
+// Pickled as what it is called in its module, as functions are.
+PyObject* Reduce(PyObject* object, PyObject*) {
+  return PyObject_GetAttrString(object, "__qualname__");
+}
+
+// A class that keeps one calls it as it is. That there is a __get__ makes it a routine for help().
+PyObject* GetFromClass(PyObject* object, PyObject*, PyObject*) { return Py_NewRef(object); }
+
+PyMethodDef methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, attributes), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weak_references), READONLY,
+     nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyGetSetDef properties[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(New)},
+                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(ClearReferences)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate)},
+                       {Py_tp_repr, reinterpret_cast<void*>(Represent)},
+                       {Py_tp_descr_get, reinterpret_cast<void*>(GetFromClass)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_members, members},
+                       {Py_tp_getset, properties},
+                       {0, nullptr}};
+
+PyType_Spec spec = {"opwright._runtime.EagerFunction", sizeof(FunctionObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+
+}  // namespace
+
+void BindEagerFunction(py::module_& module) {
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) throw py::error_already_set();
+  module.add_object("EagerFunction", py::reinterpret_steal<py::object>(type));
+}
+
+}  // namespace opwright

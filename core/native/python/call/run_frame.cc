@@ -1,0 +1,369 @@
+#include "python/call/run_frame.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "python/bind/errors.h"
+#include "python/bind/handles.h"
+#include "python/bind/interpreter_end.h"
+#include "python/call/feeds.h"
+#include "runtime/border.h"
+#include "runtime/library/host.h"
+
+namespace opwright {
+
+namespace {
+
+constexpr int64_t kFirstPollNs = 1'000'000;
+constexpr int64_t kLongestPollNs = 100'000'000;
+// Taking the GIL longer than this beside a busy thread is worth doing less often.
+constexpr int64_t kSlowTakeNs = 500'000;
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Results: most plans fetch a few values, and those need no allocation.
+class Results {
+ public:
+  explicit Results(size_t n) : n_(n) {
+    if (n > few_.size()) many_.resize(n);
+    data_ = n > few_.size() ? many_.data() : few_.data();
+    std::fill(data_, data_ + n, nullptr);
+  }
+  ~Results() {
+    for (size_t i = 0; i < n_; ++i) Py_XDECREF(data_[i]);
+  }
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  PyObject*& operator[](size_t i) { return data_[i]; }
+  size_t size() const { return n_; }
+  PyObject* Take(size_t i) {
+    PyObject* taken = data_[i];
+    data_[i] = nullptr;
+    return taken;
+  }
+  // For the last plan of a chain, whose number of fetches is known late.
+  void Resize(size_t n) {
+    many_.resize(n);
+    data_ = many_.data();
+    n_ = n;
+  }
+
+ private:
+  size_t n_;
+  std::array<PyObject*, 8> few_;
+  std::vector<PyObject*> many_;
+  PyObject** data_;
+};
+
+// What `RunState.user` points to.
+struct Frame {
+  Results results;
+  PyThreadState* thread = nullptr;
+  int64_t last_poll_ns = 0;
+  int64_t poll_interval_ns = kFirstPollNs;
+  int32_t sees_signals = -1;  // unknown before the first poll
+};
+
+Frame& FrameOf(RunState* state) { return *static_cast<Frame*>(state->user); }
+
+void Release(RunState* state) { FrameOf(state).thread = ReleaseGil(); }
+
+void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
+
+int32_t Poll(RunState* state) {
+  if (state->released == 0) return PyErr_CheckSignals() == 0 ? OW_OK : OW_ERROR;
+  ParkIfEnded();
+  Frame& frame = FrameOf(state);
+  if (frame.sees_signals < 0) {
+    // Python handles signals in the main thread alone; elsewhere taking the GIL helps nobody.
+    frame.sees_signals = syscall(SYS_gettid) == getpid() ? 1 : 0;
+  }
+  const int64_t now = NowNs();
+  if (frame.sees_signals == 0 || now - frame.last_poll_ns < frame.poll_interval_ns) return OW_OK;
+  Acquire(state);
+  const int64_t taken = NowNs();
+  const int status = PyErr_CheckSignals();
+  Release(state);
+  frame.last_poll_ns = taken;
+  if (taken - now > kSlowTakeNs) {
+    frame.poll_interval_ns = std::min(2 * frame.poll_interval_ns, kLongestPollNs);
+  }
+  return status == 0 ? OW_OK : OW_ERROR;
+}
+
+// Makes the arrays that kernels write their results straight into.
+int32_t Start(RunState* state, Instance* instance) {
+  Results& results = FrameOf(state).results;
+  const Plan& plan = instance->plan();
+  if (results.size() != plan.fetches.size()) results.Resize(plan.fetches.size());
+  for (size_t i = 0; i < plan.fetches.size(); ++i) {
+    const int64_t external = plan.fetch_externals[i];
+    if (external < 0) continue;
+    const Value& info = plan.values[plan.fetches[i]];
+    PyObject* array = NewArray(info.dtype, info.ndim, instance->dims(plan.fetches[i]));
+    if (array == nullptr) return OW_OUT_OF_MEMORY;
+    results[i] = array;
+    instance->SetExternal(static_cast<uint32_t>(external), PyArray_DATA(AsArray(array)), array);
+  }
+  return OW_OK;
+}
+
+std::string TextOf(PyObject* error) {
+  PyObject* text = PyObject_Str(error);
+  const char* chars = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
+  std::string result = chars == nullptr ? Py_TYPE(error)->tp_name : chars;
+  Py_XDECREF(text);
+  PyErr_Clear();
+  return result;
+}
+
+int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
+  if (state->released > 0 || PyErr_Occurred() == nullptr) return OW_OK;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return OW_ERROR;  // Ctrl-C
+  PyObject* error = TakeError();
+  const std::string text = Concat(Py_TYPE(error)->tp_name, ": ", TextOf(error));
+  Py_DECREF(error);
+  WriteMessage(message, message_bytes, text.c_str());
+  return OW_OK;
+}
+
+constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
+
+// A fetched value that no kernel wrote into an array of its own; throws.
+PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
+  const Plan& plan = instance->plan();
+  const DLTensor tensor = instance->Restored(value, instance->tensor(value));
+  const Value& info = plan.values[value];
+  const std::shared_ptr<Device>& device = plan.devices[info.device].device;
+  const uint64_t bytes = SizeBytes(tensor);
+  if (fetch_device) {
+    auto copy = MakeTensor(device, tensor.dtype, Shape(tensor.shape, tensor.shape + tensor.ndim),
+                           plan.name);
+    device->CopyWithin(copy->data(), tensor.data, bytes);
+    const bool is_feed = info.kind == ValueKind::kExternal &&
+                         plan.externals[static_cast<size_t>(info.index)].role == Role::kFeed;
+    if (is_feed) device->Synchronize();  // its owner may use the memory otherwise from now on
+    return py::cast(TensorHandle{std::move(copy)}).release().ptr();
+  }
+  PyObject* array = NewArray(tensor.dtype, tensor.ndim, tensor.shape);
+  if (array == nullptr) throw py::error_already_set();
+  const py::object held = py::reinterpret_steal<py::object>(array);
+  device->CopyToHost(PyArray_DATA(AsArray(array)), tensor.data, bytes);
+  return Py_NewRef(array);
+}
+
+// A host array of a FETCH external as a Tensor; throws.
+PyObject* ArrayToTensor(PyObject* array) {
+  auto tensor = TensorFromNumpy(array, HostDevice(), "fetch");
+  return py::cast(TensorHandle{std::move(tensor)}).release().ptr();
+}
+
+PyObject* Collect(Results* results, RunState* state, const RunRequest& request) {
+  if (request.form == ResultForm::kNothing) return Py_NewRef(Py_None);
+  const Plan& plan = state->last->plan();
+  if (results->size() != plan.fetches.size()) results->Resize(plan.fetches.size());
+  for (size_t i = 0; i < results->size(); ++i) {
+    PyObject*& result = (*results)[i];
+    if (result == nullptr) {
+      result = CopyOut(state->last, plan.fetches[i], request.fetch_device);
+    } else if (request.fetch_device) {
+      PyObject* tensor = ArrayToTensor(result);
+      Py_SETREF(result, tensor);
+    }
+  }
+  if (request.form == ResultForm::kFirst && results->size() == 1) return results->Take(0);
+  const auto n = static_cast<Py_ssize_t>(results->size());
+  const bool list = request.form == ResultForm::kList;
+  PyObject* made = list ? PyList_New(n) : PyTuple_New(n);
+  if (made == nullptr) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = results->Take(static_cast<size_t>(i));
+    if (list) {
+      PyList_SET_ITEM(made, i, item);
+    } else {
+      PyTuple_SET_ITEM(made, i, item);
+    }
+  }
+  return made;
+}
+
+// Sets the error that `describe` makes for a failed operator, by one of its methods.
+void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, ErrorKind kind,
+                    const char* said) {
+  PyObject* cause = TakeError();
+  if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
+    // Ctrl-C or an exit: not the kernel's failure.
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause)), cause);
+    Py_DECREF(cause);
+    return;
+  }
+  if (cause == nullptr && kind == ErrorKind::kOutOfMemory) {
+    cause = PyObject_CallFunction(PyExc_MemoryError, "s", said);
+    if (cause == nullptr) return;  // there is no memory for that either, which is set by now
+  }
+  const std::string message = cause == nullptr ? said : TextOf(cause);
+  if (describe == nullptr) {
+    RaiseKind(kind, message.c_str());
+    if (cause != nullptr) {
+      PyObject* error = TakeError();
+      PyException_SetCause(error, cause);
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+      Py_DECREF(error);
+    }
+    return;
+  }
+  PyObject* error = PyObject_CallMethod(describe, method, "iNO", op_index, NewText(message.c_str()),
+                                        cause == nullptr ? Py_None : cause);
+  if (error != nullptr && PyExceptionInstance_Check(error)) {
+    if (cause != nullptr && error != cause) PyException_SetCause(error, Py_NewRef(cause));
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  } else if (error != nullptr) {
+    PyErr_Format(PyExc_TypeError, "describe.%s must return an exception, got %R", method, error);
+  }
+  Py_XDECREF(error);
+  Py_XDECREF(cause);
+}
+
+void RaiseBindFailure(const BindError& error) {
+  auto* describe = static_cast<PyObject*>(error.describe.get());
+  const char* said = describe == nullptr ? error.what() : error.reason.c_str();
+  RaiseDescribed(describe, "fail_bind", error.op_index, error.kind(), said);
+}
+
+// Makes and sets the error for a failed run.
+void RaiseFailure(const RunState& state) {
+  if (state.bind_error != nullptr) {
+    RaiseBindFailure(*state.bind_error);
+    return;
+  }
+  auto* describe = static_cast<PyObject*>(state.failed_plan->describe.get());
+  const bool lacks_memory = state.status == OW_OUT_OF_MEMORY;
+  RaiseDescribed(describe, "fail", state.failed_op,
+                 lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kKernel,
+                 lacks_memory && state.message.empty() ? "out of memory" : state.message.c_str());
+}
+
+// Lends the feeds to the instance; tells whether one is device memory of someone else, who may
+// use it otherwise once the call has ended.
+bool SetFeeds(const RunRequest& request, Instance* instance) {
+  const Plan& plan = *request.plan;
+  bool foreign = false;
+  for (size_t i = 0; i < plan.feeds.size(); ++i) {
+    PyObject* feed = request.feeds[request.order == nullptr ? i : request.order[i]];
+    const Tensor* tensor = plan.has_device_feeds ? FeedTensor(feed) : nullptr;
+    if (tensor == nullptr) {
+      instance->SetExternal(plan.feeds[i], PyArray_DATA(AsArray(feed)), feed);
+    } else {
+      instance->SetExternal(plan.feeds[i], tensor->data(), feed);
+      foreign = foreign || tensor->storage->is_foreign();
+    }
+  }
+  return foreign;
+}
+
+// Until enqueued work has read them. False with an error set.
+bool WaitForFeeds(Instance* instance) {
+  char text[512] = {0};
+  const ow_error error{text, sizeof(text)};
+  int32_t status = OW_OK;
+  {
+    const GilReleased released;
+    status = instance->WaitForFeeds(&error);
+  }
+  if (status == OW_OK) return true;
+  const std::string message = Concat("plan '", instance->plan().name,
+                                     "': waiting until the feeds were read failed with status ",
+                                     status, text[0] ? ": " : "", text);
+  RaiseKind(ErrorKind::kKernel, message.c_str());
+  return false;
+}
+
+// Inlined: the usual call must not pay for the one that provides its own instance.
+__attribute__((always_inline)) inline PyObject* Run(const RunRequest& request, Instance* instance,
+                                                    BindProblem* problem) {
+  FreeRetired();
+  const Plan& plan = *request.plan;
+  Frame frame{Results(plan.fetches.size())};
+  RunState state;
+  state.hooks = &kHooks;
+  state.user = &frame;
+  state.scope = &request.scope;
+  if (!instance->IsBound(request.scope.get()) && !instance->Bind(request.scope, problem)) {
+    return nullptr;
+  }
+  const bool foreign = SetFeeds(request, instance);
+  state.last = instance;
+  int32_t status = Start(&state, instance);
+  if (status != OW_OK) return nullptr;
+  {
+    const InsidePlugin inside;
+    status = instance->Run(&state);
+  }
+  if (state.released > 0) Acquire(&state);
+  if (__builtin_expect(status != OW_OK, 0)) {
+    RaiseFailure(state);
+    if (foreign) {
+      const py::error_scope keep;
+      WaitForFeeds(instance);
+      PyErr_Clear();
+    }
+    return nullptr;
+  }
+  if (foreign && !WaitForFeeds(instance)) return nullptr;
+  return Collect(&frame.results, &state, request);
+}
+
+}  // namespace
+
+PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept {
+  try {
+    const Lease lease(*request.plan, request.scope.get());
+    return Run(request, lease.get(), problem);
+  } catch (const BindError& error) {
+    RaiseBindFailure(error);
+    return nullptr;
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+PyObject* RunPlanOrRaise(const RunRequest& request) noexcept {
+  BindProblem problem;
+  PyObject* result = RunPlan(request, &problem);
+  if (result == nullptr && !PyErr_Occurred()) RaiseKind(problem.kind, problem.message.c_str());
+  return result;
+}
+
+PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept {
+  try {
+    BindProblem problem;
+    PyObject* result = Run(request, instance, &problem);
+    if (result == nullptr && !PyErr_Occurred()) RaiseKind(problem.kind, problem.message.c_str());
+    return result;
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+std::unique_ptr<Instance> BuildInstance(const Plan& plan) {
+  try {
+    auto made = std::make_unique<Instance>(plan, nullptr, nullptr);
+    made->Build();
+    return made;
+  } catch (const BindError& error) {
+    RaiseBindFailure(error);
+    throw py::error_already_set();
+  }
+}
+
+}  // namespace opwright

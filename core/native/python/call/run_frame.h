@@ -1,0 +1,45 @@
+// One call of a plan from Python: feeds in, steps, fetches out, errors made.
+#ifndef OPWRIGHT_PYTHON_RUN_FRAME_H_
+#define OPWRIGHT_PYTHON_RUN_FRAME_H_
+
+#include <memory>
+
+#include "python/arrays/numpy_bridge.h"
+#include "runtime/plan/instance.h"
+
+namespace opwright {
+
+// What a call gives back.
+enum class ResultForm {
+  kNothing,  // None
+  kList,     // a list of all fetches
+  kFirst,    // the first fetch
+  kTuple,    // a tuple of all fetches
+};
+
+struct RunRequest {
+  const std::shared_ptr<const Plan>& plan;
+  const std::shared_ptr<Scope>& scope;
+  PyObject* const* feeds = nullptr;  // arrays that are ready as they are, or Tensors
+  const uint32_t* order =
+      nullptr;  // the feed of each feed external of the plan; null: as they come
+  ResultForm form = ResultForm::kNothing;
+  bool fetch_device = false;  // Tensors where the values live, instead of arrays
+};
+
+// Runs a plan with the GIL held; the caller keeps plan, scope and feeds until it returns. NULL with
+// Python's error set; or NULL without one and `problem` filled in, when the plan does not fit the
+// scope.
+PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept;
+
+// As RunPlan; what does not fit becomes an error, too.
+PyObject* RunPlanOrRaise(const RunRequest& request) noexcept;
+
+// The same on an instance that the caller has built for itself.
+PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept;
+// Throws Python's error, where a kernel could not be bound.
+std::unique_ptr<Instance> BuildInstance(const Plan& plan);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_RUN_FRAME_H_

@@ -1,0 +1,47 @@
+// What Python hands to compiled plugins: metas of slots, and attributes, as the ABI has them.
+#ifndef OPWRIGHT_PYTHON_NATIVE_ARGS_H_
+#define OPWRIGHT_PYTHON_NATIVE_ARGS_H_
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "python/arrays/numpy_bridge.h"
+#include "runtime/plan/prepared.h"
+
+namespace opwright {
+
+// Slot by slot, each meta a shape and a dtype code.
+using SlotMetas = std::vector<std::vector<std::pair<std::vector<int64_t>, uint32_t>>>;
+// Name, AttrType and value of each attribute that is not absent.
+using NamedAttrs = std::vector<std::tuple<std::string, int, py::object>>;
+
+std::vector<std::vector<Meta>> ToMetas(const SlotMetas& slots);
+
+// Attributes as the ABI's structs, with the memory they point to. Nothing here may move once
+// `attrs` was filled, hence the unique_ptrs.
+class AttrStore {
+ public:
+  explicit AttrStore(const NamedAttrs& attrs);
+  const std::vector<ow_attr>& attrs() const { return attrs_; }
+
+ private:
+  ow_string Keep(const std::string& text);
+  template <typename T>
+  const T* Keep(std::vector<std::unique_ptr<std::vector<T>>>* store, std::vector<T> items,
+                ow_attr* attr);
+  void Add(const std::string& name, int type, const py::object& value);
+
+  std::vector<ow_attr> attrs_;
+  std::vector<std::unique_ptr<std::string>> strings_;
+  std::vector<std::unique_ptr<std::vector<int64_t>>> ints_;
+  std::vector<std::unique_ptr<std::vector<double>>> floats_;
+  std::vector<std::unique_ptr<std::vector<uint8_t>>> bools_;
+  std::vector<std::unique_ptr<std::vector<ow_string>>> lists_;
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_NATIVE_ARGS_H_

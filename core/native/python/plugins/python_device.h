@@ -1,0 +1,24 @@
+// Devices written in Python: an object behind the table `ow_device`.
+#ifndef OPWRIGHT_PYTHON_PYTHON_DEVICE_H_
+#define OPWRIGHT_PYTHON_PYTHON_DEVICE_H_
+
+#include <memory>
+#include <string>
+
+#include "python/arrays/numpy_bridge.h"
+
+namespace opwright {
+
+// `number` is which of the devices of its type the object is, `source` what provided it, None for
+// itself, and `origin` says whose it is. Throws when it lacks something.
+std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
+                                         const py::object& source, std::string origin);
+
+// The object behind such a device, borrowed; null for other devices.
+inline PyObject* PythonDeviceObject(const Device& device) {
+  return device.needs_gil() ? static_cast<PyObject*>(device.state()) : nullptr;
+}
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_PYTHON_DEVICE_H_

@@ -1,0 +1,30 @@
+// The stream of a plan as the current one of the library whose arrays a device's kernels get.
+#ifndef OPWRIGHT_PYTHON_STREAM_SCOPE_H_
+#define OPWRIGHT_PYTHON_STREAM_SCOPE_H_
+
+#include "python/arrays/numpy_bridge.h"
+
+namespace opwright {
+
+// What makes arrays and streams for the Python kernels of a compiled device, borrowed; null where
+// nothing was given.
+inline PyObject* DeviceArrays(const Device& device) {
+  return static_cast<PyObject*>(device.arrays());
+}
+
+// Enters ``arrays.stream(pointer, number)`` for one call of Python, and leaves it.
+class StreamScope {
+ public:
+  // False with an error set.
+  bool Enter(const Device& device, void* stream) noexcept;
+  // Tells the context manager of the error that is set, which stays. False with an error set where
+  // there was none and leaving failed.
+  bool Leave() noexcept;
+
+ private:
+  PyObject* manager_ = nullptr;  // owned, while entered
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_STREAM_SCOPE_H_

@@ -1,0 +1,31 @@
+// Shape inference of a compiled operator: metas in, metas out.
+#ifndef OPWRIGHT_RUNTIME_INFER_H_
+#define OPWRIGHT_RUNTIME_INFER_H_
+
+#include <optional>
+#include <vector>
+
+#include "runtime/plan/prepared.h"
+
+namespace opwright {
+
+// One output as `ow_host.set_output` said it; dtype.bits 0 leaves the dtype to the OpProto.
+using InferredMeta = std::optional<Meta>;  // empty: not set
+
+struct InferRequest {
+  std::vector<std::vector<Meta>> inputs;  // slot by slot, in OpProto order
+  std::vector<ow_attr> attrs;
+  std::vector<uint32_t> output_counts;
+};
+
+// Calls op->infer. Throws kShape with the operator's reason where it fails, kPlugin where it gave
+// set_output what no output can have.
+std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferRequest& request);
+
+// ow_host.set_output.
+int32_t SetInferredOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
+                          const int64_t* shape, DLDataType dtype) noexcept;
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_INFER_H_

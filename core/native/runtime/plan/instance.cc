@@ -1,0 +1,259 @@
+#include "runtime/plan/instance.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/border.h"
+#include "runtime/library/host.h"
+#include "runtime/library/limits.h"
+#include "runtime/plan/checked_steps.h"
+
+namespace opwright {
+
+namespace {
+const std::vector<std::pair<uint32_t, uint32_t>> kNoBindings;
+}
+
+Instance::Instance(const Plan& plan, Instance* parent, const Child* child)
+    : plan_(plan),
+      source_(parent),
+      source_bindings_(child == nullptr ? &kNoBindings : &child->bindings) {}
+
+Instance::~Instance() {
+  for (size_t i = n_bound_; i-- > 0;) {
+    const PlanStep& step = plan_.steps[i];
+    if (step.kind != StepKind::kKernel) continue;
+    const ow_kernel& kernel = step.prepared->kernel();
+    if (kernel.bind == nullptr || step.prepared->is_orphan()) continue;
+    FreeAtBorder("a kernel's unbind ",
+                 [&] { kernel.unbind(step.prepared->state(), steps_[i].call.bound); });
+  }
+}
+
+Owner Instance::OwnerOf(uint32_t value) const {
+  const Value& info = plan_.values[value];
+  switch (info.kind) {
+    case ValueKind::kArena: {
+      const auto& blocks = memory_[info.device];
+      const bool one_arena = plan_.devices[info.device].device->has_arena();
+      return {blocks[one_arena ? 0 : static_cast<size_t>(info.index)], nullptr};
+    }
+    case ValueKind::kDynamic:
+      return {dynamic(value).storage, nullptr};
+    case ValueKind::kNone:
+      return {};
+    case ValueKind::kExternal:
+      break;
+  }
+  const auto external = static_cast<uint32_t>(info.index);
+  const ExternalSlot& slot = externals_[external];
+  if (slot.tensor) return {slot.tensor->storage, nullptr};
+  if (slot.foreign != nullptr) return {nullptr, slot.foreign};
+  for (const auto& [source_value, bound] : *source_bindings_) {
+    if (bound == external) return source_->OwnerOf(source_value);
+  }
+  return {};
+}
+
+void Instance::BindCaptured(Instance* other,
+                            const std::vector<std::pair<uint32_t, uint32_t>>& bindings) noexcept {
+  for (const auto& [value, external] : bindings) {
+    other->SetExternal(external, tensors_[value].data, nullptr);
+  }
+}
+
+bool Instance::BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope,
+                            BindProblem* problem) {
+  const External& info = plan_.externals[external];
+  const Value& value = plan_.values[info.values[0]];
+  const int64_t* dims = plan_.dims.data() + value.dims_begin;
+  const std::shared_ptr<Device>& device = plan_.devices[value.device].device;
+  std::shared_ptr<ScopeVariable> variable = scope->FindVar(info.name);
+  std::shared_ptr<const Tensor> tensor = variable ? variable->tensor() : nullptr;
+  const bool fits =
+      tensor && tensor->HasMeta(value.dtype, dims, value.ndim) && tensor->device() == device;
+  if (!fits && info.create) {
+    variable = scope->Var(info.name);
+    tensor = MakeTensor(device, value.dtype, Shape(dims, dims + value.ndim), info.name);
+    const std::vector<char> zeros(tensor->bytes());
+    device->CopyFromHost(tensor->data(), zeros.data(), zeros.size());
+    variable->Replace(tensor);
+  } else if (!tensor) {
+    *problem = {ErrorKind::kVariableNotFound,
+                Concat(info.name, ": the variable must be set before plan '", plan_.name,
+                       "' runs, got none in the scope; run the startup program or set it")};
+    return false;
+  } else if (!fits) {
+    *problem = {ErrorKind::kShape,
+                Concat(info.name, ": plan '", plan_.name, "' was made for ", DtypeName(value.dtype),
+                       ShapeText(dims, value.ndim), " on ", NameBeside(*device, *tensor->device()),
+                       ", got ", DtypeName(tensor->dtype), ShapeText(tensor->shape), " on ",
+                       NameBeside(*tensor->device(), *device))};
+    return false;
+  }
+  SetExternal(external, tensor->data(), nullptr);
+  const bool moved = externals_[external].tensor != tensor;
+  if (moved) graph_ = nullptr;  // it works on the old memory
+  if (moved || externals_[external].variable != variable) {
+    for (PackSlot& slot : packs_) {
+      if (slot.external == external) slot.is_packed = false;
+    }
+  }
+  externals_[external].variable = std::move(variable);
+  externals_[external].tensor = std::move(tensor);
+  return true;
+}
+
+bool Instance::Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem) {
+  if (!plan_.needs_scope) return true;
+  if (!scope) {
+    *problem = {ErrorKind::kProgram,
+                Concat(plan_.name, ": the plan reads variables, got no scope; pass one")};
+    return false;
+  }
+  scope_ = nullptr;  // half bound until the end
+  // Read first: a change while we look things up makes the next call look again.
+  const uint64_t version = scope->structure_version();
+  for (uint32_t i = 0; i < externals_.size(); ++i) {
+    if (plan_.externals[i].role != Role::kPersistable) continue;
+    if (!BindExternal(i, scope, problem)) return false;
+  }
+  for (const auto& child : children_) {
+    if (!child->Bind(scope, problem)) return false;
+  }
+  scope_ = scope;
+  bound_version_ = version;
+  return true;
+}
+
+DLTensor Instance::Restored(uint32_t value, const DLTensor& shown) const {
+  const Value& info = plan_.values[value];
+  DLTensor tensor = shown;
+  tensor.device = plan_.devices[info.device].device->dl_device();
+  tensor.ndim = info.ndim;
+  tensor.dtype = info.dtype;
+  tensor.shape = const_cast<int64_t*>(dims(value));
+  tensor.strides = tensor.shape + info.ndim;
+  tensor.byte_offset = 0;
+  return tensor;
+}
+
+void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
+  const Value& info = plan_.values[value];
+  const int64_t* declared = plan_.dims.data() + info.dims_begin;
+  bool fits = ndim == info.ndim && (ndim == 0 || shape != nullptr);
+  for (int32_t i = 0; fits && i < ndim; ++i) fits = declared[i] < 0 || declared[i] == shape[i];
+  if (!fits) {
+    Throw(ErrorKind::kShape, "resize: the shape must fit ", ShapeText(declared, info.ndim),
+          ", got ",
+          ndim < 0 || ndim > kMaxRank ? Concat("rank ", ndim)
+          : shape == nullptr          ? "NULL"
+                                      : ShapeText(shape, ndim));
+  }
+  const int64_t numel = CheckedNumel("resize", shape, ndim, ItemSize(info.dtype));
+  const auto bytes = static_cast<uint64_t>(numel * ItemSize(info.dtype));
+  DynamicSlot& slot = dynamic_[static_cast<size_t>(info.index)];
+  // Memory of an earlier run serves again, unless a kernel kept a view of it.
+  const std::shared_ptr<Device>& device = plan_.devices[info.device].device;
+  const bool reusable = slot.storage && slot.storage.use_count() == 1 &&
+                        (slot.storage->bytes() == bytes ||
+                         (device->shares_memory() && slot.storage->bytes() > bytes));
+  if (!reusable) {
+    // The device is called from here anyway, so its old memory need not wait.
+    if (slot.storage && slot.storage.use_count() == 1) slot.storage->Free();
+    slot.storage = nullptr;
+    slot.storage = MakeRetirable<Storage>(device, bytes, plan_.name);
+  }
+  std::copy(shape, shape + ndim, slot.dims.begin());
+  FillRowMajorStrides(shape, ndim, slot.dims.data() + ndim);
+  slot.shown = slot.dims;
+  tensors_[value].data = bytes == 0 ? nullptr : slot.storage->handle();
+  if ((plan_.checks & kCheckOutputs) != 0 && bytes != 0 && device->is_host()) {
+    MarkUnwritten(Restored(value, tensors_[value]));
+  }
+  slot.is_set = true;
+}
+
+int32_t Instance::Pack() noexcept {
+  for (PackSlot& slot : packs_) {
+    const ExternalSlot& external = externals_[slot.external];
+    // Read before the copy is made: a write meanwhile makes the next run pack again.
+    const uint64_t version = external.variable->version();
+    if (slot.is_packed && slot.version == version) continue;
+    const ow_kernel& kernel = slot.prepared->kernel();
+    const int32_t status = CallAtBorder(message_, sizeof(message_), [&] {
+      return kernel.pack(&slot.step->call, slot.arg, slot.source, slot.packed.data);
+    });
+    if (status != OW_OK) {
+      const auto* handle = static_cast<const StepHandle*>(slot.step->call.run_handle);
+      slot.is_packed = false;
+      return Fail(handle->step, status);
+    }
+    slot.is_packed = true;
+    slot.version = version;
+  }
+  return OW_OK;
+}
+
+int32_t Instance::MarkFeedsRead() noexcept {
+  const ow_error error = this->error();
+  return feeds_read_->Record(&error);
+}
+
+void Instance::TouchWritten() noexcept {
+  for (const uint32_t external : plan_.writes) externals_[external].variable->Touch();
+}
+
+int32_t Instance::Fail(const PlanStep* step, int32_t status) noexcept {
+  if (state_->status != OW_OK) return status;  // a child has said why
+  state_->status = status;
+  state_->failed_plan = &plan_;
+  state_->failed_op = step == nullptr ? -1 : step->op_index;
+  message_[sizeof(message_) - 1] = '\0';
+  try {
+    state_->message =
+        message_[0] != '\0' ? std::string(message_) : Concat("failed with status ", status);
+  } catch (const std::bad_alloc&) {
+    state_->message.clear();  // the status alone has to do
+  }
+  return status;
+}
+
+int32_t Instance::RunSteps(const StepRange& range) noexcept {
+  int32_t status = OW_OK;
+  const Step* step = steps_.data() + range.begin;
+  const Step* const end = steps_.data() + range.end;
+  try {
+    for (; step != end; ++step) {
+      status = step->run(&step->call);
+      if (__builtin_expect(status != OW_OK, 0)) break;
+    }
+  } catch (...) {  // from a kernel's run; costs nothing where none throws
+    status = CatchAtBorder(message_, sizeof(message_));
+  }
+  if (step != end) Fail(&plan_.steps[static_cast<size_t>(step - steps_.data())], status);
+  return status;
+}
+
+int32_t Instance::Run(RunState* state) noexcept {
+  state_ = state;
+  message_[0] = '\0';
+  for (DynamicSlot& slot : dynamic_) slot.is_set = false;
+  if (feeds_read_) feeds_read_->Forget();
+  if (!packs_.empty()) {
+    const int32_t status = Pack();
+    if (status != OW_OK) return status;
+  }
+  const StepRange& graph = plan_.graph;
+  int32_t status = RunSteps({0, graph.empty() ? steps_.size() : graph.begin});
+  if (__builtin_expect(!graph.empty(), 0)) {
+    if (status == OW_OK) status = RunGraph(graph);
+    if (status == OW_OK) status = RunSteps({graph.end, steps_.size()});
+    has_run_ = has_run_ || status == OW_OK;
+  }
+  // After a failure too: the steps before it may have written.
+  if (!plan_.writes.empty()) TouchWritten();
+  return status;
+}
+
+}  // namespace opwright

@@ -1,0 +1,183 @@
+// One running copy of a plan: its memory, its tensors, its call frames. Never used by two threads
+// at once.
+#ifndef OPWRIGHT_RUNTIME_INSTANCE_H_
+#define OPWRIGHT_RUNTIME_INSTANCE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device/event.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/run.h"
+#include "runtime/plan/step_timer.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+struct Step {
+  ow_run_fn run;
+  ow_call call;
+};
+
+// What `ow_call.run_handle` points to.
+struct StepHandle {
+  Instance* instance;
+  const PlanStep* step;
+};
+
+// What keeps the memory of a value alive: a storage, or something that the caller of the run holds
+// (a Python array), whose meaning only the caller knows. Neither for memory without elements.
+struct Owner {
+  std::shared_ptr<Storage> storage;
+  void* foreign = nullptr;
+};
+
+// Why an instance does not fit a scope.
+struct BindProblem {
+  ErrorKind kind = ErrorKind::kProgram;
+  std::string message;
+};
+
+class Instance {
+ public:
+  // `parent` and `child`: for the instance of a child plan, what it belongs to.
+  Instance(const Plan& plan, Instance* parent, const Child* child);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  // Allocates memory, lays out tensors and frames, binds the kernels. Throws.
+  void Build();
+
+  const Plan& plan() const { return plan_; }
+  const Scope* scope() const { return scope_.get(); }
+  bool IsBound(const Scope* scope) const {
+    return !plan_.needs_scope || (scope != nullptr && scope_.get() == scope &&
+                                  bound_version_ == scope->structure_version());
+  }
+  // Finds the persistables, also of the children. False with `problem` when one does not fit.
+  bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
+
+  // What kernels are shown: one that breaks the rules may have changed any of its fields.
+  DLTensor& tensor(uint32_t value) { return tensors_[value]; }
+  // The dims, then the strides, which the host goes by: no kernel ever sees them.
+  const int64_t* dims(uint32_t value) const {
+    const Value& info = plan_.values[value];
+    return info.kind == ValueKind::kDynamic ? dynamic(value).dims.data()
+                                            : plan_.dims.data() + info.dims_begin;
+  }
+  // `shown` with the fields that no run changes as the host knows them.
+  DLTensor Restored(uint32_t value, const DLTensor& shown) const;
+  void SetExternal(uint32_t external, void* data, void* foreign) {
+    ExternalSlot& slot = externals_[external];
+    slot.foreign = foreign;
+    for (const uint32_t value : plan_.externals[external].values) {
+      if (plan_.values[value].bytes != 0) tensors_[value].data = data;
+    }
+  }
+  Owner OwnerOf(uint32_t value) const;
+  // The value behind an argument of a step.
+  uint32_t ValueOf(const PlanStep& step, uint32_t arg) const {
+    return plan_.args[step.args_begin + arg];
+  }
+
+  // Runs all steps. On failure the first one to fail is noted in `state`.
+  int32_t Run(RunState* state) noexcept;
+  RunState* state() const { return state_; }
+  Instance* child(uint32_t slot) { return children_[slot].get(); }
+  void* stream(uint32_t device) const { return streams_[device]; }
+  Storage* staging(int64_t i) { return staging_[static_cast<size_t>(i)].get(); }
+  // Shape and memory for a dynamic value; throws.
+  void Resize(uint32_t value, int32_t ndim, const int64_t* shape);
+  // For plans with feeds on the device: notes the place behind which they are not read; and waits
+  // for it, or for everything where the run did not come so far. The latter is for after a run.
+  int32_t MarkFeedsRead() noexcept;
+  int32_t WaitForFeeds(const ow_error* error) noexcept { return feeds_read_->Wait(error); }
+  bool WasResized(uint32_t value) const { return dynamic(value).is_set; }
+  // Makes a child instance, or the next of a chain, see values of this one.
+  void BindCaptured(Instance* other,
+                    const std::vector<std::pair<uint32_t, uint32_t>>& bindings) noexcept;
+  void SetSource(const Instance* source,
+                 const std::vector<std::pair<uint32_t, uint32_t>>* bindings) {
+    source_ = source;
+    source_bindings_ = bindings;
+  }
+  ow_error error() { return {message_, sizeof(message_)}; }
+  // From now on every step takes its time, also those of children; nothing is recorded or replayed
+  // as a graph, in which there are no steps. Once, behind Build.
+  void TimeSteps();
+  StepTimer* timer() const { return timer_.get(); }  // null unless TimeSteps was called
+
+ private:
+  struct ExternalSlot {
+    std::shared_ptr<ScopeVariable> variable;  // persistables only, as long as bound
+    std::shared_ptr<const Tensor> tensor;     // likewise
+    void* foreign = nullptr;                  // only valid during a run
+  };
+  struct DynamicSlot {
+    Shape dims;   // and strides
+    Shape shown;  // the same, for kernels
+    std::shared_ptr<Storage> storage;
+    bool is_set = false;
+  };
+  struct PackSlot {
+    const Step* step;
+    const Prepared* prepared;
+    uint32_t arg;
+    uint32_t external;
+    const DLTensor* source;
+    std::shared_ptr<Storage> storage;
+    DLTensor packed;
+    uint64_t version;
+    bool is_packed;
+  };
+
+  const DynamicSlot& dynamic(uint32_t value) const {
+    return dynamic_[static_cast<size_t>(plan_.values[value].index)];
+  }
+  void AllocateMemory();
+  void LayOutTensors();
+  void LayOutSteps();
+  void LayOutPacks(const PlanStep& step, Step* frame);
+  void BindKernels();
+  bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
+  void* Address(uint32_t device, int64_t index) const;
+  int32_t Pack() noexcept;
+  int32_t RunSteps(const StepRange& range) noexcept;
+  int32_t RunGraph(const StepRange& range) noexcept;
+  std::unique_ptr<Graph> Record(const StepRange& range) noexcept;
+  void SetStream(const StepRange& range, void* stream) noexcept;
+  void TouchWritten() noexcept;
+  // `step` is NULL where no single one failed.
+  int32_t Fail(const PlanStep* step, int32_t status) noexcept;
+
+  const Plan& plan_;
+  const Instance* source_;
+  const std::vector<std::pair<uint32_t, uint32_t>>* source_bindings_;
+  std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  // of each device
+  std::vector<void*> streams_;
+  Shape shown_dims_;  // a copy of the plan's, which kernels may spoil
+  std::vector<DLTensor> tensors_;
+  std::vector<DLTensor*> args_;
+  std::vector<Step> steps_;
+  std::vector<StepHandle> handles_;
+  std::vector<ExternalSlot> externals_;
+  std::vector<DynamicSlot> dynamic_;
+  std::vector<PackSlot> packs_;
+  std::vector<std::unique_ptr<Instance>> children_;
+  std::vector<std::shared_ptr<Storage>> staging_;
+  size_t n_bound_ = 0;            // steps whose kernel was bound
+  std::unique_ptr<Graph> graph_;  // of plan_.graph, for the memory that is bound now
+  std::unique_ptr<Event> feeds_read_;
+  std::unique_ptr<StepTimer> timer_;
+  bool has_run_ = false;  // kernels may load and allocate in their first run
+  std::shared_ptr<Scope> scope_;
+  uint64_t bound_version_ = 0;
+  RunState* state_ = nullptr;
+  char message_[1024] = {0};
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_INSTANCE_H_

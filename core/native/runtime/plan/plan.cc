@@ -1,0 +1,86 @@
+#include "runtime/plan/plan.h"
+
+#include "runtime/plan/instance.h"
+
+namespace opwright {
+
+namespace {
+// Idle instances beyond the hot one. Each holds an arena, so a burst of threads must not pin more.
+constexpr size_t kMaxIdle = 7;
+}  // namespace
+
+Plan::Plan() { idle_.reserve(kMaxIdle); }
+
+Plan::~Plan() {
+  delete hot_.load(std::memory_order_acquire);
+  for (Instance* instance : idle_) delete instance;
+}
+
+Instance* Plan::Acquire(const Scope* scope) const {
+  Instance* instance = hot_.exchange(nullptr, std::memory_order_acq_rel);
+  if (instance != nullptr) return instance;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!idle_.empty()) {
+      size_t chosen = idle_.size() - 1;
+      for (size_t i = 0; i < idle_.size(); ++i) {
+        if (idle_[i]->scope() == scope) chosen = i;
+      }
+      instance = idle_[chosen];
+      idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(chosen));
+      return instance;
+    }
+  }
+  // Made outside the lock: binding a Python kernel may wait for the GIL.
+  auto made = std::make_unique<Instance>(*this, nullptr, nullptr);
+  made->Build();
+  n_instances_.fetch_add(1, std::memory_order_relaxed);
+  return made.release();
+}
+
+void Plan::GiveBack(Instance* instance) const noexcept {
+  Instance* expected = nullptr;
+  if (hot_.compare_exchange_strong(expected, instance, std::memory_order_acq_rel)) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (idle_.size() < kMaxIdle) {
+      idle_.push_back(instance);
+      return;
+    }
+  }
+  n_instances_.fetch_sub(1, std::memory_order_relaxed);
+  delete instance;
+}
+
+void Plan::RefuseCapture(const char* reason) const noexcept {
+  if (!may_capture_.exchange(false, std::memory_order_relaxed)) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    capture_refusal_ = *reason == '\0' ? "its device could not record it" : reason;
+  } catch (const std::bad_alloc&) {
+    capture_refusal_ = "memory";  // short enough to need none
+  }
+}
+
+std::string Plan::capture_refusal() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return capture_refusal_;
+}
+
+uint64_t Plan::memory_bytes() const {
+  uint64_t bytes = 0;
+  for (const DeviceMemory& memory : devices) {
+    bytes += memory.arena_bytes;
+    for (const uint64_t buffer : memory.buffers) bytes += buffer;
+  }
+  return bytes;
+}
+
+int64_t Plan::FindExternal(Role role, const std::string& external) const {
+  for (size_t i = 0; i < externals.size(); ++i) {
+    if (externals[i].role == role && externals[i].name == external) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+}  // namespace opwright

@@ -1,0 +1,281 @@
+// The part of PlanBuilder that joins plans: children, continuations, and the final checks.
+#include <algorithm>
+#include <unordered_set>
+
+#include "runtime/library/limits.h"
+#include "runtime/plan/plan_builder.h"
+#include "runtime/plan/run.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+namespace {
+// What a loop without a limit is taken to run, when the GIL's and the signals' steps are placed.
+constexpr uint64_t kGuessedIterations = 100;
+}  // namespace
+
+void PlanBuilder::CheckBinding(uint32_t value, const Plan& child, uint32_t external) const {
+  CheckedValue(value, "a binding");
+  if (external >= child.externals.size() || child.externals[external].role != Role::kCaptured) {
+    Fail("a binding needs a captured external of '", child.name, "', got ", external);
+  }
+  const Value& outer = plan().values[value];
+  const External& captured = child.externals[external];
+  const Value& inner = child.values[captured.values[0]];
+  const bool same_place = plan().devices[outer.device].device == child.devices[inner.device].device;
+  if (outer.kind == ValueKind::kDynamic || outer.bytes != inner.bytes || !same_place) {
+    Fail("'", captured.name, "' of '", child.name, "' needs ", inner.bytes,
+         " bytes on its device, got ", outer.bytes);
+  }
+}
+
+Child PlanBuilder::MakeChild(const std::shared_ptr<const Plan>& child, Bindings bindings,
+                             const std::vector<Carried>& carried) {
+  if (!child->feeds.empty() || !child->fetches.empty() || !child->dynamic_values.empty() ||
+      child->has_continuation) {
+    Fail("the child '", child->name,
+         "' must have no feeds, fetches or dynamic values; bind captured values instead");
+  }
+  std::unordered_set<uint32_t> bound;
+  for (const auto& [value, external] : bindings) {
+    CheckBinding(value, *child, external);
+    bound.insert(external);
+  }
+  for (const Carried& one : carried) {
+    CheckBinding(one.value, *child, one.external);
+    bound.insert(one.external);
+  }
+  for (uint32_t i = 0; i < child->externals.size(); ++i) {
+    if (child->externals[i].role != Role::kCaptured || bound.count(i) != 0) continue;
+    Fail("'", child->externals[i].name, "' of '", child->name, "' must be bound to a value");
+  }
+  Child made;
+  made.plan = child;
+  made.bindings = std::move(bindings);
+  return made;
+}
+
+void PlanBuilder::AddChildStep(ow_run_fn run, int32_t op_index, std::shared_ptr<StepDetail> detail,
+                               const std::vector<const Child*>& children, uint64_t repeats) {
+  uint64_t estimate_ns = 0;
+  bool needs_gil = false;
+  for (const Child* child : children) {
+    const_cast<Child*>(child)->slot = static_cast<uint32_t>(plan().children.size());
+    plan().children.push_back(child);
+    estimate_ns = std::max(estimate_ns, child->plan->estimate_ns);
+    needs_gil = needs_gil || child->plan->needs_gil;
+    plan().needs_scope = plan().needs_scope || child->plan->needs_scope;
+    plan().n_python_steps += child->plan->n_python_steps;
+  }
+  PlanStep& step = AddStep(StepKind::kChild, run, op_index, std::move(detail));
+  step.needs_gil = needs_gil;
+  if (__builtin_mul_overflow(estimate_ns, repeats, &step.estimate_ns)) {
+    step.estimate_ns = kMaxEstimateNs;
+  }
+}
+
+void PlanBuilder::AddCall(const std::shared_ptr<const Plan>& child, Bindings bindings,
+                          int32_t op_index) {
+  auto detail = std::make_shared<CallDetail>();
+  detail->child = MakeChild(child, std::move(bindings), {});
+  const Child* made = &detail->child;
+  AddChildStep(RunCall, op_index, std::move(detail), {made}, 1);
+}
+
+void PlanBuilder::CheckCondition(const Plan& owner, int64_t value) const {
+  if (value < 0) return;
+  const bool inside = static_cast<uint64_t>(value) < owner.values.size();
+  const Value* found = inside ? &owner.values[static_cast<size_t>(value)] : nullptr;
+  const bool is_bool = inside && found->bytes == 1 && found->dtype.code == kDLBool &&
+                       found->kind != ValueKind::kNone;
+  if (!is_bool) {
+    Fail("a condition must be a one-element bool, got value ", value, " of '", owner.name, "'");
+  }
+}
+
+void PlanBuilder::AddBranch(uint32_t condition,
+                            std::pair<std::shared_ptr<const Plan>, Bindings> first,
+                            std::pair<std::shared_ptr<const Plan>, Bindings> second,
+                            int32_t op_index) {
+  CheckCondition(plan(), condition);
+  auto detail = std::make_shared<BranchDetail>();
+  detail->condition = condition;
+  detail->children[0] = MakeChild(first.first, std::move(first.second), {});
+  detail->children[1] = MakeChild(second.first, std::move(second.second), {});
+  const std::vector<const Child*> children = {&detail->children[0], &detail->children[1]};
+  AddChildStep(RunBranch, op_index, std::move(detail), children, 1);
+}
+
+void PlanBuilder::AddLoop(LoopRequest request) {
+  auto detail = std::make_shared<LoopDetail>();
+  const Plan& body = *request.body;
+  detail->body = MakeChild(request.body, std::move(request.bindings), request.carried);
+  CheckCondition(body, request.condition);
+  CheckCondition(plan(), request.initial);
+  if (request.condition < 0 && request.max_iterations < 0) {
+    Fail("a loop needs a condition or a number of iterations, got neither");
+  }
+  for (const Carried& carried : request.carried) {
+    const bool inside = carried.next < body.values.size();
+    if (!inside || body.values[carried.next].bytes != plan().values[carried.value].bytes) {
+      Fail("a carried value must keep its size, got value ", carried.next, " of the body");
+    }
+    int64_t staging = -1;
+    if (body.values[carried.next].kind == ValueKind::kExternal) {
+      staging = static_cast<int64_t>(plan().staging.size());
+      plan().staging.push_back(carried.value);
+    }
+    detail->staging.push_back(staging);
+  }
+  detail->condition = request.condition;
+  detail->initial = request.initial;
+  detail->max_iterations = request.max_iterations;
+  detail->carried = std::move(request.carried);
+  const uint64_t repeats = request.max_iterations >= 0
+                               ? static_cast<uint64_t>(request.max_iterations)
+                               : kGuessedIterations;
+  const Child* child = &detail->body;
+  AddChildStep(RunLoop, request.op_index, std::move(detail), {child}, repeats);
+}
+
+void PlanBuilder::AddContinuation(std::vector<uint32_t> values, ContinueDetail::Resolver resolve,
+                                  std::vector<std::pair<uint32_t, std::string>> bindings) {
+  auto detail = std::make_shared<ContinueDetail>();
+  for (const uint32_t value : values) {
+    if (CheckedValue(value, "a dynamic value").kind != ValueKind::kDynamic) {
+      Fail("a continuation waits for dynamic values, got value ", value);
+    }
+  }
+  for (const auto& binding : bindings) CheckedValue(binding.first, "a binding");
+  detail->values = std::move(values);
+  detail->resolve = std::move(resolve);
+  detail->bindings = std::move(bindings);
+  AddStep(StepKind::kContinue, RunContinue, -1, std::move(detail)).needs_gil = true;
+  plan().has_continuation = true;
+}
+
+void PlanBuilder::CheckBlock(uint32_t device, int64_t index, uint64_t bytes,
+                             const char* what) const {
+  const DeviceMemory& memory = plan().devices[device];
+  const auto position = static_cast<uint64_t>(index);
+  bool inside = index >= 0;
+  if (memory.device->has_arena()) {
+    inside = inside && position <= memory.arena_bytes && bytes <= memory.arena_bytes - position;
+  } else {
+    inside = inside && position < memory.buffers.size() && bytes <= memory.buffers[position];
+  }
+  const uint64_t alignment = memory.device->alignment();
+  if (inside && memory.device->has_arena() && bytes != 0 && position % alignment != 0) {
+    Fail(what, " must lie at a multiple of ", alignment, " bytes in the arena of ",
+         memory.device->name(), ", got ", index);
+  }
+  if (!inside) {
+    Fail(what, " must lie in the memory of ", memory.device->name(), ", got ", bytes, " bytes at ",
+         index);
+  }
+}
+
+void PlanBuilder::CheckPlacement(const Value& value) const {
+  if (value.kind == ValueKind::kArena && value.bytes != 0) {
+    CheckBlock(value.device, value.index, value.bytes, "a value");
+  }
+}
+
+void PlanBuilder::CheckExternals() const {
+  for (const External& external : plan().externals) {
+    const char* broken = nullptr;
+    if (external.values.empty()) {
+      broken = "an external needs a value";
+    } else {
+      const Value& first = plan().values[external.values[0]];
+      const Device& device = *plan().devices[first.device].device;
+      if (!device.is_host() && external.role == Role::kFetch) {
+        broken = "fetch buffers lie on the host";
+      }
+      if (!device.is_host() && external.role == Role::kFeed) {
+        if (first.device != 0) broken = "feeds lie on the host or the plan's own device";
+        if (!plan().has_device_feeds) broken = "behind feeds on a device a step says they are read";
+      }
+      if (!first.compact) broken = "the first value of an external is compact";
+      for (const uint32_t value : external.values) {
+        const Value& other = plan().values[value];
+        if (other.device != first.device || other.bytes > first.bytes) {
+          broken = "the values of an external share its device and fit into the first one";
+        }
+      }
+    }
+    if (broken != nullptr) {
+      Fail(broken, ", got '", external.name, "'");
+    }
+  }
+}
+
+// Whether its instances hold what only plugins free: bound kernels, graphs and events of devices.
+bool PlanBuilder::HoldsBound() const {
+  const auto is_outside = [](const DeviceMemory& memory) { return !memory.device->is_host(); };
+  const auto binds = [](const PlanStep& step) {
+    return step.prepared && step.prepared->kernel().bind != nullptr;
+  };
+  const auto child_holds = [](const Child* child) { return child->plan->holds_bound; };
+  return std::any_of(plan().devices.begin(), plan().devices.end(), is_outside) ||
+         std::any_of(plan().steps.begin(), plan().steps.end(), binds) ||
+         std::any_of(plan().children.begin(), plan().children.end(), child_holds);
+}
+
+// A value that is fetched twice has one buffer, and is copied the second time.
+void PlanBuilder::ListFetchExternals() {
+  std::vector<bool> is_fetched(plan().externals.size(), false);
+  plan().fetch_externals.assign(plan().fetches.size(), -1);
+  for (size_t i = 0; i < plan().fetches.size(); ++i) {
+    const Value& value = plan().values[plan().fetches[i]];
+    if (value.kind != ValueKind::kExternal) continue;
+    const auto external = static_cast<size_t>(value.index);
+    if (plan().externals[external].role != Role::kFetch || is_fetched[external]) continue;
+    is_fetched[external] = true;
+    plan().fetch_externals[i] = value.index;
+  }
+  for (size_t i = 0; i < is_fetched.size(); ++i) {
+    if (plan().externals[i].role == Role::kFetch && !is_fetched[i]) {
+      Fail("a fetch buffer is fetched, got '", plan().externals[i].name, "', which is not");
+    }
+  }
+}
+
+std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
+  Plan& plan = this->plan();
+  for (const Value& value : plan.values) CheckPlacement(value);
+  CheckExternals();
+  for (const std::string& name : writes_) {
+    const int64_t external = plan.FindExternal(Role::kPersistable, name);
+    if (external < 0) {
+      Fail("writes names '", name, "', which is no persistable of the plan");
+    }
+    plan.writes.push_back(static_cast<uint32_t>(external));
+  }
+  for (const PlanStep& step : plan.steps) {
+    if (step.workspace_bytes != 0) {
+      CheckBlock(step.device, step.workspace_offset, step.workspace_bytes, "a workspace");
+    }
+    for (const ow_pack& pack : step.prepared ? step.prepared->packs : std::vector<ow_pack>()) {
+      const Value& value = plan.values[plan.args[step.args_begin + pack.arg]];
+      const auto external = static_cast<uint32_t>(value.index);
+      if (std::find(plan.writes.begin(), plan.writes.end(), external) != plan.writes.end()) {
+        Fail("a packed variable is not written, got '", plan.externals[external].name, "'");
+      }
+    }
+    plan.needs_gil = plan.needs_gil || step.needs_gil;
+    plan.estimate_ns += step.estimate_ns;
+  }
+  ListFetchExternals();
+  if (plan.has_continuation && !plan.fetches.empty()) {
+    Fail("fetches belong to the last plan of a chain, got some before a continuation");
+  }
+  InsertSpans(&plan);
+  plan.holds_bound = HoldsBound();
+  plan.describe = std::move(describe);
+  std::shared_ptr<const Plan> built = std::move(plan_);
+  plan_ = nullptr;
+  return built;
+}
+
+}  // namespace opwright

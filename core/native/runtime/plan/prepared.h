@@ -1,0 +1,71 @@
+// A kernel made ready for attributes and metas; immutable, shared by plans and threads.
+#ifndef OPWRIGHT_RUNTIME_PREPARED_H_
+#define OPWRIGHT_RUNTIME_PREPARED_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device/device.h"
+#include "runtime/values/meta.h"
+
+namespace opwright {
+
+struct Meta {
+  Shape shape;
+  DLDataType dtype;
+};
+
+// What `ow_kernel.prepare` is asked; slots in OpProto order, an absent one empty.
+struct PrepareRequest {
+  std::vector<std::vector<Meta>> inputs;
+  std::vector<std::vector<Meta>> outputs;
+  std::vector<ow_attr> attrs;
+  std::vector<uint32_t> arg_flags;  // empty, or one for each argument
+  int32_t n_threads = 1;
+  bool is_deterministic = false;  // n_threads is the fixed count
+  std::shared_ptr<Device> device;
+};
+
+class Prepared : public Retirable {
+ public:
+  // Takes over `state`, which kernel->release frees. `keep_alive` outlives it, and so does the
+  // device, null for the host, on which `state` may keep something.
+  Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<Device> device,
+           std::shared_ptr<void> keep_alive);
+  ~Prepared() override;
+  bool needs_plugin() const {
+    return kernel_->release != nullptr && state_ != nullptr && !is_orphan();
+  }
+
+  const ow_kernel& kernel() const { return *kernel_; }
+  void* state() const { return state_; }
+  // Whether a fork has left behind the threads that it was made for. Then nothing of it may be used
+  // or freed: a release that joins threads would wait for ever.
+  bool is_orphan() const;
+  bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
+
+  uint64_t workspace_bytes = 0;
+  uint64_t estimate_ns = 0;
+  int32_t n_threads = 1;
+  bool capturable = false;
+  std::string op_type;  // for messages: a Python kernel's table names none
+  std::vector<ow_pack> packs;
+
+ private:
+  const ow_kernel* kernel_;
+  void* state_;
+  std::shared_ptr<void> keep_alive_;
+  std::shared_ptr<Device> device_;
+  uint32_t fork_count_;  // when it was made
+};
+
+// Calls kernel->prepare. Throws kRefused or kUnsupported with the kernel's reason, kOutOfMemory or
+// kKernel when it fails, kKernel too when its answer is not usable.
+std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRequest& request,
+                                        std::shared_ptr<void> keep_alive);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_PREPARED_H_

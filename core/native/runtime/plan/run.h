@@ -1,0 +1,76 @@
+// One run of a plan: what travels through its steps, and what the caller lends to it.
+#ifndef OPWRIGHT_RUNTIME_RUN_H_
+#define OPWRIGHT_RUNTIME_RUN_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+#include "runtime/status.h"
+
+namespace opwright {
+
+struct RunState;
+
+// A kernel's bind failed while an instance was built, hence before any step of its plan.
+struct BindError : Error {
+  BindError(ErrorKind kind, const std::string& who, std::string message, const Plan& plan,
+            int32_t failed_op)
+      : Error(kind, Concat(who, ": bind failed: ", message)),
+        reason(std::move(message)),
+        describe(plan.describe),
+        op_index(failed_op) {}
+
+  std::string reason;  // the kernel's own words
+  std::shared_ptr<void> describe;
+  int32_t op_index;
+};
+
+// How a run meets the language that called it; all of them may be missing together.
+struct RunHooks {
+  void (*release)(RunState* state);  // let other threads of the caller's language go on
+  void (*acquire)(RunState* state);
+  int32_t (*poll)(RunState* state);                       // not OW_OK: stop, the caller knows why
+  int32_t (*start)(RunState* state, Instance* instance);  // before the next plan of a chain
+  // After a recording that failed: turns the error that is set, if any, into a message. Not OW_OK
+  // where it must not be passed over; it stays then.
+  int32_t (*forget_error)(RunState* state, char* message, uint64_t message_bytes);
+};
+
+struct RunState {
+  const RunHooks* hooks = nullptr;
+  // Borrowed: the caller keeps the scope, and counting references costs 10 ns a call.
+  const std::shared_ptr<Scope>* scope = nullptr;
+  void* user = nullptr;
+  int32_t released = 0;  // nested releases; hooks see only the outermost
+
+  // The plans of a chain after the first, and the instance that ended it and holds the fetches.
+  std::vector<Lease> chain;
+  Instance* last = nullptr;
+
+  // The first failure.
+  const Plan* failed_plan = nullptr;
+  int32_t failed_op = -1;
+  int32_t status = OW_OK;
+  std::string message;
+  std::shared_ptr<const BindError> bind_error;  // where the next plan of a chain could not be bound
+};
+
+// The structural steps, in the form of every step.
+int32_t RunCopy(const ow_call* call);
+int32_t RunSync(const ow_call* call);
+int32_t RunPoll(const ow_call* call);
+int32_t RunRelease(const ow_call* call);
+int32_t RunAcquire(const ow_call* call);
+int32_t RunCheck(const ow_call* call);
+int32_t RunCall(const ow_call* call);
+int32_t RunBranch(const ow_call* call);
+int32_t RunLoop(const ow_call* call);
+int32_t RunContinue(const ow_call* call);
+int32_t RunFeedsRead(const ow_call* call);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_RUN_H_

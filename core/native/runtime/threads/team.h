@@ -1,0 +1,75 @@
+// The threads of the process that kernels share: they spin briefly for work, then sleep.
+#ifndef OPWRIGHT_RUNTIME_TEAM_H_
+#define OPWRIGHT_RUNTIME_TEAM_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "runtime/threads/load_watch.h"
+
+namespace opwright {
+
+// Runs the shares of one job at a time. The caller's thread takes part, so a job always ends, also
+// where no other thread gets a processor: a share that no thread has begun is the caller's own.
+//
+// A job that comes while the team has another one runs in its caller's thread alone, and so does a
+// job within a share: the processors are taken already.
+class Team {
+ public:
+  using Function = void (*)(void* data, int32_t share);
+
+  static constexpr int32_t kMostThreads = 1024;
+
+  Team() { lanes_[0] = &callers_lane_; }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  // The one of this process, made at the first call and never freed: its threads may run while
+  // statics are destroyed. A child of fork gets another one.
+  static Team& OfProcess();
+
+  // Calls function(data, share) once for each share in [0, n_shares), on at most n_threads threads,
+  // in any order; returns when all of them have returned. `function` must not throw, and no share
+  // may wait for another one. More than 65,535 shares run in the caller's thread. Each thread
+  // begins with the same shares in every job of one size, so that what a share reads and writes
+  // stays in one core's cache.
+  void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
+
+  // Threads that were started, for tests.
+  int32_t n_workers() const { return n_workers_.load(std::memory_order_relaxed); }
+
+ private:
+  // What belongs to one thread of the team; lane 0 is the caller's. Two cache lines, because
+  // processors fetch them in pairs.
+  struct alignas(128) Lane {
+    // Epoch of the job (32 bits), end (16) and next (16) of the shares that nothing has taken yet.
+    std::atomic<uint64_t> shares{0};
+    std::atomic<uint32_t> epoch{0};  // of the newest job that this thread may take part in
+    std::atomic<bool> is_asleep{false};
+  };
+
+  void RunTogether(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
+  int32_t StartWorkers(int32_t n_wanted) noexcept;
+  void Publish(int32_t n_lanes, int32_t n_shares) noexcept;
+  int32_t RunShares(int32_t own_lane, uint32_t epoch) noexcept;
+  void WaitForOthers() noexcept;
+  void Work(int32_t own_lane, uint32_t seen) noexcept;
+
+  std::atomic_flag has_job_ = ATOMIC_FLAG_INIT;
+  // The following are written while has_job_ is held, and read by threads that have taken a share.
+  Function function_ = nullptr;
+  void* data_ = nullptr;
+  uint32_t epoch_ = 0;
+  LoadWatch load_;
+  std::atomic<int32_t> n_lanes_{1};  // of the job; a thread that comes late may see the next one's
+  std::atomic<int32_t> n_workers_{0};
+  Lane callers_lane_;
+  std::array<Lane*, kMostThreads> lanes_{};
+  alignas(128) std::atomic<int32_t> n_unfinished_{0};
+  std::atomic<bool> caller_is_asleep_{false};
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_TEAM_H_

@@ -1,0 +1,66 @@
+// Scopes: trees of named variables that plans bind to and threads share.
+#ifndef OPWRIGHT_RUNTIME_SCOPE_H_
+#define OPWRIGHT_RUNTIME_SCOPE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/values/tensor.h"
+
+namespace opwright {
+
+// What all scopes of one tree share. One structure version for the whole tree, so that a plan
+// bound to a child notices a change in a parent by comparing one number.
+struct ScopeTree {
+  std::mutex mutex;
+  std::atomic<uint64_t> structure_version{1};
+};
+
+class ScopeVariable {
+ public:
+  ScopeVariable(std::string name, std::shared_ptr<ScopeTree> tree);
+
+  const std::string& name() const { return name_; }
+  // The tensor now, or null when empty.
+  std::shared_ptr<const Tensor> tensor() const;
+  void Replace(std::shared_ptr<const Tensor> tensor);
+  // Raised by every writer, after the write.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  void Touch() { version_.fetch_add(1, std::memory_order_release); }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<ScopeTree> tree_;
+  std::shared_ptr<const Tensor> tensor_;  // guarded by the tree's mutex
+  std::atomic<uint64_t> version_{0};
+};
+
+class Scope : public std::enable_shared_from_this<Scope> {
+ public:
+  explicit Scope(std::shared_ptr<Scope> parent);
+
+  const std::shared_ptr<Scope>& parent() const { return parent_; }
+  uint64_t structure_version() const {
+    return tree_->structure_version.load(std::memory_order_acquire);
+  }
+  // This scope's own variable, made empty where there is none.
+  std::shared_ptr<ScopeVariable> Var(const std::string& name);
+  // Looks here, then in the parents; null if nobody has it.
+  std::shared_ptr<ScopeVariable> FindVar(const std::string& name) const;
+  std::vector<std::string> Names() const;
+  bool Erase(const std::string& name);
+
+ private:
+  const std::shared_ptr<Scope> parent_;
+  const std::shared_ptr<ScopeTree> tree_;
+  std::unordered_map<std::string, std::shared_ptr<ScopeVariable>> variables_;  // guarded likewise
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_SCOPE_H_
