@@ -285,12 +285,6 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
 #define OPWRIGHT_REGISTER_DEVICE(tag, name, device) \
   OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__), tables->AddDevice<device>(name))
 
-#ifndef OPWRIGHT_PLUGIN_VERSION
-#define OPWRIGHT_PLUGIN_VERSION "0"
-#endif
-
-// The library's entry: the plugin's name, as in the package's entry point, and all tags.
-#define OPWRIGHT_PLUGIN(...) OPWRIGHT_PLUGIN_(__VA_ARGS__, )
 #define OPWRIGHT_PLUGIN_(name, ...)                                                     \
   extern "C" __attribute__((visibility("default"))) int32_t opwright_plugin_v1(         \
       const ow_host* host, const ow_plugin** plugin) {                                  \
@@ -298,5 +292,12 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
                                            #__VA_ARGS__);                               \
   }                                                                                     \
   static_assert(true, "a macro that ends with a semicolon")
+
+#ifndef OPWRIGHT_PLUGIN_VERSION
+#define OPWRIGHT_PLUGIN_VERSION "0"
+#endif
+
+// The library's entry: the plugin's name, as in the package's entry point, and all tags.
+#define OPWRIGHT_PLUGIN(...) OPWRIGHT_PLUGIN_(__VA_ARGS__, )
 
 #endif  // OPWRIGHT_SDK_PLUGIN_HPP_
