@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs" / "site"))
+sys.path.append(str(ROOT / "docs" / "site"))
 
 from python_modules import MODULES, public_names  # noqa: E402 - beside the site's other modules
 

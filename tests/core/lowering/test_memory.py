@@ -9,7 +9,7 @@ import opwright as ow
 from opwright import _runtime, current_context
 from opwright.errors import OutOfMemoryError
 from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
-from opwright.lowering.build.build_graph import GraphBuilder
+from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import LEAST_SHARED_BYTES, plan_memory
 from opwright.op import Meta

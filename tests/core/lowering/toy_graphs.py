@@ -15,7 +15,7 @@ from opwright.lowering import (
     Target,
     lower,
 )
-from opwright.lowering.build.build_graph import GraphBuilder
+from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.op import Meta, OpMaker, no_gradient, same_shape_as
 from opwright.registry import Package
 

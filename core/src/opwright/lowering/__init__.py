@@ -11,7 +11,7 @@ import gc
 from collections.abc import Iterable
 
 from opwright.device.opening import open_device
-from opwright.lowering.build.build_graph import GraphBuilder
+from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.finish import finish_kernels
 from opwright.lowering.kernels.select import select_kernels

@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe import vocabulary
+from opwright.describe.meta import Meta
+from opwright.describe.names import UniqueNames, hint
 from opwright.errors import FeedError, OpwrightError, ProgramError
-from opwright.lowering.build.control import lower_control
-from opwright.lowering.build.expand import open_composite
+from opwright.lowering.building.control import lower_control
+from opwright.lowering.building.expand import open_composite
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
-from opwright.lowering.kernels import select
 from opwright.lowering.graph.signature import Signature
 from opwright.lowering.graph.values import (
     Buffer,
@@ -31,12 +32,11 @@ from opwright.lowering.graph.values import (
     external_value,
     new_value,
 )
-from opwright.describe.meta import Meta
-from opwright.describe.names import UniqueNames, hint
+from opwright.lowering.kernels import select
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
-    from opwright.lowering.build.control import Lower
+    from opwright.lowering.building.control import Lower
     from opwright.lowering.request import LowerRequest
 
 Names = Mapping[str, Sequence[str]]

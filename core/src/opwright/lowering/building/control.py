@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from opwright.describe.control import Branch, Control, Loop
+from opwright.describe.meta import Meta, numel
 from opwright.errors import ProgramError, ShapeError, SlotError
 from opwright.lowering.graph.values import Child, LoweredOp, Role, Value
 from opwright.lowering.request import Fetches
-from opwright.describe.meta import Meta, numel
 
 if TYPE_CHECKING:
     from opwright.lowering.layout.plan import LoweredPlan

@@ -14,7 +14,7 @@ from opwright.lowering.graph.values import LoweredOp, Value
 from opwright.program.operator import definition_of
 
 if TYPE_CHECKING:
-    from opwright.lowering.build.build_graph import GraphBuilder, Names
+    from opwright.lowering.building.build_graph import GraphBuilder, Names
 
 
 def open_composite(
