@@ -51,7 +51,12 @@ def test_the_cuda_wheel_holds_nothing_of_the_emulator(wheels: list[Path]) -> Non
         paths = map(Path, wheel_of(wheels, name).namelist())
         return {path.name for path in paths if path.parent.suffix != ".dist-info"}
 
-    emulator = files("opwright_cuda_emulator") - {"__init__.py", "_version.py", "py.typed", "LICENSE"}
+    emulator = files("opwright_cuda_emulator") - {
+        "__init__.py",
+        "_version.py",
+        "py.typed",
+        "LICENSE",
+    }
     assert {"shim.h", "block.cc", "host_compiler.py"} <= emulator
     assert files("opwright_cuda") & emulator == set()
     cuda = wheel_of(wheels, "opwright_cuda")
