@@ -72,7 +72,7 @@ def _lower_branch(op: LoweredOp, control: Branch, request: LowerRequest, lower: 
         if body.fetch_metas != first:
             raise ShapeError(
                 f"{op.type}: every branch must give outputs of one shape and dtype, got "
-                f"{_list_metas(first)} from {control.blocks[0][0]} and {_list_metas(body.fetch_metas)} "
+                f"{_joined(first)} from {control.blocks[0][0]} and {_joined(body.fetch_metas)} "
                 f"from {block_attr}; pad or cast one of them"
             )
     return _as_slots(op, control.outputs, first)
@@ -91,7 +91,7 @@ def _lower_loop(op: LoweredOp, control: Loop, request: LowerRequest, lower: Lowe
     if body.fetch_metas[:-1] != metas:
         raise ShapeError(
             f"{op.type}: a turn must give carried variables the shape and dtype they had, got "
-            f"{_list_metas(body.fetch_metas[:-1])} from {_list_metas(metas)}"
+            f"{_joined(body.fetch_metas[:-1])} from {_joined(metas)}"
         )
     op.children = (Child(body, _capture(captured, body)),)
     return _as_slots(op, control.outputs, metas)
@@ -140,5 +140,5 @@ def _as_slots(op: LoweredOp, slot: str, metas: tuple[Meta, ...]) -> SlotMetas:
     return tuple(metas if i == position else () for i in range(len(op.definition.proto.outputs)))
 
 
-def _list_metas(metas: Sequence[Meta]) -> str:
+def _joined(metas: Sequence[Meta]) -> str:
     return ", ".join(str(meta) for meta in metas) or "nothing"
