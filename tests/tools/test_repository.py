@@ -66,3 +66,10 @@ def test_the_headers_that_an_example_carries_are_those_of_the_core() -> None:
         for file in (folder / room).rglob("*.*")
     }
     assert carried == dict(list_headers()), "run `make headers` and commit"
+
+
+def test_no_file_of_the_repository_is_ignored() -> None:
+    """Builders of wheels go by what git ignores: such a file would be missing in a wheel."""
+    command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
