@@ -85,7 +85,7 @@ class _Drawing:
         self._lines = lines
         self._layout = layout
         self._x = [left + x for x in self._layout.x]
-        self._left = left
+        self._left, self._begin = left, top
         self._heights = [0.0] * self._layout.n_rows
         for box, row in zip(boxes, self._layout.row, strict=True):
             self._heights[row] = max(self._heights[row], box.height)
@@ -101,7 +101,7 @@ class _Drawing:
             f'<g class="labels">{"".join(map(self._label, numbers))}</g>\n'
             f'<g class="nodes">\n{"".join(map(self._box, numbers))}</g>\n</g>\n'
         )
-        return Picture(svg, self._layout.width, self._end - self._top[0])
+        return Picture(svg, self._layout.width, self._end - self._begin)
 
     def _stack_rows(self, y: float) -> tuple[list[float], float]:
         n_labels = [0] * self._layout.n_rows
@@ -111,7 +111,7 @@ class _Drawing:
         for height, count in zip(self._heights, n_labels, strict=True):
             top.append(y)
             y += height + count * _LABEL_HEIGHT + _ROW_GAP
-        return top, y - _ROW_GAP
+        return top, y - _ROW_GAP if top else y  # a block may be empty
 
     def _find_ports(self) -> dict[tuple[int, int], float]:
         """Where a line arrives, from the middle of its target: those from the left on the left."""
