@@ -114,7 +114,7 @@ def _name_output(
     named: Slots,
     place: Place,
 ) -> Sequence[str]:
-    """Return names for an output of which nobody gave any; `wanted` may say how many."""
+    """Return names for an output without any; `wanted` may give their number."""
     if wanted == 0:
         return ()
     if slot.aliases is not None:

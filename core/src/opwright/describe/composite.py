@@ -21,7 +21,7 @@ from opwright.errors import ProgramError
 
 
 class BodyInput(str):
-    """The name of an input of a composite, which an output of the same name is told from."""
+    """The name of an input of a composite, as distinct from an output of the same name."""
 
     __slots__ = ()
 

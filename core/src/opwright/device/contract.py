@@ -67,7 +67,7 @@ class PythonDevices(Protocol):
         ------
         DeviceNotFoundError
             Where there is none of this number, or what it needs is missing: the text reaches the
-            user as it is. Any other error is told as one of the plugin's.
+            user as it is. Any other error is reported as the plugin's.
         """
 
 

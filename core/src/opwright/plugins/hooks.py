@@ -20,23 +20,6 @@ from opwright.registry import (
 from opwright.registry import registrations as make
 from opwright.registry.rules import check_op_type, check_target
 
-__all__ = [
-    "hookimpl",
-    "hookspec",
-    "opwright_ops",
-    "opwright_kernels",
-    "opwright_devices",
-    "opwright_passes",
-    "opwright_options",
-    "OpRegistrar",
-    "KernelRegistrar",
-    "DeviceRegistrar",
-    "PassRegistrar",
-    "OptionRegistrar",
-    "GROUP",
-    "HOOKS",
-]
-
 GROUP: Final = "opwright.plugins"
 """The entry-point group of plugins."""
 

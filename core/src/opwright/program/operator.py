@@ -235,7 +235,7 @@ def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
 
 
 def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
-    """Return ``<first output>/<slot>``, which an output is called that nobody named."""
+    """Return ``<first output>/<slot>``, the name of an output that was given none."""
     return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"
 
 
@@ -245,7 +245,7 @@ class _NoBlock:
     def wire_random(
         self, definition: OpDefinition, inputs: Mapping[str, Names], attrs: Attrs
     ) -> tuple[Mapping[str, Names], Attrs]:
-        """Leave a random operator as it is: its step and stream are 0 where nobody gave them."""
+        """Leave a random operator as it is: its step and stream are 0 unless they are given."""
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
