@@ -160,7 +160,79 @@ OPWRIGHT_FUNCTOR T ClipGrad(T x, T out_grad, T low, T high) {
   return x >= low && x <= high ? out_grad : T(0);
 }
 
+// ---- of trigonometry and powers
+
+template <typename T>
+OPWRIGHT_FUNCTOR T RsqrtGrad(T out, T out_grad) {
+  return out_grad * out * out * out * T(-0.5);
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T TanGrad(T out, T out_grad) {
+  return (out * out + T(1)) * out_grad;
+}
+// (1 - x)(1 + x) keeps the digits that 1 - x**2 loses where x is near 1.
+template <typename T>
+OPWRIGHT_FUNCTOR T AsinGrad(T x, T out_grad) {
+  return out_grad / Sqrt((T(1) - x) * (T(1) + x));
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T AcosGrad(T x, T out_grad) {
+  return -AsinGrad(x, out_grad);
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T AtanGrad(T x, T out_grad) {
+  return out_grad / (x * x + T(1));
+}
+
+// ---- of division, as NumPy's: the remainder has the sign of y
+
+template <typename T>
+OPWRIGHT_FUNCTOR T WithSign(T size, T sign) {
+  return sign < T(0) ? -size : size;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T ModOfRemainder(T remainder, T y) {
+  const bool differs = (remainder < T(0)) != (y < T(0));
+  const T moved = differs ? remainder + y : remainder;
+  return remainder == T(0) ? WithSign(T(0), y) : moved;
+}
+// A quotient below 1 / 2 rounds to a zero of its sign.
+template <typename T>
+OPWRIGHT_FUNCTOR T FloorDivideOfRemainder(T x, T y, T remainder) {
+  const bool differs = remainder != T(0) && (remainder < T(0)) != (y < T(0));
+  const T cut = (x - remainder) / y;
+  const T quotient = differs ? cut - T(1) : cut;
+  const T below = Floor(quotient);
+  const T whole = quotient - below > T(0.5) ? below + T(1) : below;
+  const T zero = WithSign(T(0), x / y);
+  const T finite = quotient == T(0) ? zero : whole;
+  return y == T(0) ? x / y : finite;
+}
+
+// ---- of numbers that are not finite
+
+template <typename T>
+OPWRIGHT_FUNCTOR bool IsFinite(T x) {
+  return x - x == T(0);
+}
+template <typename T>
+OPWRIGHT_FUNCTOR bool IsInf(T x) {
+  return x == x && x - x != T(0);
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T NanToNum(T x, T nan, T above, T below) {
+  const T end = x > T(0) ? above : below;
+  const T number = IsInf(x) ? end : x;
+  return x != x ? nan : number;
+}
+template <typename T>
+OPWRIGHT_FUNCTOR T NanToNumGrad(T x, T out_grad) {
+  return IsFinite(x) ? out_grad : T(0);
+}
+
 }  // namespace functors
 }  // namespace opwright
+
+#include "opwright/functors/activations.h"
 
 #endif  // OPWRIGHT_FUNCTORS_H_

@@ -3,6 +3,13 @@
 #ifndef OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 #define OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 
+// Before a loop whose number of turns is known; NVRTC unrolls it by itself.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
+#define OPWRIGHT_FUNCTORS_UNROLL _Pragma("GCC unroll 16")
+#else
+#define OPWRIGHT_FUNCTORS_UNROLL
+#endif
+
 namespace opwright {
 namespace functors {
 namespace detail {
@@ -23,9 +30,9 @@ OPWRIGHT_FUNCTOR T Polynomial(T x, const T (&c)[N]) {
   const T square = x * x;
   T even = c[kLastEven];
   T odd = c[kLastOdd];
-#pragma GCC unroll 16
+  OPWRIGHT_FUNCTORS_UNROLL
   for (int i = kLastEven - 2; i >= 0; i -= 2) even = even * square + c[i];
-#pragma GCC unroll 16
+  OPWRIGHT_FUNCTORS_UNROLL
   for (int i = kLastOdd - 2; i >= 1; i -= 2) odd = odd * square + c[i];
   return odd * x + even;
 }
@@ -54,5 +61,7 @@ OPWRIGHT_FUNCTOR float Log1pUpTo1(float x) {
 
 }  // namespace functors
 }  // namespace opwright
+
+#undef OPWRIGHT_FUNCTORS_UNROLL
 
 #endif  // OPWRIGHT_FUNCTORS_POLYNOMIALS_H_

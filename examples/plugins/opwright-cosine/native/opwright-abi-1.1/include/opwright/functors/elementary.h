@@ -7,6 +7,7 @@
 //   Tanh Sigmoid                   within 3 ulp
 //   Erf                            within 3.5 ulp
 //   Erfc                           within 5 ulp
+//   Log2 Sinh Cosh Rsqrt           within 2.5 ulp
 //   Log1pUpTo1                     within 3 ulp, for arguments from 0 to 1
 //   NormalCdf                      within 6 + 1.5 x**2 ulp, since the square is rounded
 //
@@ -42,7 +43,25 @@ OPWRIGHT_DEVICE_FUNCTION_(Sqrt, ::sqrtf, ::sqrt)
 OPWRIGHT_DEVICE_FUNCTION_(Tanh, ::tanhf, ::tanh)
 OPWRIGHT_DEVICE_FUNCTION_(Erf, ::erff, ::erf)
 OPWRIGHT_DEVICE_FUNCTION_(Erfc, ::erfcf, ::erfc)
+OPWRIGHT_DEVICE_FUNCTION_(Log2, ::log2f, ::log2)
+OPWRIGHT_DEVICE_FUNCTION_(Rsqrt, ::rsqrtf, ::rsqrt)
+OPWRIGHT_DEVICE_FUNCTION_(Sinh, ::sinhf, ::sinh)
+OPWRIGHT_DEVICE_FUNCTION_(Cosh, ::coshf, ::cosh)
+OPWRIGHT_DEVICE_FUNCTION_(Sin, ::sinf, ::sin)
+OPWRIGHT_DEVICE_FUNCTION_(Cos, ::cosf, ::cos)
+OPWRIGHT_DEVICE_FUNCTION_(Tan, ::tanf, ::tan)
+OPWRIGHT_DEVICE_FUNCTION_(Asin, ::asinf, ::asin)
+OPWRIGHT_DEVICE_FUNCTION_(Acos, ::acosf, ::acos)
+OPWRIGHT_DEVICE_FUNCTION_(Atan, ::atanf, ::atan)
+OPWRIGHT_DEVICE_FUNCTION_(Ceil, ::ceilf, ::ceil)
+OPWRIGHT_DEVICE_FUNCTION_(Floor, ::floorf, ::floor)
+OPWRIGHT_DEVICE_FUNCTION_(Round, ::rintf, ::rint)
 #undef OPWRIGHT_DEVICE_FUNCTION_
+
+OPWRIGHT_FUNCTOR float Atan2(float y, float x) { return ::atan2f(y, x); }
+OPWRIGHT_FUNCTOR double Atan2(double y, double x) { return ::atan2(y, x); }
+OPWRIGHT_FUNCTOR float Remainder(float x, float y) { return ::fmodf(x, y); }
+OPWRIGHT_FUNCTOR double Remainder(double x, double y) { return ::fmod(x, y); }
 
 OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return ::log1p(x); }
 
@@ -158,6 +177,62 @@ OPWRIGHT_FUNCTOR T Log1p(T x) {
 
 OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return Log1p(x); }
 
+// The exponent is added to the logarithm of the mantissa, so that of a power of 2 it is exact.
+template <typename T>
+OPWRIGHT_FUNCTOR T Log2(T x) {
+  using F = detail::Format<T>;
+  constexpr T kRaise = T(int64_t(1) << (F::kMantissaBits + 2));
+  const bool denormal = x < F::kLeastNormal;
+  const T normal = denormal ? x * kRaise : x;
+  const detail::Mantissa<T> m = detail::TakeExponent(normal);
+  const T exponent = denormal ? m.exponent - T(F::kMantissaBits + 2) : m.exponent;
+  const T log = detail::LogOfSum(T(1) + m.f, T(0), T(0));
+  return detail::WithLogEnds(x, log * T(1.4426950408889634074) + exponent);
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Rsqrt(T x) {
+  return T(1) / Sqrt(x);
+}
+
+namespace detail {
+
+// e**a / 2 for a >= 0, infinite only where that is.
+template <typename T>
+OPWRIGHT_FUNCTOR T HalfExp(T a) {
+  constexpr T kMost = Format<T>::kMostExp + T(2);
+  const Scaled<T> r = ScaleByLn2(a > kMost ? kMost : a);
+  const T above_one = r.rest * r.rest * ExpTail(r.rest) + r.rest;
+  return (above_one * r.first + r.first) * (r.second * T(0.5));
+}
+
+}  // namespace detail
+
+// With h = e**|x| / 2, e**-|x| / 2 = 1 / 4h. Near 0 a polynomial loses no digits.
+template <typename T>
+OPWRIGHT_FUNCTOR T Sinh(T x) {
+  const T a = detail::AbsoluteValue(x);
+  const T z = x * x;
+  const T half = detail::HalfExp(a);
+  const T far = detail::WithSignOf(half - T(0.25) / half, x);
+  const T near = z * detail::SinhTail(z) * x + x;
+  return a < T(1) ? near : far;
+}
+
+template <typename T>
+OPWRIGHT_FUNCTOR T Cosh(T x) {
+  const T half = detail::HalfExp(detail::AbsoluteValue(x));
+  return half + T(0.25) / half;
+}
+
+// Halves go to the even neighbour.
+OPWRIGHT_FUNCTOR float Round(float x) { return __builtin_nearbyintf(x); }
+OPWRIGHT_FUNCTOR double Round(double x) { return __builtin_nearbyint(x); }
+OPWRIGHT_FUNCTOR float Ceil(float x) { return __builtin_ceilf(x); }
+OPWRIGHT_FUNCTOR double Ceil(double x) { return __builtin_ceil(x); }
+OPWRIGHT_FUNCTOR float Floor(float x) { return __builtin_floorf(x); }
+OPWRIGHT_FUNCTOR double Floor(double x) { return __builtin_floor(x); }
+
 // (e**2a - 1) / (e**2a + 1) of a = |x|: no difference of near numbers anywhere.
 template <typename T>
 OPWRIGHT_FUNCTOR T Tanh(T x) {
@@ -251,6 +326,9 @@ OPWRIGHT_FUNCTOR double NormalCdf(double x) { return Erfc(x * -0.707106781186547
 
 }  // namespace functors
 }  // namespace opwright
+
+#include "opwright/functors/division.h"
+#include "opwright/functors/trigonometry.h"
 
 #endif  // __CUDACC_RTC__
 #endif  // OPWRIGHT_FUNCTORS_ELEMENTARY_H_

@@ -154,6 +154,18 @@ OPWRIGHT_FUNCTOR double LogQuotientTail(double z) {
   return Polynomial(z, c);
 }
 
+// (sinh(x) / x - 1) / x**2 with z = x**2, for |x| <= 1.
+OPWRIGHT_FUNCTOR float SinhTail(float z) {
+  constexpr float c[] = {0.1666666665f, 0.008333339695f, 0.0001983809559f, 2.806331254e-6f};
+  return Polynomial(z, c);
+}
+OPWRIGHT_FUNCTOR double SinhTail(double z) {
+  constexpr double c[] = {0.166666666666666667,   0.00833333333333329915, 0.000198412698413244708,
+                          2.75573191912508859e-6, 2.50521177239531979e-8, 1.60576768827394751e-10,
+                          7.74627822481071497e-13};
+  return Polynomial(z, c);
+}
+
 // erf(x) / x with z = x**2, for |x| <= 0.75.
 OPWRIGHT_FUNCTOR float ErfNearZero(float z) {
   constexpr float c[] = {1.12837917f,    -0.376126195f,  0.112833865f,
