@@ -94,6 +94,12 @@ class PlanBuilder:
         max_iterations: int = -1,
         op_index: int = -1,
         initial: int = -1,
+        *,
+        sequences: Sequence[tuple[int, int]] = (),
+        stacks: Sequence[tuple[int, int]] = (),
+        turns: int = -1,
+        turns_taken: int = -1,
+        reverse: bool = False,
     ) -> None:
         """Run `body` while a condition holds.
 
@@ -103,6 +109,11 @@ class PlanBuilder:
         the body that is its next content): the value holds the start before and the result after.
         Without a limit `max_iterations` is -1; a loop that reaches its limit while the condition
         holds fails.
+
+        `sequences` and `stacks` are (value of this plan, external of the body that is one element
+        of it): arrays with `max_iterations` elements along axis 0, of which each turn reads or
+        writes one, in order or in `reverse`; -1 for a stack that nobody reads. `turns` is a value
+        of this plan with the number of turns to take, `turns_taken` one that receives it.
         """
     def continuation(
         self,

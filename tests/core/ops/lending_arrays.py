@@ -18,6 +18,7 @@ from ctypes import (
     c_void_p,
 )
 
+import ml_dtypes
 import numpy as np
 
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -111,8 +112,9 @@ def _take(managed, out):
     made = Exchanged.__new__(Exchanged)
     made.taken = managed.contents
     tensor = made.taken.tensor
-    kind = next(kind for kind, code in _CODES.items() if code == tensor.code)
-    dtype = np.dtype("?" if kind == "b" else f"{kind}{tensor.bits // 8}")
+    kind = {code: kind for kind, code in _CODES.items()}.get(tensor.code, "bfloat")
+    names = {"b": "?", "bfloat": ml_dtypes.bfloat16}
+    dtype = np.dtype(names.get(kind, f"{kind}{tensor.bits // 8}"))
     shape = tuple(tensor.shape[: tensor.ndim])
     size = int(np.prod(shape)) * dtype.itemsize
     memory = (ctypes.c_char * size).from_address(tensor.data)

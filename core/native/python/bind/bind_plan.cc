@@ -17,6 +17,9 @@ namespace opwright {
 
 namespace {
 
+// Of a loop: value of the plan, or -1, and external of the body.
+using ElementPairs = std::vector<std::pair<int64_t, uint32_t>>;
+
 using ChildArgument = std::pair<PlanHandle, Bindings>;
 
 std::pair<std::shared_ptr<const Plan>, Bindings> ToChild(ChildArgument argument) {
@@ -33,7 +36,9 @@ Enum CheckedEnum(int number, int count, const char* what) {
 
 void AddLoop(PlanBuilder& self, const PlanHandle& body, int64_t condition,
              const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& carried,
-             Bindings bindings, int64_t max_iterations, int32_t op_index, int64_t initial) {
+             Bindings bindings, int64_t max_iterations, int32_t op_index, int64_t initial,
+             const ElementPairs& sequences, const ElementPairs& stacks, int64_t turns,
+             int64_t turns_taken, bool reverse) {
   LoopRequest request;
   request.body = body.plan;
   request.condition = condition;
@@ -44,6 +49,11 @@ void AddLoop(PlanBuilder& self, const PlanHandle& body, int64_t condition,
   request.max_iterations = max_iterations;
   request.op_index = op_index;
   request.initial = initial;
+  for (const auto& [value, external] : sequences) request.sequences.push_back({value, external});
+  for (const auto& [value, external] : stacks) request.stacks.push_back({value, external});
+  request.turns = turns;
+  request.turns_taken = turns_taken;
+  request.reverse = reverse;
   self.AddLoop(std::move(request));
 }
 
@@ -136,7 +146,9 @@ void BindPlan(py::module_& module) {
           py::arg("condition"), py::arg("branches"), py::arg("op_index") = -1)
       .def("loop", &AddLoop, py::arg("body"), py::arg("condition"), py::arg("carried"),
            py::arg("bindings"), py::arg("max_iterations") = -1, py::arg("op_index") = -1,
-           py::arg("initial") = -1)
+           py::arg("initial") = -1, py::kw_only(), py::arg("sequences") = ElementPairs(),
+           py::arg("stacks") = ElementPairs(), py::arg("turns") = -1, py::arg("turns_taken") = -1,
+           py::arg("reverse") = false)
       .def("continuation", &AddContinuation, py::arg("dynamic_values"), py::arg("resolve"),
            py::arg("bindings"))
       .def("writes", &PlanBuilder::SetWrites, py::arg("names"))

@@ -35,10 +35,9 @@ void Instance::AllocateMemory() {
     streams_.push_back(wanted.device->stream());
   }
   if (plan_.has_device_feeds) feeds_read_ = std::make_unique<Event>(plan_.devices[0].device);
-  for (const uint32_t value : plan_.staging) {
-    const Value& info = plan_.values[value];
-    staging_.push_back(
-        MakeRetirable<Storage>(plan_.devices[info.device].device, info.bytes, plan_.name));
+  for (const Staging& wanted : plan_.staging) {
+    const std::shared_ptr<Device>& device = plan_.devices[wanted.device].device;
+    staging_.push_back(MakeRetirable<Storage>(device, wanted.bytes, plan_.name));
   }
 }
 

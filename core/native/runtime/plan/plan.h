@@ -111,10 +111,26 @@ struct BranchDetail : StepDetail {
   Child children[2];
 };
 
+// Memory of an instance beside its arena.
+struct Staging {
+  uint32_t device;  // index into Plan::devices
+  uint64_t bytes;
+};
+
 struct Carried {
   uint32_t value;     // of the parent
   uint32_t external;  // of the body, where it reads it
   uint32_t next;      // of the body: the next content
+};
+
+// An array of the parent with one element, along axis 0, for each turn of a loop.
+struct Elements {
+  int64_t value;       // of the parent; -1: nobody reads the array, so there is none
+  uint32_t external;   // of the body: the element
+  uint64_t bytes = 0;  // of one
+  // The element is copied where it does not lie as kernels expect it. Index into Instance's
+  // staging, or -1: the body works on the array itself.
+  int64_t staging = -1;
 };
 
 struct LoopDetail : StepDetail {
@@ -126,6 +142,11 @@ struct LoopDetail : StepDetail {
   // For a next content that lies in outside memory, which may be another carried value's: a copy is
   // made first, so that (a, b) -> (b, a) is a swap. Index into Instance's staging, or -1.
   std::vector<int64_t> staging;
+  std::vector<Elements> sequences;  // read
+  std::vector<Elements> stacks;     // written
+  int64_t turns = -1;               // value of the parent: how many turns to take
+  int64_t turns_taken = -1;         // value of the parent: how many were taken
+  bool reverse = false;             // the first turn works on the last element
 };
 
 // The end of a segment: the shapes found decide which plan goes on.
@@ -186,7 +207,7 @@ class Plan : public Retirable {
   std::vector<uint32_t> feeds;           // externals, in order
   std::vector<uint32_t> writes;          // externals
   std::vector<const Child*> children;
-  std::vector<uint32_t> staging;  // values of this plan that loops keep a copy of
+  std::vector<Staging> staging;  // for what loops keep a copy of
   std::vector<uint32_t> dynamic_values;
   uint64_t n_python_steps = 0;
   uint64_t estimate_ns = 0;

@@ -36,6 +36,11 @@ struct LoopRequest {
   int64_t max_iterations = -1;
   int32_t op_index = -1;
   int64_t initial = -1;
+  std::vector<Elements> sequences;
+  std::vector<Elements> stacks;
+  int64_t turns = -1;
+  int64_t turns_taken = -1;
+  bool reverse = false;
 };
 
 // Every function throws kProgram or kShape, beginning with the plan's name, for what is not well
@@ -87,7 +92,11 @@ class PlanBuilder {
   void ListFetchExternals();
   void CheckPacks(const KernelRequest& request) const;
   Child MakeChild(const std::shared_ptr<const Plan>& child, Bindings bindings,
-                  const std::vector<Carried>& carried);
+                  const std::vector<uint32_t>& given);
+  void CheckCarried(const LoopRequest& request) const;
+  void CheckTurns(const LoopRequest& request) const;
+  void AddElements(const Plan& body, int64_t turns, std::vector<Elements>* list);
+  int64_t AddStaging(uint32_t device, uint64_t bytes);
   void CheckBinding(uint32_t value, const Plan& child, uint32_t external) const;
   PlanStep& AddStep(StepKind kind, ow_run_fn run, int32_t op_index,
                     std::shared_ptr<StepDetail> detail);

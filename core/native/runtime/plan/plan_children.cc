@@ -9,11 +9,6 @@
 
 namespace opwright {
 
-namespace {
-// What a loop without a limit is taken to run, when the GIL's and the signals' steps are placed.
-constexpr uint64_t kGuessedIterations = 100;
-}  // namespace
-
 void PlanBuilder::CheckBinding(uint32_t value, const Plan& child, uint32_t external) const {
   CheckedValue(value, "a binding");
   if (external >= child.externals.size() || child.externals[external].role != Role::kCaptured) {
@@ -30,20 +25,15 @@ void PlanBuilder::CheckBinding(uint32_t value, const Plan& child, uint32_t exter
 }
 
 Child PlanBuilder::MakeChild(const std::shared_ptr<const Plan>& child, Bindings bindings,
-                             const std::vector<Carried>& carried) {
-  if (!child->feeds.empty() || !child->fetches.empty() || !child->dynamic_values.empty() ||
-      child->has_continuation) {
+                             const std::vector<uint32_t>& given) {
+  if (!child->feeds.empty() || !child->fetches.empty()) {
     Fail("the child '", child->name,
-         "' must have no feeds, fetches or dynamic values; bind captured values instead");
+         "' must have no feeds or fetches; bind captured values instead");
   }
-  std::unordered_set<uint32_t> bound;
+  std::unordered_set<uint32_t> bound(given.begin(), given.end());
   for (const auto& [value, external] : bindings) {
     CheckBinding(value, *child, external);
     bound.insert(external);
-  }
-  for (const Carried& one : carried) {
-    CheckBinding(one.value, *child, one.external);
-    bound.insert(one.external);
   }
   for (uint32_t i = 0; i < child->externals.size(); ++i) {
     if (child->externals[i].role != Role::kCaptured || bound.count(i) != 0) continue;
@@ -104,38 +94,6 @@ void PlanBuilder::AddBranch(uint32_t condition,
   detail->children[1] = MakeChild(second.first, std::move(second.second), {});
   const std::vector<const Child*> children = {&detail->children[0], &detail->children[1]};
   AddChildStep(RunBranch, op_index, std::move(detail), children, 1);
-}
-
-void PlanBuilder::AddLoop(LoopRequest request) {
-  auto detail = std::make_shared<LoopDetail>();
-  const Plan& body = *request.body;
-  detail->body = MakeChild(request.body, std::move(request.bindings), request.carried);
-  CheckCondition(body, request.condition);
-  CheckCondition(plan(), request.initial);
-  if (request.condition < 0 && request.max_iterations < 0) {
-    Fail("a loop needs a condition or a number of iterations, got neither");
-  }
-  for (const Carried& carried : request.carried) {
-    const bool inside = carried.next < body.values.size();
-    if (!inside || body.values[carried.next].bytes != plan().values[carried.value].bytes) {
-      Fail("a carried value must keep its size, got value ", carried.next, " of the body");
-    }
-    int64_t staging = -1;
-    if (body.values[carried.next].kind == ValueKind::kExternal) {
-      staging = static_cast<int64_t>(plan().staging.size());
-      plan().staging.push_back(carried.value);
-    }
-    detail->staging.push_back(staging);
-  }
-  detail->condition = request.condition;
-  detail->initial = request.initial;
-  detail->max_iterations = request.max_iterations;
-  detail->carried = std::move(request.carried);
-  const uint64_t repeats = request.max_iterations >= 0
-                               ? static_cast<uint64_t>(request.max_iterations)
-                               : kGuessedIterations;
-  const Child* child = &detail->body;
-  AddChildStep(RunLoop, request.op_index, std::move(detail), {child}, repeats);
 }
 
 void PlanBuilder::AddContinuation(std::vector<uint32_t> values, ContinueDetail::Resolver resolve,

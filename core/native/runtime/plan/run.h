@@ -49,6 +49,7 @@ struct RunState {
   // The plans of a chain after the first, and the instance that ended it and holds the fetches.
   std::vector<Lease> chain;
   Instance* last = nullptr;
+  int32_t depth = 0;  // of the child plan that runs; a chain within one has no fetches
 
   // The first failure.
   const Plan* failed_plan = nullptr;

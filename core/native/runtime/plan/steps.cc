@@ -2,76 +2,16 @@
 #include <algorithm>
 
 #include "runtime/library/host.h"
-#include "runtime/plan/instance.h"
+#include "runtime/plan/structural.h"
 
 namespace opwright {
 
 namespace {
 
-constexpr uint64_t kPollIntervalNs = 1'000'000;
-// A loop whose body has no estimate still looks for Ctrl-C now and then.
-constexpr uint64_t kLeastIterationNs = 1'000;
-
-Instance& InstanceOf(const ow_call* call) {
-  return *static_cast<const StepHandle*>(call->run_handle)->instance;
-}
-
-template <typename Detail>
-const Detail& DetailOf(const ow_call* call) {
-  // The frame's `prepared` is what the plan's step holds as StepDetail*.
-  return *static_cast<const Detail*>(static_cast<const StepDetail*>(call->prepared));
-}
-
-int32_t Poll(RunState* state) {
-  return state->hooks == nullptr ? OW_OK : state->hooks->poll(state);
-}
-
-// Reads a one-element bool, from wherever it lives.
-int32_t ReadCondition(Instance* instance, uint32_t value, const ow_error& error, bool* result) {
-  const DLTensor& tensor = instance->tensor(value);
-  const uint32_t index = instance->plan().values[value].device;
-  Device& device = *instance->plan().devices[index].device;
-  if (device.is_host()) {
-    *result = *static_cast<const uint8_t*>(tensor.data) != 0;
-    return OW_OK;
-  }
-  uint8_t byte = 0;
-  void* stream = instance->stream(index);
-  int32_t status = device.Copy(stream, &byte, true, tensor.data, false, 1, &error);
-  if (status == OW_OK) status = device.Synchronize(stream, &error);
-  *result = byte != 0;
-  return status;
-}
-
 int32_t RunChild(Instance* parent, const Child& child) {
   Instance* instance = parent->child(child.slot);
   parent->BindCaptured(instance, child.bindings);
-  return instance->Run(parent->state());
-}
-
-// Moves what the body wrote to where it reads next, which is the parent's value.
-int32_t CarryOver(Instance* parent, Instance* body, const LoopDetail& loop) {
-  const ow_error error = parent->error();
-  const auto copy = [&](uint32_t value, void* destination, const void* source) -> int32_t {
-    if (destination == source) return OW_OK;
-    const Value& info = parent->plan().values[value];
-    Device& device = *parent->plan().devices[info.device].device;
-    return device.Copy(parent->stream(info.device), destination, device.is_host(), source,
-                       device.is_host(), info.bytes, &error);
-  };
-  int32_t status = OW_OK;
-  for (size_t i = 0; status == OW_OK && i < loop.carried.size(); ++i) {
-    if (loop.staging[i] < 0) continue;
-    status = copy(loop.carried[i].value, parent->staging(loop.staging[i])->handle(),
-                  body->tensor(loop.carried[i].next).data);
-  }
-  for (size_t i = 0; status == OW_OK && i < loop.carried.size(); ++i) {
-    const Carried& carried = loop.carried[i];
-    const void* source = loop.staging[i] < 0 ? body->tensor(carried.next).data
-                                             : parent->staging(loop.staging[i])->handle();
-    status = copy(carried.value, parent->tensor(carried.value).data, source);
-  }
-  return status;
+  return RunAsChild(instance, parent->state());
 }
 
 // The chain's next plan for the shapes found: known, or asked for.
@@ -152,11 +92,13 @@ int32_t RunNext(Instance* instance, ContinueDetail* detail) {
   }
   next->SetSource(instance, &known->bindings);
   instance->BindCaptured(next, known->bindings);
-  if (state->hooks != nullptr) {
-    const int32_t status = state->hooks->start(state, next);
-    if (status != OW_OK) return status;
+  if (state->depth == 0) {
+    if (state->hooks != nullptr) {
+      const int32_t status = state->hooks->start(state, next);
+      if (status != OW_OK) return status;
+    }
+    state->last = next;
   }
-  state->last = next;
   const int32_t status = next->Run(state);
   next->SetSource(nullptr, &detail->no_bindings);
   return status;
@@ -227,46 +169,6 @@ int32_t RunBranch(const ow_call* call) {
   const int32_t status = ReadCondition(&instance, detail.condition, instance.error(), &condition);
   if (status != OW_OK) return status;
   return RunChild(&instance, detail.children[condition ? 0 : 1]);
-}
-
-int32_t RunLoop(const ow_call* call) {
-  Instance& instance = InstanceOf(call);
-  const auto& loop = DetailOf<LoopDetail>(call);
-  Instance* body = instance.child(loop.body.slot);
-  instance.BindCaptured(body, loop.body.bindings);
-  for (const Carried& carried : loop.carried) {
-    body->SetExternal(carried.external, instance.tensor(carried.value).data, nullptr);
-  }
-  const uint64_t iteration_ns = std::max(body->plan().estimate_ns, kLeastIterationNs);
-  const ow_error error = instance.error();
-  uint64_t since_poll_ns = 0;
-  bool again = true;
-  int32_t status = OW_OK;
-  if (loop.initial >= 0) {
-    status = ReadCondition(&instance, static_cast<uint32_t>(loop.initial), error, &again);
-  }
-  for (int64_t i = 0; status == OW_OK && again; ++i) {
-    if (i == loop.max_iterations) {
-      if (loop.condition < 0) break;
-      const std::string text =
-          Concat("the loop must end within ", loop.max_iterations,
-                 " iterations, got a condition that still holds; raise max_iterations");
-      WriteMessage(call->message, call->message_bytes, text.c_str());
-      return OW_ERROR;
-    }
-    status = body->Run(instance.state());
-    // Read before the carried values move: it may be one of them.
-    if (status == OW_OK && loop.condition >= 0) {
-      status = ReadCondition(body, static_cast<uint32_t>(loop.condition), error, &again);
-    }
-    if (status == OW_OK) status = CarryOver(&instance, body, loop);
-    since_poll_ns += iteration_ns;
-    if (status == OW_OK && since_poll_ns >= kPollIntervalNs) {
-      status = Poll(instance.state());
-      since_poll_ns = 0;
-    }
-  }
-  return status;
 }
 
 int32_t RunContinue(const ow_call* call) {

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from opwright.backward.branches import differentiate_branch
 from opwright.backward.emitting import GradientEmitter
+from opwright.backward.loops import differentiate_loop
 from opwright.backward.routing import Route
 from opwright.backward.versions import ForwardOp, Key
-from opwright.describe.control import Branch
+from opwright.describe.control import Branch, Loop
 from opwright.describe.meta import shapes_match
 from opwright.describe.rule_context import GradientContext
 from opwright.describe.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
@@ -86,6 +87,8 @@ class Walk:
             found = self._call_rule(definition.gradient, forward, grads, wanted)
         elif isinstance(definition.control, Branch):
             found = differentiate_branch(self, forward, definition.control, grads, wanted)
+        elif isinstance(definition.control, Loop) and definition.control.stacks:
+            found = differentiate_loop(self, forward, definition.control, grads, wanted)
         else:
             flowing = ", ".join(repr(key.name) for key in forward.data_reads())
             raise GradientError(
@@ -112,13 +115,13 @@ class Walk:
             error.add_note(f"in the gradient rule of {forward}")
             raise
         except Exception as error:
-            self._check_forward(forward)
+            self.check_forward(forward)
             raise GradientError(
                 f"{forward}: its gradient rule must not raise, got {type(error).__name__}: {error}"
             ) from error
         return context.input_grads
 
-    def _check_forward(self, forward: ForwardOp) -> None:
+    def check_forward(self, forward: ForwardOp) -> None:
         """Raise what an operator's shape rule says of its inputs, which a file leaves unchecked."""
         op, var = forward.op, self.block.var
         inputs = {slot: list(map(var, names)) for slot, names in op.inputs.items()}

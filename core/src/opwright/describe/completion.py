@@ -55,7 +55,8 @@ def complete_operator(
     """Return inputs, outputs and attributes of an operator, complete, checked and in order.
 
     An output without names that is not optional gets some: an aliased one is the variable of its
-    input, others are fresh, and a list is as long as ``count_outputs`` says.
+    input, others are fresh, and a list is as long as ``count_outputs`` says. An optional one that
+    is aliased is there where its input is.
 
     Parameters
     ----------
@@ -86,7 +87,8 @@ def complete_operator(
     named: Slots = {}
     for slot in proto.outputs:
         wanted = outputs.get(slot.name, ())
-        if isinstance(wanted, int) or not (wanted or slot.optional):
+        is_left_out = slot.optional and not bound.get(slot.aliases or "")
+        if isinstance(wanted, int) or not (wanted or is_left_out):
             wanted = _name_output(definition, slot, wanted, bound, filled, named, place)
         if wanted:
             named[slot.name] = tuple(wanted)

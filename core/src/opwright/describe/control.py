@@ -43,11 +43,14 @@ class Branch(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """Control flow: a block runs as long as its condition holds.
+    """Control flow: a block runs again and again, each turn from where the last one ended.
+
+    With a condition it runs as long as that holds; without one, a turn for each element of the
+    sequences.
 
     Attributes
     ----------
-    condition : str
+    condition : str or None
         The input slot with a bool of one element that is asked before the first turn.
     carried : str
         The duplicable input slot with the first values of the variables that turns hand on.
@@ -61,29 +64,56 @@ class Loop(NamedTuple):
         The STRINGS attribute with the block's names of the carried variables.
     block_outputs : str
         The STRINGS attribute with the names of their next values.
-    block_condition : str
+    block_condition : str or None
         The STRING attribute with the name of the block's next condition.
     max_iterations : str or None
-        The INT attribute that bounds the number of turns.
+        The INT attribute that bounds the number of turns; without a condition it is that number,
+        unless sequences say it.
+    sequences : str or None
+        The duplicable input slot with arrays of which each turn reads one element along axis 0.
+    block_elements : str or None
+        The STRINGS attribute with the block's names of these elements.
+    stacks : tuple of (str, str)
+        Duplicable output slots and, for each, the STRINGS attribute with the block's names of what
+        every turn adds: its variables are arrays with the turns along axis 0. The last pair is what
+        a gradient asks to be kept.
+    turns : str or None
+        The input slot with an int64 of one element: so many turns are taken, the first ones.
+    turns_taken : str or None
+        The output slot with the number of turns, an int64 of one element.
+    reverse : str or None
+        The BOOL attribute: the first turn works on the last elements.
     """
 
-    condition: str
+    condition: str | None
     carried: str
     captured: str
     outputs: str
     block: str
     block_inputs: str
     block_outputs: str
-    block_condition: str
+    block_condition: str | None
     max_iterations: str | None = None
+    sequences: str | None = None
+    block_elements: str | None = None
+    stacks: tuple[tuple[str, str], ...] = ()
+    turns: str | None = None
+    turns_taken: str | None = None
+    reverse: str | None = None
 
     def bodies(self, attrs: Mapping[str, Any]) -> Iterator[BodyNames]:
         """Yield the body where the attributes of an operator give it."""
         if attrs.get(self.block) is not None:
-            condition = attrs.get(self.block_condition)
-            leaving = (*(attrs.get(self.block_outputs) or ()), *((condition,) if condition else ()))
-            entering = tuple(attrs.get(self.block_inputs) or ())
-            yield BodyNames(attrs[self.block], entering, leaving)
+            stacked = [name for _, names in self.stacks for name in names_in(attrs, names)]
+            condition = attrs.get(self.block_condition or "")
+            leaving = names_in(attrs, self.block_outputs) + ((condition,) if condition else ())
+            entering = names_in(attrs, self.block_inputs) + names_in(attrs, self.block_elements)
+            yield BodyNames(attrs[self.block], entering, (*leaving, *stacked))
 
 
 Control: TypeAlias = Branch | Loop
+
+
+def names_in(attrs: Mapping[str, Any], attr: str | None) -> tuple[str, ...]:
+    """Return the names that a STRINGS attribute holds; none for no attribute."""
+    return tuple(attrs.get(attr or "") or ())

@@ -248,18 +248,18 @@ class OpDefinition:
         """Return how many variables each output slot gets where nobody named them.
 
         Required slots get one, a duplicable slot as many as `count_outputs` says, optional slots
-        and intermediate ones that are optional none.
+        none, but those that alias an input as many as that has.
 
         Raises
         ------
         SlotError
-            Where the operator does not say how many variables a duplicable output has, or says
-            more than `MAX_OUTPUTS`.
+            Where the number of a duplicable output is not said, or above `MAX_OUTPUTS`.
         """
         counts = []
         for slot in self.proto.outputs:
             if slot.optional or not slot.duplicable:
-                counts.append(0 if slot.optional else 1)
+                source = inputs[self.input_index[slot.aliases]] if slot.aliases else ()
+                counts.append(len(source) if slot.optional else 1)
                 continue
             if self.count_outputs is None:
                 raise SlotError(

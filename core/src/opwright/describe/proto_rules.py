@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from opwright.describe.attribute_values import PYTHON_TYPES, AttrType, describe_type
-from opwright.describe.control import Branch, Control
+from opwright.describe.control import Branch, Control, Loop
 from opwright.describe.dtypes import DTYPES
 from opwright.describe.names import check_op_type, hint
 from opwright.describe.vocabulary import SEED_ATTR, STEP_SLOT, STREAM_ATTR
@@ -60,26 +60,57 @@ def check_random(proto: OpProto) -> None:
 
 def check_control(proto: OpProto, control: Control) -> None:
     """Raise RegistrationError unless the slots and attributes of control flow are there."""
-    _check_control_slot(proto, control, "condition", proto.input_slots, duplicable=False)
-    _check_control_slot(proto, control, "captured", proto.input_slots, duplicable=True)
-    _check_control_slot(proto, control, "outputs", proto.output_slots, duplicable=True)
-    wanted: list[tuple[str | None, AttrType]] = []
+    ins, outs = proto.input_slots, proto.output_slots
+    slots: list[tuple[str, str | None, Mapping[str, VarProto], bool]] = [
+        ("condition", control.condition, ins, False),
+        ("captured", control.captured, ins, True),
+        ("outputs", control.outputs, outs, True),
+    ]
+    attrs: list[tuple[str | None, AttrType]] = []
     if isinstance(control, Branch):
         if len(control.blocks) != 2:
             _fail(proto, f"a Branch must have two blocks, got {len(control.blocks)}")
         for block, names in control.blocks:
-            wanted += [(block, AttrType.BLOCK), (names, AttrType.STRINGS)]
+            attrs += [(block, AttrType.BLOCK), (names, AttrType.STRINGS)]
     else:
-        _check_control_slot(proto, control, "carried", proto.input_slots, duplicable=True)
-        wanted += [(control.block, AttrType.BLOCK), (control.block_condition, AttrType.STRING)]
-        wanted += [(control.block_inputs, AttrType.STRINGS)]
-        wanted += [(control.block_outputs, AttrType.STRINGS)]
-        wanted += [(control.max_iterations, AttrType.INT)] if control.max_iterations else []
-    for name, type in wanted:
+        slots += _loop_slots(proto, control)
+        attrs += _loop_attrs(control)
+    for role, slot, known, duplicable in slots:
+        if slot is not None:
+            _check_control_slot(proto, role, slot, known, duplicable=duplicable)
+    for name, type in attrs:
         attr = proto.attr_protos.get(str(name))
         if attr is None or attr.type is not type:
             got = f"{attr.type_name} {name!r}" if attr else f"no attribute {name!r}"
             _fail(proto, f"its control flow needs an attribute of {type.type_name}, got {got}")
+
+
+def _loop_slots(
+    proto: OpProto, loop: Loop
+) -> list[tuple[str, str | None, Mapping[str, VarProto], bool]]:
+    ins, outs = proto.input_slots, proto.output_slots
+    return [
+        ("carried", loop.carried, ins, True),
+        ("sequences", loop.sequences, ins, True),
+        ("turns", loop.turns, ins, False),
+        ("turns_taken", loop.turns_taken, outs, False),
+        *(("stacks", slot, outs, True) for slot, _ in loop.stacks),
+    ]
+
+
+def _loop_attrs(loop: Loop) -> list[tuple[str | None, AttrType]]:
+    wanted: list[tuple[str | None, AttrType]] = [(loop.block, AttrType.BLOCK)]
+    if loop.condition is not None:
+        wanted.append((loop.block_condition, AttrType.STRING))
+    wanted += [
+        (loop.block_inputs, AttrType.STRINGS),
+        (loop.block_outputs, AttrType.STRINGS),
+        *((names, AttrType.STRINGS) for _, names in loop.stacks),
+    ]
+    if loop.sequences is not None:
+        wanted.append((loop.block_elements, AttrType.STRINGS))
+    others = ((loop.max_iterations, AttrType.INT), (loop.reverse, AttrType.BOOL))
+    return wanted + [(name, type) for name, type in others if name is not None]
 
 
 def check_count_outputs(proto: OpProto) -> None:
@@ -90,9 +121,8 @@ def check_count_outputs(proto: OpProto) -> None:
 
 
 def _check_control_slot(
-    proto: OpProto, control: Control, role: str, slots: Mapping[str, VarProto], *, duplicable: bool
+    proto: OpProto, role: str, name: str, slots: Mapping[str, VarProto], *, duplicable: bool
 ) -> None:
-    name = getattr(control, role)
     slot = slots.get(name)
     if slot is None or slot.duplicable != duplicable:
         kind = "list" if duplicable else "variable"
@@ -233,6 +263,8 @@ def _check_bounds(proto: OpProto, attr: AttrProto) -> None:
 
 def _check_dispatch(proto: OpProto) -> None:
     name = proto.dispatch_slot
+    if not name and proto.has_blocks:
+        return  # control flow has no kernel
     if not name:
         _fail(
             proto,

@@ -1,7 +1,8 @@
-"""The words that core itself uses: the four operator types that it emits, and reserved names.
+"""The words that core itself uses: the operator types that it emits, and reserved names.
 
-Core holds no operator. Gradients, copies and the step counter need four, which core names by
-type; whichever plugin provides them serves. Their slots and attributes are fixed here:
+Core holds no operator. Gradients, copies and the step counter need five, which core names by
+type; whichever plugin provides them serves. The gradient of a loop is a scan, whose slots its
+`opwright.op.Loop` names; those of the others are fixed here:
 
 ==========  ==============  =======  ==========================================================
 type        inputs          output   attributes
@@ -21,18 +22,19 @@ FILL_LIKE: Final = "fill_like"
 ADD_N: Final = "add_n"
 ASSIGN: Final = "assign"
 CAST: Final = "cast"
+SCAN: Final = "scan"
 
-EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST)
+EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN)
 """The only operator types that core emits."""
 
 PROVIDER: Final = "opwright-std"
 """The distribution to install where no plugin provides one of them; its types need no prefix."""
 
 X: Final = "x"
-"""The input slot of all four."""
+"""The input slot of the first four."""
 
 OUT: Final = "out"
-"""The output slot of all four."""
+"""The output slot of the first four."""
 
 GRAD_SUFFIX: Final = "_grad"
 """Ends the type of a gradient operator, its gradient slots, and the names of gradients."""

@@ -163,11 +163,17 @@ class Fetches:
         body of a loop, whose results stay its own until the next turn has read them.
     on_device : bool
         They stay on the device, for the runtime to hand out as tensors.
+    stacked : sequence of str
+        Of the body of a loop: what each turn writes into arrays of the outer plan, beside `names`.
+    carried : sequence of str
+        Of the body of a loop: the given values that it must have memory for, read or not.
     """
 
     names: Sequence[str] = ()
     role: Role | None = Role.FETCH
     on_device: bool = False
+    stacked: Sequence[str] = ()
+    carried: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

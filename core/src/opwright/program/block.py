@@ -195,6 +195,16 @@ class Block:
             variable.shape = shape
             variable.dtype = dtype
 
+    def enter_copy(self, variable: Variable) -> None:
+        """Enter a variable like one of another block, by the same name."""
+        if variable.name not in self.vars:
+            self._add_var(variable.copy_to(self))
+
+    def move_into(self, parent: Block) -> None:
+        """Make the block one within another of its program."""
+        self.program.note_change(setattr, self, "parent_idx", self.parent_idx)
+        self.parent_idx = parent.idx
+
     def find_var(self, name: str) -> Variable | None:
         """Return the variable of that name in this block or those around it, None without one."""
         block: Block | None = self

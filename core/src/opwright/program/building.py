@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.completion import Attrs, Names, Slots, Wanted, complete_operator
+from opwright.describe.control import Loop
 from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue
 from opwright.describe.vocabulary import STEP_SLOT, STREAM_ATTR
@@ -20,6 +21,7 @@ from opwright.program.operator import (
     definition_of,
     derived_name,
 )
+from opwright.program.turns import carry_step
 from opwright.program.variable import DEFAULT_DTYPE, Variable
 
 if TYPE_CHECKING:
@@ -69,6 +71,9 @@ class BlockPlace:
         """Return a checked operator whose output variables exist; it is in no list yet."""
         if definition.proto.has_blocks:
             attrs = _block_indices(self.block, definition.proto, attrs)
+            if isinstance(definition.control, Loop):
+                parts = carry_step(self.block, definition.control, inputs, outputs, attrs)
+                inputs, outputs, attrs = parts
             _capture(self.block, definition, inputs, attrs)
         completed = complete_operator(definition, inputs, outputs, attrs, self)
         return enter_operator(self.block, definition, *completed)

@@ -16,7 +16,7 @@ from opwright.describe import vocabulary
 from opwright.describe.meta import Meta
 from opwright.describe.names import UniqueNames, hint
 from opwright.errors import FeedError, OpwrightError, ProgramError
-from opwright.lowering.building.control import lower_control
+from opwright.lowering.building.control import infer_metas, lower_control
 from opwright.lowering.building.expand import open_composite
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
     from opwright.lowering.building.control import Lower
     from opwright.lowering.request import LowerRequest
+    from opwright.program import Operator
 
 Names = Mapping[str, Sequence[str]]
 
@@ -260,11 +261,17 @@ class GraphBuilder:
         fetches, target = self.request.fetches, self.request.target
         role = fetches.role
         if role is None or (fetches.on_device and not target.device.is_host):
-            self.graph.fetches = self.graph.keeps = values
+            self.graph.keeps = values
+            self.graph.fetches = list(values)
+            for name in fetches.stacked:
+                value = self._fetched(name)
+                external = External(Role.CAPTURED, f"{value.name} of a turn", value.meta)
+                self.graph.sinks.append((value, external))
             return
-        for value in values:
+        for position, value in enumerate(values):
             device = target.host if role is Role.FETCH else None
-            external = External(role, value.name, value.meta, device)
+            name = value.name if role is Role.FETCH else result_name(position)
+            external = External(role, name, value.meta, device)
             self.graph.sinks.append((value, external))
 
     def _fetched(self, name: str) -> Value:
@@ -281,10 +288,10 @@ class GraphBuilder:
     def _cut(self, dynamic: LoweredOp, position: int) -> None:
         """End the graph after ``dynamic``; the rest is lowered when its shapes are known."""
         request = self.request
-        if request.fetches.role is not Role.FETCH:
+        if request.fetches.role is None:
             raise ProgramError(
                 f"{dynamic.type}: its output shape depends on values, which the body of a "
-                "control-flow operator cannot have; move it out of the body"
+                "loop cannot have; move it out of the body, or into a cond within it"
             )
         found = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
         needed = dict.fromkeys(request.fetches.names)
@@ -297,10 +304,31 @@ class GraphBuilder:
             if name in self.env and name not in self._persistables
         }
         crossing.update((value.name, value) for value in found)
+        if request.fetches.role is Role.CAPTURED:
+            ops = request.code.ops[position:]
+            crossing.update(self._cross_results(dynamic, ops))
         self.graph.keeps = list(crossing.values())
         self.graph.continuation = Continuation(
             found, crossing, _Rest(self, found, crossing, position)
         )
+
+    def _cross_results(self, dynamic: LoweredOp, rest: Sequence[Operator]) -> dict[str, Value]:
+        """Hand on the memory of a branch's results, which lie in the outer plan."""
+        metas = {name: value.meta for name, value in self.env.items()}
+        infer_metas(self.request.code.program, rest, metas)
+        results = {}
+        for position, fetched in enumerate(self.request.fetches.names):
+            meta = metas.get(fetched)
+            if meta is None or -1 in meta.shape:
+                raise ProgramError(
+                    f"{dynamic.type}: its output shape depends on values, and so would that of "
+                    f"{fetched!r}, which leaves the body; let the body make one known shape of it, "
+                    "or move both out of the body"
+                )
+            name = result_name(position)
+            results[name] = external_value(External(Role.CAPTURED, name, meta))
+        self.graph.fetches = list(results.values())
+        return results
 
     @property
     def advances_step(self) -> bool:
@@ -314,6 +342,11 @@ class GraphBuilder:
             if buffer.external is not None:
                 metas[name] = buffer.external.meta
         return metas
+
+
+def result_name(position: int) -> str:
+    """The name of the memory of a result that a body gives to its outer plan."""
+    return f"@result {position}"
 
 
 class _Rest:
@@ -346,7 +379,10 @@ class _Rest:
 
     def __call__(self, shapes: tuple[tuple[int, ...], ...]) -> Any:
         request = self._request
-        given = {name: value.meta for name, value in self._crossing.items()}
+        results = range(len(request.fetches.names))
+        kept_out = set(map(result_name, results))
+        crossing = self._crossing.items()
+        given = {name: value.meta for name, value in crossing if name not in kept_out}
         for value, shape in zip(self._found, shapes, strict=True):
             given[value.name] = Meta(tuple(shape), value.meta.dtype)
         kept = request.persistables

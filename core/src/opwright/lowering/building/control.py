@@ -14,6 +14,7 @@ from opwright.lowering.request import Fetches
 if TYPE_CHECKING:
     from opwright.lowering.layout.plan import LoweredPlan
     from opwright.lowering.request import LowerRequest
+    from opwright.program import Operator, Program
 
     Lower = Callable[[LowerRequest], LoweredPlan]
     """`opwright.lowering.lower`: a body is lowered like any network."""
@@ -30,23 +31,35 @@ def lower_control(
     """
     n_outputs = counts[op.definition.output_index[control.outputs]]
     if isinstance(control, Loop):
-        _check_counts(op, control, n_outputs)
-        return _lower_loop(op, control, request, lower)
+        check_counts(op, control, counts)
+        return _lower_loop(op, control, counts, request, lower)
     for _, names_attr in control.blocks:
         _check_count(op, names_attr, n_outputs, control.outputs)
     return _lower_branch(op, control, request, lower)
 
 
-def _check_counts(op: LoweredOp, control: Loop, n_outputs: int) -> None:
-    """A loop carries as many variables in as out, through the body."""
+def check_counts(op: LoweredOp, control: Loop, counts: Sequence[int]) -> None:
+    """A loop carries as many variables in as out, through the body, each with a name of its own."""
+    n_outputs = counts[op.definition.output_index[control.outputs]]
     for attr in (control.block_inputs, control.block_outputs):
         _check_count(op, attr, n_outputs, control.outputs)
-    n_carried = len(_slot(op, control.carried))
+    n_carried = len(op.input(control.carried))
     if n_carried != n_outputs:
         raise SlotError(
             f"{op.type}: {control.outputs} must have one variable for each of {control.carried}, "
             f"got {n_outputs} for {n_carried}"
         )
+    if control.sequences is not None and control.block_elements is not None:
+        n_sequences = len(op.input(control.sequences))
+        _check_count(op, control.block_elements, n_sequences, control.sequences)
+    for slot, attr in control.stacks:
+        _check_count(op, attr, counts[op.definition.output_index[slot]], slot)
+    for body in control.bodies(op.attrs):
+        if len(set(body.entering)) != len(body.entering):
+            raise SlotError(
+                f"{op.type}: every variable that enters its block must have a name of its own, got "
+                f"{list(body.entering)}"
+            )
 
 
 def _check_count(op: LoweredOp, attr: str, n_outputs: int, slot: str) -> None:
@@ -78,23 +91,82 @@ def _lower_branch(op: LoweredOp, control: Branch, request: LowerRequest, lower: 
     return _as_slots(op, control.outputs, first)
 
 
-def _lower_loop(op: LoweredOp, control: Loop, request: LowerRequest, lower: Lower) -> SlotMetas:
-    _check_condition(op, control.condition)
-    carried = _slot(op, control.carried)
+def _lower_loop(
+    op: LoweredOp, control: Loop, counts: Sequence[int], request: LowerRequest, lower: Lower
+) -> SlotMetas:
+    if control.condition is not None:
+        _check_condition(op, control.condition)
+    n_turns = _count_turns(op, control)
+    carried, captured = op.input(control.carried), op.input(control.captured)
     names = op.attrs[control.block_inputs]
     given = {name: value.meta for name, value in zip(names, carried, strict=True)}
-    names_read = (*op.attrs[control.block_outputs], op.attrs[control.block_condition])
-    captured = _slot(op, control.captured)
-    fetches = Fetches(names_read, role=None)
+    elements = op.attrs[control.block_elements] if control.block_elements else ()
+    for name, value in zip(elements, op.input(control.sequences), strict=True):
+        given[name] = Meta(value.meta.shape[1:], value.meta.dtype)
+    asked = (op.attrs[control.block_condition or ""],) if control.condition else ()
+    stacked = tuple(name for _, attr in control.stacks for name in op.attrs[attr])
+    fetches = Fetches((*op.attrs[control.block_outputs], *asked), None, False, stacked, names)
     body = _lower_block(op, control.block, captured, given, fetches, request, lower)
     metas = tuple(value.meta for value in carried)
-    if body.fetch_metas[:-1] != metas:
+    if body.fetch_metas[: len(metas)] != metas:
         raise ShapeError(
             f"{op.type}: a turn must give carried variables the shape and dtype they had, got "
-            f"{_joined(body.fetch_metas[:-1])} from {_joined(metas)}"
+            f"{_joined(body.fetch_metas[: len(metas)])} from {_joined(metas)}"
         )
-    op.children = (Child(body, _capture(captured, body)),)
-    return _as_slots(op, control.outputs, metas)
+    _bind_elements(op, control, body, elements, n_turns)
+    found = {control.outputs: metas}
+    if control.turns_taken is not None and counts[op.definition.output_index[control.turns_taken]]:
+        found[control.turns_taken] = (Meta((1,), "int64"),)
+    rest = iter(body.fetch_metas[len(metas) + len(asked) :])
+    for slot, attr in control.stacks:
+        turns = [(next(rest), n_turns) for _ in op.attrs[attr]]
+        found[slot] = tuple(Meta((n, *meta.shape), meta.dtype) for meta, n in turns)
+    return tuple(found.get(slot, ()) for slot in op.definition.output_index)
+
+
+def _count_turns(op: LoweredOp, control: Loop) -> int:
+    """How many turns a loop takes at most, as sequences or an attribute say; -1 for any number."""
+    limit = op.attrs.get(control.max_iterations or "")
+    lengths = {value.name: value.meta.shape[:1] for value in op.input(control.sequences)}
+    if limit is not None:
+        lengths[str(control.max_iterations)] = (limit,)
+    if len(set(lengths.values())) > 1 or () in lengths.values():
+        listed = ", ".join(f"{name!r} {list(length)}" for name, length in lengths.items())
+        raise ShapeError(
+            f"{op.type}: {control.sequences} must have one length along axis 0, got {listed}"
+        )
+    if lengths:
+        return next(iter(lengths.values()))[0]
+    if control.condition is None:
+        raise SlotError(
+            f"{op.type}: {control.sequences} or {control.max_iterations} must give the number of "
+            "turns, got neither"
+        )
+    if any(op.attrs[attr] for _, attr in control.stacks):
+        raise SlotError(
+            f"{op.type}: {control.max_iterations} must be given where turns are stacked, got none"
+        )
+    return -1
+
+
+def _bind_elements(
+    op: LoweredOp, control: Loop, body: LoweredPlan, names: Sequence[str], n_turns: int
+) -> None:
+    """Leave the operator those sequences and captured values whose data the body reads."""
+    inputs = list(op.inputs)
+    externals = []
+    if control.sequences is not None:
+        pairs = [
+            (value, body.given_externals[name])
+            for name, value in zip(names, op.input(control.sequences), strict=True)
+            if name in body.given_externals
+        ]
+        inputs[op.definition.input_index[control.sequences]] = tuple(value for value, _ in pairs)
+        externals = [external for _, external in pairs]
+    bindings = _capture(op.input(control.captured), body)
+    inputs[op.definition.input_index[control.captured]] = tuple(value for value, _ in bindings)
+    op.inputs = tuple(inputs)
+    op.children = (Child(body, bindings, n_turns, tuple(externals)),)
 
 
 def _lower_block(
@@ -142,3 +214,17 @@ def _as_slots(op: LoweredOp, slot: str, metas: tuple[Meta, ...]) -> SlotMetas:
 
 def _joined(metas: Sequence[Meta]) -> str:
     return ", ".join(str(meta) for meta in metas) or "nothing"
+
+
+def infer_metas(program: Program | None, ops: Sequence[Operator], metas: dict[str, Meta]) -> None:
+    """Add to `metas` what operators write, as far as the shapes before a run tell it."""
+    for op in ops:
+        names = [op.inputs.get(slot.name, ()) for slot in op.definition.proto.inputs]
+        if not all(name in metas for slot in names for name in slot):
+            continue
+        given = tuple(tuple(metas[name] for name in slot) for slot in names)
+        outputs = [op.outputs.get(slot.name, ()) for slot in op.definition.proto.outputs]
+        blocks = None if program is None else program.global_block().block_metas
+        counts = tuple(map(len, outputs))
+        for slot, found in zip(outputs, op.definition.infer(given, op.attrs, counts, blocks)):
+            metas.update(zip(slot, found, strict=False))

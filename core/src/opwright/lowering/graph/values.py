@@ -103,13 +103,35 @@ class Value:
 
 
 class Child:
-    """The body of a control-flow operator: its plan, and which outer value is which external."""
+    """The body of a control-flow operator: its plan, and which outer value is which external.
 
-    __slots__ = ("bindings", "plan")
+    Attributes
+    ----------
+    plan : LoweredPlan
+    bindings : tuple of (Value, int)
+        Captured values, and the externals of the body that they are.
+    n_turns : int
+        Of a loop: how many turns it takes at most, -1 for any number.
+    elements : tuple of int
+        Of a loop: the externals that are elements of its sequences.
+    unread : set of Value
+        Of a loop: the stacked outputs that nobody reads, which therefore have no memory.
+    """
 
-    def __init__(self, plan: LoweredPlan, bindings: tuple[tuple[Value, int], ...]) -> None:
+    __slots__ = ("bindings", "elements", "n_turns", "plan", "unread")
+
+    def __init__(
+        self,
+        plan: LoweredPlan,
+        bindings: tuple[tuple[Value, int], ...],
+        n_turns: int = -1,
+        elements: tuple[int, ...] = (),
+    ) -> None:
         self.plan = plan
         self.bindings = bindings
+        self.n_turns = n_turns
+        self.elements = elements
+        self.unread: set[Value] = set()
 
 
 class LoweredOp:
@@ -165,6 +187,14 @@ class LoweredOp:
 
     def __repr__(self) -> str:
         return f"{self.type}{self.inputs} -> {self.outputs}"
+
+    def input(self, slot: str | None) -> tuple[Value, ...]:
+        """The values of an input slot; none for no slot."""
+        return () if slot is None else self.inputs[self.definition.input_index[slot]]
+
+    def output(self, slot: str | None) -> tuple[Value, ...]:
+        """The values of an output slot; none for no slot."""
+        return () if slot is None else self.outputs[self.definition.output_index[slot]]
 
     @property
     def is_copy(self) -> bool:

@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 
 from opwright import _runtime
+from opwright.describe.control import Loop
 from opwright.errors import OutOfMemoryError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.signature import MAX_BYTES, size_bytes
@@ -52,6 +53,7 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
     if not device.shares_memory:
         _forbid_reuse(graph)
     _separate_overwritten_inputs(graph)
+    _drop_unread_stacks(graph)
     _find_lifetimes(graph)
     for position, op in enumerate(graph.ops):
         if op.reuse:
@@ -106,6 +108,21 @@ def place_sinks(graph: Graph) -> None:
         graph.ops.append(copy_op(value, target, end))
         graph.fetches.append(target)
     graph.sinks = []
+
+
+def _drop_unread_stacks(graph: Graph) -> None:
+    """Give no memory to what loops stack for nobody, or for those who read the shape alone."""
+    loops = [(op, op.definition.control) for op in graph.ops if op.children]
+    if not loops:
+        return
+    needed = {value.buffer.root() for value in (*graph.keeps, *graph.fetches)}
+    needed.update(value.buffer.root() for op in graph.ops for value in op.data_reads())
+    for op, control in loops:
+        for slot, _ in control.stacks if isinstance(control, Loop) else ():
+            for value in op.output(slot):
+                if value.buffer.root() not in needed and value.buffer.is_owned:
+                    value.buffer.size = 0
+                    op.children[0].unread.add(value)
 
 
 def _separate_overwritten_inputs(graph: Graph) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opwright import _runtime
@@ -35,7 +36,7 @@ class LoweredPlan:
     given_externals : dict of str to int
         Number of the external of each captured value that is read.
     fetch_externals : tuple of int
-        Externals of the fetches; empty where fetches were kept as values.
+        Externals of the fetches; only of those that are stacked where the others are values.
     fetch_values : tuple of int
         Values of the fetches, in order.
     fetch_metas : tuple of Meta
@@ -82,8 +83,9 @@ class _Assembler:
     def build(self) -> LoweredPlan:
         self._lay_out()
         graph, builder = self._graph, self._builder
-        if self._request.given.role is Role.FEED or self._request.fetches.role is None:
-            for value in graph.feeds.values():  # all of them, in order, whether read or not
+        is_feed = self._request.given.role is Role.FEED
+        for name, value in graph.feeds.items():  # in order, whether read or not
+            if is_feed or name in self._request.fetches.carried:
                 self._value(value)
         end_of_feeds = self._end_of_feeds()
         for position, op in enumerate(graph.ops):
@@ -102,7 +104,8 @@ class _Assembler:
         lowered = LoweredPlan(plan, self._placement())
         lowered.given_externals = self._given
         lowered.fetch_values = tuple(fetches)
-        externals = [value.buffer.root().external for value in graph.fetches]
+        n_kept = len(graph.keeps) if self._request.fetches.role is None else 0
+        externals = [value.buffer.root().external for value in graph.fetches[n_kept:]]
         lowered.fetch_externals = tuple(e.index for e in externals if e is not None)
         lowered.fetch_metas = tuple(value.meta for value in graph.fetches)
         return lowered
@@ -222,25 +225,41 @@ class _Assembler:
 
     def _loop(self, op: LoweredOp, control: Loop, position: int) -> None:
         (child,) = op.children
-        carried = op.inputs[op.definition.input_index[control.carried]]
-        outputs = op.outputs[op.definition.output_index[control.outputs]]
-        *next_values, condition = child.plan.fetch_values
+        carried = op.input(control.carried)
+        outputs = op.output(control.outputs)
+        condition = child.plan.fetch_values[len(outputs)] if control.condition else -1
         triples = []
         names = op.attrs[control.block_inputs]
+        next_values = child.plan.fetch_values[: len(outputs)]
         for name, source, target, new in zip(names, carried, outputs, next_values, strict=True):
             self._builder.copy(self._value(source), self._value(target), position)
             triples.append((self._value(target), child.plan.given_externals[name], new))
-        limit = op.attrs.get(control.max_iterations or "", -1)
-        initial = op.inputs[op.definition.input_index[control.condition]][0]
+        arrays = [value for slot, _ in control.stacks for value in op.output(slot)]
+        stacks = zip(arrays, child.plan.fetch_externals, strict=True)
         self._builder.loop(
             child.plan.plan,
             condition,
             triples,
             tuple((self._value(value), external) for value, external in child.bindings),
-            limit,
+            child.n_turns,
             position,
-            self._value(initial),
+            self._only(op.input(control.condition)),
+            sequences=[
+                (self._value(value), external)
+                for value, external in zip(op.input(control.sequences), child.elements, strict=True)
+            ],
+            stacks=[
+                (-1 if value in child.unread else self._value(value), external)
+                for value, external in stacks
+            ],
+            turns=self._only(op.input(control.turns)),
+            turns_taken=self._only(op.output(control.turns_taken)),
+            reverse=bool(op.attrs.get(control.reverse or "")),
         )
+
+    def _only(self, values: Sequence[Value]) -> int:
+        """Number of the value of a slot that takes one; -1 where it is absent."""
+        return self._value(values[0]) if values else -1
 
     def _continue(self) -> None:
         continuation = self._graph.continuation

@@ -1,0 +1,266 @@
+"""The gradient of a loop: a scan over the gradients of its body, from the last turn back.
+
+The forward loop stacks what the gradient reads of each turn; nothing is computed again but what
+every turn computes alike. The scan carries the gradients of the carried variables, and the sums of
+those of captured ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opwright.backward.keeping import Keeping
+from opwright.backward.routing import Paths, Route, find_route
+from opwright.backward.versions import ForwardName, ForwardOp, Key, Versions
+from opwright.describe.control import Loop, names_in
+from opwright.describe.vocabulary import ADD_N, FILL_LIKE, GRAD_SUFFIX, OUT, PROVIDER, SCAN, X
+from opwright.errors import GradientError
+from opwright.program.operator import definition_of
+from opwright.program.transforms import drop_unused_vars, prune_block
+
+if TYPE_CHECKING:
+    from opwright.backward.walking import OutputGrads, Walk, Wanted
+
+Found = dict[tuple[str, int], "str | None"]
+
+
+def differentiate_loop(
+    walk: Walk, forward: ForwardOp, control: Loop, grads: OutputGrads, wanted: Wanted
+) -> Found:
+    """Append the gradient of a loop and return the gradients of what it read."""
+    limit = control.max_iterations
+    if control.condition is not None and forward.op.attrs.get(limit or "") is None:
+        raise GradientError(
+            f"{forward}: its gradient keeps values of every turn, so their number must be bounded, "
+            f"got none; give {limit or 'a bound'}, or use {SCAN!r}"
+        )
+    return _LoopGradient(walk, forward, control, grads, wanted).write()
+
+
+class _LoopGradient:
+    """Writes one gradient.
+
+    ``_block`` is the body of the new scan. Until it is complete it lies within the body of the
+    forward loop, whose variables its operators read; `Keeping` then hands them in.
+    """
+
+    def __init__(
+        self, walk: Walk, forward: ForwardOp, control: Loop, grads: OutputGrads, wanted: Wanted
+    ) -> None:
+        self._walk = walk
+        self._forward = forward
+        self._control = control
+        attrs = forward.op.attrs
+        (names,) = control.bodies(attrs)
+        self._program = walk.block.program
+        self._body = self._program.block(names.block)
+        walk.check_forward(forward)  # what the shape rule says, which a file leaves unchecked
+        for name in (*names.entering, *names.leaving):
+            self._body.get_var(name, str(forward))
+        self._inputs = names_in(attrs, control.block_inputs)
+        self._nexts = names_in(attrs, control.block_outputs)
+        self._given = grads.get(control.outputs) or [None] * len(self._nexts)
+        self._stacked = [
+            (name, grad)
+            for slot, attr in control.stacks
+            for name, grad in zip(names_in(attrs, attr), grads.get(slot, ()), strict=False)
+            if grad is not None
+        ]
+        self._wanted_init = wanted.get(control.carried, ())
+        self._captured = _chosen(forward, control.captured, wanted)
+        flags = wanted.get(control.sequences or "", ())
+        elements = names_in(attrs, control.block_elements)
+        self._sequences = {name: i for i, name in enumerate(elements) if flags[i]}
+        first = next(iter(forward.op.output_names()))
+        self._prefix = f"{walk.prefix}{first}{GRAD_SUFFIX}/"
+        self._block = self._body
+        self._carried: dict[int, str] = {}  # of a carried variable: its gradient as it enters
+        self._seeds: list[tuple[str, str]] = []  # gradient of an array, and of an element of it
+        self._local: dict[str, str] = {}  # the gradients that a turn finds, by name
+        self._blocked: set[str] = set()
+
+    def write(self) -> Found:
+        """Write the body and the scan that runs it."""
+        carried = self._find_carried()
+        targets = [self._nexts[i] for i in carried] + [name for name, _ in self._stacked]
+        if not targets:
+            return {}
+        wanted = [*(self._inputs[i] for i in carried), *self._sequences, *self._captured]
+        route = find_route(self._body, targets, wanted, self._walk.route.stopped)
+        self._check_unchanged(route)
+        self._block = self._program.add_block(self._body.idx)
+        self._differentiate(route, carried)
+        self._captured = {n: i for n, i in self._captured.items() if n in self._local}
+        self._sequences = {n: i for n, i in self._sequences.items() if n in self._local}
+        if not (self._captured or self._sequences or any(map(self._gives_init, carried))):
+            return {}
+        return self._finish()
+
+    def _check_unchanged(self, route: Route) -> None:
+        for body in self._control.bodies(self._forward.op.attrs):
+            for name in body.entering:
+                if name in route.versions.last:
+                    raise GradientError(
+                        f"{self._forward}: its gradient reads {name!r} as the turn found it, which "
+                        f"{route.versions.writers[Key(name, 1)]} overwrites; let that write to "
+                        "another name"
+                    )
+
+    def _find_carried(self) -> list[int]:
+        """Positions of the carried variables that lie between what is wanted and what is given."""
+        versions = Versions(self._body.ops)
+        count = range(len(self._inputs))
+        entering = [Key(name, 0) for name in self._inputs]
+        leaving = [versions.last_key(name) for name in self._nexts]
+        targets = {versions.last_key(name) for name, _ in self._stacked}
+        wanted = {Key(name, 0) for name in (*self._sequences, *self._captured)}
+        reached = {i for i in count if self._given[i] is not None}
+        flowing = {i for i in count if self._wanted_init[i]}
+        while True:
+            nexts = {leaving[i] for i in reached}
+            paths = Paths(self._body, versions, targets | nexts, self._walk.route.stopped)
+            needed = paths.find_needed(wanted | {entering[i] for i in flowing})
+            before = len(reached) + len(flowing)
+            reached |= {i for i in count if entering[i] in paths.influence}
+            flowing |= {i for i in count if leaving[i] in needed}
+            if len(reached) + len(flowing) == before:
+                break
+        return [i for i in sorted(reached & flowing) if paths.find_stop(entering[i]) is None]
+
+    def _differentiate(self, route: Route, carried: list[int]) -> None:
+        """Append the gradients of one turn, and note why it does not give others."""
+        inner = self._walk.within(route._replace(block=self._block), self._prefix)
+        for i in carried:
+            self._carried[i] = self._enter(self._nexts[i])
+            inner.add(route.versions.last_key(self._nexts[i]), self._carried[i])
+        for name, grad in self._stacked:
+            self._seeds.append((grad, self._enter(name)))
+            inner.add(route.versions.last_key(name), self._seeds[-1][1])
+        inner.run()
+        self._walk.reasons.extend(inner.reasons)
+        for name, key in route.wanted.items():
+            if key in inner.grads:
+                self._local[name] = inner.grads[key]
+                continue
+            for blocking, stop in route.paths.find_blocks(key):
+                self._blocked.add(name)
+                reason = f"{name!r} in {self._forward}: {blocking}: {stop.reason}"
+                self._walk.reasons.append(reason)
+
+    def _enter(self, name: str, word: str = "") -> str:
+        """Return a new variable of the gradient's body, like the one of the body."""
+        like = self._body.var(name)
+        free = self._program.free_name(self._prefix + name + GRAD_SUFFIX + word)
+        self._block.define_var(free, like.shape, like.dtype)
+        return free
+
+    def _gives_init(self, i: int) -> bool:
+        """Whether the gradient of an initial value is known: without turns it is what is given."""
+        name = self._inputs[i]
+        return self._wanted_init[i] and (name in self._local or name not in self._blocked)
+
+    def _emit_here(self, type: str, names: list[str], final: str, **attrs: float) -> str:
+        out = self._program.free_name(self._prefix + final)
+        self._block.append_op(type, {X: names}, {OUT: out}, attrs)
+        return out
+
+    def _finish(self) -> Found:
+        """Close the body, and append the scan."""
+        entering, leaving = list(self._carried.values()), []
+        for i, grad in self._carried.items():
+            name, final = self._inputs[i], self._inputs[i] + GRAD_SUFFIX
+            zeros = name not in self._local
+            leaving.append(
+                self._emit_here(FILL_LIKE, [grad], final, value=0.0) if zeros else self._local[name]
+            )
+        for name in self._captured:
+            entering.append(self._enter(name, "/sum"))
+            parts = [entering[-1], self._local[name]]
+            leaving.append(self._emit_here(ADD_N, parts, f"{name}{GRAD_SUFFIX}/next"))
+        elements = [self._local[name] for name in self._sequences]
+        prune_block(self._block, {*leaving, *elements})
+        used = {name for op in self._block.ops for name in op.input_names()}
+        used.update(leaving, elements)
+        keeping = Keeping(self._walk.block, self._forward, self._control, self._body)
+        arrays = keeping.move(self._block)
+        arrays += [seed for seed in self._seeds if seed[1] in used]
+        described = keeping.describe_turns(_scan_control(self._forward), arrays)
+        entered = (inner for _, inner in arrays)
+        drop_unused_vars(self._block, {*leaving, *elements, *entering, *entered})
+        made = self._emit(described, entering, leaving, elements, arrays, keeping.turns())
+        return self._results(*made)
+
+    def _emit(
+        self,
+        attrs: dict[str, Any],
+        entering: list[str],
+        leaving: list[str],
+        elements: list[str],
+        arrays: list[tuple[str, str]],
+        turns: str | None,
+    ) -> tuple[list[str], list[str]]:
+        """Append the scan, and return the names of its last carry and of its arrays."""
+        if turns is not None and elements:
+            raise GradientError(
+                f"{self._forward}: takes a number of turns that only a run tells, and no gradient "
+                "of what each of them reads; leave that out of what is differentiated"
+            )
+        scan = _scan_control(self._forward)
+        finals = self._forward.writes.get(self._control.outputs, ())
+        init = [self._given[i] or self._zeros(ForwardName.of(finals[i])) for i in self._carried]
+        init += [self._zeros(self._outer(name)) for name in self._captured]
+        attrs[scan.block] = self._block.idx
+        attrs[scan.block_inputs], attrs[scan.block_outputs] = entering, leaving
+        attrs[str(scan.block_elements)] = [inner for _, inner in arrays]
+        stack, attrs[scan.stacks[0][1]] = scan.stacks[0][0], elements
+        inputs = {
+            scan.carried: init,
+            str(scan.sequences): [outer for outer, _ in arrays],
+            scan.captured: [self._outer(name) for name in self._block.captured()],
+            str(scan.turns): [] if turns is None else [turns],
+        }
+        wanted = {scan.outputs: len(init), stack: len(elements)}
+        emitter = self._walk.emitter
+        emitter.prefix = self._prefix.rstrip("/")
+        given = {slot: tuple(names) for slot, names in inputs.items() if names}
+        made = emitter.emit(SCAN, given, {s: n for s, n in wanted.items() if n}, attrs)
+        return made.get(scan.outputs, []), made.get(stack, [])
+
+    def _zeros(self, name: str) -> str:
+        self._walk.emitter.prefix = self._prefix + name + GRAD_SUFFIX
+        emitted = self._walk.emitter.emit(FILL_LIKE, {X: (name,)}, {OUT: 1}, {"value": 0.0})
+        return emitted[OUT][0]
+
+    def _outer(self, name: str) -> str:
+        """The name of a captured value, which remembers its version, or of a gradient."""
+        keys = {key.name: key for key in self._forward.reads.get(self._control.captured, ())}
+        return ForwardName.of(keys[name]) if name in keys else name
+
+    def _results(self, finals: list[str], arrays: list[str]) -> Found:
+        control, found, n_carried = self._control, Found(), len(self._carried)
+        for i, name in zip(self._carried, finals, strict=False):
+            if self._gives_init(i):
+                found[control.carried, i] = name
+        for i, name in zip(self._captured.values(), finals[n_carried:], strict=True):
+            found[control.captured, i] = name
+        for i, name in zip(self._sequences.values(), arrays, strict=True):
+            found[str(control.sequences), i] = name
+        return found
+
+
+def _scan_control(forward: ForwardOp) -> Loop:
+    """Return how the operator loops that runs gradients."""
+    control = definition_of(SCAN).control
+    if isinstance(control, Loop) and control.condition is None and control.stacks:
+        return control
+    raise GradientError(
+        f"{forward}: its gradient needs a {SCAN!r} that is a loop over sequences, got {control}; "
+        f"install {PROVIDER}"
+    )
+
+
+def _chosen(forward: ForwardOp, slot: str, wanted: Wanted) -> dict[str, int]:
+    """Positions of the variables of a slot whose gradients are wanted, by name."""
+    keys = forward.reads.get(slot, ())
+    flags = wanted.get(slot, ())
+    return {key.name: i for i, key in reversed(list(enumerate(keys))) if flags[i]}

@@ -1,0 +1,227 @@
+"""scan and while_loop: a function is appended once, as a block, and runs again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_nn import checks
+from opwright_nn.layers.layer import Layer, begin
+
+Variables = ow.Variable | list[ow.Variable] | tuple[ow.Variable, ...]
+Carry = ow.Variable | tuple[ow.Variable, ...]
+
+
+class _Given(NamedTuple):
+    """Variables as they were given: one, or several."""
+
+    variables: tuple[ow.Variable, ...]
+    is_single: bool
+
+    def shaped(self, variables: Sequence[ow.Variable]) -> Carry:
+        """Return other variables in the same form."""
+        return variables[0] if self.is_single else tuple(variables)
+
+
+@ow.transaction()
+def scan(
+    body: Callable[..., object],
+    init: Variables,
+    xs: Variables | None = None,
+    length: int | None = None,
+    reverse: bool = False,
+    name: str | None = None,
+) -> tuple[Carry, Carry | None]:
+    """Append a loop over the elements of `xs` along axis 0, as `jax.lax.scan` does.
+
+    A run computes ``carry, out[i] = body(carry, xs[i])`` for each i, with `init` as the first
+    carry. Gradients flow through it: the values that they need are kept for every turn.
+
+    Parameters
+    ----------
+    body : callable
+        ``body(carry, x) -> (carry, out)``; it appends the operators of one turn. `carry` has the
+        form of `init`, one variable or a tuple, and so has the carry that is returned, with the
+        same shapes and dtypes. `x` is one element of `xs`, or None without `xs`. `out` is a
+        variable, a list of them, or None. Variables from outside may be read: weights, above all.
+    init : Variable, or list or tuple of them
+        The carry of the first turn.
+    xs : Variable, or list or tuple of them, [n, ...], optional
+        What the turns work on.
+    length : int, optional
+        The number of turns n; needed only without `xs`.
+    reverse : bool
+        Begin with the last element.
+    name : str, optional
+        The prefix of the names of its variables.
+
+    Returns
+    -------
+    carry : Variable or tuple of Variable
+        The last carry, in the form of `init`.
+    out : Variable, tuple of Variable or None, [n, ...]
+        What the turns gave, in the order of `xs`.
+
+    Examples
+    --------
+    >>> def cell(h, x):  # doctest: +SKIP
+    ...     h = layers.tanh(layers.fc(layers.concat([x, h], axis=1), 16))
+    ...     return h, h
+    >>> last, states = layers.scan(cell, h0, words)  # doctest: +SKIP
+    """
+    first = _check_variables("scan", "init", init)
+    given = None if xs is None else _check_variables("scan", "xs", xs)
+    checks.check_callable("scan", "body", body)
+    attrs: dict[str, object] = {"reverse": checks.check_bool("scan", "reverse", reverse)}
+    if length is not None:
+        attrs["length"] = checks.check_int("scan", "length", length, at_least=0)
+    layer = begin("scan", name)
+    block = ow.default_main_program().create_block()
+    carry = _enter(block, layer, "carry", first.variables, 0)
+    elements = () if given is None else _enter(block, layer, "x", given.variables, 1)
+    element = None if given is None else given.shaped(elements)
+    result = body(first.shaped(carry), element)
+    ow.default_main_program().rollback()
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        _raise_result("scan: body must return (carry, out)", result)
+    after = _check_carry("scan", "body", first, result[0])
+    out = None if result[1] is None else _check_result("scan", "the out of body", result[1])
+    finals = _names(layer, "final", len(after))
+    stacked = [] if out is None else _names(layer, "out", len(out.variables))
+    layer.block.append_op(
+        "scan",
+        inputs={"init": list(first.variables), "xs": list(given.variables) if given else None},
+        outputs={"final": finals, "out": stacked},
+        attrs=attrs
+        | {
+            "body": block,
+            "body_init": [v.name for v in carry],
+            "body_xs": [v.name for v in elements],
+            "body_final": [v.name for v in after],
+            "body_out": [] if out is None else [v.name for v in out.variables],
+        },
+    )
+    last = first.shaped([layer.block.var(n) for n in finals])
+    return last, None if out is None else out.shaped([layer.block.var(n) for n in stacked])
+
+
+@ow.transaction()
+def while_loop(
+    condition: Callable[..., object],
+    body: Callable[..., object],
+    init: Variables,
+    max_steps: int | None = None,
+    name: str | None = None,
+) -> Carry:
+    """Append a loop that runs as long as a condition holds, as `jax.lax.while_loop` does.
+
+    A run computes ``while condition(carry): carry = body(carry)``, with `init` as the first carry.
+
+    Parameters
+    ----------
+    condition : callable
+        ``condition(carry) -> Variable``, a bool of one element. It is called twice, for the first
+        turn and for the others.
+    body : callable
+        ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes.
+    init : Variable, or list or tuple of them
+        The carry of the first turn.
+    max_steps : int, optional
+        The most turns; a run that needs more fails. Gradients need it: what they read is kept for
+        so many turns.
+    name : str, optional
+        The prefix of the names of its variables.
+
+    Returns
+    -------
+    Variable or tuple of Variable
+        The last carry, in the form of `init`.
+    """
+    first = _check_variables("while_loop", "init", init)
+    checks.check_callable("while_loop", "condition", condition)
+    checks.check_callable("while_loop", "body", body)
+    attrs: dict[str, object] = {}
+    if max_steps is not None:
+        attrs["max_steps"] = checks.check_int("while_loop", "max_steps", max_steps, at_least=0)
+    layer = begin("while_loop", name)
+    begins = _check_condition(condition(first.shaped(first.variables)))
+    block = ow.default_main_program().create_block()
+    carry = _enter(block, layer, "carry", first.variables, 0)
+    after = _check_carry("while_loop", "body", first, body(first.shaped(carry)))
+    again = _check_condition(condition(first.shaped(after)))
+    ow.default_main_program().rollback()
+    outs = [layer.out] if first.is_single else _names(layer, "out", len(after))
+    layer.block.append_op(
+        "while_loop",
+        inputs={"condition": begins, "init": list(first.variables)},
+        outputs={"out": outs},
+        attrs=attrs
+        | {
+            "body": block,
+            "body_init": [v.name for v in carry],
+            "body_out": [v.name for v in after],
+            "body_condition": again.name,
+        },
+    )
+    return first.shaped([layer.block.var(n) for n in outs])
+
+
+def _names(layer: Layer, what: str, count: int) -> list[str]:
+    return [
+        f"{layer.name}_{what}" if count == 1 else f"{layer.name}_{what}_{i}" for i in range(count)
+    ]
+
+
+def _enter(
+    block: ow.Block, layer: Layer, what: str, like: Sequence[ow.Variable], n_dropped: int
+) -> list[ow.Variable]:
+    """Return variables of the block that stand for others, or for elements of them."""
+    names = _names(layer, what, len(like))
+    entered = []
+    for name, variable in zip(names, like, strict=True):
+        shape = variable.shape
+        if shape is None or len(shape) < n_dropped:
+            raise AttributeValueError(
+                f"{layer.name}: {what} must have at least {n_dropped} axes, known when the loop is "
+                f"appended, got {variable!r}"
+            )
+        entered.append(block.create_var(name, shape[n_dropped:], variable.dtype))
+    return entered
+
+
+def _check_variables(who: str, name: str, value: object) -> _Given:
+    """Return one or several variables that were given."""
+    if isinstance(value, list | tuple):
+        items = [checks.check_variable(who, f"each of {name}", item) for item in value]
+        return _Given(tuple(items), False)
+    return _Given((checks.check_variable(who, name, value),), True)
+
+
+def _check_carry(who: str, which: str, first: _Given, value: object) -> tuple[ow.Variable, ...]:
+    after = _check_result(who, f"the carry of {which}", value)
+    if after.is_single != first.is_single or len(after.variables) != len(first.variables):
+        wanted = "one variable" if first.is_single else f"a list of {len(first.variables)}"
+        raise AttributeValueError(
+            f"{who}: {which} must return a carry in the form of init, {wanted}, got {value!r}"
+        )
+    return after.variables
+
+
+def _check_result(who: str, what: str, value: object) -> _Given:
+    if isinstance(value, ow.Variable):
+        return _Given((value,), True)
+    if not isinstance(value, list | tuple) or not all(isinstance(v, ow.Variable) for v in value):
+        _raise_result(f"{who}: {what} must be a variable or a list of variables", value)
+    return _Given(tuple(value), False)
+
+
+def _check_condition(value: object) -> ow.Variable:
+    if not isinstance(value, ow.Variable):
+        _raise_result("while_loop: condition must return a variable", value)
+    return value
+
+
+def _raise_result(rule: str, value: object) -> NoReturn:
+    raise AttributeTypeError(f"{rule}, got {value!r}; end it with `return`")
