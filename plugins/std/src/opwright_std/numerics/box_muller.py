@@ -19,6 +19,9 @@ Numbers ``2j`` and ``2j + 1`` come from the words ``a = word[2j]``, ``b = word[2
 6. ``z = t * t``, ``sine = t * S(z)``, ``cosine = C(z)`` with the coefficients of the Taylor series.
 7. Turned by q quarters: (cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine).
 8. The two numbers are ``r`` times the first and ``r`` times the second.
+
+Truncated numbers, of [-2, 2], are drawn again until they lie there: attempt ``a``, from 0 on, draws
+from the blocks ``b + a * 2^48`` instead of ``b``.
 """
 
 from __future__ import annotations
@@ -78,7 +81,12 @@ def _draw(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any],
 
 
 def random_normal(
-    count: int, dtype: np.dtype[Any], seed: int, stream: int | None, step: NDArray[Any] | None
+    count: int,
+    dtype: np.dtype[Any],
+    seed: int,
+    stream: int | None,
+    step: NDArray[Any] | None,
+    first_block: int = 0,
 ) -> NDArray[Any]:
     """Return `count` standard normal numbers: float64 for float64, else float32.
 
@@ -87,9 +95,9 @@ def random_normal(
     even = count + count % 2
     words: NDArray[Any]
     if dtype == np.float64:
-        words = random_long_words(even, seed, stream, step)
+        words = random_long_words(even, seed, stream, step, first_block)
     else:
-        words = random_words(even, seed, stream, step)
+        words = random_words(even, seed, stream, step, first_block)
     u, t, quarter = _draw(words[::2], words[1::2])
     radius = np.sqrt(u.dtype.type(-2) * _log(u))
     sine, cosine = _sine_cosine(t)
@@ -101,3 +109,16 @@ def random_normal(
     np.multiply(radius, first, out=numbers[::2])
     np.multiply(radius, second, out=numbers[1::2])
     return numbers[:count]
+
+
+def random_truncated_normal(
+    count: int, dtype: np.dtype[Any], seed: int, stream: int | None, step: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Return `count` standard normal numbers of [-2, 2]: float64 for float64, else float32."""
+    numbers = random_normal(count, dtype, seed, stream, step)
+    attempt = 0
+    while (outside := np.abs(numbers) > 2).any():
+        attempt += 1
+        again = random_normal(count, dtype, seed, stream, step, attempt << 48)
+        numbers[outside] = again[outside]
+    return numbers

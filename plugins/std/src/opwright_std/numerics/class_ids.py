@@ -56,7 +56,22 @@ def find_places(ids: Array, shape: tuple[int, ...], axis: int) -> Array:
     return (outer * shape[axis] + ids.reshape(-1)) * inner + within
 
 
-def infer_row_loss(ctx: InferContext, scores: str, axis: int) -> None:
+def find_labels(
+    who: str, label: Array, scores: Array, axis: int, ignore_index: int
+) -> tuple[Array, Array]:
+    """Return where the class of each row lies in the flat scores, and which rows count."""
+    axis %= scores.ndim
+    ids = label.reshape(-1).astype(np.int64, copy=False)
+    counted = np.asarray(ids != ignore_index)
+    if not counted.all():
+        check_ids(who, ids[counted], scores.shape[axis])
+        ids = np.where(counted, ids, 0)
+    else:
+        check_ids(who, ids, scores.shape[axis])
+    return find_places(ids, scores.shape, axis), counted
+
+
+def infer_row_loss(ctx: InferContext, scores: str, axis: int, soft_label: bool = False) -> None:
     """Set the shape of a loss with one value for each line of `scores` along `axis`.
 
     Hard labels have the shape of the scores with 1 class, or lack that axis, and the loss has
@@ -64,7 +79,8 @@ def infer_row_loss(ctx: InferContext, scores: str, axis: int) -> None:
     """
     shape, label = ctx.input(scores).shape, ctx.input("label").shape
     kept = (*shape[:axis], 1, *shape[axis + 1 :])
-    if _check_label_dtype(ctx, scores):
+    _check_label_dtype(ctx, scores, soft_label)
+    if soft_label:
         _check_shape(ctx, label, shape)
         ctx.set_output("out", _merge(kept, (*label[:axis], 1, *label[axis + 1 :])))
         return
@@ -73,15 +89,12 @@ def infer_row_loss(ctx: InferContext, scores: str, axis: int) -> None:
     ctx.set_output("out", _merge(kept if len(label) == len(kept) else dropped, label))
 
 
-def _check_label_dtype(ctx: InferContext, scores: str) -> bool:
-    """Check the dtype of label, which depends on soft_label, and return that."""
+def _check_label_dtype(ctx: InferContext, scores: str, soft_label: bool) -> None:
     label, wanted = ctx.input("label").dtype, ctx.input(scores).dtype
-    soft = bool(ctx.attr("soft_label"))
-    if soft and label != wanted:
+    if soft_label and label != wanted:
         ctx.fail(f"label must have the dtype of {scores} with soft_label, {wanted}, got {label}")
-    if not soft and label not in INDICES:
+    if not soft_label and label not in INDICES:
         ctx.fail(f"label must be {' or '.join(INDICES)} without soft_label, got {label}")
-    return soft
 
 
 def _check_shape(ctx: InferContext, label: tuple[int, ...], *allowed: tuple[int, ...]) -> None:

@@ -17,6 +17,8 @@ Uniform, float32 and the 16-bit types
     ``u = (word[i] >> 8) * 2^-24``, exact, in [0, 1 - 2^-24].
 Uniform, float64
     ``u = ((word[2i + 1] << 32 | word[2i]) >> 11) * 2^-53``, exact, in [0, 1 - 2^-53].
+Whole numbers of [low, high)
+    ``low + (w * (high - low) >> 64)`` with the 64-bit word ``w = word[2i + 1] << 32 | word[2i]``.
 Normal
     See `box_muller.py`.
 """
@@ -98,11 +100,21 @@ def random_words(
 
 
 def random_long_words(
-    count: int, seed: int, stream: int | None, step: NDArray[Any] | None
+    count: int, seed: int, stream: int | None, step: NDArray[Any] | None, first_block: int = 0
 ) -> NDArray[np.uint64]:
     """Return `count` 64-bit words; number i is ``word[2i + 1] << 32 | word[2i]``."""
-    words = random_words(2 * count, seed, stream, step).astype(np.uint64)
+    words = random_words(2 * count, seed, stream, step, first_block).astype(np.uint64)
     return words[1::2] << _HALF | words[::2]
+
+
+def multiply_high(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
+    """Return the upper 64 bits of the product of 64-bit words and a factor below 2**64."""
+    low, high = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
+    word_low, word_high = words & _LOW, words >> _HALF
+    middle = word_high * low + (word_low * low >> _HALF)
+    other = word_low * high + (middle & _LOW)
+    product: NDArray[np.uint64] = word_high * high + (middle >> _HALF) + (other >> _HALF)
+    return product
 
 
 def random_uniform(

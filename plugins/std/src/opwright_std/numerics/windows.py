@@ -1,13 +1,18 @@
-"""Windows that slide over the two spatial axes of images: their sizes, and what they cover."""
+"""Windows that slide over the spatial axes of images: their sizes, and what they cover.
+
+Images have one, two or three of these axes; the attribute data_format says how many, and where the
+channels are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape
+from opwright.op import BodyContext, InferContext, OpMaker, format_shape
 from opwright_std.numerics.dtypes import Array
 
 Ints = tuple[int, ...]
@@ -15,8 +20,15 @@ Taps = list[tuple[slice, slice]]
 
 _MAX_PADDED = 2**31 - 1
 
-FORMATS = ("NCHW", "NHWC")
-_SIDES = ("top", "bottom", "left", "right")
+FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+"""Number of spatial axes to the orders of axes: channels first, channels last."""
+
+_AXES = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
+_SIDES = {
+    1: ("left", "right"),
+    2: ("top", "bottom", "left", "right"),
+    3: ("front", "back", "top", "bottom", "left", "right"),
+}
 
 
 class Axis(NamedTuple):
@@ -76,10 +88,10 @@ class Axis(NamedTuple):
 
 
 def axes_of(
-    x: Array, out: Array, kernel: Ints, strides: Ints, paddings: Ints, dilations: Ints = (1, 1)
-) -> tuple[Axis, Axis]:
-    """Return the height and the width of images, both arrays being [n, channels, height, width]."""
-    height, width = (
+    x: Array, out: Array, kernel: Ints, strides: Ints, paddings: Ints, dilations: Ints = ()
+) -> list[Axis]:
+    """Return the spatial axes of images, both arrays being [n, channels, *spatial]."""
+    return [
         Axis(
             x.shape[2 + i],
             out.shape[2 + i],
@@ -87,64 +99,72 @@ def axes_of(
             strides[i],
             paddings[2 * i],
             paddings[2 * i + 1],
-            dilations[i],
+            dilations[i] if dilations else 1,
         )
-        for i in range(2)
-    )
-    return height, width
+        for i in range(len(kernel))
+    ]
 
 
-def over_taps(height: Taps, width: Taps) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Give for each tap, row by row, where it is in the outputs and where in the inputs."""
-    every = slice(None)
-    for rows_out, rows in height:
-        for columns_out, columns in width:
-            yield (every, every, rows_out, columns_out), (every, every, rows, columns)
+def over_taps(axes: Sequence[Taps]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """Give for each tap, in row-major order, where it is in the outputs and where in the inputs."""
+    every = (slice(None), slice(None))
+    for taps in product(*axes):
+        yield (*every, *(windows for windows, _ in taps)), (*every, *(at for _, at in taps))
+
+
+def is_channels_last(data_format: str) -> bool:
+    """Tell whether the channels are the last axis of images."""
+    return data_format.endswith("C")
 
 
 def channels_first(array: Array, data_format: str) -> Array:
-    """Return a view [n, channels, height, width] of images."""
-    return array.transpose(0, 3, 1, 2) if data_format == "NHWC" else array
+    """Return a view [n, channels, *spatial] of images."""
+    return np.moveaxis(array, -1, 1) if is_channels_last(data_format) else array
 
 
 # -- in shape rules --------------------------------------------------------------------------------
 
 
-def image_dims(ctx: InferContext) -> tuple[int, int, int, int]:
-    """Return batch, channels, height and width of x."""
+def spatial_rank(data_format: str) -> int:
+    """Return how many spatial axes images of this format have."""
+    return len(data_format) - 2
+
+
+def image_dims(ctx: InferContext) -> tuple[int, ...]:
+    """Return batch, channels and the sizes of the spatial axes of x."""
     shape, data_format = ctx.input("x").shape, ctx.attr("data_format")
-    if len(shape) != 4:
-        wanted = "[n, channels, height, width]"
-        if data_format == "NHWC":
-            wanted = "[n, height, width, channels]"
-        ctx.fail(f"x must be {wanted} for {data_format}, got {format_shape(shape)}")
-    n, a, b, c = shape
-    return (n, c, a, b) if data_format == "NHWC" else (n, a, b, c)
+    is_last = is_channels_last(data_format)
+    if len(shape) != len(data_format):
+        names = _AXES[spatial_rank(data_format)]
+        wanted = ["n", *names, "channels"] if is_last else ["n", "channels", *names]
+        ctx.fail(f"x must be [{', '.join(wanted)}] for {data_format}, got {format_shape(shape)}")
+    n, *rest = shape
+    return (n, rest[-1], *rest[:-1]) if is_last else tuple(shape)
 
 
 def set_images(ctx: InferContext, slot: str, n: int, channels: int, spatial: Sequence[int]) -> None:
     """Set the shape of an output that holds images."""
-    if ctx.attr("data_format") == "NHWC":
+    if is_channels_last(ctx.attr("data_format")):
         ctx.set_output(slot, (n, *spatial, channels))
     else:
         ctx.set_output(slot, (n, channels, *spatial))
 
 
-def pair_attr(ctx: InferContext, name: str) -> tuple[int, int]:
-    """Return the two numbers of an attribute, for the height and for the width."""
-    value = ctx.attr(name)
-    if len(value) != 2:
-        got = list(value)
-        ctx.fail(f"{name} must hold a number for the height and one for the width, got {got}")
-    return value[0], value[1]
+def spatial_attr(ctx: InferContext, name: str) -> Ints:
+    """Return the numbers of an attribute, one for each spatial axis."""
+    value, names = ctx.attr(name), _AXES[spatial_rank(ctx.attr("data_format"))]
+    if len(value) != len(names):
+        wanted = " and one for the ".join(names)
+        ctx.fail(f"{name} must hold a number for the {wanted}, got {list(value)}")
+    return tuple(value)
 
 
-def paddings_attr(ctx: InferContext) -> tuple[int, int, int, int]:
-    """Return the paddings: top, bottom, left, right."""
-    value = ctx.attr("paddings")
-    if len(value) != 4:
-        ctx.fail(f"paddings must hold {', '.join(_SIDES)}, got {list(value)}")
-    return value[0], value[1], value[2], value[3]
+def paddings_attr(ctx: InferContext) -> Ints:
+    """Return the paddings: before and after each spatial axis."""
+    value, sides = ctx.attr("paddings"), _SIDES[spatial_rank(ctx.attr("data_format"))]
+    if len(value) != len(sides):
+        ctx.fail(f"paddings must hold {', '.join(sides)}, got {list(value)}")
+    return tuple(value)
 
 
 def infer_windows(
@@ -152,13 +172,12 @@ def infer_windows(
     sizes: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
-    dilations: Sequence[int] = (1, 1),
+    dilations: Sequence[int] = (),
     ceil_mode: bool = False,
-) -> tuple[int, int]:
-    """Return how many windows fit into the height and the width, -1 where that is not known."""
-    paddings = paddings_attr(ctx)
-    counts = []
-    for i, name in enumerate(("height", "width")):
+) -> Ints:
+    """Return how many windows fit into each spatial axis, -1 where that is not known."""
+    paddings, counts = paddings_attr(ctx), []
+    for i, name in enumerate(_AXES[len(sizes)]):
         size, before, after = sizes[i], paddings[2 * i], paddings[2 * i + 1]
         if size < 0 or kernel[i] < 0:
             counts.append(-1)
@@ -167,7 +186,7 @@ def infer_windows(
             ctx.fail(
                 f"the padded {name} must be at most {_MAX_PADDED}, got {before} + {size} + {after}"
             )
-        reach = (kernel[i] - 1) * dilations[i] + 1
+        reach = (kernel[i] - 1) * (dilations[i] if dilations else 1) + 1
         room = size + before + after - reach
         if room < 0:
             ctx.fail(
@@ -179,55 +198,102 @@ def infer_windows(
         if ceil_mode and room % strides[i] and count * strides[i] < before + size:
             count += 1
         counts.append(count)
-    return counts[0], counts[1]
+    return tuple(counts)
 
 
-def infer_pooled(ctx: InferContext) -> tuple[int, int, int, int]:
-    """Return batch, channels, height and width of what pooling gives, and check its attributes."""
+def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
+    """Return batch, channels and sizes of what pooling gives, and check its attributes."""
     n, channels, *sizes = image_dims(ctx)
-    kernel = pair_attr(ctx, "kernel")
-    strides = pair_attr(ctx, "strides") if ctx.attr("strides") else kernel
+    kernel = spatial_attr(ctx, "kernel")
+    strides = spatial_attr(ctx, "strides") if ctx.attr("strides") else kernel
     for i, padding in enumerate(paddings_attr(ctx)):
         if padding >= kernel[i // 2]:
             # A window could cover nothing but padding.
             ctx.fail(
-                f"paddings must be smaller than the kernel, got {_SIDES[i]} {padding} for "
-                f"kernel={list(kernel)}; pad the input first"
+                "paddings must be smaller than the kernel, got "
+                f"{_SIDES[len(kernel)][i]} {padding} for kernel={list(kernel)}; pad the input first"
             )
     require_elements(ctx, sizes)
     ceil_mode = ctx.attr("ceil_mode")
-    return n, channels, *infer_windows(ctx, sizes, kernel, strides, ceil_mode=ceil_mode)
+    return n, channels, infer_windows(ctx, sizes, kernel, strides, ceil_mode=ceil_mode)
 
 
 def require_elements(ctx: InferContext, sizes: Sequence[int]) -> None:
-    """Fail for images without height or width, of which there is no mean and no maximum."""
+    """Fail for images of no size, of which there is no mean and no maximum."""
     if 0 in sizes:
-        shape = format_shape(ctx.input("x").shape)
-        ctx.fail(f"the height and the width of x must be at least 1, got {shape}")
+        shape, names = format_shape(ctx.input("x").shape), _AXES[len(sizes)]
+        ctx.fail(f"the {' and the '.join(names)} of x must be at least 1, got {shape}")
 
 
 # -- in descriptions -------------------------------------------------------------------------------
 
 
-def add_data_format(maker: OpMaker) -> OpMaker:
+def add_data_format(maker: OpMaker, rank: int = 2) -> OpMaker:
     """Add the attribute that names the order of the axes of images."""
+    formats = FORMATS[rank]
     return (
         maker.add_attr("data_format", str, "order of the axes of x and out")
-        .default("NCHW")
-        .one_of(*FORMATS)
+        .default(formats[0])
+        .one_of(*formats)
     )
 
 
-def add_pool_attrs(maker: OpMaker) -> OpMaker:
+def axis_names(rank: int, joint: str = ", ") -> str:
+    """Return the names of the spatial axes, for comments."""
+    return joint.join(_AXES[rank])
+
+
+def side_names(rank: int) -> str:
+    """Return the names of the two sides of each spatial axis, for comments."""
+    return ", ".join(_SIDES[rank])
+
+
+def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
     """Add what the windows of pooling have in common."""
-    maker.add_attr("kernel", list[int], "size of a window: height, width").required().at_least(1)
-    maker.add_attr("strides", list[int], "distance of two windows: height, width; none: the kernel")
+    names = axis_names(rank)
+    maker.add_attr("kernel", list[int], f"size of a window: {names}").required().at_least(1)
+    maker.add_attr("strides", list[int], f"distance of two windows: {names}; none: the kernel")
     maker.default([]).at_least(1)
-    maker.add_attr("paddings", list[int], "top, bottom, left, right, each smaller than the kernel")
-    maker.default([0, 0, 0, 0]).at_least(0)
+    sides = side_names(rank)
+    maker.add_attr("paddings", list[int], f"{sides}, each smaller than the kernel")
+    maker.default([0, 0] * rank).at_least(0)
     maker.add_attr(
         "ceil_mode",
         bool,
         "whether a last window may stick out beyond the padding, if it begins before it",
     ).default(False)
-    return add_data_format(maker)
+    return add_data_format(maker, rank)
+
+
+# -- in the bodies of composites -------------------------------------------------------------------
+
+
+def lift_attrs(b: BodyContext) -> dict[str, Any]:
+    """Return the attributes of an operator on lines for the same operator on images of height 1."""
+    first = {"kernel": 1, "strides": 1, "dilations": 1}
+    attrs: dict[str, Any] = {}
+    for name in b.attrs:
+        value = b.attr(name)
+        if name == "data_format":
+            attrs[name] = FORMATS[2][FORMATS[1].index(value)]
+        elif name == "paddings":
+            attrs[name] = [0, 0, *value]
+        elif name in first:
+            attrs[name] = [first[name], *value] if value else []
+        else:
+            attrs[name] = value
+    return attrs
+
+
+def height_axis(data_format: str) -> int:
+    """Return the axis of length 1 that makes images of lines."""
+    return 1 if is_channels_last(data_format) else 2
+
+
+def channels_first_shape(b: BodyContext, slot: str) -> tuple[int, ...]:
+    """Return batch, channels and sizes of images, -1 where one is unknown."""
+    data_format, meta = b.attr("data_format"), b.meta(b.inputs(slot)[0])
+    if meta is None:
+        return (-1,) * len(data_format)
+    n, *rest = meta.shape
+    return (n, rest[-1], *rest[:-1]) if is_channels_last(data_format) else (n, *rest)

@@ -1,4 +1,4 @@
-"""Adam, and Adam with decoupled weight decay."""
+"""Adam and Adam with decoupled weight decay; adam_variants.py has what else came of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from opwright.op import OpMaker
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.optimizers import (
     NO_GRADIENT,
-    SCALARS,
+    add_bounds,
+    add_shares,
     apply_step,
+    move_average,
     optimizer,
     update_shape,
 )
@@ -39,10 +41,10 @@ def adam(
     rate, power1, power2 = float(learning_rate[0]), float(beta1_power[0]), float(beta2_power[0])
     work = np.empty_like(grad)  # the one temporary array
     np.multiply(grad, 1 - beta1, out=work)
-    _move(moment1, beta1, work, moment1_out)
+    move_average(moment1, beta1, work, moment1_out)
     np.square(grad, out=work)
     work *= 1 - beta2
-    _move(moment2, beta2, work, moment2_out)
+    move_average(moment2, beta2, work, moment2_out)
     # Both corrections of the bias, taken out of the loop over the elements.
     correction = math.sqrt(1 - power2) if power2 <= 1 else math.nan
     np.sqrt(moment2_out, out=work)
@@ -54,53 +56,50 @@ def adam(
     np.multiply(beta2_power, beta2, out=beta2_power_out)
 
 
-def _move(moment: Array, share: float, change: Array, moment_out: Array) -> None:
-    """Write share * moment + change; `moment_out` may be `moment`."""
-    np.multiply(moment, share, out=moment_out)
-    moment_out += change
-
-
 adamw = adam  # with one attribute more
 
 
-def _adam(op_type: str, comment: str) -> OpMaker:
-    return (
-        optimizer(op_type, comment, "moment1", "moment2", *SCALARS)
-        .add_attr("beta1", float, "share of the first moment that stays")
-        .default(0.9)
-        .at_least(0.0)
-        .less_than(1.0)
-        .add_attr("beta2", float, "share of the second moment that stays")
-        .default(0.999)
-        .at_least(0.0)
-        .less_than(1.0)
-        .add_attr("epsilon", float, "added to the root of the second moment")
-        .default(1e-8)
-        .at_least(0.0)
+POWERS = ("beta1_power", "beta2_power")
+
+
+def adam_like(op_type: str, comment: str, *state: str, epsilon: float = 1e-8) -> OpMaker:
+    """Begin an optimizer with beta1, beta2 and epsilon."""
+    maker = add_shares(
+        optimizer(op_type, comment, *state),
+        beta1=(0.9, "share of the first moment that stays"),
+        beta2=(0.999, "share of the second moment that stays"),
     )
+    return add_bounds(maker, epsilon=(epsilon, "added to the root of the second moment"))
 
 
-_MOMENTS = (
+MOMENTS = (
     "moment1_out = beta1 * moment1 + (1 - beta1) * grad, moment2_out = beta2 * moment2 + "
-    "(1 - beta2) * grad**2, m = moment1_out / (1 - beta1_power), v = moment2_out / "
-    "(1 - beta2_power), "
+    "(1 - beta2) * grad**2, "
 )
-_NEXT = ", beta1_power_out = beta1_power * beta1, beta2_power_out = beta2_power * beta2. "
+CORRECTED = "m = moment1_out / (1 - beta1_power), v = moment2_out / (1 - beta2_power), "
+NEXT_POWERS = ", beta1_power_out = beta1_power * beta1, beta2_power_out = beta2_power * beta2. "
 
-ADAM = _adam(
+ADAM = adam_like(
     "adam",
-    f"Adam, {_MOMENTS}param_out = param - learning_rate * m / (sqrt(v) + epsilon){_NEXT}"
-    "Kingma and Ba, 2014.",
-).build(infer_shape=update_shape("moment1", "moment2", *SCALARS), gradient=NO_GRADIENT)
+    f"Adam, {MOMENTS}{CORRECTED}param_out = param - learning_rate * m / (sqrt(v) + epsilon)"
+    f"{NEXT_POWERS}Kingma and Ba, 2014.",
+    "moment1",
+    "moment2",
+    *POWERS,
+).build(infer_shape=update_shape("moment1", "moment2", *POWERS), gradient=NO_GRADIENT)
 
 ADAMW = (
-    _adam(
+    adam_like(
         "adamw",
-        f"Adam with decoupled weight decay, {_MOMENTS}param_out = param - learning_rate * (m / "
-        f"(sqrt(v) + epsilon) + weight_decay * param){_NEXT}Loshchilov and Hutter, 2017.",
+        f"Adam with decoupled weight decay, {MOMENTS}{CORRECTED}param_out = param - learning_rate "
+        f"* (m / (sqrt(v) + epsilon) + weight_decay * param){NEXT_POWERS}Loshchilov and Hutter, "
+        "2017.",
+        "moment1",
+        "moment2",
+        *POWERS,
     )
     .add_attr("weight_decay", float, "share of the parameter that a step of size 1 takes away")
     .default(0.01)
     .at_least(0.0)
-    .build(infer_shape=update_shape("moment1", "moment2", *SCALARS), gradient=NO_GRADIENT)
+    .build(infer_shape=update_shape("moment1", "moment2", *POWERS), gradient=NO_GRADIENT)
 )

@@ -94,6 +94,26 @@ DIVIDE = binary(
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_divide_gradient)
 
 
+def squared_difference(x: Array, y: Array, out: Array) -> None:
+    np.subtract(x, y, out=out)
+    np.square(out, out=out)
+
+
+def _squared_difference_gradient(g: GradientContext) -> None:
+    difference = g.emit("subtract", {"x": g.input("x"), "y": g.input("y")})
+    double = g.emit("scale", {"x": difference}, attrs={"scale": 2.0, "bias": 0.0})
+    grad = g.emit("multiply", {"x": g.output_grad("out"), "y": double})
+    if g.wants("x"):
+        set_broadcast_grad(g, "x", grad, ["y"])
+    if g.wants("y"):
+        set_broadcast_grad(g, "y", g.emit("negative", {"x": grad}), ["x"])
+
+
+SQUARED_DIFFERENCE = binary("squared_difference", "Squared distance, out = (x - y)**2.").build(
+    infer_shape=elementwise_shape("x", "y"), gradient=_squared_difference_gradient
+)
+
+
 def power(x: Array, y: Array, out: Array) -> None:
     np.power(x, y, out=out)
 

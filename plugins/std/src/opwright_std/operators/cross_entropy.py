@@ -58,7 +58,7 @@ def _cross_entropy_shape(ctx: InferContext) -> None:
     """The output has the shape of the class ids, or with soft_label that of x with 1 class."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 1, "x must have at least 1 dimension, got a scalar")
-    infer_row_loss(ctx, "x", len(shape) - 1)
+    infer_row_loss(ctx, "x", len(shape) - 1, ctx.attr("soft_label"))
 
 
 CROSS_ENTROPY = (

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    format_shape,
+    grad_op,
+    normalize_axis,
+)
 from opwright_std.numerics.add_slices import add_slices
 from opwright_std.numerics.dtypes import INDICES, Array
-
-
-def positions(who: str, index: Array, count: int) -> Array:
-    """Return the index as int64, counted from the front.
-
-    Raises
-    ------
-    ValueError
-        Where one is outside [-count, count).
-    """
-    wrong = (index < -count) | (index >= count)
-    if wrong.any():
-        raise ValueError(f"{who} must be in [{-count}, {count}), got {index[wrong][0]}")
-    return np.where(index < 0, index + np.int64(count), index)
+from opwright_std.numerics.scatter import check_positions
 
 
 def gather(x: Array, index: Array, out: Array, *, axis: int) -> None:
-    found = positions("gather: index", index, x.shape[axis])
+    found = check_positions("gather: index", index, x.shape[axis])
     # mode="clip" writes into out without a copy of it; nothing is clipped after the check.
     np.take(x, found, axis=axis, out=out, mode="clip")
 
 
 def gather_grad(index: Array, out_grad: Array, x_grad: Array, *, axis: int) -> None:
     axis %= x_grad.ndim
-    found = positions("gather: index", index, x_grad.shape[axis])
+    found = check_positions("gather: index", index, x_grad.shape[axis])
     add_slices(out_grad, found, x_grad, axis)
 
 
@@ -56,4 +51,43 @@ GATHER = (
     .add_attr("axis", int, "the axis of the slices")
     .default(0)
     .build(infer_shape=_gather_shape, gradient=grad_op("gather_grad", needs=["index"]))
+)
+
+
+def _index_select_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, with the length of index along the axis."""
+    index = ctx.input("index").shape
+    ctx.require(len(index) == 1, f"index must have 1 axis, got {format_shape(index)}")
+    _gather_shape(ctx)
+
+
+def _index_select_body(b: BodyContext) -> None:
+    inputs = {"x": b.input("x"), "index": b.input("index")}
+    b.emit("gather", inputs, {"out": b.output("out")}, {"axis": b.attr("axis")})
+
+
+def _index_select_gradient(g: GradientContext) -> None:
+    slots = {"x": g.input("x"), "index": g.input("index"), "out_grad": g.output_grad("out")}
+    attrs = {"axis": g.attr("axis")}
+    g.set_input_grad("x", g.emit("gather_grad", slots, {"x_grad": 1}, attrs))
+
+
+INDEX_SELECT = (
+    OpMaker("index_select")
+    .add_comment(
+        "Slices of x along one axis, out[..., i, ...] = x[..., index[i], ...]: gather with a "
+        "vector of positions."
+    )
+    .add_input("x", "at least 1-d, any dtype")
+    .add_input("index", "int32 or int64 [n], positions in [-length, length)")
+    .dtypes(*INDICES)
+    .add_output("out", "shape of x with n along axis; dtype of x")
+    .same_dtype_as("x")
+    .add_attr("axis", int, "the axis of the slices")
+    .default(0)
+    .build(
+        infer_shape=_index_select_shape,
+        gradient=_index_select_gradient,
+        body=_index_select_body,
+    )
 )

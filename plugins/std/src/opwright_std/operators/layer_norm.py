@@ -73,11 +73,14 @@ def layer_norm_grad(
         np.sum(grad * normal, axis=0, out=scale_grad.reshape(-1))
     if x_grad is not None and x.size:
         inner = grad if scale is None else grad * scale.reshape(-1)
-        _write_x_grad(inner, normal, spread, x_grad.reshape(rows))
+        write_x_grad(inner, normal, spread, x_grad.reshape(rows))
 
 
-def _write_x_grad(inner: Array, normal: Array, spread: Array, out: Array) -> None:
-    """Write inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale."""
+def write_x_grad(inner: Array, normal: Array, spread: Array, out: Array) -> None:
+    """Write inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale.
+
+    Rows of two axes; `normal` is overwritten.
+    """
     normal *= np.mean(inner * normal, axis=1, keepdims=True)
     normal += np.mean(inner, axis=1, keepdims=True)
     np.subtract(inner, normal, out=out)

@@ -1,4 +1,4 @@
-"""Updates of one parameter by its gradient: what all optimizers share, sgd and momentum.
+"""Updates of one parameter by its gradient: what all optimizers share, sgd, momentum and lion.
 
 Every state lies in the place of the old one. Learning rate and powers are tensors of one element,
 so that they change from run to run without a new plan.
@@ -14,39 +14,53 @@ from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 NO_GRADIENT = no_gradient("an update ends a training step, nothing is differentiated through it")
-SCALARS = ("beta1_power", "beta2_power")
+SCALARS = {
+    "beta1_power": "[1], beta1 to the power of the number of this step: beta1 at first",
+    "beta2_power": "[1], beta2 to the power of the number of this step: beta2 at first",
+    "step": "[1], number of this step: 1 at first",
+    "mu_product": "[1], product of the factors mu of all steps before: 1 at first",
+}
+"""States of one number for each parameter."""
 
 
-def optimizer(op_type: str, comment: str, *state: str) -> OpMaker:
-    """Begin an optimizer of param, grad and learning_rate, with `state` beside the parameter."""
+def optimizer(op_type: str, comment: str, *state: str, optional: tuple[str, ...] = ()) -> OpMaker:
+    """Begin an optimizer of param, grad and learning_rate, with `state` beside the parameter.
+
+    States that are `optional` come last, each as an input and an output that may be absent.
+    """
     maker = OpMaker(op_type).add_comment(comment)
     maker.add_input("param", "parameter of any shape, float").dtypes(*FLOATS)
     maker.add_input("grad", "its gradient, shape and dtype of param").same_dtype_as("param")
     maker.add_input("learning_rate", "[1], size of the step").dtypes("float32", "float64")
     for slot in state:
         if slot in SCALARS:
-            power = f"[1], {slot[:5]} to the power of the number of this step: {slot[:5]} at first"
-            maker.add_input(slot, power).dtypes("float32", "float64")
+            maker.add_input(slot, SCALARS[slot]).dtypes("float32", "float64")
         else:
             maker.add_input(slot, "shape and dtype of param, 0 at first").same_dtype_as("param")
-    for slot in ("param", *state):
+    for slot in optional:
+        maker.add_input(slot, "shape and dtype of param, 0 at first").same_dtype_as("param")
+        maker.as_optional()
+    for slot in ("param", *state, *optional):
         maker.add_output(f"{slot}_out", f"the next {slot}").same_dtype_as(slot).aliases(slot)
+        if slot in optional:
+            maker.as_optional()
     return maker
 
 
 def update_shape(*state: str) -> Callable[[InferContext], None]:
-    """Return the shape rule of an optimizer with these states."""
+    """Return the shape rule of an optimizer with these states, of which some may be absent."""
 
     def infer_shape(ctx: InferContext) -> None:
         """What is updated keeps its shape, and grad and states have that of param."""
         shape = ctx.input("param").shape
         scalars = ("learning_rate", *SCALARS)
-        for slot in ("grad", "learning_rate", *state):
+        present = [slot for slot in state if ctx.inputs(slot)]
+        for slot in ("grad", "learning_rate", *present):
             got, wanted = ctx.input(slot).shape, (1,) if slot in scalars else shape
             if not shapes_match(got, wanted):
                 shapes = f"{format_shape(wanted)}, got {format_shape(got)}"
                 ctx.fail(f"{slot} must have the shape {shapes}")
-        for slot in ("param", *state):
+        for slot in ("param", *present):
             ctx.set_output(f"{slot}_out", (1,) if slot in scalars else shape)
 
     return infer_shape
@@ -59,6 +73,26 @@ def apply_step(param: Array, step: Array, keep: float, param_out: Array) -> None
     else:
         np.multiply(param, keep, out=param_out)
         param_out -= step
+
+
+def move_average(average: Array, share: float, change: Array, average_out: Array) -> None:
+    """Write share * average + change; `average_out` may be `average`."""
+    np.multiply(average, share, out=average_out)
+    average_out += change
+
+
+def add_shares(maker: OpMaker, **shares: tuple[float, str]) -> OpMaker:
+    """Add attributes in [0, 1), each with its default and its comment."""
+    for name, (default, comment) in shares.items():
+        maker.add_attr(name, float, comment).default(default).at_least(0.0).less_than(1.0)
+    return maker
+
+
+def add_bounds(maker: OpMaker, **bounds: tuple[float, str]) -> OpMaker:
+    """Add attributes of at least 0, each with its default and its comment."""
+    for name, (default, comment) in bounds.items():
+        maker.add_attr(name, float, comment).default(default).at_least(0.0)
+    return maker
 
 
 def sgd(
@@ -117,4 +151,44 @@ MOMENTUM = (
     .add_attr("nesterov", bool, "whether the step looks ahead")
     .default(False)
     .build(infer_shape=update_shape("velocity"), gradient=NO_GRADIENT)
+)
+
+
+def lion(
+    param: Array,
+    grad: Array,
+    learning_rate: Array,
+    moment: Array,
+    param_out: Array,
+    moment_out: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+) -> None:
+    rate = float(learning_rate[0])
+    step = np.asarray(moment * beta1)
+    step += grad * (1 - beta1)
+    np.sign(step, out=step)
+    step *= rate
+    move_average(moment, beta2, grad * (1 - beta2), moment_out)
+    apply_step(param, step, 1 - rate * weight_decay, param_out)
+
+
+LION = (
+    add_shares(
+        optimizer(
+            "lion",
+            "Steps of one size, param_out = param - learning_rate * (sign(beta1 * moment + "
+            "(1 - beta1) * grad) + weight_decay * param), moment_out = beta2 * moment + "
+            "(1 - beta2) * grad. Chen et al., 2023.",
+            "moment",
+        ),
+        beta1=(0.9, "share of the moment in the direction of this step"),
+        beta2=(0.99, "share of the moment that stays"),
+    )
+    .add_attr("weight_decay", float, "share of the parameter that a step of size 1 takes away")
+    .default(0.0)
+    .at_least(0.0)
+    .build(infer_shape=update_shape("moment"), gradient=NO_GRADIENT)
 )

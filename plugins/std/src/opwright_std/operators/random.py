@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import InferContext, OpMaker, no_gradient
-from opwright_std.numerics.box_muller import random_normal
+from opwright_std.numerics.box_muller import random_normal, random_truncated_normal
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.philox import random_uniform
 
@@ -108,6 +108,37 @@ NORMAL = (
     .add_attr("mean", float, "centre")
     .default(0.0)
     .add_attr("std", float, "standard deviation")
+    .default(1.0)
+    .at_least(0.0)
+    .build(infer_shape=_given_shape, gradient=_NO_GRADIENT, random=True)
+)
+
+
+def truncated_normal(
+    step: Array | None,
+    out: Array,
+    *,
+    mean: float,
+    std: float,
+    seed: int,
+    stream: int | None = None,
+    **_: object,
+) -> None:
+    numbers = random_truncated_normal(out.size, out.dtype, seed, stream, step)
+    numbers *= numbers.dtype.type(std)
+    numbers += numbers.dtype.type(mean)
+    out[...] = numbers.reshape(out.shape)
+
+
+TRUNCATED_NORMAL = (
+    _random(
+        "truncated_normal",
+        "Normal random numbers no farther than two standard deviations from the mean, out = "
+        "z * std + mean: as normal, where z outside of [-2, 2] is drawn again.",
+    )
+    .add_attr("mean", float, "centre")
+    .default(0.0)
+    .add_attr("std", float, "standard deviation of the numbers before they are truncated")
     .default(1.0)
     .at_least(0.0)
     .build(infer_shape=_given_shape, gradient=_NO_GRADIENT, random=True)

@@ -1,14 +1,18 @@
-"""Reductions over axes: sum, mean, max, min, and the positions argmax and argmin."""
+"""Reductions over axes: sum, prod, mean, max, min, any, all, and positions: argmax, argmin."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from opwright.errors import GradientError
 from opwright.op import (
     INT_DTYPES,
+    GradientContext,
     InferContext,
+    OpDefinition,
     OpMaker,
     grad_op,
     no_gradient,
@@ -91,28 +95,102 @@ def _sum_meta(ctx: InferContext) -> None:
     x = ctx.input("x")
     axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape))
     dtype = x.dtype
-    if dtype in INT_DTYPES:
+    if dtype in INT_DTYPES or dtype == "bool":
         dtype = "uint64" if dtype.startswith("u") else "int64"
     ctx.set_output("out", reduced_shape(x.shape, axes, ctx.attr("keepdims")), dtype)
 
 
-SUM = (
-    OpMaker("sum")
-    .add_comment(
-        "Sum over axes, 0 where there is nothing to add. Whole numbers are added up in 64 bits: "
-        "the result is int64, or uint64 of unsigned ones, as NumPy's is. 16-bit floats are added "
-        "up in float32."
+def _accumulation(op_type: str, comment: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(
+            f"{comment} Whole numbers and bool are taken in 64 bits: the result is int64, or "
+            "uint64 of unsigned ones, as NumPy's is. 16-bit floats are taken in float32."
+        )
+        .add_input("x", "any shape")
+        .dtypes(*NUMBERS, "bool")
+        .add_output("out", "shape of x without the reduced axes, or with 1 there; a float as x is")
+        .dtypes(*FLOATS, "int64", "uint64")
+        .add_attr("axis", list[int], "axes to reduce; none given: all")
+        .default([])
+        .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+        .default(False)
     )
-    .add_input("x", "any shape")
-    .dtypes(*NUMBERS)
-    .add_output("out", "shape of x without the reduced axes, or with 1 there; a float as x is")
-    .dtypes(*FLOATS, "int64", "uint64")
-    .add_attr("axis", list[int], "axes to reduce; none given: all")
-    .default([])
-    .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
-    .default(False)
-    .build(infer_shape=_sum_meta, gradient=grad_op("sum_grad"))
+
+
+SUM = _accumulation("sum", "Sum over axes, 0 where there is nothing to add.").build(
+    infer_shape=_sum_meta, gradient=grad_op("sum_grad")
 )
+
+
+def prod(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
+    accumulator = _accumulator(x, out)
+    np.multiply.reduce(x, axis=axis or None, dtype=accumulator, out=out, keepdims=keepdims)
+
+
+def _prod_gradient(g: GradientContext) -> None:
+    """Multiply by the product of the other elements: no division, which zeros would end."""
+    grad, x = g.output_grad("out"), g.input("x")
+    meta = g.meta(x or "")
+    if meta is None:
+        raise GradientError(
+            f"prod: its gradient depends on the number of dimensions of x, got {x!r} without a "
+            "shape; declare it, with -1 for unknown dimensions"
+        )
+    rank = len(meta.shape)
+    axes = sorted({axis % rank for axis in g.attr("axis")} if g.attr("axis") else range(rank))
+    spread = {"axis": g.attr("axis"), "keepdims": g.attr("keepdims")}
+    name = g.emit("sum_grad", {"x": x, "out_grad": grad}, {"x_grad": 1}, spread)
+    for factor in _other_factors(g, x, axes):
+        name = g.emit("multiply", {"x": name, "y": factor})
+    g.set_input_grad("x", name)
+
+
+def _other_factors(g: GradientContext, x: str | None, axes: list[int]) -> Iterator[str]:
+    """Yield arrays, to be broadcast, whose product is that of the elements beside each one.
+
+    Along one axis it is what comes before times what comes behind; the other axes are reduced
+    after it.
+    """
+    for axis in reversed(axes):
+        for is_behind in (False, True):
+            attrs = {"axis": axis, "exclusive": True, "reverse": is_behind}
+            yield g.emit("cumprod", {"x": x}, attrs=attrs)
+        if axis != axes[0]:
+            x = g.emit("prod", {"x": x}, attrs={"axis": [axis], "keepdims": True})
+
+
+PROD = _accumulation("prod", "Product over axes, 1 where there is nothing to multiply.").build(
+    infer_shape=_sum_meta, gradient=_prod_gradient
+)
+
+
+def any_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
+    np.logical_or.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+
+
+def all_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
+    np.logical_and.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+
+
+def _truth(op_type: str, comment: str) -> OpDefinition:
+    return (
+        OpMaker(op_type)
+        .add_comment(f"{comment} NaN is other than 0.")
+        .add_input("x", "any shape")
+        .dtypes(*NUMBERS, "bool")
+        .add_output("out", "bool, shape of x without the reduced axes, or with 1 there")
+        .dtypes("bool")
+        .add_attr("axis", list[int], "axes to reduce; none given: all")
+        .default([])
+        .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+        .default(False)
+        .build(infer_shape=_reduced_shape, gradient=no_gradient("its result is true or false"))
+    )
+
+
+ANY = _truth("any", "Whether any element is other than 0; false where there is none.")
+ALL = _truth("all", "Whether all elements are other than 0; true where there is none.")
 
 
 def mean(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
@@ -162,16 +240,18 @@ def max_grad(
 
 min_grad = max_grad
 
+ORDERED = (*NUMBERS, "bool")
+
 _TIES = (
     "Elements that are equal to it, or NaN as it is, share the gradient in equal parts. An empty "
     "axis is an error."
 )
 
-MAX = reduction("max", f"Largest element over axes, NaN where one is NaN. {_TIES}", NUMBERS).build(
+MAX = reduction("max", f"Largest element over axes, NaN where one is NaN. {_TIES}", ORDERED).build(
     infer_shape=_extremum_shape, gradient=grad_op("max_grad", needs=["x", "out"])
 )
 
-MIN = reduction("min", f"Smallest element over axes, NaN where one is NaN. {_TIES}", NUMBERS).build(
+MIN = reduction("min", f"Smallest element over axes, NaN where one is NaN. {_TIES}", ORDERED).build(
     infer_shape=_extremum_shape, gradient=grad_op("min_grad", needs=["x", "out"])
 )
 

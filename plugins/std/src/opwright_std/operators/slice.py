@@ -1,4 +1,4 @@
-"""slice: a box with steps cut out of a tensor, as by Python's own slices."""
+"""slice and slice_scatter: a box with steps cut out of a tensor, or set in it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op, normalize_axes
+from opwright.op import GradientContext, InferContext, OpMaker, grad_op, normalize_axes
 from opwright_std.numerics.dtypes import Array
 
 Ints = tuple[int, ...]
@@ -23,6 +23,13 @@ def slice_grad(
     x_grad[_index(x_grad.ndim, axes, starts, ends, steps)] = out_grad
 
 
+def slice_scatter(
+    x: Array, updates: Array, out: Array, *, axes: Ints, starts: Ints, ends: Ints, steps: Ints
+) -> None:
+    np.copyto(out, x)
+    out[_index(x.ndim, axes, starts, ends, steps)] = updates
+
+
 def _index(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tuple[Any, ...]:
     index = [slice(None)] * rank
     for i, axis in enumerate(axes):
@@ -32,6 +39,11 @@ def _index(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tupl
 
 def _slice_shape(ctx: InferContext) -> None:
     """Each axis of out is as long as what the slice leaves of that of x, as in Python."""
+    ctx.set_output("out", _box(ctx))
+
+
+def _box(ctx: InferContext) -> list[int]:
+    """Return the shape of what is cut out of x."""
     shape, axes, steps = ctx.input("x").shape, ctx.attr("axes"), ctx.attr("steps")
     starts, ends = ctx.attr("starts"), ctx.attr("ends")
     if not len(axes) == len(starts) == len(ends) or (steps and len(steps) != len(axes)):
@@ -43,10 +55,23 @@ def _slice_shape(ctx: InferContext) -> None:
         if out[axis] != -1:
             step = steps[i] if steps else 1
             out[axis] = len(range(*slice(starts[i], ends[i], step).indices(out[axis])))
-    ctx.set_output("out", out)
+    return out
 
 
-SLICE = (
+def _with_box(maker: OpMaker) -> OpMaker:
+    return (
+        maker.add_attr("axes", list[int], "the axes to cut")
+        .required()
+        .add_attr("starts", list[int], "first position on each of these axes")
+        .required()
+        .add_attr("ends", list[int], "position behind the last")
+        .required()
+        .add_attr("steps", list[int], "distance between positions, not 0; none given: all 1")
+        .default([])
+    )
+
+
+SLICE = _with_box(
     OpMaker("slice")
     .add_comment(
         "Cut out elements from starts (included) to ends (excluded) along some axes, as Python's "
@@ -56,13 +81,35 @@ SLICE = (
     .add_input("x", "any shape, any dtype")
     .add_output("out", "what is left of each axis, dtype of x")
     .same_dtype_as("x")
-    .add_attr("axes", list[int], "the axes to cut")
-    .required()
-    .add_attr("starts", list[int], "first position on each of these axes")
-    .required()
-    .add_attr("ends", list[int], "position behind the last")
-    .required()
-    .add_attr("steps", list[int], "distance between positions, not 0; none given: all 1")
-    .default([])
-    .build(infer_shape=_slice_shape, gradient=grad_op("slice_grad"))
-)
+).build(infer_shape=_slice_shape, gradient=grad_op("slice_grad"))
+
+
+def _scatter_shape(ctx: InferContext) -> None:
+    """The output has the shape of x; updates that of what the slice leaves of it."""
+    ctx.require_shape("updates", _box(ctx))
+    ctx.set_output("out", ctx.input("x").shape)
+
+
+def _scatter_gradient(g: GradientContext) -> None:
+    attrs = {name: g.attr(name) for name in ("axes", "starts", "ends", "steps")}
+    grad = g.output_grad("out")
+    if g.wants("updates"):
+        g.set_input_grad("updates", g.emit("slice", {"x": grad}, attrs=attrs))
+    if g.wants("x"):
+        zeros = g.emit("fill_like", {"x": g.input("updates")}, attrs={"value": 0.0})
+        inputs = {"x": grad, "updates": zeros}
+        g.set_input_grad("x", g.emit("slice_scatter", inputs, attrs=attrs))
+
+
+SLICE_SCATTER = _with_box(
+    OpMaker("slice_scatter")
+    .add_comment(
+        "A copy of x with a box of it set, out[start:end:step] = updates. In the box lies what "
+        "slice cuts out with the same attributes."
+    )
+    .add_input("x", "any shape, any dtype")
+    .add_input("updates", "what slice leaves of each axis of x; dtype of x")
+    .same_dtype_as("x")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+).build(infer_shape=_scatter_shape, gradient=_scatter_gradient)

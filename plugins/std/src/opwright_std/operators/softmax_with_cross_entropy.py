@@ -5,24 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
-from opwright_std.numerics.class_ids import check_ids, find_places, infer_row_loss
+from opwright_std.numerics.class_ids import find_labels, infer_row_loss
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 from opwright_std.operators.softmax import shift_by_maximum
 
 _LABEL = "softmax_with_cross_entropy: label"
-
-
-def _find_labels(label: Array, scores: Array, axis: int, ignore_index: int) -> tuple[Array, Array]:
-    """Return where the class of each row lies in the flat scores, and which rows count."""
-    axis %= scores.ndim
-    ids = label.reshape(-1).astype(np.int64, copy=False)
-    counted = ids != ignore_index
-    if not counted.all():
-        check_ids(_LABEL, ids[counted], scores.shape[axis])
-        ids = np.where(counted, ids, 0)
-    else:
-        check_ids(_LABEL, ids, scores.shape[axis])
-    return find_places(ids, scores.shape, axis), counted
 
 
 def softmax_with_cross_entropy(
@@ -36,7 +23,7 @@ def softmax_with_cross_entropy(
     axis: int,
 ) -> None:
     if not soft_label:
-        places, counted = _find_labels(label, logits, axis, ignore_index)
+        places, counted = find_labels(_LABEL, label, logits, axis, ignore_index)
     if logits.size == 0:
         out[...] = 0
         return
@@ -74,7 +61,7 @@ def softmax_with_cross_entropy_grad(
         logits_grad -= label
         logits_grad *= out_grad
         return
-    places, counted = _find_labels(label, softmax, axis, ignore_index)
+    places, counted = find_labels(_LABEL, label, softmax, axis, ignore_index)
     slope = out_grad.reshape(-1)
     kept = list(softmax.shape)
     kept[axis] = 1
@@ -86,7 +73,8 @@ def softmax_with_cross_entropy_grad(
 def _loss_shape(ctx: InferContext) -> None:
     """The output has the shape of the class ids, or with soft_label that of logits, 1 class."""
     shape = ctx.input("logits").shape
-    infer_row_loss(ctx, "logits", normalize_axis(ctx, ctx.attr("axis"), len(shape)))
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    infer_row_loss(ctx, "logits", axis, ctx.attr("soft_label"))
     ctx.set_output("softmax", shape)
 
 

@@ -102,6 +102,91 @@ LOG = unary("log", "Natural logarithm, out = ln(x): -inf at 0, NaN below.").buil
 )
 
 
+def expm1(x: Array, out: Array) -> None:
+    np.expm1(x, out=out)
+
+
+def _expm1_gradient(g: GradientContext) -> None:
+    # Not out + 1, which has lost its digits far left.
+    power = g.emit("exp", {"x": g.input("x")})
+    g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": power}))
+
+
+EXPM1 = unary("expm1", "Exponential less 1, out = e**x - 1, exact for small x, too.").build(
+    infer_shape=same_shape_as("x"), gradient=_expm1_gradient
+)
+
+
+def log1p(x: Array, out: Array) -> None:
+    np.log1p(x, out=out)
+
+
+def _log1p_gradient(g: GradientContext) -> None:
+    above = g.emit("scale", {"x": g.input("x")}, attrs={"scale": 1.0, "bias": 1.0})
+    g.set_input_grad("x", g.emit("divide", {"x": g.output_grad("out"), "y": above}))
+
+
+LOG1P = unary(
+    "log1p", "Logarithm of 1 more, out = ln(1 + x), exact for small x: -inf at -1, NaN below."
+).build(infer_shape=same_shape_as("x"), gradient=_log1p_gradient)
+
+
+def log2(x: Array, out: Array) -> None:
+    np.log2(x, out=out)
+
+
+def _log2_gradient(g: GradientContext) -> None:
+    # The quotient first: x * ln(2) might underflow.
+    slope = g.emit("divide", {"x": g.output_grad("out"), "y": g.input("x")})
+    factor = {"scale": 1 / math.log(2), "bias": 0.0}
+    g.set_input_grad("x", g.emit("scale", {"x": slope}, attrs=factor))
+
+
+LOG2 = unary("log2", "Binary logarithm, out = log2(x): -inf at 0, NaN below.").build(
+    infer_shape=same_shape_as("x"), gradient=_log2_gradient
+)
+
+
+def rsqrt(x: Array, out: Array) -> None:
+    np.sqrt(x, out=out)
+    np.divide(1, out, out=out)
+
+
+def rsqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    np.multiply(out_grad, out, out=x_grad)
+    np.multiply(x_grad, out, out=x_grad)
+    np.multiply(x_grad, out, out=x_grad)
+    np.multiply(x_grad, -0.5, out=x_grad)
+
+
+RSQRT = unary(
+    "rsqrt", "Reciprocal of the square root, out = 1 / sqrt(x): infinite at 0, NaN below."
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("rsqrt_grad", needs=["out"]))
+
+
+def pow_scalar(x: Array, out: Array, *, exponent: float) -> None:
+    # Of one exponent for all NumPy takes a root, which -inf has none of.
+    np.power(x, np.full_like(x, exponent), out=out)
+
+
+def _pow_scalar_gradient(g: GradientContext) -> None:
+    grad, exponent = g.output_grad("out"), g.attr("exponent")
+    if exponent == 0:  # out is 1 everywhere
+        g.set_input_grad("x", g.emit("fill_like", {"x": grad}))
+        return
+    less = g.emit("pow_scalar", {"x": g.input("x")}, attrs={"exponent": exponent - 1})
+    slope = g.emit("scale", {"x": less}, attrs={"scale": exponent, "bias": 0.0})
+    g.set_input_grad("x", g.emit("multiply", {"x": grad, "y": slope}))
+
+
+POW_SCALAR = (
+    unary("pow_scalar", "Power, out = x**exponent: NaN below 0 unless the exponent is whole.")
+    .add_attr("exponent", float, "the exponent, the same for all elements")
+    .required()
+    .build(infer_shape=same_shape_as("x"), gradient=_pow_scalar_gradient)
+)
+
+
 def sqrt(x: Array, out: Array) -> None:
     np.sqrt(x, out=out)
 

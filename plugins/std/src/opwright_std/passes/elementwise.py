@@ -39,16 +39,13 @@ class Kind(NamedTuple):
     parameters: Callable[[Mapping[str, Any]], Numbers] | None = None
 
 
-def _alpha(attrs: Mapping[str, Any]) -> Numbers:
-    return attrs["alpha"], 0.0
+def _numbers(first: str, second: str | None = None) -> Callable[[Mapping[str, Any]], Numbers]:
+    """Return what takes these attributes."""
 
+    def take(attrs: Mapping[str, Any]) -> Numbers:
+        return attrs[first], attrs[second] if second else 0.0
 
-def _bounds(attrs: Mapping[str, Any]) -> Numbers:
-    return attrs["min"], attrs["max"]
-
-
-def _line(attrs: Mapping[str, Any]) -> Numbers:
-    return attrs["scale"], attrs["bias"]
+    return take
 
 
 def _approximate(attrs: Mapping[str, Any]) -> Numbers:
@@ -56,22 +53,46 @@ def _approximate(attrs: Mapping[str, Any]) -> Numbers:
 
 
 def _kinds() -> dict[str, Kind]:
-    unary = "abs negative sign square exp log sqrt reciprocal erf relu sigmoid tanh softplus silu"
-    binary = "add subtract multiply divide maximum minimum"
-    of_x = "abs_grad square_grad erf_grad silu_grad"
-    of_out = "sqrt_grad reciprocal_grad relu_grad sigmoid_grad tanh_grad softplus_grad"
+    unary = (
+        "abs negative sign square exp log sqrt reciprocal erf relu sigmoid tanh softplus silu "
+        "expm1 log1p log2 rsqrt sin cos tan asin acos atan sinh cosh ceil floor round "
+        "relu6 hard_swish log_sigmoid softsign mish tanh_shrink selu"
+    )
+    binary = (
+        "add subtract multiply divide maximum minimum squared_difference atan2 mod floor_divide"
+    )
+    of_x = (
+        "abs_grad square_grad erf_grad silu_grad asin_grad acos_grad atan_grad "
+        "hard_swish_grad softsign_grad mish_grad tanh_shrink_grad selu_grad"
+    )
+    of_out = (
+        "sqrt_grad reciprocal_grad relu_grad sigmoid_grad tanh_grad softplus_grad "
+        "rsqrt_grad tan_grad relu6_grad log_sigmoid_grad"
+    )
     kinds = {name: Kind(("x",)) for name in unary.split()}
     kinds |= {name: Kind(("x", "y")) for name in binary.split()}
     kinds |= {name: Kind(("x", "out_grad"), "x_grad") for name in of_x.split()}
     kinds |= {name: Kind(("out", "out_grad"), "x_grad") for name in of_out.split()}
-    kinds["clip"] = Kind(("x",), "out", _bounds)
-    kinds["clip_grad"] = Kind(("x", "out_grad"), "x_grad", _bounds)
-    kinds["scale"] = Kind(("x",), "out", _line)
+    kinds["clip"] = Kind(("x",), "out", _numbers("min", "max"))
+    kinds["clip_grad"] = Kind(("x", "out_grad"), "x_grad", _numbers("min", "max"))
+    kinds["scale"] = Kind(("x",), "out", _numbers("scale", "bias"))
     kinds["gelu"] = Kind(("x",), "out", _approximate)
     kinds["gelu_grad"] = Kind(("x", "out_grad"), "x_grad", _approximate)
-    kinds["elu"] = kinds["leaky_relu"] = Kind(("x",), "out", _alpha)
-    kinds["elu_grad"] = Kind(("x", "out_grad"), "x_grad", _alpha)
-    kinds["leaky_relu_grad"] = Kind(("out", "out_grad"), "x_grad", _alpha)
+    kinds["elu"] = kinds["leaky_relu"] = Kind(("x",), "out", _numbers("alpha"))
+    kinds["elu_grad"] = Kind(("x", "out_grad"), "x_grad", _numbers("alpha"))
+    kinds["hard_sigmoid"] = Kind(("x",), "out", _numbers("alpha", "beta"))
+    kinds["hard_sigmoid_grad"] = Kind(("out", "out_grad"), "x_grad", _numbers("alpha", "beta"))
+    for name, attrs in (
+        *(("hard_shrink", ("threshold",)), ("soft_shrink", ("threshold",))),
+        *(("thresholded_relu", ("alpha",)), ("celu", ("alpha",)), ("swish", ("beta",))),
+        *(("soft_relu", ("threshold",)), ("stanh", ("scale_a", "scale_b"))),
+    ):
+        kinds[name] = Kind(("x",), "out", _numbers(*attrs))
+        kinds[f"{name}_grad"] = Kind(("x", "out_grad"), "x_grad", _numbers(*attrs))
+    kinds["pow_scalar"] = Kind(("x",), "out", _numbers("exponent"))
+    kinds["increment"] = Kind(("x",), "out", _numbers("step"))
+    kinds["prelu"] = Kind(("x", "weight"))
+    kinds["leaky_relu_grad"] = Kind(("out", "out_grad"), "x_grad", _numbers("alpha"))
     return kinds
 
 

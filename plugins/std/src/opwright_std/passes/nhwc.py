@@ -28,6 +28,10 @@ IMAGES: dict[str, frozenset[str]] = {
     "avg_pool2d_grad": frozenset({"x", "out_grad", "x_grad"}),
     "adaptive_avg_pool2d": frozenset({"x", "out"}),
     "adaptive_avg_pool2d_grad": frozenset({"x", "out_grad", "x_grad"}),
+    "interpolate": frozenset({"x", "out"}),
+    "interpolate_grad": frozenset({"x", "out_grad", "x_grad"}),
+    "adaptive_max_pool2d": frozenset({"x", "out", "index"}),
+    "adaptive_max_pool2d_grad": frozenset({"x", "index", "out_grad", "x_grad"}),
 }
 """Operators with a data_format, and those of their slots that hold images. Here and below a dot
 stands before the operators of the device's own package: ``cpu.conv2d_fused``."""

@@ -11,7 +11,10 @@ from collections.abc import Hashable
 
 from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value, make_if_served
 
-TYPES = ("sgd", "momentum", "adam", "adamw")
+TYPES = (
+    *("sgd", "momentum", "lion", "adam", "adamw", "adamax", "nadam", "radam"),
+    *("adagrad", "adadelta", "rmsprop", "proximal_gd", "proximal_adagrad", "ftrl"),
+)
 _SHARED = "learning_rate"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opwright.op import InferContext, OpMaker, dims_match, format_shape
 from opwright_std.numerics.dtypes import FLOATS
-from opwright_std.operators.conv2d import add_convolution_attrs, infer_convolution
+from opwright_std.operators.convolution import add_convolution_attrs, infer_convolution
 
 
 def _pool_grad_shape(ctx: InferContext) -> None:

@@ -10,7 +10,10 @@ from dataclasses import replace
 
 from opwright.op import InferContext, OpDefinition, OpProto, VarProto, format_shape, shapes_match
 from opwright_std.operators.adam import ADAM, ADAMW
-from opwright_std.operators.optimizers import MOMENTUM, SCALARS, SGD
+from opwright_std.operators.adam_variants import ADAMAX, NADAM, RADAM
+from opwright_std.operators.adaptive_optimizers import ADADELTA, ADAGRAD, RMSPROP
+from opwright_std.operators.optimizers import LION, MOMENTUM, SCALARS, SGD
+from opwright_std.operators.proximal_optimizers import FTRL, PROXIMAL_ADAGRAD, PROXIMAL_GD
 
 SHARED = "learning_rate"
 """The slot that holds one variable for all parameters."""
@@ -32,18 +35,20 @@ def _of_many(single: OpDefinition) -> OpDefinition:
     """Return the operator that updates many parameters as this one updates one."""
     proto = single.proto
     states = [slot.name for slot in proto.inputs if slot.name not in ("param", "grad", SHARED)]
+    optional = [slot.name for slot in proto.inputs if slot.optional]
 
     def infer_shape(ctx: InferContext) -> None:
         """Lists have one length; gradients and states have the shapes of their parameters."""
         ctx.require_shape(SHARED, (1,))
         params = [meta.shape for meta in ctx.inputs("param")]
-        for slot in ("grad", *states):
+        present = [slot for slot in states if slot not in optional or ctx.inputs(slot)]
+        for slot in ("grad", *present):
             wanted = [(1,)] * len(params) if slot in SCALARS else params
             got = [meta.shape for meta in ctx.inputs(slot)]
             if len(got) != len(wanted) or not all(map(shapes_match, got, wanted)):
                 expected, given = (", ".join(map(format_shape, shapes)) for shapes in (wanted, got))
                 ctx.fail(f"{slot} must have the shapes {expected}, got {given}")
-        for slot in ("param", *states):
+        for slot in ("param", *present):
             ctx.set_metas(f"{slot}_out", ctx.inputs(slot))
 
     listed = OpProto(
@@ -58,5 +63,15 @@ def _of_many(single: OpDefinition) -> OpDefinition:
 
 MULTI_SGD = _of_many(SGD)
 MULTI_MOMENTUM = _of_many(MOMENTUM)
+MULTI_LION = _of_many(LION)
 MULTI_ADAM = _of_many(ADAM)
 MULTI_ADAMW = _of_many(ADAMW)
+MULTI_ADAMAX = _of_many(ADAMAX)
+MULTI_NADAM = _of_many(NADAM)
+MULTI_RADAM = _of_many(RADAM)
+MULTI_ADAGRAD = _of_many(ADAGRAD)
+MULTI_ADADELTA = _of_many(ADADELTA)
+MULTI_RMSPROP = _of_many(RMSPROP)
+MULTI_PROXIMAL_GD = _of_many(PROXIMAL_GD)
+MULTI_PROXIMAL_ADAGRAD = _of_many(PROXIMAL_ADAGRAD)
+MULTI_FTRL = _of_many(FTRL)

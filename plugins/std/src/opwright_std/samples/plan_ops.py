@@ -1,4 +1,4 @@
-"""What the OpProto of an operator cannot say of its inputs; `opwright check` draws them so."""
+"""What operators that passes put into plans require of their inputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from opwright_std.operators.optimizers import SCALARS
+from opwright_std.passes.optimizers import TYPES as OPTIMIZERS
+from opwright_std.samples.optimizers import FRACTIONS, POSITIVE
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
@@ -24,73 +28,6 @@ PARAMETERS = {
     "clip": (-0.5, 0.75),
 }
 """The two numbers of a function that has any."""
-
-
-def adam(draw: Draw) -> Drawn:
-    """Moments of squares are not negative, and powers of beta lie between 0 and 1."""
-    inputs = draw.propose()
-    if inputs is None:
-        return None
-    for slot in ("moment2", "beta1_power", "beta2_power"):
-        inputs[slot] = tuple(np.asarray(np.abs(array) / 4 + 0.25) for array in inputs[slot])
-    return inputs, draw.attrs
-
-
-def probabilities(draw: Draw) -> Drawn:
-    """Probabilities lie between 0 and 1: the logarithm of others is no number."""
-    inputs = draw.propose()
-    if inputs is None:
-        return None
-    inputs["x"] = tuple(np.asarray(np.abs(array) / 4 + 0.25) for array in inputs["x"])
-    return inputs, draw.attrs
-
-
-def top_k(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; without `sorted` any order will do."""
-    draw.without_effect["sorted"] = "the kernels sort in either case"
-    draw.drops_nan = "NaN takes another place in the order than the number did"
-    inputs = draw.propose()
-    if inputs is None:
-        return None
-    shape, axis = inputs["x"][0].shape or (1,), draw.attrs["axis"]
-    if -len(shape) <= axis < len(shape):
-        draw.refused["indices"] = (-1, shape[axis])
-    return inputs, draw.attrs
-
-
-def max_pool2d(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; places of maxima lie in an image."""
-    inputs = draw.propose()
-    if inputs is None:
-        return None
-    shape = inputs["x"][0].shape
-    if len(shape) == 4:
-        is_last = draw.attrs["data_format"] == "NHWC"
-        height, width = shape[1:3] if is_last else shape[2:]
-        draw.refused["index"] = (-1, height * width)
-    return inputs, draw.attrs
-
-
-def accuracy(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; a share of rows is a number whatever the scores are."""
-    draw.drops_nan = "which score is the largest is counted, and a count is a number"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
-
-
-def compared(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of functions whose gradient asks where an input lies."""
-    if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its slope below 0 there
-        draw.flat_at_nan = "NaN lies in no range, and above no number; PyTorch's slope is 0, too"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
-
-
-def saturated(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of functions that are differentiated from their output."""
-    draw.loses_tails = "1 - out, by which x need not be kept, has few digits where out is almost 1"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
 
 
 def elementwise_chain(draw: Draw) -> Drawn:
@@ -175,50 +112,43 @@ def _shapes(draw: Draw) -> list[tuple[int, ...]]:
 
 
 def many_updates(draw: Draw) -> Drawn:
-    """Lists of equal lengths; second moments, and powers of shares, are positive."""
+    """Lists of equal lengths; squares, and powers of shares, are positive."""
     shapes = _shapes(draw)
     inputs: dict[str, Any] = {}
+    attrs = dict(draw.attrs)
+    asked = {"mean_grad": attrs.get("centered"), "velocity": attrs.get("momentum", 1.0)}
     for slot in draw.definition.proto.inputs:
+        if slot.optional and not asked[slot.name]:
+            continue
         dtype = draw.dtype
         if slot.dtypes and dtype not in slot.dtypes:
             dtype = draw.choice(slot.dtypes)
         if not slot.duplicable:
             inputs[slot.name] = draw.floats((1,), 0.01, 0.5, dtype)
             continue
-        is_power = slot.name.endswith("_power")
-        low = 0.25 if is_power or slot.name == "moment2" else -2.0
-        high = 0.75 if is_power else 2.0
+        low = 0.25 if slot.name in (*POSITIVE, *FRACTIONS, "step") else -2.0
+        high = 0.75 if slot.name in FRACTIONS else 2.0
         inputs[slot.name] = [
-            draw.floats((1,) if is_power else shape, low, high, dtype) for shape in shapes
+            draw.floats((1,) if slot.name in SCALARS else shape, low, high, dtype)
+            for shape in shapes
         ]
-    attrs = dict(draw.attrs)
-    for name in ("beta1", "beta2"):
+    for name in ("beta1", "beta2", "rho"):
         if name in attrs:
             attrs[name] = 0.5 + 0.49 * np.tanh(attrs[name]).item()
-    if "epsilon" in attrs:
-        attrs["epsilon"] = abs(attrs["epsilon"])
+    if draw.definition.op_type == "std.multi_radam":
+        inputs["step"] = [np.full_like(step, draw.choice([2, 100])) for step in inputs["step"]]
+        attrs["beta2"] = 0.9 + 0.09 * attrs["beta2"]
+    for name in ("epsilon", "l1", "l2", "momentum", "momentum_decay"):
+        if name in attrs:
+            attrs[name] = abs(attrs[name])
     return inputs, attrs
 
 
 SAMPLES = {
-    "accuracy": accuracy,
-    "adam": adam,
-    "adamw": adam,
-    "clip": compared,
-    "cross_entropy": probabilities,
-    "leaky_relu": compared,
-    "max_pool2d": max_pool2d,
-    "sigmoid": saturated,
-    "tanh": saturated,
-    "top_k": top_k,
-    # What the passes put into plans.
     "std.batch_norm_activation": batch_norm_activation,
     "std.batch_norm_activation_grad": batch_norm_activation_grad,
     "std.conv2d_pool_grad": conv2d_pool_grad,
     "std.elementwise_chain": elementwise_chain,
-    "std.multi_adam": many_updates,
-    "std.multi_adamw": many_updates,
-    "std.multi_momentum": many_updates,
-    "std.multi_sgd": many_updates,
+    **{f"std.multi_{name}": many_updates for name in OPTIMIZERS},
     "std.softmax_cross_entropy": softmax_cross_entropy,
 }

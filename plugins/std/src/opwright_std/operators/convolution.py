@@ -1,4 +1,4 @@
-"""Two-dimensional convolution: a kernel of weights slides over images."""
+"""Convolution over one, two or three spatial axes: a kernel of weights slides over images."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from opwright.op import (
+    BodyContext,
     InferContext,
     OpMaker,
     dims_match,
@@ -16,29 +17,36 @@ from opwright.op import (
 )
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
+    FORMATS,
     Ints,
     add_data_format,
     axes_of,
+    axis_names,
     channels_first,
+    height_axis,
     image_dims,
     infer_windows,
+    is_channels_last,
+    lift_attrs,
     over_taps,
-    pair_attr,
     set_images,
+    side_names,
+    spatial_attr,
+    spatial_rank,
 )
 
 # Elements of the matrix that a part of the batch is turned into: 32 MB in float32.
 _MAX_COLUMNS = 2**23
 
 
-class _Columns:
+class Columns:
     """Images as a matrix: below each other what one window covers, one column a window (im2col).
 
     Parameters
     ----------
-    images, out : array [n, channels, height, width]
+    images, out : array [n, channels, *spatial]
         What the windows slide over, and an array with one element a window.
-    weight : array [out_channels, channels / groups, kernel height, kernel width]
+    weight : array [out_channels, channels / groups, *kernel]
         Gives the size of the kernel.
     """
 
@@ -53,8 +61,8 @@ class _Columns:
         groups: int,
     ) -> None:
         kernel = weight.shape[2:]
-        height, width = axes_of(images, out, kernel, strides, paddings, dilations)
-        taps = over_taps(height.taps(), width.taps())
+        axes = axes_of(images, out, kernel, strides, paddings, dilations)
+        taps = over_taps([axis.taps() for axis in axes])
         self._taps = list(zip(np.ndindex(*kernel), taps, strict=True))
         self._shape = (images.shape[1], *kernel, *out.shape[2:])
         rows, n_windows = int(np.prod(weight.shape[1:])), int(np.prod(out.shape[2:]))
@@ -71,16 +79,16 @@ class _Columns:
         """Return the matrices of a part of the batch, [n, groups, rows, windows]."""
         images = self._images[part]
         columns = np.zeros((len(images), *self._shape), images.dtype)
-        for (i, j), (windows, elements) in self._taps:
-            columns[:, :, i, j][windows] = images[elements]
+        for tap, (windows, elements) in self._taps:
+            columns[(slice(None), slice(None), *tap)][windows] = images[elements]
         return columns.reshape(len(images), *self._matrix)
 
     def scatter(self, columns: Array, images: Array) -> None:
         """Write the images whose every element is the sum of those that came from it."""
         spread = columns.reshape(len(images), *self._shape)
         images[...] = 0
-        for (i, j), (windows, elements) in self._taps:
-            images[elements] += spread[:, :, i, j][windows]
+        for tap, (windows, elements) in self._taps:
+            images[elements] += spread[(slice(None), slice(None), *tap)][windows]
 
 
 def conv2d(
@@ -96,15 +104,15 @@ def conv2d(
     data_format: str,
 ) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
-    columns = _Columns(images, result, weight, strides, paddings, dilations, groups)
-    filters = _filters(weight, groups)
+    columns = Columns(images, result, weight, strides, paddings, dilations, groups)
+    filters = filters_of(weight, groups)
     for part in columns.parts():
         result[part] = np.matmul(filters, columns.gather(part)).reshape(result[part].shape)
     if bias is not None:
-        result += bias.reshape(-1, 1, 1)
+        result += bias.reshape(-1, *[1] * (result.ndim - 2))
 
 
-def _filters(weight: Array, groups: int) -> Array:
+def filters_of(weight: Array, groups: int) -> Array:
     """Return the weight as matrices [groups, out_channels / groups, rows]."""
     rows = int(np.prod(weight.shape[1:]))
     return weight.reshape(groups, weight.shape[0] // groups, rows)
@@ -125,8 +133,8 @@ def conv2d_grad(
     data_format: str,
 ) -> None:
     images, slopes = channels_first(x, data_format), channels_first(out_grad, data_format)
-    columns = _Columns(images, slopes, weight, strides, paddings, dilations, groups)
-    filters = _filters(weight, groups)
+    columns = Columns(images, slopes, weight, strides, paddings, dilations, groups)
+    filters = filters_of(weight, groups)
     windows = int(np.prod(slopes.shape[2:]))
     slopes = slopes.reshape(len(slopes), groups, filters.shape[1], windows)
     if bias_grad is not None:
@@ -143,8 +151,11 @@ def conv2d_grad(
             columns.scatter(np.matmul(filters.swapaxes(1, 2), slopes[part]), result[part])
 
 
-def infer_convolution(ctx: InferContext) -> tuple[int, int, tuple[int, int]]:
-    """Return how many images, out_channels and windows, down and across, a convolution makes.
+conv3d, conv3d_grad = conv2d, conv2d_grad
+
+
+def infer_convolution(ctx: InferContext) -> tuple[int, int, Ints]:
+    """Return how many images, out_channels and windows, axis by axis, a convolution makes.
 
     Raises
     ------
@@ -153,26 +164,32 @@ def infer_convolution(ctx: InferContext) -> tuple[int, int, tuple[int, int]]:
     """
     n, channels, *sizes = image_dims(ctx)
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")
-    strides, dilations = pair_attr(ctx, "strides"), pair_attr(ctx, "dilations")
-    if len(weight) != 4 or 0 in weight[2:]:
-        ctx.fail(
-            "weight must be [out_channels, in_channels / groups, height, width] with a kernel of "
-            f"at least 1 x 1, got {format_shape(weight)}"
-        )
+    strides, dilations = spatial_attr(ctx, "strides"), spatial_attr(ctx, "dilations")
+    require_kernel(ctx, "out_channels, in_channels / groups")
     filters, inputs, *kernel = weight
     if not dims_match(channels, inputs * groups if inputs >= 0 else -1):
         ctx.fail(
             f"x must have {inputs * groups} channels, groups={groups} times the {inputs} of weight "
             f"{format_shape(weight)}, got {channels} in x {format_shape(ctx.input('x').shape)}"
-            f"{_other_format(ctx, inputs * groups)}"
+            f"{other_format(ctx, inputs * groups)}"
         )
     if filters >= 0 and filters % groups:
         ctx.fail(f"groups must divide the {filters} out_channels of weight, got groups={groups}")
     return n, filters, infer_windows(ctx, sizes, kernel, strides, dilations)
 
 
-def _conv2d_shape(ctx: InferContext) -> None:
-    """The output has out_channels for channels, numbers of windows for height and width."""
+def require_kernel(ctx: InferContext, channels: str) -> None:
+    """Fail for a weight of another rank than images, or without elements in its kernel."""
+    rank, weight = spatial_rank(ctx.attr("data_format")), ctx.input("weight").shape
+    if len(weight) != 2 + rank or 0 in weight[2:]:
+        ctx.fail(
+            f"weight must be [{channels}, {axis_names(rank)}] with a kernel of "
+            f"at least {' x '.join('1' * rank)}, got {format_shape(weight)}"
+        )
+
+
+def _convolution_shape(ctx: InferContext) -> None:
+    """The output has out_channels for channels, numbers of windows for the spatial axes."""
     n, filters, windows = infer_convolution(ctx)
     if ctx.has_input("bias"):
         ctx.require_shape("bias", (filters,))
@@ -180,49 +197,88 @@ def _conv2d_shape(ctx: InferContext) -> None:
     set_images(ctx, "out", n, filters, windows)
 
 
-def _other_format(ctx: InferContext, channels: int) -> str:
+def other_format(ctx: InferContext, channels: int) -> str:
     """Return what to do where the channels seem to stand on another axis of x."""
-    other, axis = ("NHWC", 3) if ctx.attr("data_format") == "NCHW" else ("NCHW", 1)
+    given = ctx.attr("data_format")
+    formats = FORMATS[spatial_rank(given)]
+    axis = 1 if is_channels_last(given) else len(formats[0]) - 1
+    other = formats[1 - formats.index(given)]
     if ctx.input("x").shape[axis] != channels:
         return ""
     return f"; for images in the order {other} say data_format={other!r}"
 
 
-def add_convolution_attrs(maker: OpMaker) -> OpMaker:
+def add_convolution_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
     """Add what says how the windows of a convolution lie; return the maker."""
-    maker.add_attr("strides", list[int], "distance of two windows: height, width")
-    maker.default([1, 1]).at_least(1)
-    maker.add_attr("paddings", list[int], "zeros around x: top, bottom, left, right")
-    maker.default([0, 0, 0, 0]).at_least(0)
-    maker.add_attr("dilations", list[int], "distance of two elements of a window: height, width")
-    maker.default([1, 1]).at_least(1)
+    names = axis_names(rank)
+    maker.add_attr("strides", list[int], f"distance of two windows: {names}")
+    maker.default([1] * rank).at_least(1)
+    maker.add_attr("paddings", list[int], f"zeros around x: {side_names(rank)}")
+    maker.default([0, 0] * rank).at_least(0)
+    maker.add_attr("dilations", list[int], f"distance of two elements of a window: {names}")
+    maker.default([1] * rank).at_least(1)
     maker.add_attr("groups", int, "parts that the channels are split into; in_channels: depthwise")
     maker.default(1).at_least(1)
-    return add_data_format(maker)
+    return add_data_format(maker, rank)
 
 
-def _conv2d_maker() -> OpMaker:
-    maker = OpMaker("conv2d").add_comment(
-        "Two-dimensional convolution (cross-correlation, the kernel is not turned): out[n, o, i, "
-        "j] = bias[o] + sum over c, p, q of weight[o, c, p, q] * x[n, c0 + c, i * strides[0] - top "
-        "+ p * dilations[0], j * strides[1] - left + q * dilations[1]], x being 0 outside. The "
-        "channels fall into groups: output channel o reads in_channels / groups input channels "
-        "from c0 = o // (out_channels / groups) * (in_channels / groups) on. weight has one layout "
-        "for both orders of axes of x."
+_RANKS = {1: "One", 2: "Two", 3: "Three"}
+_WINDOWS, _TAPS = ("i", "j", "k"), ("p", "q", "r")
+
+
+def _formula(rank: int) -> str:
+    """Return what a convolution over so many axes is, as NumPy would index it."""
+    befores = side_names(rank).split(", ")[::2]
+    windows, taps = ", ".join(_WINDOWS[:rank]), ", ".join(_TAPS[:rank])
+    places = ", ".join(
+        f"{_WINDOWS[a]} * strides[{a}] - {befores[a]} + {_TAPS[a]} * dilations[{a}]"
+        for a in range(rank)
     )
-    maker.add_input("x", "float images, [n, in_channels, height, width] or as data_format says")
+    return (
+        f"out[n, o, {windows}] = bias[o] + sum over c, {taps} of weight[o, c, {taps}] * "
+        f"x[n, c0 + c, {places}], x being 0 outside"
+    )
+
+
+def _convolution_maker(rank: int) -> OpMaker:
+    names = axis_names(rank)
+    maker = OpMaker(f"conv{rank}d").add_comment(
+        f"{_RANKS[rank]}-dimensional convolution (cross-correlation, the kernel is not turned): "
+        f"{_formula(rank)}. The channels fall into groups: output channel o reads in_channels / "
+        "groups input channels from c0 = o // (out_channels / groups) * (in_channels / groups) on. "
+        "weight has one layout for both orders of axes of x."
+    )
+    maker.add_input("x", f"float images, [n, in_channels, {names}] or as data_format says")
     maker.dtypes(*FLOATS)
-    maker.add_input("weight", "[out_channels, in_channels / groups, kernel height, kernel width]")
+    maker.add_input("weight", f"[out_channels, in_channels / groups, kernel {names}]")
     maker.same_dtype_as("x")
     maker.add_input("bias", "[out_channels]; absent counts as 0").same_dtype_as("x").as_optional()
     maker.add_output(
         "out",
-        "[n, out_channels, windows down, windows across] or as data_format says, dtype of x; "
+        "[n, out_channels, windows along each spatial axis] or as data_format says, dtype of x; "
         "windows = (size + paddings - (kernel - 1) * dilation - 1) // stride + 1",
     ).same_dtype_as("x")
-    return add_convolution_attrs(maker)
+    return add_convolution_attrs(maker, rank)
 
 
-CONV2D = _conv2d_maker().build(
-    infer_shape=_conv2d_shape, gradient=grad_op("conv2d_grad", needs=["x", "weight"])
+def _conv1d_body(b: BodyContext) -> None:
+    """A line is an image of height 1."""
+    axis = height_axis(b.attr("data_format"))
+    inputs = {
+        "x": b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": [axis]}),
+        "weight": b.emit("unsqueeze", {"x": b.input("weight")}, attrs={"axis": [2]}),
+        "bias": b.input("bias"),
+    }
+    out = b.emit("conv2d", inputs, attrs=lift_attrs(b))
+    b.emit("squeeze", {"x": out}, {"out": b.output("out")}, {"axis": [axis]})
+
+
+CONV1D = _convolution_maker(1).build(infer_shape=_convolution_shape, body=_conv1d_body)
+
+CONV2D = _convolution_maker(2).build(
+    infer_shape=_convolution_shape, gradient=grad_op("conv2d_grad", needs=["x", "weight"])
+)
+
+CONV3D = _convolution_maker(3).build(
+    infer_shape=_convolution_shape, gradient=grad_op("conv3d_grad", needs=["x", "weight"])
 )

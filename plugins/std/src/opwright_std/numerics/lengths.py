@@ -1,0 +1,26 @@
+"""The lengths of padded sequences: their range, and all steps where none are given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright_std.numerics.dtypes import Array
+
+
+def read_lengths(who: str, lengths: Array | None, steps: int, n: int) -> Array:
+    """Return how many steps each of n sequences has, int64 [n].
+
+    Parameters
+    ----------
+    who : str
+        Operator type and slot, ``"lstm: lengths"``, with which the error begins.
+    lengths : int array [n] or None
+        Each in [0, steps], else ValueError; None: all steps.
+    steps, n : int
+    """
+    if lengths is None:
+        return np.full(n, steps, np.int64)
+    if lengths.size and (lengths.min() < 0 or lengths.max() > steps):
+        wrong = lengths[(lengths < 0) | (lengths > steps)][0]
+        raise ValueError(f"{who} must be in [0, {steps}], got {wrong}")
+    return lengths.astype(np.int64, copy=False)

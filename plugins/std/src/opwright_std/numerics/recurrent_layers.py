@@ -1,0 +1,132 @@
+"""Recurrent layers in NumPy: several layers, both directions, batch-first or time-major."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opwright_std.numerics.dtypes import Array
+from opwright_std.numerics.lengths import read_lengths
+from opwright_std.numerics.recurrent import Kind, Parameters, Trace, run_back, run_steps
+
+Listed = Sequence[Array]
+
+
+def _pick(arrays: Listed | None, i: int) -> Array | None:
+    return arrays[i] if arrays else None
+
+
+def _valid(op_type: str, lengths: Array | None, steps: int, n: int) -> Array:
+    """Return whether a step belongs to a sequence, [t, n, 1]."""
+    counts = read_lengths(f"{op_type}: lengths", lengths, steps, n)
+    return np.asarray(np.arange(steps)[:, None, None] < counts[:, None])
+
+
+def _parameters(given: Sequence[Listed | None], i: int) -> Parameters:
+    return Parameters(*(_pick(arrays, i) for arrays in given))
+
+
+def _first(given: Array | None, states: Array, i: int) -> Array:
+    return np.zeros(states.shape[2:], states.dtype) if given is None else given[i]
+
+
+def run_layers(
+    op_type: str,
+    kind: Kind,
+    x: Array,
+    weights: Sequence[Listed | None],
+    first: tuple[Array | None, Array | None],
+    lengths: Array | None,
+    batch_first: bool,
+    out: Array,
+    last: tuple[Array, Array | None],
+    trace: Trace,
+) -> None:
+    """Run all layers; `trace` has the layers and directions in front, as `last` has."""
+    layer = np.swapaxes(x, 0, 1) if batch_first else x
+    valid = _valid(op_type, lengths, *layer.shape[:2])
+    size = trace.states.shape[-1]
+    directions = out.shape[-1] // max(size, 1) or 1
+    for i in range(len(trace.states)):
+        cells = None if trace.cells is None else trace.cells[i]
+        begin = (
+            _first(first[0], trace.states, i),
+            None if cells is None else _first(first[1], trace.states, i),
+        )
+        part = Trace(trace.gates[i], trace.states[i], cells)
+        state, cell = run_steps(
+            kind, _parameters(weights, i), layer, begin, valid, i % directions == 1, part
+        )
+        last[0][i] = state
+        if last[1] is not None:
+            last[1][i] = cell
+        if i % directions == directions - 1:
+            layer = _joined(trace.states, i // directions, directions, valid)
+    np.copyto(out, np.swapaxes(layer, 0, 1) if batch_first else layer)
+
+
+def _joined(states: Array, layer: int, directions: int, valid: Array) -> Array:
+    """Return what a layer gives: the states of its directions side by side, 0 behind the end."""
+    both = states[layer * directions : (layer + 1) * directions]
+    return np.where(valid, np.concatenate(list(both), axis=-1), 0).astype(states.dtype, copy=False)
+
+
+def run_layers_back(
+    op_type: str,
+    kind: Kind,
+    x: Array,
+    weights: Sequence[Listed | None],
+    first: tuple[Array | None, Array | None],
+    lengths: Array | None,
+    batch_first: bool,
+    trace: Trace,
+    grads_in: tuple[Array | None, Array | None, Array | None],
+    x_grad: Array | None,
+    weight_grads: Sequence[Listed | None],
+    first_grads: tuple[Array | None, Array | None],
+    directions: int,
+) -> None:
+    """Run all layers back, the last one first."""
+    start = np.swapaxes(x, 0, 1) if batch_first else x
+    valid = _valid(op_type, lengths, *start.shape[:2])
+    count, steps, n, size = trace.states.shape
+    out_grad, h_grad, c_grad = grads_in
+    if out_grad is None:
+        flow = np.zeros((steps, n, directions * size), x.dtype)
+    else:
+        flow = np.swapaxes(out_grad, 0, 1) if batch_first else out_grad
+    zeros = np.zeros((n, size), x.dtype)
+    for layer in reversed(range(count // directions)):
+        source = _joined(trace.states, layer - 1, directions, valid) if layer else start
+        total = np.zeros(source.shape, x.dtype)
+        for d in range(directions):
+            i = layer * directions + d
+            cells = None if trace.cells is None else trace.cells[i]
+            ends = (
+                zeros if h_grad is None else h_grad[i],
+                None if cells is None else zeros if c_grad is None else c_grad[i],
+            )
+            begin = (
+                _first(first[0], trace.states, i),
+                None if cells is None else _first(first[1], trace.states, i),
+            )
+            result = run_back(
+                kind,
+                _parameters(weights, i),
+                source,
+                begin,
+                valid,
+                d == 1,
+                Trace(trace.gates[i], trace.states[i], cells),
+                flow[..., d * size : (d + 1) * size],
+                ends,
+                _parameters(weight_grads, i),
+            )
+            total += result.x
+            for wanted, found in zip(first_grads, (result.state, result.cell), strict=True):
+                if wanted is not None:
+                    wanted[i] = found
+        flow = total
+    if x_grad is not None:
+        np.copyto(x_grad, np.swapaxes(flow, 0, 1) if batch_first else flow)

@@ -1,0 +1,55 @@
+"""Sequences of several lengths in one padded array: which steps count, and what fits together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, dims_match, format_shape, merge_dims
+from opwright_std.numerics.dtypes import Array
+
+
+def check_lengths(op_type: str, lengths: Array, steps: int) -> None:
+    """Raise ValueError unless every length is in [0, steps]."""
+    wrong = lengths[(lengths < 0) | (lengths > steps)]
+    if wrong.size:
+        raise ValueError(f"{op_type}: lengths must be in [0, {steps}], got {wrong[0]}")
+
+
+def valid_steps(op_type: str, lengths: Array, steps: int) -> Array:
+    """Return, bool [n, steps], which steps lie within their sequence."""
+    check_lengths(op_type, lengths, steps)
+    return np.asarray(np.arange(steps) < lengths[:, None])
+
+
+def check_vector(ctx: InferContext, lengths: tuple[int, ...]) -> None:
+    """Refuse lengths that are not [n]."""
+    ctx.require(len(lengths) == 1, f"lengths must have the shape [n], got {format_shape(lengths)}")
+
+
+def infer_padded(ctx: InferContext) -> tuple[int, ...]:
+    """Return the shape of x, [n, t, ...]; refuse lengths that are not [n]."""
+    x, lengths = ctx.input("x").shape, ctx.input("lengths").shape
+    if len(x) < 2:
+        ctx.fail(f"x must have the shape [n, t, ...], got {format_shape(x)}")
+    if len(lengths) != 1 or not dims_match(lengths[0], x[0]):
+        ctx.fail(f"lengths must have the shape [{x[0]}], got {format_shape(lengths)}")
+    return (merge_dims(x[0], lengths[0]), *x[1:])
+
+
+def infer_steps(ctx: InferContext) -> tuple[int, int]:
+    """Return n and t where `lengths` gives the one, and `max_length` or `like` the other."""
+    lengths = ctx.input("lengths").shape
+    check_vector(ctx, lengths)
+    longest = ctx.attr("max_length")
+    if (longest is None) != ctx.has_input("like"):
+        ctx.fail("one of max_length and like must be given, got " + _given(longest))
+    if longest is not None:
+        return lengths[0], longest
+    like = ctx.input("like").shape
+    if len(like) < 2 or not dims_match(like[0], lengths[0]):
+        ctx.fail(f"like must have the shape [{lengths[0]}, t, ...], got {format_shape(like)}")
+    return merge_dims(lengths[0], like[0]), like[1]
+
+
+def _given(longest: int | None) -> str:
+    return "none of them" if longest is None else "both"

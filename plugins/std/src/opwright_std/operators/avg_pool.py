@@ -1,0 +1,120 @@
+"""Average pooling: the mean of each window that slides over images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import BodyContext, InferContext, OpMaker, grad_op
+from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.windows import (
+    Axis,
+    Ints,
+    add_pool_attrs,
+    axes_of,
+    axis_names,
+    channels_first,
+    height_axis,
+    infer_pooled,
+    lift_attrs,
+    set_images,
+)
+
+
+def avg_pool2d(
+    x: Array,
+    out: Array,
+    *,
+    kernel: Ints,
+    strides: Ints,
+    paddings: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    data_format: str,
+) -> None:
+    images, result = channels_first(x, data_format), channels_first(out, data_format)
+    axes = axes_of(images, result, kernel, strides or kernel, paddings)
+    # Axis by axis: the sum of the kernel's sizes in additions instead of their product.
+    for i, axis in enumerate(axes):
+        sums = np.zeros((*result.shape[: 3 + i], *images.shape[3 + i :]), x.dtype)
+        for windows, elements in axis.covering_taps():
+            sums[_at(2 + i, windows)] += images[_at(2 + i, elements)]
+        images = sums
+    result[...] = images / _counts(axes, count_include_pad, x.dtype)
+
+
+def _at(axis: int, part: slice) -> tuple[slice, ...]:
+    return (*[slice(None)] * axis, part)
+
+
+def _counts(axes: list[Axis], include_pad: bool, dtype: np.dtype[np.floating]) -> Array:
+    """Return what the sum of each window is divided by, of the spatial shape of out."""
+    counts = np.ones((), np.int64)
+    for axis in axes:
+        counts = np.multiply.outer(counts, axis.counts(include_pad))
+    return counts.astype(dtype)
+
+
+def avg_pool2d_grad(
+    out_grad: Array,
+    x_grad: Array,
+    *,
+    kernel: Ints,
+    strides: Ints,
+    paddings: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    data_format: str,
+) -> None:
+    slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
+    axes = axes_of(result, slopes, kernel, strides or kernel, paddings)
+    slopes = slopes / _counts(axes, count_include_pad, out_grad.dtype)
+    for i, axis in reversed(list(enumerate(axes))):
+        sums = np.zeros((*slopes.shape[: 2 + i], *result.shape[2 + i :]), out_grad.dtype)
+        for windows, elements in axis.covering_taps():
+            sums[_at(2 + i, elements)] += slopes[_at(2 + i, windows)]
+        slopes = sums
+    result[...] = slopes
+
+
+avg_pool3d, avg_pool3d_grad = avg_pool2d, avg_pool2d_grad
+
+
+def _avg_pool_shape(ctx: InferContext) -> None:
+    """The output has the number of windows in the place of each spatial axis."""
+    n, channels, pooled = infer_pooled(ctx)
+    set_images(ctx, "out", n, channels, pooled)
+
+
+def _avg_pool_maker(rank: int) -> OpMaker:
+    windows = ", ".join("ijk"[:rank])
+    maker = OpMaker(f"avg_pool{rank}d").add_comment(
+        f"Average pooling, out[n, c, {windows}] = the mean of x[n, c] in window {windows}. Padding "
+        "does not count; with count_include_pad it counts as elements that are 0, but what "
+        "ceil_mode lets stick out beyond it does not."
+    )
+    names = axis_names(rank)
+    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
+    maker.dtypes(*FLOATS)
+    maker.add_output("out", "one element a window, dtype of x").same_dtype_as("x")
+    add_pool_attrs(maker, rank)
+    maker.add_attr("count_include_pad", bool, "whether a sum is divided by the padding in it too")
+    return maker.default(False)
+
+
+def _avg_pool1d_body(b: BodyContext) -> None:
+    """A line is an image of height 1."""
+    axis = [height_axis(b.attr("data_format"))]
+    lifted = b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": axis})
+    pooled = b.emit("avg_pool2d", {"x": lifted}, attrs=lift_attrs(b))
+    b.emit("squeeze", {"x": pooled}, {"out": b.output("out")}, {"axis": axis})
+
+
+AVG_POOL1D = _avg_pool_maker(1).build(infer_shape=_avg_pool_shape, body=_avg_pool1d_body)
+
+AVG_POOL2D = _avg_pool_maker(2).build(
+    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool2d_grad")
+)
+
+AVG_POOL3D = _avg_pool_maker(3).build(
+    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool3d_grad")
+)

@@ -1,0 +1,124 @@
+"""searchsorted, bincount and histogram: where values lie in an order, and how many in each part."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from opwright.op import GradientContext, InferContext, OpMaker, format_shape, no_gradient
+from opwright_std.numerics.class_ids import flat_ids
+from opwright_std.numerics.dtypes import FLOATS, INDICES, NUMBERS, Array
+
+
+def searchsorted(x: Array, values: Array, out: Array, *, side: Literal["left", "right"]) -> None:
+    np.copyto(out, np.searchsorted(x, values, side))
+
+
+def bincount(x: Array, weights: Array | None, out: Array, *, length: int) -> None:
+    ids = flat_ids("bincount: x", x, length)
+    parts = None if weights is None else weights.astype(np.float64)
+    # NumPy's counts of no elements with weights are whole numbers too; both are zeros.
+    out[...] = np.bincount(ids, parts, length)
+
+
+def histogram(x: Array, out: Array, *, bins: int, min: float, max: float) -> None:
+    counts, _ = np.histogram(x.astype(np.float64), bins, (min, max))
+    np.copyto(out, counts)
+
+
+def _searchsorted_shape(ctx: InferContext) -> None:
+    """The output has the shape of values."""
+    shape = ctx.input("x").shape
+    ctx.require(len(shape) == 1, f"x must be [n], got {format_shape(shape)}")
+    ctx.set_output("out", ctx.input("values").shape)
+
+
+SEARCHSORTED = (
+    OpMaker("searchsorted")
+    .add_comment(
+        "Where values would stand in x, which is in rising order: as numpy.searchsorted, how many "
+        "elements of x are less than a value, or with side right, not greater. NaN counts as "
+        "greater than every number. Of an x in another order the result is not specified."
+    )
+    .add_input("x", "[n] in rising order")
+    .dtypes(*NUMBERS)
+    .add_input("values", "any shape, dtype of x")
+    .same_dtype_as("x")
+    .add_output("out", "int64, shape of values, from 0 to n")
+    .dtypes("int64")
+    .add_attr("side", str, "whether a value stands before the elements that equal it, or behind")
+    .default("left")
+    .one_of("left", "right")
+    .build(infer_shape=_searchsorted_shape, gradient=no_gradient("its result is positions"))
+)
+
+
+def _bincount_shape(ctx: InferContext) -> None:
+    """The output has a number for each id; without weights they are counts, int64."""
+    shape = ctx.input("x").shape
+    ctx.require(len(shape) == 1, f"x must be [n], got {format_shape(shape)}")
+    dtype = "int64"
+    if ctx.has_input("weights"):
+        ctx.require_shape("weights", shape)
+        dtype = ctx.input("weights").dtype
+    ctx.set_output("out", (ctx.attr("length"),), dtype)
+
+
+def _bincount_gradient(g: GradientContext) -> None:
+    if g.wants("weights"):
+        inputs = {"x": g.output_grad("out"), "index": g.input("x")}
+        g.set_input_grad("weights", g.emit("gather", inputs, attrs={"axis": 0}))
+
+
+BINCOUNT = (
+    OpMaker("bincount")
+    .add_comment(
+        "How often each id is in x, out[i] = sum(x == i), or with weights, out[i] = sum(weights[x "
+        "== i]), as numpy.bincount. The length of out is an attribute, so that it is known before "
+        "the values are; an id beyond it is an error."
+    )
+    .add_input("x", "int32 or int64 [n], in [0, length)")
+    .dtypes(*INDICES)
+    .add_input("weights", "float [n]")
+    .dtypes(*FLOATS)
+    .as_optional()
+    .add_output("out", "[length], int64, or the dtype of weights")
+    .add_attr("length", int, "how many ids there are")
+    .required()
+    .at_least(1)
+    .build(infer_shape=_bincount_shape, gradient=_bincount_gradient)
+)
+
+
+def _histogram_shape(ctx: InferContext) -> None:
+    """The output has a count for each bin."""
+    low, high = ctx.attr("min"), ctx.attr("max")
+    ctx.require(
+        math.isfinite(low) and math.isfinite(high) and low < high,
+        f"min must be less than max, and both finite, got min={low} and max={high}",
+    )
+    ctx.set_output("out", (ctx.attr("bins"),))
+
+
+HISTOGRAM = (
+    OpMaker("histogram")
+    .add_comment(
+        "How many elements of x lie in each of the bins of equal width from min to max, as "
+        "numpy.histogram: a bin holds its lower edge, the last one its upper edge too. What lies "
+        "outside, and NaN, is not counted. Elements and edges are compared in float64."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS)
+    .add_output("out", "int64 [bins]")
+    .dtypes("int64")
+    .add_attr("bins", int, "how many bins there are")
+    .default(10)
+    .at_least(1)
+    .add_attr("min", float, "the lower edge of the first bin")
+    .required()
+    .add_attr("max", float, "the upper edge of the last bin")
+    .required()
+    .build(infer_shape=_histogram_shape, gradient=no_gradient("its result is counts"))
+)

@@ -1,0 +1,183 @@
+"""constant, arange, linspace and eye: tensors that attributes describe."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from opwright.errors import AttributeValueError
+from opwright.op import InferContext, OpMaker, dtype_to_numpy, is_float, no_gradient, numel
+from opwright_std.numerics.dtypes import NUMBERS, Array
+
+_NO_GRADIENT = no_gradient("it has no input")
+
+
+def _with_dtype(maker: OpMaker, default: str, *dtypes: str) -> OpMaker:
+    return (
+        maker.add_attr("dtype", str, "dtype of out")
+        .default(default)
+        .as_dtype(*dtypes)
+        .dispatch_on("dtype")
+    )
+
+
+def _require_held(ctx: InferContext, name: str, value: float) -> None:
+    """Raise AttributeValueError unless the dtype holds an element."""
+    dtype: str = ctx.attr("dtype")
+    if is_float(dtype):
+        return
+    info = None if dtype == "bool" else np.iinfo(dtype_to_numpy(dtype))
+    least, most = (0, 1) if info is None else (int(info.min), int(info.max))
+    if not (math.isfinite(value) and value == math.floor(value) and least <= value <= most):
+        raise AttributeValueError(
+            f"{ctx.op_type}: {name} must be a whole number in [{least}, {most}] to become {dtype}, "
+            f"got {value!r}; take a dtype that holds it, such as float64"
+        )
+
+
+def constant(out: Array, *, values: tuple[float, ...], shape: tuple[int, ...], dtype: str) -> None:
+    out[...] = np.array(values, np.float64).reshape(shape)
+
+
+def _constant_shape(ctx: InferContext) -> None:
+    """The output has the given shape, and a value for each element, which its dtype holds."""
+    shape, values = ctx.attr("shape"), ctx.attr("values")
+    if numel(shape) != len(values):
+        ctx.fail(
+            f"values must have {numel(shape)} numbers for shape={list(shape)}, got {len(values)}"
+        )
+    for value in values:
+        _require_held(ctx, "values", value)
+    ctx.set_output("out", shape)
+
+
+CONSTANT = _with_dtype(
+    OpMaker("constant")
+    .add_comment("A tensor of given elements.")
+    .add_output("out", "the given shape and dtype")
+    .same_dtype_as("dtype")
+    .add_attr("values", list[float], "the elements in row-major order, which the dtype must hold")
+    .required()
+    .add_attr("shape", list[int], "shape of out")
+    .required()
+    .at_least(0),
+    "float32",
+).build(infer_shape=_constant_shape, gradient=_NO_GRADIENT)
+
+
+def arange(out: Array, *, start: float, stop: float, step: float, dtype: str) -> None:
+    _write_steps(out, start, step)
+
+
+def _write_steps(out: Array, start: float, step: float) -> None:
+    if out.dtype.kind == "f":
+        out[...] = np.arange(out.size) * step + start
+    else:
+        # Sums of whole numbers wrap: what lies in the range of the dtype is right.
+        bits = [int(number) % 2**64 for number in (start, step)]
+        places = np.arange(out.size, dtype=np.uint64)
+        out[...] = (places * np.uint64(bits[1]) + np.uint64(bits[0])).astype(out.dtype)
+
+
+def _arange_shape(ctx: InferContext) -> None:
+    """The output has an element for each step from start to before stop."""
+    start, stop, step = (ctx.attr(name) for name in ("start", "stop", "step"))
+    if not all(map(math.isfinite, (start, stop, step))) or step == 0:
+        ctx.fail(
+            f"start, stop and step must be finite and step not 0, got start={start}, "
+            f"stop={stop}, step={step}"
+        )
+    length = max(math.ceil((stop - start) / step), 0)
+    ctx.require(length < 2**62, f"stop must be nearer to start, got {length} elements")
+    if not is_float(ctx.attr("dtype")):
+        _require_held(ctx, "start", start)
+        ctx.require(step == math.floor(step), f"step must be whole for a whole dtype, got {step}")
+        _require_held(ctx, "the last element", start + max(length - 1, 0) * step)
+    ctx.set_output("out", (length,))
+
+
+ARANGE = _with_dtype(
+    OpMaker("arange")
+    .add_comment(
+        "Evenly spaced numbers, out[i] = start + i * step, from start to before stop, as "
+        "numpy.arange: computed in float64 and rounded once, whole numbers exactly."
+    )
+    .add_output("out", "[n] with n the number of steps, rounded up; of the given dtype")
+    .same_dtype_as("dtype")
+    .add_attr("start", float, "the first number")
+    .default(0.0)
+    .add_attr("stop", float, "the end, which is excluded")
+    .required()
+    .add_attr("step", float, "distance of two numbers, not 0")
+    .default(1.0),
+    "int64",
+    *NUMBERS,
+).build(infer_shape=_arange_shape, gradient=_NO_GRADIENT)
+
+
+def linspace(out: Array, *, start: float, stop: float, num: int, dtype: str) -> None:
+    _write_steps(out, start, (stop - start) / max(num - 1, 1))
+    if num > 1:
+        out[-1] = stop
+
+
+def _linspace_shape(ctx: InferContext) -> None:
+    """The output has num elements."""
+    start, stop = ctx.attr("start"), ctx.attr("stop")
+    ctx.require(
+        math.isfinite(start) and math.isfinite(stop - start),
+        f"start and stop must be finite, and their distance, got start={start}, stop={stop}",
+    )
+    ctx.set_output("out", (ctx.attr("num"),))
+
+
+LINSPACE = _with_dtype(
+    OpMaker("linspace")
+    .add_comment(
+        "Evenly spaced numbers, out[i] = start + i * (stop - start) / (num - 1), as "
+        "numpy.linspace: computed in float64 and rounded once, the last one being stop."
+    )
+    .add_output("out", "[num], of the given dtype")
+    .same_dtype_as("dtype")
+    .add_attr("start", float, "the first number")
+    .required()
+    .add_attr("stop", float, "the last number")
+    .required()
+    .add_attr("num", int, "how many numbers")
+    .required()
+    .at_least(0),
+    "float32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+).build(infer_shape=_linspace_shape, gradient=_NO_GRADIENT)
+
+
+def eye(out: Array, *, n_rows: int, n_cols: int | None, k: int, dtype: str) -> None:
+    rows, columns = out.shape
+    out[...] = np.eye(rows, columns, max(-rows, min(k, columns)), dtype=bool)
+
+
+def _eye_shape(ctx: InferContext) -> None:
+    """The output has n_rows and n_cols, or a square."""
+    rows, columns = ctx.attr("n_rows"), ctx.attr("n_cols")
+    ctx.set_output("out", (rows, rows if columns is None else columns))
+
+
+EYE = _with_dtype(
+    OpMaker("eye")
+    .add_comment("Ones on a diagonal, zeros elsewhere: 1 where j - i = k, as numpy.eye.")
+    .add_output("out", "[n_rows, n_cols], of the given dtype")
+    .same_dtype_as("dtype")
+    .add_attr("n_rows", int, "number of rows")
+    .required()
+    .at_least(0)
+    .add_attr("n_cols", int, "number of columns; absent: as many as rows")
+    .at_least(0)
+    .add_attr("k", int, "the diagonal: 0 the main one, above 0 right of it, below 0 left")
+    .default(0)
+    .between(-(2**62), 2**62),
+    "float32",
+).build(infer_shape=_eye_shape, gradient=_NO_GRADIENT)

@@ -1,0 +1,138 @@
+"""gather_nd and scatter_nd: slices read from, and written to, positions along several axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, Shape, format_shape, grad_op
+from opwright_std.numerics.add_slices import add_slices
+from opwright_std.numerics.dtypes import INDICES, Array
+from opwright_std.numerics.scatter import (
+    REDUCTIONS,
+    row_numbers,
+    row_places,
+    scatter_gradients,
+    scatter_into,
+)
+
+
+def gather_nd(x: Array, index: Array, out: Array) -> None:
+    rows = row_numbers("gather_nd: index", index, x.shape)
+    k = index.shape[-1]
+    whole = x.reshape((-1 if x.size else _count(x.shape, k), *x.shape[k:]))
+    np.take(whole, rows, axis=0, out=out.reshape((rows.size, *x.shape[k:])), mode="clip")
+
+
+def gather_nd_grad(index: Array, out_grad: Array, x_grad: Array) -> None:
+    rows = row_numbers("gather_nd: index", index, x_grad.shape)
+    count = _count(x_grad.shape, index.shape[-1])
+    add_slices(out_grad, rows, x_grad.reshape((count, *x_grad.shape[index.shape[-1] :])))
+
+
+def _count(shape: Shape, k: int) -> int:
+    return int(np.prod(shape[:k], dtype=np.int64))
+
+
+def _places(index: Array, shape: Shape) -> Array:
+    rows = row_numbers("scatter_nd: index", index, shape)
+    return row_places(rows, int(np.prod(shape[index.shape[-1] :], dtype=np.int64)))
+
+
+def scatter_nd(x: Array, index: Array, updates: Array, out: Array, *, reduction: str) -> None:
+    places = _places(index, x.shape)
+    np.copyto(out, x)
+    scatter_into(out.reshape(-1), places, updates.reshape(-1), reduction)
+
+
+def scatter_nd_grad(
+    x: Array,
+    index: Array,
+    updates: Array,
+    out: Array,
+    out_grad: Array,
+    x_grad: Array | None,
+    updates_grad: Array | None,
+    *,
+    reduction: str,
+) -> None:
+    scatter_gradients(
+        x.reshape(-1),
+        _places(index, x.shape),
+        updates.reshape(-1),
+        out.reshape(-1),
+        out_grad.reshape(-1),
+        None if x_grad is None else x_grad.reshape(-1),
+        None if updates_grad is None else updates_grad.reshape(-1),
+        reduction,
+    )
+
+
+def _slices_shape(ctx: InferContext) -> Shape:
+    """Return the shape of what index picks from x."""
+    x, index = ctx.input("x").shape, ctx.input("index").shape
+    if index and index[-1] == -1:
+        ctx.fail(f"index must have a known last length, got unknown in {format_shape(index)}")
+    if not index or not 1 <= index[-1] <= len(x):
+        ctx.fail(
+            f"index must have 1 to {len(x)} positions in its last axis, one for each of the first "
+            f"axes of x {format_shape(x)}, got {format_shape(index)}"
+        )
+    return (*index[:-1], *x[index[-1] :])
+
+
+def _gather_nd_shape(ctx: InferContext) -> None:
+    """The output has the axes of index but the last, then those of x that index does not name."""
+    ctx.set_output("out", _slices_shape(ctx))
+
+
+def _scatter_nd_shape(ctx: InferContext) -> None:
+    """The output has the shape of x; updates the axes of index but the last, then those of x."""
+    ctx.require_shape("updates", _slices_shape(ctx))
+    if ctx.attr("reduction") != "none" and ctx.input("x").dtype == "bool":
+        ctx.fail(f"reduction must be 'none' for bool, got {ctx.attr('reduction')!r}")
+    ctx.set_output("out", ctx.input("x").shape)
+
+
+GATHER_ND = (
+    OpMaker("gather_nd")
+    .add_comment(
+        "Slices of x at positions along its first k axes, out[...] = x[index[..., 0], ..., "
+        "index[..., k - 1]]; a negative position counts from the end. As ONNX's GatherND. The "
+        "gradient adds up what was picked repeatedly."
+    )
+    .add_input("x", "at least 1-d, any dtype")
+    .add_input("index", "int32 or int64 [..., k], positions in [-n, n) along each axis")
+    .dtypes(*INDICES)
+    .add_output("out", "shape of index without its last axis, then that of x from axis k on")
+    .same_dtype_as("x")
+    .build(infer_shape=_gather_nd_shape, gradient=grad_op("gather_nd_grad", needs=["index"]))
+)
+
+
+def add_reduction(maker: OpMaker) -> OpMaker:
+    """Add the attribute that says how elements are combined."""
+    return (
+        maker.add_attr("reduction", str, "how an update is combined with what lies at its place")
+        .default("none")
+        .one_of(*REDUCTIONS)
+    )
+
+
+SCATTER_ND = add_reduction(
+    OpMaker("scatter_nd")
+    .add_comment(
+        "A copy of x with slices set at positions along its first k axes, out[index[..., 0], ..., "
+        "index[..., k - 1]] = updates[...], or combined by reduction. Updates of one place are "
+        "taken in their order: of those that set it the last one stays. As ONNX's ScatterND."
+    )
+    .add_input("x", "at least 1-d, any dtype; bool only without a reduction")
+    .add_input("index", "int32 or int64 [..., k], positions in [-n, n) along each axis")
+    .dtypes(*INDICES)
+    .add_input("updates", "shape of index without its last axis, then that of x from axis k on")
+    .same_dtype_as("x")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+).build(
+    infer_shape=_scatter_nd_shape,
+    gradient=grad_op("scatter_nd_grad", needs=["x", "index", "updates", "out"]),
+)

@@ -1,0 +1,31 @@
+"""increment: a counter goes one step on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import GradientContext, InferContext
+from opwright_std.numerics.dtypes import NUMBERS, Array
+from opwright_std.operators.unary import unary
+
+
+def increment(x: Array, out: Array, *, step: float) -> None:
+    np.add(x, step if x.dtype.kind == "f" else np.array(int(step)).astype(x.dtype), out=out)
+
+
+def _increment_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, whose dtype must hold the step."""
+    ctx.require_held("step", ctx.input("x").dtype)
+    ctx.set_output("out", ctx.input("x").shape)
+
+
+def _increment_gradient(g: GradientContext) -> None:
+    g.set_input_grad("x", g.output_grad("out"))
+
+
+INCREMENT = (
+    unary("increment", "Counter, out = x + step; whole numbers wrap around.", NUMBERS)
+    .add_attr("step", float, "what is added, which the dtype must hold")
+    .default(1.0)
+    .build(infer_shape=_increment_shape, gradient=_increment_gradient)
+)

@@ -1,0 +1,119 @@
+"""Images of another height and width: the nearest pixel, or a mean of the four around."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, grad_op
+from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.windows import (
+    Ints,
+    add_data_format,
+    channels_first,
+    image_dims,
+    require_elements,
+    set_images,
+    spatial_attr,
+)
+
+
+class _Taps(NamedTuple):
+    """Which two elements of an axis each place of the output lies between, and the second's share.
+
+    Attributes
+    ----------
+    first, second : int array [places]
+        Elements; equal ones at the ends and for the nearest element.
+    share : float array [places]
+        In [0, 1).
+    """
+
+    first: Array
+    second: Array
+    share: Array
+
+
+def _taps(size: int, count: int, mode: str, align_corners: bool) -> _Taps:
+    place = np.arange(count)
+    if mode == "nearest":
+        first = place * size // count
+        return _Taps(first, first, np.zeros(count))
+    # A place as a fraction, in whole numbers: nothing is rounded before the share.
+    if align_corners:
+        over, under = place * (size - 1), max(count - 1, 1)
+    else:
+        over, under = np.maximum((2 * place + 1) * size - count, 0), 2 * count
+    first = over // under
+    return _Taps(first, np.minimum(first + 1, size - 1), over % under / under)
+
+
+def interpolate(
+    x: Array, out: Array, *, output_size: Ints, mode: str, align_corners: bool, data_format: str
+) -> None:
+    result = images = channels_first(x, data_format)
+    for i, count in enumerate(output_size):
+        taps = _taps(images.shape[2 + i], count, mode, align_corners)
+        first = result.take(taps.first, 2 + i)
+        if mode == "nearest":
+            result = first
+            continue
+        share = taps.share.reshape(-1, *[1] * (1 - i)).astype(x.dtype)
+        result = first * (1 - share) + result.take(taps.second, 2 + i) * share
+    np.copyto(channels_first(out, data_format), result)
+
+
+def interpolate_grad(
+    out_grad: Array,
+    x_grad: Array,
+    *,
+    output_size: Ints,
+    mode: str,
+    align_corners: bool,
+    data_format: str,
+) -> None:
+    slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
+    for i in (1, 0):
+        taps = _taps(result.shape[2 + i], output_size[i], mode, align_corners)
+        sums = np.zeros(
+            (result.shape[2 + i], *np.moveaxis(slopes, 2 + i, 0).shape[1:]), x_grad.dtype
+        )
+        moved = np.moveaxis(slopes, 2 + i, 0)
+        share = taps.share.reshape(-1, *[1] * 3).astype(x_grad.dtype)
+        np.add.at(sums, taps.first, moved * (1 - share))
+        np.add.at(sums, taps.second, moved * share)
+        slopes = np.moveaxis(sums, 0, 2 + i)
+    np.copyto(result, slopes)
+
+
+def _interpolate_shape(ctx: InferContext) -> None:
+    """The output has output_size in the place of height and width."""
+    n, channels, *sizes = image_dims(ctx)
+    require_elements(ctx, sizes)
+    if ctx.attr("align_corners") and ctx.attr("mode") == "nearest":
+        ctx.fail("align_corners must be false for mode='nearest', got true; take mode='bilinear'")
+    set_images(ctx, "out", n, channels, spatial_attr(ctx, "output_size"))
+
+
+def _interpolate_maker() -> OpMaker:
+    maker = OpMaker("interpolate").add_comment(
+        "Images of another size. nearest takes the pixel at floor(i * height / output_size[0]) for "
+        "row i, columns likewise. bilinear takes the mean of the rows around (i + 0.5) * height / "
+        "output_size[0] - 0.5, at least 0, and around i * (height - 1) / (output_size[0] - 1) with "
+        "align_corners, each with the share that the other one is away; columns likewise."
+    )
+    maker.add_input("x", "float images, [n, channels, height, width] or as data_format says")
+    maker.dtypes(*FLOATS)
+    maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
+    maker.same_dtype_as("x")
+    maker.add_attr("output_size", list[int], "height and width of out").required()
+    maker.between(1, 2**20)
+    maker.add_attr("mode", str, "which pixels").default("nearest").one_of("nearest", "bilinear")
+    maker.add_attr("align_corners", bool, "whether the centers of the corners stay").default(False)
+    return add_data_format(maker)
+
+
+INTERPOLATE = _interpolate_maker().build(
+    infer_shape=_interpolate_shape, gradient=grad_op("interpolate_grad")
+)

@@ -1,0 +1,154 @@
+"""Activations that are lines with kinks: definitions, gradients, NumPy kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import grad_op, same_shape_as
+from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.unary import unary
+
+
+def _keep(x_grad: Array, out_grad: Array, flat: Array) -> None:
+    """Write the gradient, and 0 where the function is constant: chosen, not multiplied."""
+    np.copyto(x_grad, out_grad)
+    np.copyto(x_grad, 0, where=flat)
+
+
+def relu6(x: Array, out: Array) -> None:
+    np.maximum(x, 0, out=out)
+    np.minimum(out, 6, out=out)
+
+
+def relu6_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
+    _keep(x_grad, out_grad, (out <= 0) | (out >= 6))
+
+
+RELU6 = unary(
+    "relu6",
+    "Rectifier up to 6, out = minimum(maximum(x, 0), 6). The gradient at 0 and 6 is 0; NaN passes "
+    "it on.",
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("relu6_grad", needs=["out"]))
+
+
+def hard_sigmoid(x: Array, out: Array, *, alpha: float, beta: float) -> None:
+    np.multiply(x, alpha, out=out)
+    np.add(out, beta, out=out)
+    np.maximum(out, 0, out=out)
+    np.minimum(out, 1, out=out)
+
+
+def hard_sigmoid_grad(
+    out: Array, out_grad: Array, x_grad: Array, *, alpha: float, beta: float
+) -> None:
+    flat = (out <= 0) | (out >= 1)
+    np.multiply(out_grad, alpha, out=x_grad)
+    np.copyto(x_grad, 0, where=flat)
+
+
+HARD_SIGMOID = (
+    unary(
+        "hard_sigmoid",
+        "Line between 0 and 1, out = minimum(maximum(alpha * x + beta, 0), 1). The gradient where "
+        "out is 0 or 1 is 0.",
+    )
+    .add_attr("alpha", float, "slope")
+    .default(0.2)
+    .add_attr("beta", float, "out at 0")
+    .default(0.5)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("hard_sigmoid_grad", needs=["out"]))
+)
+
+
+def hard_swish(x: Array, out: Array) -> None:
+    right = np.maximum(x, -3)  # left of it the gate is 0; times -inf that would be NaN
+    np.add(right, 3, out=out)
+    np.minimum(out, 6, out=out)
+    np.multiply(out, right, out=out)
+    np.divide(out, 6, out=out)
+
+
+def hard_swish_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
+    flat, whole = x <= -3, x >= 3
+    slope = np.asarray(x / 3 + 0.5)
+    np.copyto(slope, 1, where=whole)
+    np.multiply(slope, out_grad, out=x_grad)
+    np.copyto(x_grad, 0, where=flat)
+
+
+HARD_SWISH = unary(
+    "hard_swish",
+    "Rectifier with a bend, out = x * minimum(maximum(x + 3, 0), 6) / 6, with its limit 0 at -inf. "
+    "The gradient is 0 up to -3 and 1 from 3 on. Howard et al., 2019.",
+).build(infer_shape=same_shape_as("x"), gradient=grad_op("hard_swish_grad", needs=["x"]))
+
+
+def _near(x: Array, threshold: float) -> Array:
+    near: Array = (x >= -threshold) & (x <= threshold)
+    return near
+
+
+def hard_shrink(x: Array, out: Array, *, threshold: float) -> None:
+    near = _near(x, threshold)
+    np.copyto(out, x)
+    np.copyto(out, 0, where=near)
+
+
+def soft_shrink(x: Array, out: Array, *, threshold: float) -> None:
+    near = _near(x, threshold)
+    np.subtract(x, np.where(x < 0, -threshold, threshold).astype(x.dtype), out=out)
+    np.copyto(out, 0, where=near)
+
+
+def hard_shrink_grad(x: Array, out_grad: Array, x_grad: Array, *, threshold: float) -> None:
+    _keep(x_grad, out_grad, _near(x, threshold))
+
+
+def soft_shrink_grad(x: Array, out_grad: Array, x_grad: Array, *, threshold: float) -> None:
+    _keep(x_grad, out_grad, _near(x, threshold))
+
+
+HARD_SHRINK = (
+    unary(
+        "hard_shrink",
+        "0 where x lies in [-threshold, threshold], else x. So is the gradient 0 there; NaN passes "
+        "it on.",
+    )
+    .add_attr("threshold", float, "half the width of what becomes 0")
+    .default(0.5)
+    .at_least(0.0)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("hard_shrink_grad", needs=["x"]))
+)
+SOFT_SHRINK = (
+    unary(
+        "soft_shrink",
+        "0 where x lies in [-threshold, threshold], else x moved towards 0 by the threshold. The "
+        "gradient is 0 there, else 1; NaN passes it on.",
+    )
+    .add_attr("threshold", float, "how far x is moved")
+    .default(0.5)
+    .at_least(0.0)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("soft_shrink_grad", needs=["x"]))
+)
+
+
+def thresholded_relu(x: Array, out: Array, *, alpha: float) -> None:
+    flat = x <= alpha
+    np.copyto(out, x)
+    np.copyto(out, 0, where=flat)
+
+
+def thresholded_relu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
+    _keep(x_grad, out_grad, x <= alpha)
+
+
+THRESHOLDED_RELU = (
+    unary(
+        "thresholded_relu",
+        "0 up to alpha, x above it. The gradient at alpha is 0; NaN passes it on. "
+        "Konda et al., 2014.",
+    )
+    .add_attr("alpha", float, "greatest x that becomes 0")
+    .default(1.0)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("thresholded_relu_grad", needs=["x"]))
+)

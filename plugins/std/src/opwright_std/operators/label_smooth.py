@@ -1,0 +1,64 @@
+"""Distributions of labels mixed with another one."""
+
+from __future__ import annotations
+
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpMaker,
+    broadcast_shapes,
+    format_shape,
+    shapes_match,
+)
+from opwright_std.numerics.dtypes import FLOATS
+
+
+def _label_smooth_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, to which prior broadcasts."""
+    shape = ctx.input("x").shape
+    ctx.require(len(shape) >= 1, "x must be at least 1-d, the last axis being the classes")
+    if ctx.has_input("prior"):
+        prior = ctx.input("prior").shape
+        if not shapes_match(broadcast_shapes(shape, prior, ctx), shape):
+            ctx.fail(
+                f"prior must broadcast to the shape of x, {format_shape(shape)}, got "
+                f"{format_shape(prior)}"
+            )
+    ctx.set_output("out", shape)
+
+
+def _label_smooth_body(b: BodyContext) -> None:
+    x, prior, epsilon = b.input("x"), b.input("prior"), b.attr("epsilon")
+    out = {"out": b.output("out")}
+    meta = b.meta(b.inputs("x")[0])
+    classes = -1 if meta is None else meta.shape[-1]
+    if prior is None and classes >= 0:
+        share = {"scale": 1 - epsilon, "bias": epsilon / max(classes, 1)}
+        b.emit("scale", {"x": x}, out, share)
+        return
+    if prior is None:
+        # Equal scores have equal shares, however many they turn out to be.
+        prior = b.emit("softmax", {"x": b.emit("fill_like", {"x": x}, attrs={"value": 0.0})})
+    kept = b.emit("scale", {"x": x}, attrs={"scale": 1 - epsilon})
+    mixed = b.emit("scale", {"x": prior}, attrs={"scale": epsilon})
+    b.emit("add", {"x": kept, "y": mixed}, out)
+
+
+LABEL_SMOOTH = (
+    OpMaker("label_smooth")
+    .add_comment(
+        "Label smoothing, out = (1 - epsilon) * x + epsilon * prior; without prior every class has "
+        "the share 1 / classes. Szegedy et al., 2016."
+    )
+    .add_input("x", "float [..., classes]: distributions, one-hot ones for class ids")
+    .dtypes(*FLOATS)
+    .add_input("prior", "shape that broadcasts to that of x, such as [classes]: a distribution")
+    .same_dtype_as("x")
+    .as_optional()
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .add_attr("epsilon", float, "share of the other distribution")
+    .default(0.1)
+    .between(0.0, 1.0)
+    .build(infer_shape=_label_smooth_shape, body=_label_smooth_body)
+)

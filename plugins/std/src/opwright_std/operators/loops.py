@@ -1,0 +1,211 @@
+"""Blocks that run again and again: `scan`, a turn for each element, and `while_loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opwright.op import BLOCK, InferContext, Loop, Meta, OpMaker, merge_dims, shapes_match
+
+
+def _carry(ctx: InferContext, slot: str, inputs: str, outputs: str, given: Sequence[Meta]) -> None:
+    """Set what the last turn hands on: as what enters, which a turn must not change."""
+    entering = ctx.block_metas("body", ctx.attr(inputs))
+    leaving = ctx.block_metas("body", ctx.attr(outputs))
+    if not len(given) == len(entering) == len(leaving) == ctx.output_count(slot):
+        ctx.fail(
+            f"init, {inputs}, {outputs} and {slot} must have as many variables as each other, got "
+            f"{len(given)}, {len(entering)}, {len(leaving)} and {ctx.output_count(slot)}"
+        )
+    found = []
+    for name, first, inner, after in zip(ctx.attr(inputs), given, entering, leaving, strict=True):
+        for other in (inner, after):
+            if other.dtype != first.dtype or not shapes_match(other.shape, first.shape):
+                ctx.fail(
+                    f"a turn must hand on what it got, of one shape and dtype, got {after} after "
+                    f"{first} for {name!r}, which is {inner}"
+                )
+        found.append(Meta(tuple(map(merge_dims, first.shape, after.shape)), first.dtype))
+    ctx.set_metas(slot, found)
+
+
+def _stack(ctx: InferContext, slot: str, names: str, n_turns: int) -> None:
+    """Set the arrays of what every turn adds."""
+    metas = ctx.block_metas("body", ctx.attr(names))
+    if len(metas) != ctx.output_count(slot):
+        ctx.fail(
+            f"{slot} must have as many variables as {names}, got {ctx.output_count(slot)} for "
+            f"{len(metas)}"
+        )
+    ctx.set_metas(slot, [Meta((n_turns, *meta.shape), meta.dtype) for meta in metas])
+
+
+def _count_turns(ctx: InferContext) -> int:
+    """Return the length that sequences and attribute agree on, -1 where it is not known yet."""
+    given = ctx.inputs("xs")
+    if ctx.attr("length") is None and not given:
+        ctx.fail("xs or length must give the number of turns, got neither")
+    n_turns = -1 if ctx.attr("length") is None else int(ctx.attr("length"))
+    for meta in given:
+        if not meta.shape or not shapes_match(meta.shape[:1], (n_turns,)):
+            lengths = ", ".join(map(str, given))
+            ctx.fail(
+                f"xs must have one length along axis 0, which length names where it is given, got "
+                f"{lengths} and length={ctx.attr('length')}"
+            )
+        n_turns = merge_dims(n_turns, meta.shape[0])
+    return n_turns
+
+
+def _scan_shape(ctx: InferContext) -> None:
+    """The results of the body: those it carries, and those it stacks along a new first axis."""
+    n_turns = _count_turns(ctx)
+    elements = ctx.block_metas("body", ctx.attr("body_xs"))
+    if len(elements) != len(ctx.inputs("xs")):
+        ctx.fail(
+            f"body_xs must have one variable for each of xs, got {len(elements)} for "
+            f"{len(ctx.inputs('xs'))}"
+        )
+    for name, meta, given in zip(ctx.attr("body_xs"), elements, ctx.inputs("xs"), strict=True):
+        if meta.dtype != given.dtype or not shapes_match(meta.shape, given.shape[1:]):
+            ctx.fail(f"{name!r} must be an element of {given}, got {meta}")
+    if ctx.has_input("turns") and ctx.output_count("out"):
+        ctx.fail("out must be absent where turns says how many of its elements there are")
+    _carry(ctx, "final", "body_init", "body_final", ctx.inputs("init"))
+    _stack(ctx, "out", "body_out", n_turns)
+    _stack(ctx, "kept", "body_kept", n_turns)
+
+
+# Core differentiates every loop: a scan over the gradients of its body, from the last turn back.
+SCAN = (
+    OpMaker("scan")
+    .add_comment(
+        "Runs body for each element of xs along axis 0: out[i] = body_out, and what body_init is "
+        "in the next turn = body_final. final = body_final of the last turn, init without any."
+    )
+    .add_input("init", "what the first turn starts from")
+    .as_duplicable()
+    .as_optional()
+    .add_input("xs", "arrays of one length n along axis 0; each turn reads one element of each")
+    .as_duplicable()
+    .as_optional()
+    .add_input("x", "the outer variables that body reads; found where not given")
+    .as_duplicable()
+    .as_optional()
+    .add_input("turns", "of one element: only the first so many turns, in [0, n], are taken")
+    .dtypes("int64")
+    .as_optional()
+    .add_output("final", "what the last turn hands on, as init")
+    .as_duplicable()
+    .as_optional()
+    .add_output("out", "[n, ...]: what every turn gives; not with turns")
+    .as_duplicable()
+    .as_optional()
+    .add_output("kept", "[n, ...]: what a gradient reads of every turn")
+    .as_duplicable()
+    .as_optional()
+    .as_intermediate()
+    .add_attr("body", BLOCK, "one turn")
+    .required()
+    .add_attr("body_init", list[str], "variables of body that hold init, then what a turn hands on")
+    .default([])
+    .add_attr("body_xs", list[str], "those that hold an element of each of xs")
+    .default([])
+    .add_attr("body_final", list[str], "those that a turn hands on, of the shapes of init")
+    .default([])
+    .add_attr("body_out", list[str], "those that leave every turn into out")
+    .default([])
+    .add_attr("body_kept", list[str], "those that leave every turn into kept")
+    .default([])
+    .add_attr("length", int, "the number of turns n, where xs does not say it")
+    .at_least(0)
+    .add_attr("reverse", bool, "the first turn takes the last element")
+    .default(False)
+    .build(
+        infer_shape=_scan_shape,
+        control=Loop(
+            condition=None,
+            carried="init",
+            captured="x",
+            outputs="final",
+            block="body",
+            block_inputs="body_init",
+            block_outputs="body_final",
+            block_condition=None,
+            max_iterations="length",
+            sequences="xs",
+            block_elements="body_xs",
+            stacks=(("out", "body_out"), ("kept", "body_kept")),
+            turns="turns",
+            reverse="reverse",
+        ),
+    )
+)
+
+
+def _while_shape(ctx: InferContext) -> None:
+    """What the body carries keeps its shape; conditions have one element."""
+    if any(dim not in (1, -1) for dim in ctx.input("condition").shape):
+        ctx.fail(f"condition must have one element, got {ctx.input('condition')}")
+    (again,) = ctx.block_metas("body", [ctx.attr("body_condition")])
+    if again.dtype != "bool" or any(dim not in (1, -1) for dim in again.shape):
+        ctx.fail(f"body_condition must be one bool, got {again}")
+    n_turns = ctx.attr("max_steps")
+    if n_turns is None and ctx.attr("body_kept"):
+        ctx.fail("max_steps must be given where turns are kept, got none")
+    _carry(ctx, "out", "body_init", "body_out", ctx.inputs("init"))
+    _stack(ctx, "kept", "body_kept", -1 if n_turns is None else n_turns)
+    ctx.set_output("steps", (1,))
+
+
+WHILE_LOOP = (
+    OpMaker("while_loop")
+    .add_comment(
+        "out = init; while condition holds: out = body_out, condition = body_condition. More than "
+        "max_steps turns are an error."
+    )
+    .add_input("condition", "bool of one element: whether there is a first turn")
+    .dtypes("bool")
+    .add_input("init", "what the first turn starts from")
+    .as_duplicable()
+    .add_input("x", "the outer variables that body reads; found where not given")
+    .as_duplicable()
+    .as_optional()
+    .add_output("out", "what the last turn hands on, as init")
+    .as_duplicable()
+    .add_output("steps", "[1]: how many turns were taken")
+    .dtypes("int64")
+    .as_optional()
+    .as_intermediate()
+    .add_output("kept", "[max_steps, ...]: what a gradient reads of every turn")
+    .as_duplicable()
+    .as_optional()
+    .as_intermediate()
+    .add_attr("body", BLOCK, "one turn, and whether there is a next one")
+    .required()
+    .add_attr("body_init", list[str], "variables of body that hold init, then what a turn hands on")
+    .required()
+    .add_attr("body_out", list[str], "those that a turn hands on, of the shapes of init")
+    .required()
+    .add_attr("body_condition", str, "that which says whether there is a next turn")
+    .required()
+    .add_attr("body_kept", list[str], "those that leave every turn into kept")
+    .default([])
+    .add_attr("max_steps", int, "the most turns; without it there is no gradient")
+    .at_least(0)
+    .build(
+        infer_shape=_while_shape,
+        control=Loop(
+            condition="condition",
+            carried="init",
+            captured="x",
+            outputs="out",
+            block="body",
+            block_inputs="body_init",
+            block_outputs="body_out",
+            block_condition="body_condition",
+            max_iterations="max_steps",
+            stacks=(("kept", "body_kept"),),
+            turns_taken="steps",
+        ),
+    )
+)

@@ -1,0 +1,140 @@
+"""Maximum pooling: the greatest element of each window that slides over images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from opwright.op import BodyContext, InferContext, OpMaker, grad_op
+from opwright_std.numerics.class_ids import check_ids
+from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.windows import (
+    Ints,
+    add_pool_attrs,
+    axes_of,
+    axis_names,
+    channels_first,
+    height_axis,
+    image_dims,
+    infer_pooled,
+    lift_attrs,
+    over_taps,
+    set_images,
+)
+
+_MAX_PLANE = 2**31 - 1
+
+
+def max_pool2d(
+    x: Array,
+    out: Array,
+    index: Array,
+    *,
+    kernel: Ints,
+    strides: Ints,
+    paddings: Ints,
+    ceil_mode: bool,
+    data_format: str,
+) -> None:
+    images, best = channels_first(x, data_format), channels_first(out, data_format)
+    places = channels_first(index, data_format)
+    positions = np.arange(prod(images.shape[2:]), dtype=index.dtype)
+    positions = positions.reshape(1, 1, *images.shape[2:])
+    axes = axes_of(images, best, kernel, strides or kernel, paddings)
+    taps = list(over_taps([axis.covering_taps() for axis in axes]))
+    best[...] = -np.inf
+    for windows, elements in taps:
+        np.maximum(best[windows], images[elements], out=best[windows])  # passes NaN on
+    # Backwards, so that the first of equals is written last.
+    for windows, elements in reversed(taps):
+        new = images[elements]
+        found = (new == best[windows]) | (new != new)
+        np.copyto(places[windows], positions[elements], where=found)
+
+
+def max_pool_grad(op_type: str) -> Callable[..., None]:
+    """Return the kernel of a gradient, which names itself where an index is out of range."""
+
+    def add_to_places(
+        index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object
+    ) -> None:
+        places = channels_first(index, data_format)
+        slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
+        plane, n_planes = prod(result.shape[2:]), prod(result.shape[:2])
+        check_ids(f"{op_type}: index", index, plane)
+        flat = places.astype(np.int64).reshape(n_planes, prod(places.shape[2:]))
+        flat += np.arange(n_planes)[:, None] * plane
+        sums = np.bincount(flat.reshape(-1), slopes.reshape(-1), minlength=n_planes * plane)
+        result[...] = sums.reshape(result.shape)
+
+    return add_to_places
+
+
+max_pool3d = max_pool2d
+max_pool2d_grad, max_pool3d_grad = map(max_pool_grad, ("max_pool2d_grad", "max_pool3d_grad"))
+
+
+def require_plane(ctx: InferContext) -> None:
+    """Fail for planes whose places do not fit into an index."""
+    _, _, *sizes = image_dims(ctx)
+    if min(sizes) > 0 and prod(sizes) > _MAX_PLANE:
+        got = " x ".join(map(str, sizes))
+        ctx.fail(f"x must have at most {_MAX_PLANE} elements in a plane, got {got}")
+
+
+def add_place_output(maker: OpMaker, names: str = "height, width") -> OpMaker:
+    """Add the output that says where each maximum was."""
+    maker.add_output(
+        "index",
+        f"shape of out: where the maximum was, in row-major order of {names}, whatever data_format",
+    )
+    return maker.dtypes("int32").as_intermediate()
+
+
+def _max_pool_shape(ctx: InferContext) -> None:
+    """The output has the number of windows in the place of each spatial axis."""
+    require_plane(ctx)
+    n, channels, pooled = infer_pooled(ctx)
+    for slot in ("out", "index"):
+        set_images(ctx, slot, n, channels, pooled)
+
+
+def _max_pool_maker(rank: int) -> OpMaker:
+    names = axis_names(rank)
+    windows = ", ".join("ijk"[:rank])
+    maker = OpMaker(f"max_pool{rank}d").add_comment(
+        f"Maximum pooling, out[n, c, {windows}] = the greatest element of x[n, c] in window "
+        f"{windows}; padding is never the greatest. Of equal elements the first in row-major "
+        "order is taken, and gets the gradient. NaN counts as greater than every number, as in "
+        "numpy.argmax."
+    )
+    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
+    maker.dtypes(*FLOATS)
+    maker.add_output("out", "one element a window, dtype of x").same_dtype_as("x")
+    return add_pool_attrs(add_place_output(maker, names), rank)
+
+
+def _max_pool1d_body(b: BodyContext) -> None:
+    """A line is an image of height 1; places in it are the same."""
+    axis = [height_axis(b.attr("data_format"))]
+    lifted = b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": axis})
+    pooled = {"out": 1, "index": 1}
+    results = b.emit_multi("max_pool2d", {"x": lifted}, pooled, lift_attrs(b))
+    b.emit("squeeze", {"x": results["out"]}, {"out": b.output("out")}, {"axis": axis})
+    if b.has_output("index"):
+        b.emit("squeeze", {"x": results["index"]}, {"out": b.output("index")}, {"axis": axis})
+
+
+MAX_POOL1D = _max_pool_maker(1).build(infer_shape=_max_pool_shape, body=_max_pool1d_body)
+
+# An index is half the size of an int64, a quarter of what keeping x would take for windows of 2 x
+# 2.
+MAX_POOL2D = _max_pool_maker(2).build(
+    infer_shape=_max_pool_shape, gradient=grad_op("max_pool2d_grad", needs=["index"])
+)
+
+MAX_POOL3D = _max_pool_maker(3).build(
+    infer_shape=_max_pool_shape, gradient=grad_op("max_pool3d_grad", needs=["index"])
+)

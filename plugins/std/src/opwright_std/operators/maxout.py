@@ -1,0 +1,49 @@
+"""The greatest of each group of neighbouring channels."""
+
+from __future__ import annotations
+
+from opwright.op import BodyContext, InferContext, OpMaker, normalize_axis
+from opwright_std.numerics.dtypes import NUMBERS
+
+
+def _maxout_shape(ctx: InferContext) -> None:
+    """The output has one channel for each `groups` of x."""
+    shape, groups = list(ctx.input("x").shape), ctx.attr("groups")
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    if shape[axis] >= 0:
+        if shape[axis] % groups:
+            ctx.fail(f"groups must divide the {shape[axis]} channels of axis {axis}, got {groups}")
+        shape[axis] //= groups
+    if 0 in shape[axis + 1 :]:
+        ctx.fail(f"x must have elements behind axis {axis}, got {list(ctx.input('x').shape)}")
+    ctx.set_output("out", shape)
+
+
+def _maxout_body(b: BodyContext) -> None:
+    meta, groups = b.meta(b.inputs("x")[0]), b.attr("groups")
+    shape = () if meta is None else meta.shape
+    axis = b.attr("axis") % max(len(shape), 1)
+    kept, rest = [0] * axis, list(shape[axis + 1 :])
+    channels = shape[axis] // groups if shape[axis] > 0 else -1
+    if shape[axis] == 0:
+        channels = 0
+    apart = b.emit(
+        "reshape", {"x": b.input("x")}, attrs={"shape": [*kept, channels, groups, *rest]}
+    )
+    b.emit("max", {"x": apart}, {"out": b.output("out")}, {"axis": [axis + 1]})
+
+
+def _maxout_maker() -> OpMaker:
+    maker = OpMaker("maxout").add_comment(
+        "The greatest of each group of channels, out[n, c] = the greatest of x[n, c * groups : (c "
+        "+ 1) * groups]. The gradient goes to all that are equally great, in equal shares. At most "
+        "one dim from the axis on may be unknown when the operator is run or differentiated."
+    )
+    maker.add_input("x", "[n, channels * groups, ...]").dtypes(*NUMBERS)
+    maker.add_output("out", "[n, channels, ...], dtype of x").same_dtype_as("x")
+    maker.add_attr("groups", int, "neighbouring channels of which the greatest is taken")
+    maker.required().at_least(1)
+    return maker.add_attr("axis", int, "the axis of the channels").default(1)
+
+
+MAXOUT = _maxout_maker().build(infer_shape=_maxout_shape, body=_maxout_body)

@@ -1,0 +1,115 @@
+"""Non-maximum suppression of each class of each image, and the best of all classes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, format_shape, no_gradient
+from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.operators.nms import Resizable, suppress
+
+
+class _Rule(NamedTuple):
+    score_threshold: float
+    iou_threshold: float
+    nms_top_k: int
+    keep_top_k: int
+    nms_eta: float
+    background_label: int
+    normalized: bool
+
+
+def _best(scores: Array, count: int) -> Array:
+    """Return the positions of the best scores, those of equal ones in their order; -1: all."""
+    order = np.argsort(-scores, kind="stable")
+    return order[:count] if count >= 0 else order
+
+
+def _detect(boxes: Array, scores: Array, rule: _Rule) -> tuple[Array, Array]:
+    """Return class and box of each detection in one image, by class and falling score."""
+    classes, kept = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    border = 0.0 if rule.normalized else 1.0
+    for label, row in enumerate(scores):
+        if label == rule.background_label:
+            continue
+        found = np.flatnonzero(row > rule.score_threshold)
+        found = found[_best(row[found], rule.nms_top_k)]
+        left = suppress(boxes[found], rule.iou_threshold, rule.nms_eta, border)
+        kept.append(found[left])
+        classes.append(np.full(len(kept[-1]), label))
+    labels, index = np.concatenate(classes), np.concatenate(kept)
+    best = np.sort(_best(scores[labels, index], rule.keep_top_k))
+    return labels[best], index[best]
+
+
+def multiclass_nms(
+    boxes: Array,
+    scores: Array,
+    out: Resizable,
+    index: Resizable,
+    batch_index: Resizable,
+    **attrs: float,
+) -> None:
+    rule = _Rule(**attrs)  # type: ignore[arg-type]
+    found = [_detect(boxes[i], scores[i], rule) for i in range(len(boxes))]
+    images = np.repeat(np.arange(len(found)), [len(kept) for _, kept in found])
+    labels, kept = (
+        np.concatenate([np.zeros(0, np.int64), *(pair[i] for pair in found)]) for i in range(2)
+    )
+    rows = out.resize((len(kept), 6))
+    rows[:, 0] = labels
+    rows[:, 1] = scores[images, labels, kept]
+    rows[:, 2:] = boxes[images, kept]
+    for slot, values in ((index, kept), (batch_index, images)):
+        slot.resize((len(kept),))[...] = values
+
+
+def _multiclass_nms_shape(ctx: InferContext) -> None:
+    """The outputs have a row for each detection."""
+    boxes, scores = ctx.input("boxes").shape, ctx.input("scores").shape
+    if len(boxes) != 3 or boxes[2] not in (4, -1):
+        ctx.fail(f"boxes must be [n, m, 4], got {format_shape(boxes)}")
+    if len(scores) != 3:
+        ctx.fail(f"scores must be [n, classes, m], got {format_shape(scores)}")
+    ctx.require_shape("scores", (boxes[0], scores[1], boxes[1]))
+    ctx.set_output("out", (-1, 6))
+    ctx.set_output("index", (-1,))
+    ctx.set_output("batch_index", (-1,))
+
+
+def _multiclass_nms_maker() -> OpMaker:
+    maker = OpMaker("multiclass_nms").add_comment(
+        "Non-maximum suppression of each class of each image, as Paddle's multiclass_nms: of the "
+        "nms_top_k best boxes whose score is above score_threshold, nms keeps some, and of those "
+        "of all classes the keep_top_k best are the detections of the image. They are ordered by "
+        "image, class and falling score; of equal scores the first box goes first."
+    )
+    maker.add_input("boxes", "float [n, m, 4]: left, top, right, bottom").dtypes(*FLOATS)
+    maker.add_input("scores", "[n, classes, m], dtype of boxes").same_dtype_as("boxes")
+    maker.add_output("out", "[kept, 6]: class, score and box of each detection, dtype of boxes")
+    maker.same_dtype_as("boxes")
+    maker.add_output("index", "int64 [kept]: number of the box in its image").dtypes("int64")
+    maker.add_output("batch_index", "int64 [kept]: number of the image").dtypes("int64")
+    maker.add_attr("score_threshold", float, "a score up to it is no detection").required()
+    maker.add_attr("iou_threshold", float, "overlap above which a box is dropped").default(0.3)
+    maker.between(0.0, 1.0)
+    maker.add_attr("nms_top_k", int, "boxes of a class that are looked at; -1: all").default(-1)
+    maker.at_least(-1)
+    maker.add_attr("keep_top_k", int, "detections of an image; -1: all").default(-1).at_least(-1)
+    maker.add_attr(
+        "nms_eta",
+        float,
+        "factor of iou_threshold behind each box of a class that is kept, while it is above 0.5",
+    ).default(1.0).greater_than(0.0).at_most(1.0)
+    maker.add_attr("background_label", int, "class that is no detection; -1: none").default(0)
+    maker.at_least(-1)
+    maker.add_attr("normalized", bool, "without it, right and bottom are pixels of the box")
+    return maker.default(True).dynamic_output()
+
+
+MULTICLASS_NMS = _multiclass_nms_maker().build(
+    infer_shape=_multiclass_nms_shape,
+    gradient=no_gradient("which boxes are kept is no continuous function of the scores"),
+)

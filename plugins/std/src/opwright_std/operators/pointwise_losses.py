@@ -1,0 +1,231 @@
+"""Losses of one number and its label, element by element; without a hidden mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import OpMaker, grad_op
+from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.operators.mse import same_shapes
+
+
+def _write_both(x_slope: Array, x_grad: Array | None, label_grad: Array | None) -> None:
+    """Write the gradients of a loss of x - label."""
+    if x_grad is not None:
+        x_grad[...] = x_slope
+    if label_grad is not None:
+        np.negative(x_slope, out=label_grad)
+
+
+def _signed(difference: Array, out_grad: Array) -> Array:
+    """Return the gradient of |difference|: 0, not a product, where it has a kink."""
+    signed = np.where(difference < 0, -out_grad, out_grad)
+    flat = np.where(difference == 0, 0, signed)
+    return np.where(np.isnan(difference), difference, flat).astype(difference.dtype)
+
+
+def l1(x: Array, label: Array, out: Array) -> None:
+    np.abs(np.subtract(x, label, out=out), out=out)
+
+
+def l1_grad(
+    x: Array, label: Array, out_grad: Array, x_grad: Array | None, label_grad: Array | None
+) -> None:
+    _write_both(_signed(np.asarray(x - label), out_grad), x_grad, label_grad)
+
+
+def huber(x: Array, label: Array, out: Array, *, delta: float) -> None:
+    size = np.abs(x - label)
+    inner = np.minimum(size, size.dtype.type(delta))  # no square of what is large
+    np.multiply(inner, size - inner / 2, out=out)
+
+
+def huber_grad(
+    x: Array,
+    label: Array,
+    out_grad: Array,
+    x_grad: Array | None,
+    label_grad: Array | None,
+    *,
+    delta: float,
+) -> None:
+    _write_both(np.clip(x - label, -delta, delta) * out_grad, x_grad, label_grad)
+
+
+def smooth_l1(x: Array, label: Array, out: Array, *, beta: float) -> None:
+    if beta == 0:
+        l1(x, label, out)
+        return
+    huber(x, label, out, delta=beta)
+    out /= beta
+
+
+def smooth_l1_grad(
+    x: Array,
+    label: Array,
+    out_grad: Array,
+    x_grad: Array | None,
+    label_grad: Array | None,
+    *,
+    beta: float,
+) -> None:
+    if beta == 0:
+        l1_grad(x, label, out_grad, x_grad, label_grad)
+        return
+    slope = np.clip(x - label, -beta, beta) / beta * out_grad
+    _write_both(slope, x_grad, label_grad)
+
+
+def write_hinge(score: Array, label: Array, margin: float, out: Array) -> None:
+    np.multiply(score, label, out=out)
+    np.subtract(margin, out, out=out)
+    np.maximum(out, 0, out=out)
+
+
+def find_hinge_slopes(
+    score: Array, label: Array, margin: float, out_grad: Array
+) -> tuple[Array, Array]:
+    """Return the gradients of score and label: 0 beyond the margin, as those of clip."""
+    is_beyond = margin - score * label < 0
+    return np.where(is_beyond, 0, -label * out_grad), np.where(is_beyond, 0, -score * out_grad)
+
+
+def hinge(x: Array, label: Array, out: Array) -> None:
+    write_hinge(x, label, 1.0, out)
+
+
+def hinge_grad(
+    x: Array, label: Array, out_grad: Array, x_grad: Array | None, label_grad: Array | None
+) -> None:
+    slopes = find_hinge_slopes(x, label, 1.0, out_grad)
+    for slope, grad in zip(slopes, (x_grad, label_grad), strict=True):
+        if grad is not None:
+            grad[...] = slope
+
+
+def log_loss(x: Array, label: Array, out: Array, *, epsilon: float) -> None:
+    out[...] = -label * np.log(x + epsilon) - (1 - label) * np.log(1 - x + epsilon)
+
+
+def log_loss_grad(
+    x: Array,
+    label: Array,
+    out_grad: Array,
+    x_grad: Array | None,
+    label_grad: Array | None,
+    *,
+    epsilon: float,
+) -> None:
+    yes, no = x + epsilon, 1 - x + epsilon
+    if x_grad is not None:
+        np.multiply((1 - label) / no - label / yes, out_grad, out=x_grad)
+    if label_grad is not None:
+        np.multiply(np.log(no) - np.log(yes), out_grad, out=label_grad)
+
+
+def _subtract_present(logs: Array, x: Array, weight: Array) -> Array:
+    """Return logs - x, and 0 where there is no weight: 0 * inf is 0 here."""
+    return np.subtract(logs, x, out=np.zeros_like(x), where=np.asarray(weight != 0))
+
+
+def kl_div(x: Array, label: Array, out: Array, *, log_label: bool) -> None:
+    weight = np.exp(label) if log_label else label
+    logs = label if log_label else np.log(np.where(weight == 0, 1, label))
+    np.multiply(weight, _subtract_present(logs, x, weight), out=out)
+
+
+def kl_div_grad(
+    x: Array,
+    label: Array,
+    out_grad: Array,
+    x_grad: Array | None,
+    label_grad: Array | None,
+    *,
+    log_label: bool,
+) -> None:
+    weight = np.exp(label) if log_label else label
+    if x_grad is not None:
+        np.multiply(-weight, out_grad, out=x_grad)
+    if label_grad is None:
+        return
+    if log_label:
+        slope = weight * (_subtract_present(label, x, weight) + 1)
+    else:
+        slope = np.log(label) - x + 1
+    np.multiply(slope, out_grad, out=label_grad)
+
+
+def _loss(op_type: str, comment: str, label: str = "shape and dtype of x") -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "float, any shape")
+        .dtypes(*FLOATS)
+        .add_input("label", label)
+        .same_dtype_as("x")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+    )
+
+
+L1 = _loss("l1", "Absolute error, out = |x - label|, element by element.").build(
+    infer_shape=same_shapes, gradient=grad_op("l1_grad", needs=["x", "label"])
+)
+
+HUBER = (
+    _loss(
+        "huber",
+        "Squared error near the label and absolute error far from it, d = |x - label|, out = "
+        "d**2 / 2 where d <= delta, and delta * (d - delta / 2) elsewhere. Huber, 1964.",
+    )
+    .add_attr("delta", float, "distance from which on the loss is linear")
+    .required()
+    .greater_than(0.0)
+    .build(infer_shape=same_shapes, gradient=grad_op("huber_grad", needs=["x", "label"]))
+)
+
+SMOOTH_L1 = (
+    _loss(
+        "smooth_l1",
+        "Absolute error with a round bottom, d = |x - label|, out = d**2 / (2 * beta) where d < "
+        "beta, and d - beta / 2 elsewhere: huber / beta. Girshick, 2015.",
+    )
+    .add_attr("beta", float, "distance from which on the loss is linear; 0 makes it l1")
+    .default(1.0)
+    .at_least(0.0)
+    .build(infer_shape=same_shapes, gradient=grad_op("smooth_l1_grad", needs=["x", "label"]))
+)
+
+HINGE = _loss(
+    "hinge",
+    "Distance to the right side of the margin, out = max(0, 1 - x * label), element by element. "
+    "The gradient is 0 beyond the margin. Cortes and Vapnik, 1995.",
+    "shape and dtype of x: 1 or -1",
+).build(infer_shape=same_shapes, gradient=grad_op("hinge_grad", needs=["x", "label"]))
+
+LOG_LOSS = (
+    _loss(
+        "log_loss",
+        "Cross entropy of yes and no, out = -label * log(x + epsilon) - (1 - label) * log(1 - x + "
+        "epsilon), element by element. From scores, sigmoid_cross_entropy_with_logits is more "
+        "exact.",
+        "shape and dtype of x: probabilities of yes in [0, 1]",
+    )
+    .add_attr("epsilon", float, "added to each probability")
+    .default(1e-4)
+    .greater_than(0.0)
+    .build(infer_shape=same_shapes, gradient=grad_op("log_loss_grad", needs=["x", "label"]))
+)
+
+KL_DIV = (
+    _loss(
+        "kl_div",
+        "Terms of the Kullback-Leibler divergence from x, given as logarithms, to label, out = "
+        "label * (log(label) - x), 0 where label is 0; with log_label out = exp(label) * (label - "
+        "x). The divergence is the sum.",
+        "shape and dtype of x: probabilities, or their logarithms",
+    )
+    .add_attr("log_label", bool, "whether label holds logarithms")
+    .default(False)
+    .build(infer_shape=same_shapes, gradient=grad_op("kl_div_grad", needs=["x", "label"]))
+)

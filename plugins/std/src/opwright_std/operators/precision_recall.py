@@ -1,0 +1,88 @@
+"""Precision, recall and F1 of a classifier, on one batch and on everything seen so far."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes_match
+from opwright_std.numerics.class_ids import flat_ids
+from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
+
+
+def precision_recall(
+    x: Array, label: Array, states: Array, batch: Array, total: Array, states_out: Array
+) -> None:
+    rows, classes = x.shape
+    wanted = flat_ids("precision_recall: label", label, classes)
+    guessed = np.argmax(x, axis=1) if x.size else np.empty(0, np.int64)
+    right = np.bincount(wanted[guessed == wanted], minlength=classes)
+    too_many = np.bincount(guessed, minlength=classes) - right
+    too_few = np.bincount(wanted, minlength=classes) - right
+    counts = np.stack([right, too_many, rows - right - too_many - too_few, too_few], axis=1)
+    batch[...] = _metrics(counts)
+    np.add(states, counts, out=states_out)
+    total[...] = _metrics(states_out)
+
+
+def _metrics(counts: Array) -> Array:
+    """Return the means of precision, recall and F1 over classes, and those of all counts."""
+    everything = counts.sum(axis=0, keepdims=True)
+    by_class, at_once = (
+        np.mean(_ratios(some), axis=1) if len(some) else np.zeros(3)
+        for some in (counts, everything)
+    )
+    return np.concatenate([by_class, at_once])
+
+
+def _ratios(counts: Array) -> Array:
+    right, too_many, _, too_few = counts.T.astype(np.float64)
+    sizes = np.stack([right + too_many, right + too_few, right + (too_many + too_few) / 2])
+    ratios = np.zeros(sizes.shape)
+    np.divide(right, sizes, out=ratios, where=sizes > 0)
+    return ratios
+
+
+def _precision_recall_shape(ctx: InferContext) -> None:
+    """Metrics have 6 elements; label is [n, 1] or [n] beside x [n, classes]."""
+    x, label = ctx.input("x").shape, ctx.input("label").shape
+    ctx.require(len(x) == 2, f"x must be [n, classes], got {format_shape(x)}")
+    column = (*x[:1], 1)
+    if not shapes_match(label, column) and not shapes_match(label, x[:1]):
+        wanted = f"{format_shape(column)} or {format_shape(x[:1])}"
+        ctx.fail(f"label must have the shape {wanted}, got {format_shape(label)}")
+    ctx.require_shape("states", (x[1], 4))
+    for slot in ("batch", "total"):
+        ctx.set_output(slot, (6,))
+    ctx.set_output("states_out", ctx.input("states").shape)
+
+
+PRECISION_RECALL = (
+    OpMaker("precision_recall")
+    .add_comment(
+        "Precision, recall and F1 of the class with the greatest score, tp / (tp + fp), tp / (tp + "
+        "fn) and 2 * tp / (2 * tp + fp + fn), 0 where nothing is divided by. Six numbers: the "
+        "three as means over the classes (macro), then the three of the counts of all classes "
+        "(micro). Equal scores and NaN are ordered as by argmax."
+    )
+    .add_input("x", "float [n, classes], scores or probabilities")
+    .dtypes(*FLOATS)
+    .add_input("label", "int [n, 1] or [n], class ids in [0, classes)")
+    .dtypes(*INDICES)
+    .add_input(
+        "states",
+        "int64 [classes, 4]: true positives, false positives, true negatives and false negatives "
+        "so far",
+    )
+    .dtypes("int64")
+    .add_output("batch", "float32 [6], of this batch")
+    .dtypes("float32")
+    .add_output("total", "float32 [6], of all rows so far")
+    .dtypes("float32")
+    .add_output("states_out", "the new states, in the place of the old")
+    .dtypes("int64")
+    .aliases("states")
+    .build(
+        infer_shape=_precision_recall_shape,
+        gradient=no_gradient("a count is no continuous value"),
+    )
+)

@@ -1,0 +1,62 @@
+"""prelu: a leaky rectifier whose slope is a parameter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import (
+    GradientContext,
+    InferContext,
+    OpMaker,
+    broadcast_shapes,
+    format_shape,
+    shapes_match,
+)
+from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.operators.sum_like import set_broadcast_grad
+
+
+def prelu(x: Array, weight: Array, out: Array) -> None:
+    below = x <= 0
+    np.copyto(out, x)
+    np.multiply(out, weight, out=out, where=below)
+
+
+def _prelu_gradient(g: GradientContext) -> None:
+    grad, x, weight = g.output_grad("out"), g.input("x"), g.input("weight")
+    zero = g.emit("fill_like", {"x": weight})  # broadcasts as the weight does
+    above = g.emit("greater", {"x": x, "y": zero})
+    if g.wants("x"):
+        bent = g.emit("multiply", {"x": grad, "y": weight})
+        g.set_input_grad("x", g.emit("where", {"condition": above, "x": grad, "y": bent}))
+    if g.wants("weight"):
+        product = g.emit("multiply", {"x": grad, "y": x})
+        part = g.emit("where", {"condition": above, "x": zero, "y": product})
+        set_broadcast_grad(g, "weight", part, ["x"])
+
+
+def _prelu_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, to which the weight must broadcast."""
+    x, weight = ctx.input("x").shape, ctx.input("weight").shape
+    shape = broadcast_shapes(x, weight, ctx)
+    ctx.require(
+        len(shape) == len(x) and shapes_match(shape, x),
+        f"weight must broadcast to the shape of x, {format_shape(x)}, got {format_shape(weight)}",
+    )
+    ctx.set_output("out", x)
+
+
+PRELU = (
+    OpMaker("prelu")
+    .add_comment(
+        "Rectifier with a learned slope, out = x above 0, else weight * x. The gradient of x at 0 "
+        "is weight. He et al., 2015."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*FLOATS)
+    .add_input("weight", "slopes below 0, of a shape that broadcasts to that of x")
+    .same_dtype_as("x")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=_prelu_shape, gradient=_prelu_gradient)
+)

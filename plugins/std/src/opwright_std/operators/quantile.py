@@ -1,0 +1,128 @@
+"""median and quantile: elements of the sorted x, and what lies between two of them."""
+
+from __future__ import annotations
+
+import math
+
+from opwright.errors import GradientError
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpMaker,
+    normalize_axes,
+    reduced_shape,
+)
+from opwright_std.numerics.dtypes import FLOATS
+from opwright_std.operators.reduction import reduction
+
+
+def _quantile_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    shape = ctx.input("x").shape
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    kept = reduced_shape(shape, axes, keepdims=False)
+    if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
+        ctx.fail(f"an axis to reduce must have elements, got shape {list(shape)}")
+    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
+
+
+def _shape(b: BodyContext) -> tuple[int, ...]:
+    meta = b.meta(b.input("x") or "")
+    if meta is None:
+        raise GradientError(
+            f"{b.type}: what it is made of depends on the shape of x, got {b.input('x')!r} without "
+            "one; declare it"
+        )
+    return meta.shape
+
+
+def _length(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> int:
+    lengths = [shape[axis] for axis in axes]
+    if -1 in lengths:
+        raise GradientError(
+            f"{b.type}: the place in the sorted x depends on the lengths of the reduced axes, got "
+            f"shape {list(shape)}; declare them"
+        )
+    return math.prod(lengths)
+
+
+def _line(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> tuple[str, int]:
+    """Write x with one axis in the place of those that are reduced, and return that axis."""
+    x = b.input("x") or ""
+    if len(axes) == 1:
+        return x, axes[0]
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    turned = b.emit("transpose", {"x": x}, attrs={"axes": [*kept, *axes]})
+    lengths = [*([0] * len(kept)), _length(b, shape, axes)]
+    return b.emit("reshape", {"x": turned}, attrs={"shape": lengths}), len(kept)
+
+
+def _element(b: BodyContext, name: str, axis: int, position: int) -> str:
+    attrs = {"axes": [axis], "starts": [position], "ends": [position + 1]}
+    return b.emit("slice", {"x": name}, attrs=attrs)
+
+
+def _between(b: BodyContext, low: str, high: str, weight: float) -> str:
+    if b.type == "median":
+        # The mean of two equal infinities is theirs.
+        halves = [b.emit("scale", {"x": name}, attrs={"scale": weight}) for name in (low, high)]
+        return b.emit("add", {"x": halves[0], "y": halves[1]})
+    meta = b.meta(b.input("x") or "")
+    attrs = {"shape": [], "value": weight, "dtype": meta.dtype if meta else ""}
+    number = b.emit("fill", {}, attrs=attrs)
+    return b.emit("lerp", {"x": low, "y": high, "weight": number})
+
+
+def _body(b: BodyContext) -> None:
+    shape = _shape(b)
+    axes = sorted(axis % len(shape) for axis in b.attr("axis")) or list(range(len(shape)))
+    n, out = _length(b, shape, axes), {"out": b.output("out")}
+    if not axes:
+        b.emit("assign", {"x": b.input("x")}, out)
+        return
+    if n == 0:
+        attrs = {"axis": axes, "keepdims": b.attr("keepdims")}
+        b.emit("sum", {"x": b.input("x")}, out, attrs)
+        return
+    line, axis = _line(b, shape, axes)
+    (ordered,) = b.emit_multi("sort", {"x": line}, attrs={"axis": axis})["out"]
+    place = (n - 1) * (0.5 if b.type == "median" else b.attr("q"))
+    low = math.floor(place)
+    found = _element(b, ordered, axis, low)
+    if place > low:
+        found = _between(b, found, _element(b, ordered, axis, low + 1), place - low)
+    # NaN is the last one in order, and makes the result NaN.
+    last = _element(b, ordered, axis, n - 1)
+    inputs = {"condition": b.emit("isnan", {"x": last}), "x": last, "y": found}
+    found = b.emit("where", inputs)
+    if not b.attr("keepdims"):
+        b.emit("squeeze", {"x": found}, out, {"axis": [axis]})
+    elif len(axes) == 1:
+        b.emit("assign", {"x": found}, out)
+    else:
+        found = b.emit("squeeze", {"x": found}, attrs={"axis": [axis]})
+        b.emit("unsqueeze", {"x": found}, out, {"axis": axes})
+
+
+def _ordered(op_type: str, comment: str) -> OpMaker:
+    return reduction(op_type, f"{comment} NaN where an element is NaN.", FLOATS)
+
+
+MEDIAN = _ordered(
+    "median",
+    "The middle element of the sorted x over axes, or the mean of the two in the middle, as "
+    "numpy.median.",
+).build(infer_shape=_quantile_shape, body=_body)
+
+QUANTILE = (
+    _ordered(
+        "quantile",
+        "The element at the place q * (n - 1) of the n sorted elements of x over axes, "
+        "interpolated linearly between two of them, as numpy.quantile.",
+    )
+    .add_attr("q", float, "which share of the elements lies below: 0 the least, 1 the greatest")
+    .required()
+    .at_least(0.0)
+    .at_most(1.0)
+    .build(infer_shape=_quantile_shape, body=_body)
+)

@@ -1,0 +1,95 @@
+"""Rounding to whole numbers, and numbers that are not finite, element by element."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from opwright.op import OpDefinition, OpMaker, grad_op, no_gradient, same_shape_as
+from opwright_std.numerics.dtypes import NUMBERS, Array
+from opwright_std.operators.unary import unary
+
+
+def ceil(x: Array, out: Array) -> None:
+    np.ceil(x, out=out) if x.dtype.kind == "f" else np.copyto(out, x)
+
+
+def floor(x: Array, out: Array) -> None:
+    np.floor(x, out=out) if x.dtype.kind == "f" else np.copyto(out, x)
+
+
+def round_(x: Array, out: Array) -> None:
+    np.rint(x, out=out) if x.dtype.kind == "f" else np.copyto(out, x)
+
+
+def isnan(x: Array, out: Array) -> None:
+    np.isnan(x, out=out)
+
+
+def isinf(x: Array, out: Array) -> None:
+    np.isinf(x, out=out)
+
+
+def isfinite(x: Array, out: Array) -> None:
+    np.isfinite(x, out=out)
+
+
+def nan_to_num(x: Array, out: Array, *, nan: float, posinf: float, neginf: float) -> None:
+    np.copyto(out, x)
+    if x.dtype.kind != "f":
+        return
+    most = float(np.finfo(x.dtype).max)
+    for place, value in ((np.isposinf(x), posinf), (np.isneginf(x), neginf)):
+        np.copyto(out, min(max(value, -most), most), where=place)
+    np.copyto(out, nan, where=np.isnan(x))
+
+
+def nan_to_num_grad(
+    x: Array, out_grad: Array, x_grad: Array, *, nan: float, posinf: float, neginf: float
+) -> None:
+    finite = np.isfinite(x)
+    np.copyto(x_grad, out_grad)
+    np.copyto(x_grad, 0, where=~finite)
+
+
+def _rounded(op_type: str, comment: str) -> OpDefinition:
+    return unary(op_type, f"{comment} Whole numbers stay what they are.", NUMBERS).build(
+        infer_shape=same_shape_as("x"), gradient=no_gradient("it is constant between its steps")
+    )
+
+
+def _asked(op_type: str, comment: str) -> OpDefinition:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "any shape, numbers or bool")
+        .dtypes(*NUMBERS, "bool")
+        .add_output("out", "bool of the shape of x")
+        .dtypes("bool")
+        .build(infer_shape=same_shape_as("x"), gradient=no_gradient("its result is bool"))
+    )
+
+
+CEIL = _rounded("ceil", "The least whole number that is not below x.")
+FLOOR = _rounded("floor", "The greatest whole number that is not above x.")
+ROUND = _rounded("round", "The nearest whole number; halves go to the even one.")
+ISNAN = _asked("isnan", "out is true where x is NaN.")
+ISINF = _asked("isinf", "out is true where x is infinite, with either sign.")
+ISFINITE = _asked("isfinite", "out is true where x is neither infinite nor NaN.")
+
+_END = "an end of the dtype's range where it lies beyond"
+NAN_TO_NUM = (
+    unary(
+        "nan_to_num",
+        "Finite numbers in place of others; x where it is finite. The gradient is 0 elsewhere.",
+        NUMBERS,
+    )
+    .add_attr("nan", float, "what stands for NaN")
+    .default(0.0)
+    .add_attr("posinf", float, f"what stands for infinity; {_END}")
+    .default(math.inf)
+    .add_attr("neginf", float, f"what stands for -infinity; {_END}")
+    .default(-math.inf)
+    .build(infer_shape=same_shape_as("x"), gradient=grad_op("nan_to_num_grad", needs=["x"]))
+)

@@ -1,0 +1,191 @@
+"""Attention: means of values, weighted by a softmax of the products of queries and keys."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from opwright.op import (
+    InferContext,
+    OpMaker,
+    Shape,
+    broadcast_shapes,
+    dims_match,
+    format_shape,
+    grad_op,
+    merge_dims,
+    shapes_match,
+)
+from opwright_std.numerics.dtypes import FLOATS, Array
+
+
+def _repeat_heads(x: Array, q: Array) -> Array:
+    """Return the keys or values with as many heads as q has."""
+    if x.ndim < 3 or x.shape[-3] == q.shape[-3]:
+        return x
+    return np.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)
+
+
+def _sum_heads(grad: Array, out: Array) -> None:
+    """Write a gradient for the heads of q, summed over those that share a head."""
+    if grad.shape == out.shape:
+        np.copyto(out, grad)
+        return
+    heads = out.shape[-3]
+    split = (*grad.shape[:-3], heads, grad.shape[-3] // heads, *grad.shape[-2:])
+    np.sum(grad.reshape(split), axis=-3, out=out)
+
+
+def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float | None) -> Array:
+    """Return scale * q @ k^T with the mask; -inf where a key takes no part."""
+    factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
+    scores = q @ np.swapaxes(_repeat_heads(k, q), -1, -2)
+    scores *= q.dtype.type(factor)
+    if mask is not None and mask.dtype == np.bool_:
+        scores = np.where(mask, scores, -np.inf).astype(q.dtype, copy=False)
+    elif mask is not None:
+        scores += mask
+    if causal:
+        allowed = np.tril(np.ones(scores.shape[-2:], np.bool_))
+        scores[..., ~allowed] = -np.inf
+    return np.asarray(scores)
+
+
+def scaled_dot_product_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    out: Array,
+    log_sum_exp: Array,
+    *,
+    causal: bool,
+    scale: float | None = None,
+) -> None:
+    scores = _scores(q, k, mask, causal, scale)
+    highest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+    highest[highest == -np.inf] = 0  # a row that is wholly masked
+    np.exp(scores - highest, out=scores)
+    total = np.sum(scores, axis=-1, keepdims=True)
+    weights = scores / np.where(total == 0, q.dtype.type(1), total)
+    np.matmul(weights, _repeat_heads(v, q), out=out)
+    logarithm = np.full(total.shape, -np.inf, total.dtype)
+    np.log(total, out=logarithm, where=total != 0)
+    logarithm += highest
+    np.copyto(log_sum_exp, logarithm[..., 0])
+
+
+def scaled_dot_product_attention_grad(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    out: Array,
+    log_sum_exp: Array,
+    out_grad: Array,
+    q_grad: Array | None,
+    k_grad: Array | None,
+    v_grad: Array | None,
+    *,
+    causal: bool,
+    scale: float | None = None,
+) -> None:
+    factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
+    lowest = np.where(log_sum_exp == -np.inf, q.dtype.type(0), log_sum_exp)
+    below = _scores(q, k, mask, causal, scale) - lowest[..., None]
+    weights = np.exp(np.minimum(below, 0))  # huge scores may have been rounded otherwise
+    if v_grad is not None:
+        _sum_heads(np.swapaxes(weights, -1, -2) @ out_grad, v_grad)
+    if q_grad is None and k_grad is None:
+        return
+    # The gradient of a softmax: each weight times what its own gradient has above their mean.
+    inner = out_grad @ np.swapaxes(_repeat_heads(v, q), -1, -2)
+    inner -= np.sum(out_grad * out, axis=-1, keepdims=True)
+    inner *= weights
+    inner *= q.dtype.type(factor)
+    if q_grad is not None:
+        np.matmul(inner, _repeat_heads(k, q), out=q_grad)
+    if k_grad is not None:
+        _sum_heads(np.swapaxes(inner, -1, -2) @ q, k_grad)
+
+
+def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
+    """Refuse keys whose leading axes are not those of q, but for a divisor of its heads."""
+    if len(q) == 2:
+        return
+    if not shapes_match(q[:-3], k[:-3]):
+        ctx.fail(
+            f"q and k must have one shape before the heads, got {format_shape(q)} and "
+            f"{format_shape(k)}"
+        )
+    heads, shared = q[-3], k[-3]
+    fits = dims_match(heads, shared) or (shared > 0 and heads % shared == 0)
+    if not fits:
+        ctx.fail(f"the heads of q must be a multiple of those of k, got {heads} and {shared}")
+
+
+def _attention_shape(ctx: InferContext) -> None:
+    """The output has the shape of q with the last axis of v, log_sum_exp that without it."""
+    q, k, v = (ctx.input(slot).shape for slot in ("q", "k", "v"))
+    if not (len(q) == len(k) == len(v) >= 2):
+        ranks = f"{len(q)}, {len(k)} and {len(v)}"
+        ctx.fail(f"q, k and v must have one rank of at least 2, got ranks {ranks}")
+    if not dims_match(q[-1], k[-1]):
+        ctx.fail(f"q and k must have one last axis, got {format_shape(q)} and {format_shape(k)}")
+    if not shapes_match(k[:-1], v[:-1]):
+        shapes = f"{format_shape(k)} and {format_shape(v)}"
+        ctx.fail(f"k and v must have one shape but for the last axis, got {shapes}")
+    _check_heads(ctx, q, k)
+    rows = q[:-1]
+    if ctx.has_input("mask"):
+        mask = ctx.input("mask")
+        if mask.dtype not in ("bool", ctx.input("q").dtype):
+            ctx.fail(f"mask must be bool or have the dtype of q, got {mask.dtype}")
+        scores = (*q[:-1], merge_dims(k[-2], v[-2]))
+        if len(mask.shape) > len(scores) or not shapes_match(
+            broadcast_shapes(scores, mask.shape, ctx), scores
+        ):
+            wanted, got = format_shape(scores), format_shape(mask.shape)
+            ctx.fail(f"mask must broadcast to the scores {wanted}, got {got}")
+    ctx.set_output("out", (*rows, v[-1]))
+    wide = "float64" if ctx.input("q").dtype == "float64" else "float32"
+    ctx.set_output("log_sum_exp", rows, wide)
+
+
+SCALED_DOT_PRODUCT_ATTENTION = (
+    OpMaker("scaled_dot_product_attention")
+    .add_comment(
+        "Attention, out = softmax(scale * q @ k^T + mask) @ v along the keys. A bool mask says "
+        "which keys take part, a float one is added; either broadcasts, and no gradient goes "
+        "through it. With causal, query i sees the keys 0 to i. A query that sees no key gives 0. "
+        "Where q has more heads (axis -3) than k and v, neighbouring ones share one of theirs. "
+        "Vaswani et al., 2017."
+    )
+    .add_input("q", "float [..., queries, size]")
+    .dtypes(*FLOATS)
+    .add_input("k", "[..., keys, size]; heads may be fewer than those of q, a divisor")
+    .same_dtype_as("q")
+    .add_input("v", "[..., keys, columns], otherwise as k")
+    .same_dtype_as("q")
+    .add_input("mask", "bool or dtype of q, broadcasts to [..., queries, keys]")
+    .dtypes("bool", *FLOATS)
+    .as_optional()
+    .add_output("out", "[..., queries, columns]; dtype of q")
+    .same_dtype_as("q")
+    .add_output("log_sum_exp", "of the scores of each query; float64 for float64, else float32")
+    .dtypes("float32", "float64")
+    .as_intermediate()
+    .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
+    .default(False)
+    .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
+    .dispatch_on("q")
+    .build(
+        infer_shape=_attention_shape,
+        gradient=grad_op(
+            "scaled_dot_product_attention_grad",
+            needs=["q", "k", "v", "mask", "out", "log_sum_exp"],
+            no_grad=["mask"],
+        ),
+    )
+)

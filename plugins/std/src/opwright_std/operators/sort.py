@@ -1,0 +1,152 @@
+"""Sorting along one axis, and the different elements of a tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    Meta,
+    OpMaker,
+    grad_op,
+    no_gradient,
+    normalize_axis,
+)
+from opwright_std.numerics.dtypes import NUMBERS, Array
+from opwright_std.operators.nonzero import Resizable
+from opwright_std.operators.top_k import ranked, top_k_grad
+
+sort_grad = top_k_grad
+
+_ORDER = (
+    "Equal elements keep their order, and NaN counts as greater than every number, as in "
+    "numpy.sort with kind stable."
+)
+
+
+def sort(x: Array, out: Array, indices: Array, *, axis: int, descending: bool) -> None:
+    argsort(x, indices, axis=axis, descending=descending)
+    if x.ndim == 0:
+        np.copyto(out, x)
+    else:
+        np.copyto(out, np.take_along_axis(x, indices, axis))
+
+
+def argsort(x: Array, out: Array, *, axis: int, descending: bool) -> None:
+    if x.ndim == 0:
+        out.fill(0)
+    else:
+        np.copyto(out, ranked(x, axis, descending))
+
+
+def unique(
+    x: Array,
+    out: Resizable,
+    index: Resizable | None,
+    inverse: Array | None,
+    counts: Resizable | None,
+) -> None:
+    values, first, places, numbers = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True
+    )
+    for output, array in ((out, values), (index, first), (counts, numbers)):
+        if output is not None:
+            np.copyto(output.resize(array.shape), array)
+    if inverse is not None:
+        np.copyto(inverse, places.reshape(x.shape))
+
+
+def _sort_shape(ctx: InferContext) -> None:
+    """Both outputs have the shape of x."""
+    shape = ctx.input("x").shape
+    normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    ctx.set_output("out", shape)
+    ctx.set_output("indices", shape)
+
+
+def _argsort_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    shape = ctx.input("x").shape
+    normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    ctx.set_output("out", shape)
+
+
+def _body(b: BodyContext) -> None:
+    """Where no kernel sorts: the best of a line, as many as there are."""
+    x, is_sort = b.input("x") or "", b.type == "sort"
+    shape = (b.meta(x) or Meta((), "")).shape
+    axis = b.attr("axis")
+    outs = {"out": b.output("out") if is_sort else 1}
+    indices = b.output("indices" if is_sort else "out")
+    if 0 in shape:
+        if is_sort:
+            b.emit("assign", {"x": x}, outs)
+        b.emit("cast", {"x": x}, {"out": indices}, {"dtype": "int64"})
+        return
+    attrs = {"k": shape[axis] if shape else 1, "axis": axis, "largest": b.attr("descending")}
+    b.emit("top_k", {"x": x}, {**outs, "indices": indices}, attrs)
+
+
+def _sorting(op_type: str, comment: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(f"{comment} {_ORDER}")
+        .add_input("x", "any shape; a number is one element along axis 0")
+        .dtypes(*NUMBERS)
+        .add_attr("axis", int, "the axis that is sorted")
+        .default(-1)
+        .add_attr("descending", bool, "whether the greatest comes first")
+        .default(False)
+    )
+
+
+SORT = (
+    _sorting("sort", "The elements along an axis in order, the least one first.")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .add_output("indices", "where each element was along axis, int64, shape of x")
+    .dtypes("int64")
+    .as_intermediate()
+    .build(infer_shape=_sort_shape, gradient=grad_op("sort_grad", needs=["indices"]), body=_body)
+)
+
+ARGSORT = (
+    _sorting("argsort", "Positions of the elements along an axis in the order of the elements.")
+    .add_output("out", "int64, shape of x")
+    .dtypes("int64")
+    .build(infer_shape=_argsort_shape, gradient=no_gradient("its result is positions"), body=_body)
+)
+
+
+def _unique_shape(ctx: InferContext) -> None:
+    """There is an element for each different one of x, and in inverse one for each of x."""
+    shape = ctx.input("x").shape
+    ctx.set_output("out", (-1,))
+    for slot in ("index", "counts"):
+        ctx.set_output(slot, (-1,))
+    ctx.set_output("inverse", shape)
+
+
+UNIQUE = (
+    OpMaker("unique")
+    .add_comment(
+        "The different elements of a tensor in rising order, as numpy.unique: x is "
+        "out[inverse], and all NaN are one element, the last."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS, "bool")
+    .add_output("out", "[n], dtype of x; n is known when the kernel has run")
+    .same_dtype_as("x")
+    .add_output("index", "int64 [n], where each one is first in x, flattened")
+    .dtypes("int64")
+    .as_optional()
+    .add_output("inverse", "int64, shape of x: which element of out each one is")
+    .dtypes("int64")
+    .as_optional()
+    .add_output("counts", "int64 [n], how often each one is in x")
+    .dtypes("int64")
+    .as_optional()
+    .dynamic_output()
+    .build(infer_shape=_unique_shape, gradient=no_gradient("it is no continuous function"))
+)

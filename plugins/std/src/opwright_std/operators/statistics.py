@@ -1,0 +1,277 @@
+"""Reductions that are made of others: logsumexp, norm, variance, std and count_nonzero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from opwright.errors import GradientError
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    no_gradient,
+    normalize_axes,
+    reduced_shape,
+)
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS
+from opwright_std.operators.reduction import reduction
+
+Writer = BodyContext | GradientContext
+
+LARGEST: Mapping[str, float] = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
+
+
+def _reduced_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    shape = ctx.input("x").shape
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
+
+
+def _meta_of(w: Writer) -> tuple[tuple[int, ...], str]:
+    meta = w.meta(w.input("x") or "")
+    if meta is None:
+        raise GradientError(
+            f"{w.type}: what it is made of depends on the shape of x, got {w.input('x')!r} without "
+            "one; declare it, with -1 for unknown dimensions"
+        )
+    return meta.shape, meta.dtype
+
+
+def _axes(w: Writer, **changes: Any) -> dict[str, Any]:
+    return {"axis": w.attr("axis"), "keepdims": w.attr("keepdims"), **changes}
+
+
+def _lengths(w: Writer) -> list[int]:
+    """Return the lengths of the axes that are reduced, -1 where unknown."""
+    shape, _ = _meta_of(w)
+    axes = w.attr("axis") or range(len(shape))
+    return [shape[axis] for axis in axes]
+
+
+def _spread(g: GradientContext, name: str | None) -> str:
+    """Write what has been reduced in the shape of x."""
+    inputs = {"x": g.input("x"), "out_grad": name}
+    return g.emit("sum_grad", inputs, {"x_grad": 1}, _axes(g))
+
+
+def _bounded(w: Writer, name: str) -> str:
+    """Write the nearest finite numbers: the difference of two infinities is none."""
+    bound = LARGEST[_meta_of(w)[1]]
+    return w.emit("clip", {"x": name}, attrs={"min": -bound, "max": bound})
+
+
+def _logsumexp_body(b: BodyContext) -> None:
+    x = b.input("x")
+    if 0 in _lengths(b):
+        total = b.emit("sum", {"x": x}, attrs=_axes(b))
+        b.emit("log", {"x": total}, {"out": b.output("out")})
+        return
+    top = _bounded(b, b.emit("max", {"x": x}, attrs=_axes(b, keepdims=True)))
+    powers = b.emit("exp", {"x": b.emit("subtract", {"x": x, "y": top})})
+    logarithm = b.emit("log", {"x": b.emit("sum", {"x": powers}, attrs=_axes(b))})
+    top = b.emit("reshape_like", {"x": top, "like": logarithm})
+    b.emit("add", {"x": logarithm, "y": top}, {"out": b.output("out")})
+
+
+def _logsumexp_gradient(g: GradientContext) -> None:
+    out = _spread(g, _bounded(g, g.output("out") or ""))
+    share = g.emit("exp", {"x": g.emit("subtract", {"x": g.input("x"), "y": out})})
+    grad = _spread(g, g.output_grad("out"))
+    g.set_input_grad("x", g.emit("multiply", {"x": share, "y": grad}))
+
+
+LOGSUMEXP = reduction(
+    "logsumexp",
+    "out = log(sum(exp(x))) over axes, computed from differences to the largest element, so that "
+    "nothing overflows; -inf where there is nothing to add.",
+    FLOATS,
+).build(infer_shape=_reduced_shape, gradient=_logsumexp_gradient, body=_logsumexp_body)
+
+
+def _number(w: Writer, value: float) -> str:
+    attrs = {"shape": [], "value": value, "dtype": _meta_of(w)[1]}
+    return w.emit("fill", {}, attrs=attrs)
+
+
+def _power(w: Writer, x: str, exponent: float) -> str:
+    if exponent == 1:
+        return x
+    return w.emit("power", {"x": x, "y": _number(w, exponent)})
+
+
+def _norm_body(b: BodyContext) -> None:
+    x, p = b.input("x"), b.attr("p")
+    out = {"out": b.output("out")}
+    if p == 2:
+        total = b.emit("sum", {"x": b.emit("square", {"x": x})}, attrs=_axes(b))
+        b.emit("sqrt", {"x": total}, out)
+        return
+    sizes = b.emit("abs", {"x": x})
+    if math.isinf(p):
+        b.emit("max" if p > 0 else "min", {"x": sizes}, out, _axes(b))
+    elif p == 1:
+        b.emit("sum", {"x": sizes}, out, _axes(b))
+    elif p == 0:
+        other = b.emit("not_equal", {"x": sizes, "y": _number(b, 0.0)})
+        b.emit("sum", {"x": b.emit("cast_like", {"x": other, "like": sizes})}, out, _axes(b))
+    else:
+        total = b.emit("sum", {"x": _power(b, sizes, p)}, attrs=_axes(b))
+        b.emit("power", {"x": total, "y": _number(b, 1 / p)}, out)
+
+
+def _norm_gradient(g: GradientContext) -> None:
+    x, out, grad, p = g.input("x"), g.output("out"), g.output_grad("out"), g.attr("p")
+    if p == 0:
+        g.set_input_grad("x", g.emit("fill_like", {"x": x}, attrs={"value": 0.0}))
+        return
+    signs = g.emit("sign", {"x": x})
+    sizes = g.emit("abs", {"x": x})
+    if math.isinf(p):
+        inputs = {"x": sizes, "out": out, "out_grad": grad}
+        name = g.emit("max_grad", inputs, {"x_grad": 1}, _axes(g))
+        g.set_input_grad("x", g.emit("multiply", {"x": name, "y": signs}))
+        return
+    slope = signs
+    if p != 1:
+        # The power of a share neither overflows nor underflows as that of x does.
+        share = g.emit("divide", {"x": x if p == 2 else sizes, "y": _spread(g, out)})
+        slope = _where_zero(g, x, share if p == 2 else _power(g, share, p - 1))
+        slope = slope if p == 2 else g.emit("multiply", {"x": slope, "y": signs})
+    g.set_input_grad("x", g.emit("multiply", {"x": slope, "y": _spread(g, grad)}))
+
+
+def _where_zero(g: GradientContext, x: str | None, slope: str) -> str:
+    """Write the slope with 0 where x is 0: there the norm has a corner, or none."""
+    zeros = g.emit("fill_like", {"x": x}, attrs={"value": 0.0})
+    is_zero = g.emit("equal", {"x": x, "y": zeros})
+    return g.emit("where", {"condition": is_zero, "x": zeros, "y": slope})
+
+
+def _norm_shape(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    ctx.require(not math.isnan(ctx.attr("p")), "p must be a number or an infinity, got NaN")
+    _reduced_shape(ctx)
+    shape = ctx.input("x").shape
+    axes = ctx.attr("axis") or range(len(shape))
+    if math.isinf(ctx.attr("p")) and any(shape[axis] == 0 for axis in axes):
+        ctx.fail(f"an axis to reduce must have elements where p is infinite, got {list(shape)}")
+
+
+NORM = (
+    reduction(
+        "norm",
+        "out = sum(abs(x) ** p) ** (1 / p) over axes, as numpy.linalg.norm of a vector: for p inf "
+        "and -inf the greatest and the least of abs(x), for p 0 how many elements are other than "
+        "0. The gradient at a corner is 0.",
+        FLOATS,
+    )
+    .add_attr("p", float, "the exponent")
+    .default(2.0)
+    .build(infer_shape=_norm_shape, gradient=_norm_gradient, body=_norm_body)
+)
+
+
+def _divided(w: Writer, name: str, like: str | None, correction: float) -> str:
+    """Write name / max(n - correction, 0), where n elements of x are reduced to one."""
+    lengths = _lengths(w)
+    if -1 not in lengths:
+        divisor = _number(w, max(math.prod(lengths) - correction, 0.0))
+    else:
+        ones = w.emit("fill_like", {"x": w.input("x")}, attrs={"value": 1.0})
+        count = w.emit("sum", {"x": ones}, attrs=_axes(w))
+        count = w.emit("scale", {"x": count}, attrs={"bias": -correction})
+        divisor = w.emit("clip", {"x": count}, attrs={"min": 0.0})
+    return w.emit("divide", {"x": name, "y": divisor}, {"out": like or 1})
+
+
+def _centered(w: Writer) -> str:
+    mean = w.emit("mean", {"x": w.input("x")}, attrs=_axes(w, keepdims=True))
+    return w.emit("subtract", {"x": w.input("x"), "y": mean})
+
+
+def _variance_body(b: BodyContext) -> None:
+    squares = b.emit("square", {"x": _centered(b)})
+    total = b.emit("sum", {"x": squares}, attrs=_axes(b))
+    _divided(b, total, b.output("out"), b.attr("correction"))
+
+
+def _variance_gradient(g: GradientContext) -> None:
+    twice = g.emit("scale", {"x": g.output_grad("out")}, attrs={"scale": 2.0})
+    share = _spread(g, _divided(g, twice, None, g.attr("correction")))
+    g.set_input_grad("x", g.emit("multiply", {"x": _centered(g), "y": share}))
+
+
+VARIANCE = (
+    reduction(
+        "variance",
+        "out = sum((x - mean(x)) ** 2) / max(n - correction, 0) over axes, n being how many "
+        "elements are reduced to one.",
+        FLOATS,
+    )
+    .add_attr("correction", float, "1 estimates the variance of what x is a sample of")
+    .default(0.0)
+    .build(infer_shape=_reduced_shape, gradient=_variance_gradient, body=_variance_body)
+)
+
+
+def _std_body(b: BodyContext) -> None:
+    attrs = _axes(b, correction=b.attr("correction"))
+    b.emit("sqrt", {"x": b.emit("variance", {"x": b.input("x")}, attrs=attrs)}, _out(b))
+
+
+def _std_gradient(g: GradientContext) -> None:
+    # Of equal elements the root has no slope; it is taken to be 0, as that of norm is.
+    share = _spread(g, _divided(g, g.output_grad("out") or "", None, g.attr("correction")))
+    spread = _spread(g, g.output("out"))
+    slope = _where_zero(g, spread, g.emit("divide", {"x": _centered(g), "y": spread}))
+    g.set_input_grad("x", g.emit("multiply", {"x": slope, "y": share}))
+
+
+def _out(b: BodyContext) -> dict[str, str | None]:
+    return {"out": b.output("out")}
+
+
+STD = (
+    reduction(
+        "std",
+        "Standard deviation, the square root of variance, over axes. Its gradient where all "
+        "elements are equal is 0.",
+        FLOATS,
+    )
+    .add_attr("correction", float, "1 estimates the deviation of what x is a sample of")
+    .default(0.0)
+    .build(infer_shape=_reduced_shape, gradient=_std_gradient, body=_std_body)
+)
+
+
+def _count_body(b: BodyContext) -> None:
+    x = b.input("x") or ""
+    if _meta_of(b)[1] != "bool":
+        x = b.emit("not_equal", {"x": x, "y": _number(b, 0.0)})
+    b.emit("sum", {"x": x}, _out(b), _axes(b))
+
+
+COUNT_NONZERO = (
+    OpMaker("count_nonzero")
+    .add_comment("How many elements over axes are other than 0, as numpy.count_nonzero.")
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS, "bool")
+    .add_output("out", "int64, shape of x without the reduced axes, or with 1 there")
+    .dtypes("int64")
+    .add_attr("axis", list[int], "axes to reduce; none given: all")
+    .default([])
+    .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+    .default(False)
+    .build(
+        infer_shape=_reduced_shape, gradient=no_gradient("its result is a number"), body=_count_body
+    )
+)

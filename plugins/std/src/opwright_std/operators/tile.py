@@ -1,0 +1,57 @@
+"""tile: a tensor repeated along its axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, grad_op
+from opwright_std.numerics.dtypes import Array
+
+Ints = tuple[int, ...]
+
+
+def tile(x: Array, out: Array, *, repeats: Ints) -> None:
+    shape, counts = _align(x.shape, repeats)
+    pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    source = x.reshape(tuple(n for dim in shape for n in (1, dim)))
+    np.copyto(out.reshape(pairs), source)
+
+
+def tile_grad(out_grad: Array, x_grad: Array, *, repeats: Ints) -> None:
+    shape, counts = _align(x_grad.shape, repeats)
+    pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
+    accumulator = np.float32 if out_grad.dtype == np.float16 else None
+    axes = tuple(range(0, len(pairs), 2))
+    grad = x_grad.reshape(shape)
+    np.add.reduce(out_grad.reshape(pairs), axis=axes, dtype=accumulator, out=grad)
+
+
+def _align(shape: Ints, repeats: Ints) -> tuple[Ints, Ints]:
+    """Return both with ones in front, so that they are of one length."""
+    rank = max(len(shape), len(repeats))
+    return (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(repeats)) + repeats
+
+
+def _tile_shape(ctx: InferContext) -> None:
+    """Each axis of out is as long as that of x times its repeats, both aligned at the last axis."""
+    shape, repeats = _align(ctx.input("x").shape, ctx.attr("repeats"))
+    pairs = zip(shape, repeats, strict=True)
+    # No repeats make an axis empty whatever its length is.
+    ctx.set_output("out", [0 if n == 0 else -1 if dim == -1 else dim * n for dim, n in pairs])
+
+
+TILE = (
+    OpMaker("tile")
+    .add_comment(
+        "Repeat a tensor as a whole along its axes, as numpy.tile. Axes are aligned at the last "
+        "one: the shorter of the shape of x and repeats gets ones in front."
+    )
+    .add_input("x", "any shape, any dtype")
+    .add_output("out", "lengths of x times repeats, dtype of x")
+    .same_dtype_as("x")
+    .add_attr("repeats", list[int], "how often each axis is repeated")
+    .required()
+    .at_least(0)
+    .build(infer_shape=_tile_shape, gradient=grad_op("tile_grad"))
+)

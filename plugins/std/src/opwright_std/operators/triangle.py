@@ -1,0 +1,64 @@
+"""triu and tril: one triangle of a matrix, zeros in the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import GradientContext, InferContext, OpMaker
+from opwright_std.numerics.dtypes import Array
+
+FARTHEST = 2**62
+"""Diagonals beyond are outside of every matrix; their sums with positions do not overflow."""
+
+
+def triu(x: Array, out: Array, *, k: int) -> None:
+    np.copyto(out, x)
+    out[..., _below(x, k)] = 0
+
+
+def tril(x: Array, out: Array, *, k: int) -> None:
+    np.copyto(out, x)
+    out[..., ~_below(x, k + 1)] = 0
+
+
+def _below(x: Array, k: int) -> Array:
+    """Return where an element of the last two axes lies below diagonal `k`."""
+    rows, columns = np.ogrid[: x.shape[-2], : x.shape[-1]]
+    below: Array = columns - rows < k
+    return below
+
+
+def _triangle_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    shape = ctx.input("x").shape
+    ctx.require(len(shape) >= 2, f"x must have at least 2 axes, got {len(shape)}")
+    ctx.set_output("out", shape)
+
+
+def _triangle_gradient(g: GradientContext) -> None:
+    inputs = {"x": g.output_grad("out")}
+    g.set_input_grad("x", g.emit(g.type, inputs, attrs={"k": g.attr("k")}))
+
+
+def _triangle(op_type: str, comment: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", "matrices in the last two axes, any dtype")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+        .add_attr("k", int, "the diagonal: 0 the main one, above 0 right of it, below 0 left")
+        .default(0)
+        .between(-FARTHEST, FARTHEST)
+    )
+
+
+TRIU = _triangle(
+    "triu",
+    "The upper triangle, out[..., i, j] = x[..., i, j] where j >= i + k, else 0, as numpy.triu.",
+).build(infer_shape=_triangle_shape, gradient=_triangle_gradient)
+
+TRIL = _triangle(
+    "tril",
+    "The lower triangle, out[..., i, j] = x[..., i, j] where j <= i + k, else 0, as numpy.tril.",
+).build(infer_shape=_triangle_shape, gradient=_triangle_gradient)

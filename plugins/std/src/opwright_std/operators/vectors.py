@@ -1,0 +1,195 @@
+"""Products of vectors and of matrices, made of others: outer, dot, cross and kron."""
+
+from __future__ import annotations
+
+import math
+from string import ascii_letters
+
+from opwright.errors import ShapeError
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpMaker,
+    Shape,
+    broadcast_shapes,
+    dims_match,
+    format_shape,
+    normalize_axis,
+    numel,
+)
+from opwright_std.numerics.dtypes import NUMBERS
+
+
+def _product(op_type: str, comment: str, x: str, y: str, out: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", x)
+        .dtypes(*NUMBERS)
+        .add_input("y", f"{y}; dtype of x")
+        .same_dtype_as("x")
+        .add_output("out", f"{out}, dtype of x")
+        .same_dtype_as("x")
+    )
+
+
+def _shapes(ctx: InferContext) -> tuple[Shape, Shape]:
+    return ctx.input("x").shape, ctx.input("y").shape
+
+
+def _known_shapes(b: BodyContext) -> tuple[Shape, Shape]:
+    metas = [b.meta(b.inputs(slot)[0]) for slot in ("x", "y")]
+    x, y = (() if meta is None else meta.shape for meta in metas)
+    return x, y
+
+
+def _outer_shape(ctx: InferContext) -> None:
+    """The output has a row for each element of x and a column for each of y."""
+    ctx.set_output("out", [-1 if -1 in shape else numel(shape) for shape in _shapes(ctx)])
+
+
+def _outer_body(b: BodyContext) -> None:
+    column = b.emit("reshape", {"x": b.input("x")}, attrs={"shape": [-1, 1]})
+    row = b.emit("reshape", {"x": b.input("y")}, attrs={"shape": [1, -1]})
+    b.emit("multiply", {"x": column, "y": row}, {"out": b.output("out")})
+
+
+OUTER = _product(
+    "outer",
+    "Each element of x times each of y, out[i, j] = x[i] * y[j], both flattened, as numpy.outer.",
+    "any shape",
+    "any shape",
+    "[elements of x, elements of y]",
+).build(infer_shape=_outer_shape, body=_outer_body)
+
+
+def _dot_shape(ctx: InferContext) -> None:
+    """The output has the axes of x without the last and those of y without the last but one."""
+    x, y = _shapes(ctx)
+    if not x or not y:
+        ctx.set_output("out", x or y)
+        return
+    place = max(len(y) - 2, 0)
+    if not dims_match(x[-1], y[place]):
+        ctx.fail(
+            f"the last axis of x and axis {place} of y must have one length, got "
+            f"{format_shape(x)} and {format_shape(y)}"
+        )
+    ctx.set_output("out", (*x[:-1], *y[:place], *y[place + 1 :]))
+
+
+def _dot_body(b: BodyContext) -> None:
+    x, y = _known_shapes(b)
+    inputs = {"x": b.input("x"), "y": b.input("y")}
+    out = {"out": b.output("out")}
+    if not x or not y:
+        b.emit("multiply", inputs, out)
+    elif len(y) <= 2:
+        b.emit("matmul", inputs, out)
+    else:
+        left, right = ascii_letters[: len(x)], ascii_letters[len(x) : len(x) + len(y)]
+        joined = f"{right[:-2]}{left[-1]}{right[-1]}"
+        equation = f"{left},{joined}->{left[:-1]}{right[:-2]}{right[-1]}"
+        operands = [b.inputs("x")[0], b.inputs("y")[0]]
+        b.emit("einsum", {"x": operands}, out, {"equation": equation})
+
+
+DOT = _product(
+    "dot",
+    "Dot product by numpy.dot's rules, out = sum(x[i] * y[i]) of vectors: of more axes the sum is "
+    "over the last one of x and the last but one of y, and a number is a factor.",
+    "any shape",
+    "the last axis but one, or the only one, as long as the last of x",
+    "the axes of x without the last, then those of y without the last but one",
+).build(infer_shape=_dot_shape, body=_dot_body)
+
+
+def _cross_shape(ctx: InferContext) -> None:
+    """The output has the shape to which x and y broadcast."""
+    shapes = x, y = _shapes(ctx)
+    ctx.require(len(x) == len(y), f"x and y must have one rank, got {len(x)} and {len(y)}")
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(x))
+    for slot, shape in zip(("x", "y"), shapes, strict=True):
+        if not dims_match(shape[axis], 3):
+            ctx.fail(f"{slot} must have 3 elements along axis {axis}, got {format_shape(shape)}")
+    out = list(broadcast_shapes(x, y, ctx))
+    out[axis] = 3
+    ctx.set_output("out", out)
+
+
+def _cross_body(b: BodyContext) -> None:
+    def turned(slot: str, shift: int) -> str:
+        attrs = {"shift": [shift], "axis": [b.attr("axis")]}
+        return b.emit("roll", {"x": b.input(slot)}, attrs=attrs)
+
+    first, second = (
+        b.emit("multiply", {"x": turned("x", shift), "y": turned("y", -3 - shift)})
+        for shift in (-1, -2)
+    )
+    b.emit("subtract", {"x": first, "y": second}, {"out": b.output("out")})
+
+
+CROSS = (
+    _product(
+        "cross",
+        "Cross product of vectors of 3 elements along one axis, out[0] = x[1] * y[2] - x[2] * "
+        "y[1] and so on in turn, as numpy.cross. The other axes broadcast.",
+        "at least 1-d, 3 elements along axis",
+        "as many axes as x, 3 elements along axis",
+        "shape to which x and y broadcast",
+    )
+    .add_attr("axis", int, "the axis of the vectors")
+    .default(-1)
+    .build(infer_shape=_cross_shape, body=_cross_body)
+)
+
+
+def _same_rank(x: Shape, y: Shape) -> tuple[Shape, Shape]:
+    """Return both shapes with as many axes, those of length 1 in front."""
+    rank = max(len(x), len(y))
+    return (1,) * (rank - len(x)) + tuple(x), (1,) * (rank - len(y)) + tuple(y)
+
+
+def _kron_dims(x: Shape, y: Shape) -> list[int]:
+    pairs = zip(*_same_rank(x, y), strict=True)
+    return [n * m if min(n, m) >= 0 else -1 for n, m in pairs]
+
+
+def _kron_shape(ctx: InferContext) -> None:
+    """Each axis is as long as those of x and y times each other."""
+    ctx.set_output("out", _kron_dims(*_shapes(ctx)))
+
+
+def _kron_body(b: BodyContext) -> None:
+    out = _kron_dims(*_known_shapes(b))
+    x, y = _same_rank(*_known_shapes(b))
+    if out.count(-1) > 1:
+        raise ShapeError(
+            f"kron: at most one dimension of the result may be unknown, got {out}; declare the "
+            "shapes of x and y"
+        )
+    inputs = {"x": b.input("x"), "y": b.input("y")}
+    ends = {"out": b.output("out")}
+    if not out:
+        b.emit("multiply", inputs, ends)
+        return
+    if math.prod(out) == 0:
+        meta = b.meta(b.inputs("x")[0])
+        attrs = {"shape": out, "value": 0.0, "dtype": meta.dtype if meta else "float32"}
+        b.emit("fill", {}, ends, attrs)
+        return
+    for slot, shape, place in (("x", x, 0), ("y", y, 1)):
+        apart = [1] * (2 * len(shape))
+        apart[place::2] = shape
+        inputs[slot] = b.emit("reshape", {"x": inputs[slot]}, attrs={"shape": apart})
+    b.emit("reshape", {"x": b.emit("multiply", inputs)}, ends, {"shape": out})
+
+
+KRON = _product(
+    "kron",
+    "Kronecker product, a block y * x[i, j] for each element of x, as numpy.kron: where one has "
+    "fewer axes, axes of length 1 are put in front.",
+    "any shape",
+    "any shape",
+    "each axis as long as that of x times that of y",
+).build(infer_shape=_kron_shape, body=_kron_body)

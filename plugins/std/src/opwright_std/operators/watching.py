@@ -1,0 +1,62 @@
+"""Operators that look at values while a program runs: print and assert_true."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from opwright.op import GradientContext, InferContext, OpMaker, no_gradient, same_shape_as
+from opwright_std.numerics.dtypes import Array
+
+
+def print_(x: Array, out: Array, *, message: str, limit: int) -> None:
+    values = np.array2string(x, threshold=limit, separator=", ")
+    name = f"{message} " if message else ""
+    # One write: lines of two threads do not mix.
+    sys.stdout.write(f"{name}{x.dtype}{list(x.shape)} {values}\n")
+    sys.stdout.flush()
+    np.copyto(out, x)
+
+
+def _print_gradient(g: GradientContext) -> None:
+    g.set_input_grad("x", g.output_grad("out"))
+
+
+PRINT = (
+    OpMaker("print")
+    .add_comment("out = x, and writes message, dtype, shape and values of x to the output.")
+    .add_input("x", "any shape")
+    .add_output("out", "shape and dtype of x; what nobody reads is not printed")
+    .same_dtype_as("x")
+    .add_attr("message", str, "what stands before the values, such as their name")
+    .default("")
+    .add_attr("limit", int, "of more elements only the first and last are written")
+    .default(1000)
+    .at_least(0)
+    .build(infer_shape=same_shape_as("x"), gradient=_print_gradient)
+)
+
+
+def assert_true(condition: Array, *, message: str) -> None:
+    if condition.all():
+        return
+    wrong = np.argwhere(~condition)
+    first = f", the first at {wrong[0].tolist()}" if condition.ndim else ""
+    what = message or "condition must be true"
+    raise ValueError(f"{what}: {len(wrong)} of {condition.size} elements are false{first}")
+
+
+def _assert_shape(ctx: InferContext) -> None:
+    """Any shape; there is no output."""
+
+
+ASSERT_TRUE = (
+    OpMaker("assert_true")
+    .add_comment("Ends the run with an error unless all elements of condition are true.")
+    .add_input("condition", "any shape")
+    .dtypes("bool")
+    .add_attr("message", str, "what the error says")
+    .default("")
+    .build(infer_shape=_assert_shape, gradient=no_gradient("it computes nothing"))
+)

@@ -1,0 +1,38 @@
+"""What the OpProto of an operator cannot say of its inputs; `opwright check` draws them so."""
+
+from __future__ import annotations
+
+from opwright_std.samples import (
+    decoding,
+    elementwise,
+    images,
+    linear_algebra,
+    losses,
+    movement,
+    normalization,
+    operators,
+    optimizers,
+    plan_ops,
+    recurrent,
+    reductions,
+    sequences,
+    watching,
+)
+
+SAMPLES = {
+    **decoding.SAMPLES,
+    **elementwise.SAMPLES,
+    **images.SAMPLES,
+    **linear_algebra.SAMPLES,
+    **losses.SAMPLES,
+    **movement.SAMPLES,
+    **normalization.SAMPLES,
+    **operators.SAMPLES,
+    **optimizers.SAMPLES,
+    **plan_ops.SAMPLES,
+    **reductions.SAMPLES,
+    **recurrent.SAMPLES,
+    **sequences.SAMPLES,
+    **watching.SAMPLES,
+}
+"""Operator type to the function that draws its inputs; a family of operators is one module."""

@@ -1,0 +1,63 @@
+"""What the OpProto of a loss cannot say of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from opwright_kit.testing import Draw
+
+Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
+
+
+def probabilities(draw: Draw) -> Drawn:
+    """Probabilities lie between 0 and 1: the logarithm of others is no number."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    slots = ("x", "label") if draw.definition.op_type.startswith("log_loss") else ("label",)
+    for slot in slots:
+        inputs[slot] = tuple(np.asarray(0.2 + 0.1 * np.abs(array)) for array in inputs[slot])
+    return inputs, draw.attrs
+
+
+def ctc_loss(draw: Draw) -> Drawn:
+    """Labels are classes other than blank, and rows have times enough for them."""
+    draw.drops_nan = "no path goes through every class at every time"
+    draw.without_effect["zero_infinity"] = "every row has a path"
+    n, time = (draw.length, 7) if draw.rows else (3, draw.length)
+    draw.attrs["blank"] = 0
+    label = draw.integers((n, min(time // 2, 5)), 1, 4)
+    draw.refused["label"] = (-1, 0, 4)
+    return {"x": draw.floats((n, time, 4), -2.0, 0.0), "label": label}, draw.attrs
+
+
+def auc(draw: Draw) -> Drawn:
+    """Scores are probabilities, and states have an element for each bin."""
+    draw.drops_nan = "a score that is no probability is refused"
+    bins = draw.attrs["num_thresholds"] = 7
+    draw.refused["label"] = (-1, 2)
+    states = {slot: draw.integers((bins + 1,), 0, 9) for slot in ("positives", "negatives")}
+    x = draw.floats((draw.length,), 0.0, 1.0)
+    return {"x": x, "label": draw.integers((draw.length,), 0, 2), **states}, draw.attrs
+
+
+def precision_recall(draw: Draw) -> Drawn:
+    """States have a row for each class."""
+    draw.drops_nan = "which score is the largest is counted, and a count is a number"
+    n, classes = (draw.length, 3) if draw.rows else (5, max(draw.length, 1))
+    draw.refused["label"] = (-1, classes)
+    x, label = draw.floats((n, classes)), draw.integers((n,), 0, classes)
+    return {"x": x, "label": label, "states": draw.integers((classes, 4), 0, 9)}, draw.attrs
+
+
+SAMPLES = {
+    "auc": auc,
+    "ctc_loss": ctc_loss,
+    "kl_div": probabilities,
+    "log_loss": probabilities,
+    "precision_recall": precision_recall,
+}

@@ -1,0 +1,150 @@
+"""What the OpProto of an operator that moves elements cannot say of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opwright_kit.testing import Draw
+
+Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
+
+_NOT_READ = "an element that no position names, or that an update replaces, is not read"
+
+
+def _shape(draw: Draw) -> tuple[int, ...]:
+    return (draw.other_length(), draw.length, draw.other_length())[: int(draw.rng.integers(2, 4))]
+
+
+def _kind(draw: Draw) -> str:
+    return str(draw.choice(["int32", "int64"]))
+
+
+def take_along_axis(draw: Draw) -> Drawn:
+    """Positions along one axis, the other axes as x has them."""
+    shape = list(_shape(draw))
+    axis = int(draw.rng.integers(-len(shape), len(shape)))
+    n = shape[axis]
+    x = draw.floats(shape)
+    shape[axis] = draw.other_length() if n else 0
+    draw.refused["index"] = (-n - 1, n)
+    draw.drops_nan = _NOT_READ
+    return {"x": x, "index": draw.integers(shape, -n, n, _kind(draw))}, {"axis": axis}
+
+
+def gather_nd(draw: Draw) -> Drawn:
+    """Positions along the first two axes."""
+    shape = _shape(draw)
+    least = min(shape[:2])
+    count = draw.other_length() if least else 0
+    draw.refused["index"] = (-max(shape[:2]) - 1, max(shape[:2]))
+    draw.drops_nan = _NOT_READ
+    index = draw.integers((count, 2), -least, least, _kind(draw))
+    return {"x": draw.floats(shape), "index": index}, {}
+
+
+def scatter(draw: Draw) -> Drawn:
+    """Positions along one axis, and as many updates."""
+    drawn = take_along_axis(draw)
+    if drawn is None:
+        return None
+    inputs, attrs = drawn
+    updates = draw.floats(inputs["index"].shape)
+    return {**inputs, "updates": updates}, {**attrs, **_reduction(draw)}
+
+
+def scatter_nd(draw: Draw) -> Drawn:
+    """Positions along the first two axes, and a slice for each."""
+    drawn = gather_nd(draw)
+    if drawn is None:
+        return None
+    inputs, _ = drawn
+    updates = draw.floats((len(inputs["index"]), *inputs["x"].shape[2:]))
+    return {**inputs, "updates": updates}, _reduction(draw)
+
+
+def _reduction(draw: Draw) -> dict[str, Any]:
+    return {"reduction": "none" if draw.dtype == "bool" else draw.attrs["reduction"]}
+
+
+def index_select(draw: Draw) -> Drawn:
+    """A vector of positions along one axis."""
+    shape = _shape(draw)
+    axis = int(draw.rng.integers(-len(shape), len(shape)))
+    n = shape[axis]
+    count = draw.other_length() if n else 0
+    draw.refused["index"] = (-n - 1, n)
+    draw.drops_nan = _NOT_READ
+    index = draw.integers((count,), -n, n, _kind(draw))
+    return {"x": draw.floats(shape), "index": index}, {"axis": axis}
+
+
+def bernoulli(draw: Draw) -> Drawn:
+    """Probabilities."""
+    draw.drops_nan = "what is no probability is refused"
+    return {"x": draw.floats(_shape(draw), 0.0, 1.0)}, {}
+
+
+def multiplex(draw: Draw) -> Drawn:
+    """Two tensors, and which one each row is taken from."""
+    shape = (draw.length, draw.other_length())
+    draw.refused["index"] = (-1, 2)
+    draw.drops_nan = _NOT_READ
+    index = draw.integers((draw.length,), 0, 2, _kind(draw))
+    return {"index": index, "x": (draw.floats(shape), draw.floats(shape))}, {}
+
+
+def constant(draw: Draw) -> Drawn:
+    """As many values as the shape has elements, zeros and ones."""
+    shape = [draw.length, draw.other_length()]
+    values = draw.rng.integers(0, 2, shape[0] * shape[1])
+    return {}, {"values": [float(value) for value in values], "shape": shape, "dtype": draw.dtype}
+
+
+def arange(draw: Draw) -> Drawn:
+    """Whole numbers that every dtype holds."""
+    step = float(draw.choice([1.0, 2.0, 3.0]))
+    stop = 5.0 + step * min(draw.length, 35)
+    return {}, {"start": 5.0, "stop": stop, "step": step, "dtype": draw.dtype}
+
+
+def linspace(draw: Draw) -> Drawn:
+    """Ends that are no limits of float64."""
+    start, stop = (float(number) for number in draw.rng.uniform(-9, 9, 2))
+    return {}, {"start": start, "stop": stop, "num": draw.length, "dtype": draw.dtype}
+
+
+def eye(draw: Draw) -> Drawn:
+    """Small matrices."""
+    k = int(draw.rng.integers(-3, 4))
+    attrs = {"n_rows": draw.length, "n_cols": draw.other_length(), "k": k, "dtype": draw.dtype}
+    return {}, attrs
+
+
+def randint(draw: Draw) -> Drawn:
+    """A range that every dtype holds."""
+    shape = [draw.length, draw.other_length()]
+    return {}, {**draw.attrs, "shape": shape, "low": 3, "high": 90, "dtype": draw.dtype}
+
+
+def permutation(draw: Draw) -> Drawn:
+    """Few numbers."""
+    return {}, {**draw.attrs, "n": draw.length}
+
+
+SAMPLES = {
+    "arange": arange,
+    "bernoulli": bernoulli,
+    "constant": constant,
+    "eye": eye,
+    "linspace": linspace,
+    "multiplex": multiplex,
+    "permutation": permutation,
+    "randint": randint,
+    "gather_nd": gather_nd,
+    "index_select": index_select,
+    "scatter": scatter,
+    "scatter_nd": scatter_nd,
+    "take_along_axis": take_along_axis,
+}

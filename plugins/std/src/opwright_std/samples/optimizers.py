@@ -1,0 +1,66 @@
+"""What the OpProto of an optimizer cannot say of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from opwright_kit.testing import Draw
+
+Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
+
+POSITIVE = ("moment2", "infinity_norm", "squares", "mean_square", "mean_update")
+"""States that hold squares or sizes."""
+FRACTIONS = ("beta1_power", "beta2_power", "mu_product", "mean_grad")
+"""Powers of shares lie between 0 and 1; the square of a mean is below the mean of squares."""
+
+
+def optimizer(draw: Draw) -> Drawn:
+    """States of squares are not negative, powers of shares lie between 0 and 1, steps count."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    for slot, arrays in inputs.items():
+        if slot in (*POSITIVE, *FRACTIONS, "learning_rate"):
+            inputs[slot] = tuple(np.asarray(np.abs(array) / 4 + 0.25) for array in arrays)
+        elif slot == "step":
+            inputs[slot] = tuple(np.asarray(np.rint(np.abs(array)) + 1) for array in arrays)
+    return inputs, draw.attrs
+
+
+def rmsprop(draw: Draw) -> Drawn:
+    """Its two states are there where the attributes ask for them."""
+    drawn = optimizer(draw)
+    if drawn is None:
+        return None
+    attrs = dict(draw.attrs)
+    attrs["centered"] = bool(drawn[0].get("mean_grad"))
+    attrs["momentum"] = (attrs["momentum"] or 0.5) if drawn[0].get("velocity") else 0.0
+    return drawn[0], attrs
+
+
+def radam(draw: Draw) -> Drawn:
+    """Steps before the second moment is known well enough, and long after."""
+    drawn = optimizer(draw)
+    if drawn is None:
+        return None
+    step = np.full_like(drawn[0]["step"][0], draw.choice([2, 100]))
+    inputs = {**drawn[0], "step": (step,)}
+    return inputs, {**draw.attrs, "beta2": 0.9 + 0.09 * draw.attrs["beta2"]}
+
+
+def clip_by_global_norm(draw: Draw) -> Drawn:
+    """Two tensors at most, of one line of an example."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    return {"x": tuple(inputs["x"][:2])}, draw.attrs
+
+
+_TYPES = "adam adamw adamax nadam lamb adagrad adadelta proximal_gd proximal_adagrad ftrl"
+
+SAMPLES = {**dict.fromkeys(_TYPES.split(), optimizer), "radam": radam, "rmsprop": rmsprop}
+SAMPLES["clip_by_global_norm"] = clip_by_global_norm

@@ -1,0 +1,58 @@
+"""What the OpProto of a reduction, or of an operator that sorts, cannot say of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from opwright_kit.testing import Draw
+
+Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
+
+
+def ordered(draw: Draw) -> Drawn:
+    """Inputs as they are proposed, of operators that put elements in order."""
+    draw.drops_nan = "NaN takes another place in the order than the number did"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
+def searched(draw: Draw) -> Drawn:
+    """Numbers in rising order, and others to look for."""
+    draw.drops_nan = "NaN is greater than every number, and its place is a number"
+    side = str(draw.choice(["left", "right"]))
+    x = np.sort(draw.floats((draw.length,)))
+    values = draw.floats((2, draw.other_length() + 1))
+    if len(x):
+        values[0] = x[draw.rng.integers(len(x), size=values.shape[1])]
+    return {"x": x, "values": values}, {"side": side}
+
+
+def counted(draw: Draw) -> Drawn:
+    """Ids, and sometimes weights."""
+    length = draw.other_length() + 1
+    draw.refused["x"] = (-1, length)
+    inputs = {"x": draw.integers((draw.length,), 0, length, draw.dtype)}
+    if draw.choice([False, True]):
+        inputs["weights"] = draw.floats((draw.length,), dtype="float64")
+    return inputs, {"length": length}
+
+
+def binned(draw: Draw) -> Drawn:
+    """Numbers in the bins and outside of them."""
+    draw.drops_nan = "NaN is in no bin"
+    x = draw.floats((draw.other_length(), draw.length))
+    return {"x": x}, {"bins": draw.other_length() + 1, "min": -0.75, "max": 0.5}
+
+
+SAMPLES = {
+    "argsort": ordered,
+    "bincount": counted,
+    "histogram": binned,
+    "searchsorted": searched,
+    "sort": ordered,
+    "unique": ordered,
+}

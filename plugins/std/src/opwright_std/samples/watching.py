@@ -1,0 +1,29 @@
+"""What operators that look at values require of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from opwright_kit.testing import Draw
+
+Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
+
+
+def print_(draw: Draw) -> Drawn:
+    """Attributes decide what is written, not what is computed."""
+    for name in ("message", "limit"):
+        draw.without_effect[name] = "it changes what is written to the output"
+    return {"x": draw.floats((draw.length,))}, {"limit": 3}
+
+
+def assert_true(draw: Draw) -> Drawn:
+    """All elements are true."""
+    draw.without_effect["message"] = "it changes the text of an error"
+    return {"condition": np.ones((2, draw.length), np.bool_)}, {}
+
+
+SAMPLES = {"print": print_, "assert_true": assert_true}
