@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import opwright as ow
+from opwright_std.passes.elementwise import MAX_FUNCTIONS
 
 PASS = ["fuse_elementwise"]
 UNARY = ["abs", "negative", "sign", "square", "exp", "erf", "relu", "sigmoid", "tanh", "softplus"]
 UNARY += ["silu", "gelu", "elu", "leaky_relu", "scale", "clip"]
-BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
+UNARY += ["expm1", "sin", "cos", "tan", "atan", "sinh", "cosh", "log_sigmoid", "relu6", "softsign"]
+UNARY += ["mish", "tanh_shrink", "selu", "celu", "hard_sigmoid", "hard_swish", "soft_shrink"]
+UNARY += ["swish", "stanh", "soft_relu", "floor", "pow_scalar", "increment"]
+BINARY = ["add", "subtract", "multiply", "maximum", "minimum", "squared_difference", "atan2"]
 ATTRS: dict[str, dict[str, Any]] = {
     "scale": {"scale": -1.5, "bias": 0.25},
     "clip": {"min": -0.5, "max": 0.75},
     "elu": {"alpha": 0.7},
     "gelu": {"approximate": "tanh"},
+    "pow_scalar": {"exponent": 2.0},
+    "stanh": {"scale_a": 0.5, "scale_b": 1.5},
 }
 FEEDS = {"x": (6, 350), "y": (6, 350), "row": (350,), "column": (6, 1), "scalar": ()}
 
@@ -56,10 +63,11 @@ class Made:
 CHAIN = "std.elementwise_chain"
 
 
-def test_a_chain_becomes_one_step() -> None:
+@pytest.mark.parametrize("first", range(0, len(UNARY), MAX_FUNCTIONS - 1))
+def test_a_chain_becomes_one_step(first: int) -> None:
     made = Made()
     h = made.put("add", "x", "row")
-    for op in UNARY:
+    for op in UNARY[first : first + MAX_FUNCTIONS - 1]:
         h = made.put(op, h)
     assert made.assert_same([h]) == {CHAIN: 1}
 
@@ -114,9 +122,23 @@ def test_long_chains_are_cut() -> None:
 
 
 def test_dtypes_without_a_loop_are_left_alone() -> None:
-    made = Made("float16")
-    out = made.put("exp", made.put("add", "x", "y"))
-    assert made.assert_same([out]) == {"add": 1, "exp": 1}
+    made = Made("int32")
+    out = made.put("negative", made.put("add", "x", "y"))
+    assert made.run([out], PASS)[1] == {"add": 1, "negative": 1}
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float16"), np.dtype(ml_dtypes.bfloat16)], ids=str)
+def test_chain_of_16_bits_rounds_once(dtype: np.dtype[Any]) -> None:
+    made, wide = Made(dtype.name), Made("float32")
+    for name, array in made.feeds.items():
+        wide.feeds[name] = array.astype(np.float32)
+    found = []
+    for one in (made, wide):
+        out = one.put("exp", one.put("add", "x", one.put("multiply", "y", "row")))
+        results, types = one.run([out], PASS)
+        assert types == {CHAIN: 1}
+        found += results
+    np.testing.assert_array_equal(found[0], found[1].astype(found[0].dtype))
 
 
 @pytest.mark.parametrize("columns", [1, 3, 350, 30_000])

@@ -228,26 +228,55 @@ def test_the_mask_of_dropout_is_the_words_of_its_elements(probability: float) ->
         np.testing.assert_array_equal(out, wanted)
 
 
+MOMENTS = {"moment1": 0.0, "moment2": 1.0}
+UPDATES: dict[str, tuple[dict[str, float | np.ndarray | None], dict[str, Any]]] = {
+    "sgd": ({}, {"weight_decay": 0.1}),
+    "momentum": ({"velocity": 0.0}, {"mu": 0.7, "nesterov": True}),
+    "lion": ({"moment": 0.0}, {"weight_decay": 0.1}),
+    "adam": ({**MOMENTS, "beta1_power": np.array([0.9], "f"), "beta2_power": np.array([0.99])}, {}),
+    "adamax": ({"moment": 0.0, "infinity_norm": 1.0, "beta1_power": np.array([0.9], "f")}, {}),
+    "nadam": ({**MOMENTS, "step": np.array([3], "f"), "mu_product": np.array([0.3])}, {}),
+    "radam": ({**MOMENTS, "step": np.array([7], "f")}, {}),
+    "adagrad": ({"squares": 1.0}, {}),
+    "adadelta": ({"mean_square": 1.0, "mean_update": 1.0}, {}),
+    "rmsprop": ({"mean_square": 1.0, "mean_grad": None, "velocity": None}, {}),
+    "proximal_gd": ({}, {"l1": 0.5, "l2": 0.25}),
+    "proximal_adagrad": ({"squares": 1.0}, {"l1": 0.5, "l2": 0.25}),
+    "ftrl": ({"squares": 1.0, "linear": 0.0}, {"l1": 0.5, "l2": 0.25}),
+}
+"""States: 0 for any numbers, 1 for positive ones; and attributes."""
+UPDATES["adamw"] = (UPDATES["adam"][0], {"weight_decay": 0.1})
+
+
 def update(op: str, library: str, threads: int, n: int, dtype: str) -> list[np.ndarray]:
     rng = np.random.default_rng(4)
     draw = lambda: rng.standard_normal((n,)).astype(dtype)  # noqa: E731
-    rate = np.array([0.01], "float32")
-    args = [draw(), draw(), rate]
-    if op == "momentum":
-        args.append(draw())
-    if op.startswith("adam"):
-        args += [draw(), draw() ** 2, np.array([0.9], "float32"), np.array([0.99], "float64")]
-    attrs: dict[str, Any] = {
-        "momentum": {"mu": 0.7, "nesterov": True},
-        "sgd": {"weight_decay": 0.1},
-    }
-    return listed(call(op, library, threads, *args, **attrs.get(op, {})))
+    states, attrs = UPDATES[op]
+    args: list[Any] = [draw(), draw(), np.array([0.01], "float32")]
+    for state in states.values():
+        args.append((draw(), draw() ** 2)[int(state)] if isinstance(state, float) else state)
+    return listed(call(op, library, threads, *args, **attrs))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("op", ["sgd", "momentum", "adam", "adamw"])
+@pytest.mark.parametrize("op", UPDATES)
 def test_updates_have_numpys_bits_in_any_number_of_threads(op: str, dtype: str) -> None:
     wanted = update(op, NUMPY, 1, BIG + 3, dtype)
     for threads in (1, 2, 3):
         for got, number in zip(update(op, NATIVE, threads, BIG + 3, dtype), wanted, strict=True):
+            np.testing.assert_array_equal(got, number)
+
+
+@pytest.mark.parametrize("op", ["clip_by_norm", "lamb"])
+def test_what_a_norm_scales_has_one_result_in_any_number_of_threads(op: str) -> None:
+    def compute(threads: int) -> list[np.ndarray]:
+        if op == "clip_by_norm":
+            return listed(call(op, NATIVE, threads, numbers(BIG + 3), max_norm=0.5))
+        x, powers = numbers(BIG + 3), [np.array([p], "f") for p in (0.01, 0.9, 0.999)]
+        args = (x, x[::-1].copy(), powers[0], x * 0, x * x, *powers[1:])
+        return listed(call(op, NATIVE, threads, *args))
+
+    wanted = compute(1)
+    for threads in (2, 3):
+        for got, number in zip(compute(threads), wanted, strict=True):
             np.testing.assert_array_equal(got, number)

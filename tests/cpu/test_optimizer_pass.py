@@ -18,6 +18,16 @@ OPTIMIZERS: dict[str, Any] = {
     "momentum": lambda: nn.optimizer.Momentum(0.1, 0.9, nesterov=True),
     "adam": lambda: nn.optimizer.Adam(0.01),
     "adamw": lambda: nn.optimizer.AdamW(0.01, weight_decay=0.1),
+    "lion": lambda: nn.optimizer.Lion(0.01),
+    "adamax": lambda: nn.optimizer.Adamax(0.01),
+    "nadam": lambda: nn.optimizer.NAdam(0.01),
+    "radam": lambda: nn.optimizer.RAdam(0.01),
+    "adagrad": lambda: nn.optimizer.Adagrad(0.1),
+    "adadelta": lambda: nn.optimizer.Adadelta(1.0),
+    "rmsprop": lambda: nn.optimizer.RMSprop(0.01, momentum=0.5),
+    "proximal_gd": lambda: nn.optimizer.ProximalGD(0.1, l1=0.01),
+    "proximal_adagrad": lambda: nn.optimizer.ProximalAdagrad(0.1, l1=0.01),
+    "ftrl": lambda: nn.optimizer.Ftrl(0.1, l1=0.01),
 }
 PASS = ["fuse_optimizers"]
 

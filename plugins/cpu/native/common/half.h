@@ -1,5 +1,6 @@
 // The 16-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
-// branches, so that loops are vectorised for processors without instructions for them.
+// branches, so that loops are vectorised for processors without instructions for them. NaN becomes
+// what those instructions make of it: float16 keeps the high bits of its payload and gets quiet.
 #ifndef OPWRIGHT_CPU_COMMON_HALF_H_
 #define OPWRIGHT_CPU_COMMON_HALF_H_
 
@@ -43,7 +44,8 @@ OPWRIGHT_CPU_INLINE float FloatOfFloat16(uint16_t half) {
   // A denormal is its mantissa above 2**-14, less that: the subtraction makes it normal.
   const float tiny = FloatOfBits(shifted + kRebias + (1u << 23)) - FloatOfBits(113u << 23);
   const uint32_t finite = exponent == 0 ? BitsOfFloat(tiny) : normal;
-  const uint32_t magnitude = exponent == kExponents ? special : finite;
+  const uint32_t quiet = shifted > kExponents ? special | 0x400000u : special;
+  const uint32_t magnitude = exponent == kExponents ? quiet : finite;
   return FloatOfBits(magnitude | (static_cast<uint32_t>(half) & 0x8000u) << 16);
 }
 
@@ -57,7 +59,8 @@ OPWRIGHT_CPU_INLINE uint16_t Float16OfFloat(float value) {
   const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + odd) >> 13;
   const uint32_t finite = magnitude < (113u << 23) ? tiny : normal;
   // From 65520 on, halfway to the next power, it rounds to infinity; NaN keeps being one.
-  const uint32_t high = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
+  const uint32_t high = magnitude > 0x7f800000u ? nan : 0x7c00u;
   const uint32_t result = magnitude >= 0x477ff000u ? high : finite;
   return static_cast<uint16_t>(result | (sign >> 16));
 }

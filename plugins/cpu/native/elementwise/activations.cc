@@ -21,19 +21,12 @@ OPWRIGHT_CPU_FUNCTION_2(TanhGrad, functors::TanhGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(SoftplusGrad, functors::SoftplusGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(SiluGrad, functors::SiluGrad(x, y));
 
-// Functions with alpha.
-#define OPWRIGHT_CPU_ALPHA_FUNCTION(name, n, arguments, expression)         \
-  template <typename T>                                                     \
-  struct name : Function<T, n> {                                            \
-    explicit name(const Parameters& p) : alpha(static_cast<T>(p.first)) {}  \
-    OPWRIGHT_CPU_INLINE T operator() arguments const { return expression; } \
-    T alpha;                                                                \
-  }
-OPWRIGHT_CPU_ALPHA_FUNCTION(Elu, 1, (T x), functors::Elu(x, alpha));
-OPWRIGHT_CPU_ALPHA_FUNCTION(LeakyRelu, 1, (T x), functors::LeakyRelu(x, alpha));
-OPWRIGHT_CPU_ALPHA_FUNCTION(EluGrad, 2, (T x, T out_grad), functors::EluGrad(x, out_grad, alpha));
-OPWRIGHT_CPU_ALPHA_FUNCTION(LeakyReluGrad, 2, (T out, T out_grad),
-                            functors::LeakyReluGrad(out, out_grad, alpha));
+OPWRIGHT_CPU_PARAMETER_FUNCTION(Elu, 1, (T x), functors::Elu(x, first));
+OPWRIGHT_CPU_PARAMETER_FUNCTION(LeakyRelu, 1, (T x), functors::LeakyRelu(x, first));
+OPWRIGHT_CPU_PARAMETER_FUNCTION(EluGrad, 2, (T x, T out_grad),
+                                functors::EluGrad(x, out_grad, first));
+OPWRIGHT_CPU_PARAMETER_FUNCTION(LeakyReluGrad, 2, (T out, T out_grad),
+                                functors::LeakyReluGrad(out, out_grad, first));
 
 OPWRIGHT_CPU_FUNCTION_1(ErfGelu, functors::Gelu(x));
 OPWRIGHT_CPU_FUNCTION_1(TanhGelu, functors::GeluTanh(x));

@@ -25,6 +25,13 @@ OPWRIGHT_CPU_FUNCTION_2(Divide, x / y);
 OPWRIGHT_CPU_FUNCTION_2(Maximum, functors::Maximum(x, y));
 OPWRIGHT_CPU_FUNCTION_2(Minimum, functors::Minimum(x, y));
 
+template <typename T>
+OPWRIGHT_CPU_INLINE T SquaredDifferenceOf(T x, T y) {
+  const T difference = static_cast<T>(x - y);
+  return ProductOf(difference, difference);
+}
+OPWRIGHT_CPU_FUNCTION_2(SquaredDifference, SquaredDifferenceOf(x, y));
+
 // Whole numbers wrap around whatever their sign.
 template <typename T>
 using AddBits = Add<BitsOf<T>>;
@@ -32,6 +39,18 @@ template <typename T>
 using SubtractBits = Subtract<BitsOf<T>>;
 template <typename T>
 using MultiplyBits = Multiply<BitsOf<T>>;
+template <typename T>
+using SquaredDifferenceBits = SquaredDifference<BitsOf<T>>;
+
+// A step of whole numbers is a whole number of their type.
+template <typename T>
+struct Increment : Function<BitsOf<T>, 1> {
+  explicit Increment(const Parameters& p) : step(static_cast<BitsOf<T>>(static_cast<T>(p.first))) {}
+  OPWRIGHT_CPU_INLINE BitsOf<T> operator()(BitsOf<T> x) const {
+    return static_cast<BitsOf<T>>(x + step);
+  }
+  BitsOf<T> step;
+};
 
 }  // namespace
 
@@ -40,6 +59,8 @@ void AddArithmeticFunctions(Functions& functions) {
   AddFunction<SubtractBits, OPWRIGHT_CPU_NUMBERS>(functions, "subtract");
   AddFunction<MultiplyBits, OPWRIGHT_CPU_NUMBERS>(functions, "multiply");
   AddFunction<Divide, OPWRIGHT_CPU_FLOATS>(functions, "divide", 0.3);
+  AddFunction<SquaredDifferenceBits, OPWRIGHT_CPU_NUMBERS>(functions, "squared_difference");
+  AddFunction<Increment, OPWRIGHT_CPU_NUMBERS>(functions, "increment");
   AddFunction<Maximum, OPWRIGHT_CPU_NUMBERS>(functions, "maximum");
   AddFunction<Minimum, OPWRIGHT_CPU_NUMBERS>(functions, "minimum");
 }
@@ -52,3 +73,5 @@ OPWRIGHT_CPU_REGISTER(multiply, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER(divide, BinaryKernel, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(maximum, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER(minimum, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(squared_difference, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(increment, UnaryKernel<StepAttrs>, OPWRIGHT_CPU_NUMBERS);

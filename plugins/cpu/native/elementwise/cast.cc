@@ -3,6 +3,7 @@
 #include <array>
 
 #include "common/half.h"
+#include "common/half_rows.h"
 #include "common/parallel.h"
 #include "elementwise/kernel.h"
 
@@ -41,11 +42,10 @@ OPWRIGHT_CPU_CLONES void TruthLoop(const void* x, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(from[i] != From(0));
 }
 
-template <typename From, typename To, To (*convert)(From)>
-OPWRIGHT_CPU_CLONES void HalfLoop(const void* x, void* out, int64_t n) {
-  const auto* from = static_cast<const From*>(x);
-  auto* to = static_cast<To*>(out);
-  for (int64_t i = 0; i < n; ++i) to[i] = convert(from[i]);
+OPWRIGHT_CPU_CLONES void Float16OfDoubleLoop(const void* x, void* out, int64_t n) {
+  const auto* from = static_cast<const double*>(x);
+  auto* to = static_cast<uint16_t*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = Float16OfDouble(from[i]);
 }
 
 template <typename Item>
@@ -54,10 +54,6 @@ void CopyLoop(const void* x, void* out, int64_t n) {
 }
 
 using Conversion = void (*)(const void* x, void* out, int64_t n);
-
-bool IsHalf(DLDataType dtype) {
-  return dtype.bits == 16 && dtype.code != kDLInt && dtype.code != kDLUInt;
-}
 
 // A whole number is cut off by its bits alone, and extended by the sign of what it was.
 template <typename From, typename To>
@@ -103,14 +99,22 @@ Conversion SelectDirect(DLDataType from, DLDataType to) {
   return SelectFrom<OPWRIGHT_CPU_NUMBERS>(from, to);
 }
 
+template <typename Half>
+void WidenLoop(const void* x, void* out, int64_t n) {
+  HalfRowsOf(opwright::DtypeOf<Half>()).widen(x, static_cast<float*>(out), n);
+}
+
+template <typename Half>
+void NarrowLoop(const void* x, void* out, int64_t n) {
+  HalfRowsOf(opwright::DtypeOf<Half>()).narrow(static_cast<const float*>(x), out, n);
+}
+
 Conversion SelectToFloat(DLDataType from) {
-  if (from.code == kDLBfloat) return &HalfLoop<uint16_t, float, FloatOfBFloat16>;
-  return &HalfLoop<uint16_t, float, FloatOfFloat16>;
+  return from.code == kDLBfloat ? &WidenLoop<opwright::BFloat16> : &WidenLoop<opwright::Float16>;
 }
 
 Conversion SelectFromFloat(DLDataType to) {
-  if (to.code == kDLBfloat) return &HalfLoop<float, uint16_t, BFloat16OfFloat>;
-  return &HalfLoop<float, uint16_t, Float16OfFloat>;
+  return to.code == kDLBfloat ? &NarrowLoop<opwright::BFloat16> : &NarrowLoop<opwright::Float16>;
 }
 
 // One conversion, or two with floats between them.
@@ -125,7 +129,7 @@ Route FindRoute(DLDataType from, DLDataType to) {
     return {IsHalf(from) ? &CopyLoop<uint16_t> : SelectDirect(from, to), nullptr};
   }
   if (from.code == kDLFloat && from.bits == 64 && to.code == kDLFloat && to.bits == 16) {
-    return {&HalfLoop<double, uint16_t, Float16OfDouble>, nullptr};
+    return {&Float16OfDoubleLoop, nullptr};
   }
   const bool from_float = opwright::SameDtype(from, middle);
   const bool to_float = opwright::SameDtype(to, middle);

@@ -1,5 +1,6 @@
 // Several element-wise functions in one step. They are applied block by block: what one function
-// hands to the next stays in the first-level cache and is never stored in a tensor.
+// hands to the next stays in the first-level cache and is never stored in a tensor. 16-bit floats
+// are widened as they are read, and rounded where the last function has made them.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -41,6 +42,9 @@ class ChainKernel {
     const opwright::Meta out = ctx.output(0);
     n_ = out.numel();
     item_bytes_ = out.dtype().bits / 8;
+    const bool is_half = IsHalf(out.dtype());
+    if (is_half) rows_ = HalfRowsOf(out.dtype());
+    block_bytes_ = kBlock * WideDtype(out.dtype()).bits / 8;
     double bytes = static_cast<double>(n_ * item_bytes_);
     for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
       const opwright::Meta input = ctx.input(0, i);
@@ -48,9 +52,10 @@ class ChainKernel {
       buffers_.push_back(operands_.back().direct() ? -1 : n_buffers_++);
       bytes += static_cast<double>(input.numel() * item_bytes_);
     }
-    OPWRIGHT_RETURN_IF_ERROR(MakeLinks(attrs, out.dtype()));
+    OPWRIGHT_RETURN_IF_ERROR(MakeLinks(attrs, WideDtype(out.dtype())));
     stream_ = n_ * item_bytes_ >= kStreamBytes;
-    bytes_per_thread_ = n_buffers_ * kBufferBytes + (n_registers_ + 1) * kBlock * item_bytes_;
+    const int64_t n_blocks = n_registers_ + (is_half ? n_inputs() + 2 : 1);
+    bytes_per_thread_ = n_buffers_ * kBufferBytes + n_blocks * block_bytes_;
     ctx.SetWorkspace(static_cast<uint64_t>(bytes_per_thread_ * std::max(ctx.n_threads(), 1)));
     ctx.SetEstimate(EstimateNs(n_, bytes, ns_, ctx.n_threads()));
     return opwright::Status::Ok();
@@ -71,6 +76,8 @@ class ChainKernel {
   opwright::Status MakeLinks(const ChainAttrs& attrs, DLDataType dtype);
   void AssignRegisters(const std::vector<size_t>& last_readers);
   void RunPart(const opwright::RunContext& ctx, char* workspace, Part part) const;
+  void RunLinks(std::array<const void*, kMaxSources>& sources, char* registers, char* out,
+                int64_t count) const;
 
   int64_t n_inputs() const { return static_cast<int64_t>(operands_.size()); }
 
@@ -81,6 +88,8 @@ class ChainKernel {
   int64_t n_buffers_ = 0;
   std::vector<Link> links_;
   int64_t n_registers_ = 0;
+  int64_t block_bytes_ = 0;  // of a register
+  HalfRows rows_;            // none where the inputs are no 16-bit floats
   double ns_ = 0;
   bool stream_ = false;
   int64_t bytes_per_thread_ = 0;
@@ -150,12 +159,11 @@ void ChainKernel::AssignRegisters(const std::vector<size_t>& last_readers) {
 
 void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part part) const {
   char* const registers = workspace + n_buffers_ * kBufferBytes;
-  const int64_t block_bytes = kBlock * item_bytes_;
-  char* const streamed = registers + n_registers_ * block_bytes;
+  char* const streamed = registers + n_registers_ * block_bytes_;
   char* const out = static_cast<char*>(ctx.output(0).raw());
   std::array<const void*, kMaxSources> sources{};
   for (int64_t i = 0; i < n_registers_; ++i)
-    sources[static_cast<size_t>(n_inputs() + i)] = registers + i * block_bytes;
+    sources[static_cast<size_t>(n_inputs() + i)] = registers + i * block_bytes_;
   const auto buffer = [&](size_t i) { return workspace + buffers_[i] * kBufferBytes; };
   for (size_t i = 0; i < operands_.size(); ++i) {
     if (buffers_[i] >= 0)
@@ -172,16 +180,31 @@ void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part
       sources[i] = operands_[i].Read(data, position, &count, buffers_[i] < 0 ? nullptr : buffer(i));
       if (stream_ && operands_[i].direct()) FetchAhead(sources[i], count * item_bytes_);
     }
-    for (const Link& link : links_) {
-      const void* inputs[] = {sources[link.sources[0]], sources[link.sources[1]]};
-      char* target = registers + link.target * block_bytes;
-      if (&link == &links_.back()) target = stream_ ? streamed : to;
-      link.loop(inputs, target, count, link.parameters);
-    }
+    RunLinks(sources, registers, stream_ ? streamed : to, count);
     if (stream_) StreamBlock(streamed, to, count * item_bytes_);
     position += count;
   }
   if (stream_) StreamFence();
+}
+
+// Behind the registers lies the block that is streamed, and where elements are widened those of the
+// operands and one of the last function's floats.
+void ChainKernel::RunLinks(std::array<const void*, kMaxSources>& sources, char* registers,
+                           char* out, int64_t count) const {
+  char* const wide = registers + (n_registers_ + 1) * block_bytes_;
+  char* const last = rows_.widen == nullptr ? out : wide + n_inputs() * block_bytes_;
+  for (int64_t i = 0; rows_.widen != nullptr && i < n_inputs(); ++i) {
+    const void*& source = sources[static_cast<size_t>(i)];
+    auto* block = reinterpret_cast<float*>(wide + i * block_bytes_);
+    rows_.widen(source, block, count);
+    source = block;
+  }
+  for (const Link& link : links_) {
+    const void* inputs[] = {sources[link.sources[0]], sources[link.sources[1]]};
+    char* target = &link == &links_.back() ? last : registers + link.target * block_bytes_;
+    link.loop(inputs, target, count, link.parameters);
+  }
+  if (rows_.widen != nullptr) rows_.narrow(reinterpret_cast<const float*>(last), out, count);
 }
 
 template <typename T>
@@ -191,4 +214,4 @@ using KernelOf = ChainKernel;
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("std.elementwise_chain", "cpu", opwright_cpu::KernelOf,
-                             OPWRIGHT_CPU_FLOATS);
+                             OPWRIGHT_CPU_FLOATS, OPWRIGHT_CPU_HALVES);

@@ -1,8 +1,12 @@
 // Comparisons and logic: bool from two inputs of one dtype that broadcast.
+#include <opwright/functors.h>
+
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {
 namespace {
+
+namespace functors = opwright::functors;
 
 // bool is a byte that is 0 or 1.
 #define OPWRIGHT_CPU_PREDICATE(name, n, arguments, expression) \
@@ -22,6 +26,10 @@ OPWRIGHT_CPU_PREDICATE(And, 2, (T x, T y), int{x != T(0)} & int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Or, 2, (T x, T y), int{x != T(0)} | int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Xor, 2, (T x, T y), int{x != T(0)} ^ int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Not, 1, (T x), x == T(0));
+// Of whole numbers none is NaN or infinite.
+OPWRIGHT_CPU_PREDICATE(IsNan, 1, (T x), x != x);
+OPWRIGHT_CPU_PREDICATE(IsInf, 1, (T x), functors::IsInf(x));
+OPWRIGHT_CPU_PREDICATE(IsFinite, 1, (T x), functors::IsFinite(x));
 
 // Only the bits of whole numbers matter to these.
 template <typename T>
@@ -36,6 +44,12 @@ template <typename T>
 using XorBits = Xor<BitsOf<T>>;
 template <typename T>
 using NotBits = Not<BitsOf<T>>;
+template <typename T>
+using IsNanBits = IsNan<BitsOf<T>>;
+template <typename T>
+using IsInfBits = IsInf<BitsOf<T>>;
+template <typename T>
+using IsFiniteBits = IsFinite<BitsOf<T>>;
 // And the order of bool is that of its byte.
 template <typename T>
 using Ordered = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
@@ -55,7 +69,7 @@ struct PredicateKernel : MapKernel {
 using Predicate = PredicateKernel<0, 1>;
 using SwappedPredicate = PredicateKernel<1, 0>;  // x > y as y < x
 
-struct NotKernel : MapKernel {
+struct UnaryPredicate : MapKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
     return PlanByName(ctx, {}, {0});
@@ -75,6 +89,9 @@ void AddComparisonFunctions(Functions& functions) {
   AddFunction<OrBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "logical_or");
   AddFunction<XorBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "logical_xor");
   AddFunction<NotBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "logical_not");
+  AddFunction<IsNanBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "isnan");
+  AddFunction<IsInfBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "isinf");
+  AddFunction<IsFiniteBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "isfinite");
 }
 
 }  // namespace opwright_cpu
@@ -88,4 +105,7 @@ OPWRIGHT_CPU_REGISTER(greater_equal, SwappedPredicate, OPWRIGHT_CPU_NUMBERS_AND_
 OPWRIGHT_CPU_REGISTER(logical_and, Predicate, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
 OPWRIGHT_CPU_REGISTER(logical_or, Predicate, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
 OPWRIGHT_CPU_REGISTER(logical_xor, Predicate, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
-OPWRIGHT_CPU_REGISTER(logical_not, NotKernel, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
+OPWRIGHT_CPU_REGISTER(logical_not, UnaryPredicate, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
+OPWRIGHT_CPU_REGISTER(isnan, UnaryPredicate, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
+OPWRIGHT_CPU_REGISTER(isinf, UnaryPredicate, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
+OPWRIGHT_CPU_REGISTER(isfinite, UnaryPredicate, OPWRIGHT_CPU_NUMBERS_AND_BOOL);

@@ -8,12 +8,21 @@
 namespace opwright_cpu {
 namespace {
 
+// Floats of a block of 16-bit ones: four of them and the operands leave most of the cache free.
+constexpr int64_t kWideBlock = kBlock / 2;
+
 Functions MakeFunctions() {
   Functions functions;
   AddUnaryFunctions(functions);
   AddActivationFunctions(functions);
   AddArithmeticFunctions(functions);
   AddComparisonFunctions(functions);
+  AddTrigonometricFunctions(functions);
+  AddRoundingFunctions(functions);
+  AddDivisionFunctions(functions);
+  AddKinkedFunctions(functions);
+  AddSmoothFunctions(functions);
+  AddPowerFunctions(functions);
   return functions;
 }
 
@@ -38,7 +47,7 @@ uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_th
 opwright::Status MapKernel::PlanByName(opwright::PrepareContext& ctx, const Parameters& parameters,
                                        const std::vector<uint32_t>& slots) {
   const NamedFunction* function = FindFunction(ctx.op_type());
-  const DLDataType dtype = ctx.input(slots[0]).dtype();
+  const DLDataType dtype = WideDtype(ctx.input(slots[0]).dtype());
   if (function == nullptr || function->select(dtype) == nullptr) {
     return opwright::Status::Refused("no loop for ", opwright::DtypeName(dtype));
   }
@@ -50,7 +59,11 @@ opwright::Status MapKernel::PlanByName(opwright::PrepareContext& ctx, const Para
 
 opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& plan) {
   const opwright::Meta out = ctx.output(0);
+  if (plan.loop == nullptr) {
+    return opwright::Status::Refused("no loop for ", opwright::DtypeName(out.dtype()));
+  }
   loop_ = plan.loop;
+  round_ = !plan.moves_bits && IsHalf(out.dtype());
   parameters_ = plan.parameters;
   n_ = out.numel();
   n_inputs_ = plan.slots.size();
@@ -63,6 +76,8 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
     const opwright::Meta input = ctx.input(plan.slots[i]);
     args_[i] = ctx.frame()->slot_begin[plan.slots[i]];
     in_bytes_[i] = (input.dtype().bits + 7) / 8;
+    widen_[i] = !plan.moves_bits && IsHalf(input.dtype());
+    if (widen_[i]) rows_ = HalfRowsOf(input.dtype());
     operands_.emplace_back(out.shape(), input.shape(), in_bytes_[i]);
     direct_ = direct_ && operands_.back().direct();
     widest = std::max(widest, in_bytes_[i]);
@@ -73,7 +88,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
   stream_block_ = std::max(kStreamBlockBytes / widest, kLineBytes / out_bytes_);
   stream_ = n_ * out_bytes_ >= kStreamBytes;
   line_loop_ = direct_ ? plan.line_loop : nullptr;
-  small_ = direct_ && n_ < 2 * kElementGrain;
+  small_ = direct_ && rows_.widen == nullptr && n_ < 2 * kElementGrain;
   ctx.SetEstimate(EstimateNs(n_, bytes, plan.ns_per_element, ctx.n_threads()));
   return opwright::Status::Ok();
 }
@@ -83,7 +98,9 @@ void MapKernel::RunParts(int32_t n_threads, const Inputs& inputs, void* out) con
   const bool in_place =
       std::find(inputs.begin(), inputs.begin() + n_inputs_, out) != inputs.begin() + n_inputs_;
   ParallelFor(n_threads, n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {
-    if (stream_ && !in_place && line_loop_ != nullptr) {
+    if (rows_.widen != nullptr) {
+      RunWidened(inputs, out, stream_ && !in_place, Part{begin, end});
+    } else if (stream_ && !in_place && line_loop_ != nullptr) {
       StreamWhole(inputs, out, begin, end);
     } else if (stream_ && !in_place) {
       StreamBlocks(inputs, out, begin, end);
@@ -126,6 +143,39 @@ void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_
     loop_(from.data(), static_cast<char*>(out) + position * out_bytes_, count, parameters_);
     position += count;
   }
+}
+
+// Blocks of floats in the first-level cache: what is read is widened into them, and what the loop
+// writes is rounded on its way out.
+void MapKernel::RunWidened(const Inputs& inputs, void* out, bool stream, Part part) const {
+  alignas(kLineBytes) char buffers[kMaxInputs][kBufferBytes];
+  alignas(kLineBytes) float wide[kMaxInputs][kWideBlock];
+  alignas(kLineBytes) float results[kWideBlock];
+  alignas(kLineBytes) char streamed[kWideBlock * kMaxItemBytes];
+  for (size_t i = 0; i < n_inputs_; ++i) {
+    operands_[i].Begin(inputs[i], part.end - part.begin, buffers[i]);
+  }
+  for (int64_t position = part.begin; position < part.end;) {
+    char* const to = static_cast<char*>(out) + position * out_bytes_;
+    const int64_t block = stream ? StreamCount(to, stream_block_, out_bytes_) : kWideBlock;
+    int64_t count = std::min(block, part.end - position);
+    Inputs from{};
+    for (size_t i = 0; i < n_inputs_; ++i) {
+      from[i] = operands_[i].Read(inputs[i], position, &count, buffers[i]);
+    }
+    for (size_t i = 0; i < n_inputs_; ++i) {
+      if (stream && operands_[i].direct()) FetchAhead(from[i], count * in_bytes_[i]);
+      if (!widen_[i]) continue;
+      rows_.widen(from[i], wide[i], count);
+      from[i] = wide[i];
+    }
+    char* const target = stream ? streamed : to;
+    loop_(from.data(), round_ ? static_cast<void*>(results) : target, count, parameters_);
+    if (round_) rows_.narrow(results, target, count);
+    if (stream) StreamBlock(streamed, to, count * out_bytes_);
+    position += count;
+  }
+  if (stream) StreamFence();
 }
 
 void MapKernel::StreamBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const {

@@ -5,8 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 #include <vector>
 
+#include "common/half_rows.h"
+#include "common/parallel.h"
 #include "elementwise/attributes.h"
 #include "elementwise/map.h"
 #include "elementwise/operand.h"
@@ -22,6 +25,7 @@ struct MapPlan {
   double ns_per_element = 0;          // of arithmetic, in one thread
   std::vector<uint32_t> slots = {0};  // inputs that the loop reads, in its order
   Loop line_loop = nullptr;           // the same over whole lines, past the caches; may be NULL
+  bool moves_bits = false;            // 16-bit floats are not shown to the loop as float
 };
 
 // How long a run over n elements takes that reads and writes so many bytes.
@@ -63,10 +67,13 @@ class MapKernel {
   void StreamWhole(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
   void RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
   void StreamBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
+  void RunWidened(const Inputs& inputs, void* out, bool stream, Part part) const;
 
   bool small_ = false;   // one call of the loop does it
   bool direct_ = false;  // nothing broadcasts
   bool stream_ = false;  // the output is too large for the caches
+  HalfRows rows_;        // of the 16-bit floats that are widened; none otherwise
+  bool round_ = false;   // the output is one of them
   Loop loop_ = nullptr;
   Loop line_loop_ = nullptr;  // NULL where anything broadcasts, too
   Parameters parameters_;
@@ -76,6 +83,7 @@ class MapKernel {
   std::array<uint32_t, kMaxInputs> args_{};
   uint32_t out_arg_ = 0;
   std::array<int64_t, kMaxInputs> in_bytes_{};
+  std::array<bool, kMaxInputs> widen_{};
   int64_t out_bytes_ = 0;
   std::vector<Operand> operands_;
 };
@@ -88,11 +96,20 @@ inline void SetReuse(opwright::KernelOptions& options, const char* output,
 }
 
 inline Parameters ParametersOf(const NoAttrs&) { return {}; }
-inline Parameters ParametersOf(const AlphaAttrs& attrs) { return {attrs.alpha, 0}; }
+inline Parameters ParametersOf(const AlphaAttrs& attrs) { return {attrs.alpha}; }
+inline Parameters ParametersOf(const BetaAttrs& attrs) { return {attrs.beta}; }
+inline Parameters ParametersOf(const HardSigmoidAttrs& attrs) { return {attrs.alpha, attrs.beta}; }
+inline Parameters ParametersOf(const ThresholdAttrs& attrs) { return {attrs.threshold}; }
+inline Parameters ParametersOf(const StanhAttrs& attrs) { return {attrs.scale_a, attrs.scale_b}; }
+inline Parameters ParametersOf(const ExponentAttrs& attrs) { return {attrs.exponent}; }
+inline Parameters ParametersOf(const StepAttrs& attrs) { return {attrs.step}; }
+inline Parameters ParametersOf(const NanToNumAttrs& attrs) {
+  return {attrs.nan, attrs.posinf, attrs.neginf};
+}
 inline Parameters ParametersOf(const ScaleAttrs& attrs) { return {attrs.scale, attrs.bias}; }
 inline Parameters ParametersOf(const ClipAttrs& attrs) { return {attrs.min, attrs.max}; }
 inline Parameters ParametersOf(const GeluAttrs& attrs) {
-  return {attrs.approximate == "tanh" ? 1.0 : 0.0, 0};
+  return {attrs.approximate == "tanh" ? 1.0 : 0.0};
 }
 
 // x -> out.
@@ -100,7 +117,7 @@ template <typename Attrs = NoAttrs>
 struct UnaryKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x"}); }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
-    return PlanByName(ctx, ParametersOf(attrs), {0});
+    return PlanByName(ctx, ParametersOf(AttributesIn(ctx.input(0).dtype(), attrs)), {0});
   }
 };
 
@@ -119,7 +136,7 @@ struct GradientOfX : MapKernel {
     SetReuse(options, "x_grad", {"x", "out_grad"});
   }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
-    return PlanByName(ctx, ParametersOf(attrs), {0, 1});
+    return PlanByName(ctx, ParametersOf(AttributesIn(ctx.input(0).dtype(), attrs)), {0, 1});
   }
 };
 
@@ -130,25 +147,35 @@ struct GradientOfOut : MapKernel {
     SetReuse(options, "x_grad", {"out", "out_grad"});
   }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
-    return PlanByName(ctx, ParametersOf(attrs), {1, 2});
+    return PlanByName(ctx, ParametersOf(AttributesIn(ctx.input(0).dtype(), attrs)), {1, 2});
   }
 };
+
+template <template <typename> class Kernel, typename... Dtypes>
+void AddMapKernels(opwright::detail::PluginTables* tables, const char* op_type) {
+  tables->AddKernelsForOthers<Kernel, Dtypes...>(op_type, "cpu");
+  constexpr bool kHasFloat = (std::is_same_v<Dtypes, float> || ...);
+  if constexpr (kHasFloat && std::is_base_of_v<MapKernel, Kernel<float>>) {
+    tables->AddKernelsForOthers<Kernel, OPWRIGHT_CPU_HALVES>(op_type, "cpu");
+  }
+}
 
 }  // namespace opwright_cpu
 
 // Registers one class for several dtypes: it asks for the dtype in Prepare. One class for each
-// would be as many copies of the code between the C interface and the kernel.
-#define OPWRIGHT_CPU_REGISTER(type, kernel, ...) \
-  namespace opwright_cpu {                       \
-  template <typename T>                          \
-  using type##_kernel = kernel;                  \
-  }                                              \
-  OPWRIGHT_REGISTER_KERNEL_FOR(#type, "cpu", opwright_cpu::type##_kernel, __VA_ARGS__)
-#define OPWRIGHT_CPU_REGISTER_GRADIENT(type, kernel, ...) \
+// would be as many copies of the code between the C interface and the kernel. A MapKernel for float
+// is one for float16 and bfloat16, too.
+#define OPWRIGHT_CPU_REGISTER_AS(type, name, kernel, ...) \
   namespace opwright_cpu {                                \
   template <typename T>                                   \
-  using type##_grad_kernel = kernel;                      \
+  using name = kernel;                                    \
   }                                                       \
-  OPWRIGHT_REGISTER_KERNEL_FOR(#type "_grad", "cpu", opwright_cpu::type##_grad_kernel, __VA_ARGS__)
+  OPWRIGHT_REGISTRATION_(                                 \
+      nullptr, OPWRIGHT_JOIN(map_, __COUNTER__),          \
+      opwright_cpu::AddMapKernels<opwright_cpu::name, __VA_ARGS__>(tables, type))
+#define OPWRIGHT_CPU_REGISTER(type, kernel, ...) \
+  OPWRIGHT_CPU_REGISTER_AS(#type, type##_kernel, kernel, __VA_ARGS__)
+#define OPWRIGHT_CPU_REGISTER_GRADIENT(type, kernel, ...) \
+  OPWRIGHT_CPU_REGISTER_AS(#type "_grad", type##_grad_kernel, kernel, __VA_ARGS__)
 
 #endif  // OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_

@@ -16,6 +16,7 @@ namespace opwright_cpu {
 struct Parameters {
   double first = 0;
   double second = 0;
+  double third = 0;
 };
 
 // Reads n elements of each input, all in one order, and writes n. `out` may be an input.
@@ -59,6 +60,17 @@ struct Function {
   struct name : Function<T, 2> {                                            \
     explicit name(const Parameters&) {}                                     \
     OPWRIGHT_CPU_INLINE T operator()(T x, T y) const { return expression; } \
+  }
+
+// A function with up to two attributes of the type that it computes in.
+#define OPWRIGHT_CPU_PARAMETER_FUNCTION(name, n, arguments, expression)       \
+  template <typename T>                                                       \
+  struct name : Function<T, n> {                                              \
+    explicit name(const Parameters& p)                                        \
+        : first(static_cast<T>(p.first)), second(static_cast<T>(p.second)) {} \
+    OPWRIGHT_CPU_INLINE T operator() arguments const { return expression; }   \
+    T first;                                                                  \
+    T second;                                                                 \
   }
 
 // The type in which a loop sees elements of T where only their bits matter: there are fewer loops,
@@ -114,6 +126,12 @@ void AddUnaryFunctions(Functions& functions);
 void AddActivationFunctions(Functions& functions);
 void AddArithmeticFunctions(Functions& functions);
 void AddComparisonFunctions(Functions& functions);
+void AddTrigonometricFunctions(Functions& functions);
+void AddRoundingFunctions(Functions& functions);
+void AddDivisionFunctions(Functions& functions);
+void AddKinkedFunctions(Functions& functions);
+void AddSmoothFunctions(Functions& functions);
+void AddPowerFunctions(Functions& functions);
 
 // The function of this name, or NULL.
 const NamedFunction* FindFunction(const std::string& op_type);

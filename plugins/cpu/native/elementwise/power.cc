@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {
@@ -53,13 +54,38 @@ T PowerOf(T base, T exponent) {
 
 OPWRIGHT_CPU_FUNCTION_2(Power, PowerOf(x, y));
 
+// The exponents that networks use need no logarithm.
+OPWRIGHT_CPU_PARAMETER_FUNCTION(PowerOfOne, 1, (T x), PowerOf(x, first));
+OPWRIGHT_CPU_FUNCTION_1(SecondPower, x* x);
+OPWRIGHT_CPU_FUNCTION_1(ThirdPower, x * x * x);
+OPWRIGHT_CPU_FUNCTION_1(InversePower, T(1) / x);
+// The powers of -0 and -inf, unlike their roots, are not negative nor undefined.
+OPWRIGHT_CPU_FUNCTION_1(HalfPower, functors::Sqrt(x == T(-__builtin_inf()) ? -x : x + T(0)));
+OPWRIGHT_CPU_FUNCTION_1(InverseHalfPower,
+                        T(1) / functors::Sqrt(x == T(-__builtin_inf()) ? -x : x + T(0)));
+
+template <typename T>
+void PowerOfOneLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
+  Loop loop = &MapLoop<PowerOfOne<T>>;
+  if (parameters.first == 2) loop = &MapLoop<SecondPower<T>>;
+  if (parameters.first == 3) loop = &MapLoop<ThirdPower<T>>;
+  if (parameters.first == 0.5) loop = &MapLoop<HalfPower<T>>;
+  if (parameters.first == -1) loop = &MapLoop<InversePower<T>>;
+  if (parameters.first == -0.5) loop = &MapLoop<InverseHalfPower<T>>;
+  loop(inputs, out, n, parameters);
+}
+Loop SelectPowerOfOne(DLDataType dtype) {
+  if (dtype.code != kDLFloat || dtype.bits < 32) return nullptr;
+  return dtype.bits == 64 ? &PowerOfOneLoop<double> : &PowerOfOneLoop<float>;
+}
+
 class PowerKernel : public MapKernel {
  public:
   static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x", "y"}); }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
     const DLDataType dtype = ctx.output(0).dtype();
-    const Loop loop = SelectLoop<Power, OPWRIGHT_CPU_NUMBERS>(dtype);
+    const Loop loop = SelectLoop<Power, OPWRIGHT_CPU_NUMBERS>(WideDtype(dtype));
     if (dtype.code == kDLInt) {
       find_negative_ = SelectNegative<int8_t, int16_t, int32_t, int64_t>(dtype);
     }
@@ -159,8 +185,15 @@ class PowerGradKernel {
 };
 
 }  // namespace
+
+void AddPowerFunctions(Functions& functions) {
+  functions.push_back({"pow_scalar", &SelectPowerOfOne, 1, 2, nullptr});
+}
+
 }  // namespace opwright_cpu
 
+OPWRIGHT_CPU_REGISTER(pow_scalar, UnaryKernel<ExponentAttrs>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(power, PowerKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("power_grad", "cpu", opwright_cpu::PowerGradKernel,
                              OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER_WIDENED("power_grad", opwright_cpu::PowerGradKernel);

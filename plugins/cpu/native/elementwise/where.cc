@@ -35,7 +35,7 @@ Loop SelectWhere(int bits) {
 struct WhereKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x", "y"}); }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
-    return Plan(ctx, {SelectWhere(ctx.output(0).dtype().bits), {}, 0, {0, 1, 2}});
+    return Plan(ctx, {SelectWhere(ctx.output(0).dtype().bits), {}, 0, {0, 1, 2}, nullptr, true});
   }
 };
 

@@ -64,6 +64,20 @@ struct NormalAttrs {
   OPWRIGHT_ATTRIBUTES(seed, stream, mean, std);
 };
 
+struct SeedAttrs {
+  int64_t seed;
+  std::optional<int64_t> stream;
+  OPWRIGHT_ATTRIBUTES(seed, stream);
+};
+
+struct RandintAttrs {
+  int64_t seed;
+  std::optional<int64_t> stream;
+  int64_t low;
+  int64_t high;
+  OPWRIGHT_ATTRIBUTES(seed, stream, low, high);
+};
+
 struct DropoutAttrs {
   int64_t seed;
   std::optional<int64_t> stream;
@@ -87,8 +101,54 @@ struct AdamAttrs {
   double beta1;
   double beta2;
   double epsilon;
-  std::optional<double> weight_decay;  // of adamw only
+  std::optional<double> weight_decay;  // of adamw and lamb only
   OPWRIGHT_ATTRIBUTES(beta1, beta2, epsilon, weight_decay);
+};
+
+struct NadamAttrs {
+  double beta1;
+  double beta2;
+  double epsilon;
+  double momentum_decay;
+  OPWRIGHT_ATTRIBUTES(beta1, beta2, epsilon, momentum_decay);
+};
+
+struct LionAttrs {
+  double beta1;
+  double beta2;
+  double weight_decay;
+  OPWRIGHT_ATTRIBUTES(beta1, beta2, weight_decay);
+};
+
+struct EpsilonAttrs {
+  double epsilon;
+  OPWRIGHT_ATTRIBUTES(epsilon);
+};
+
+struct RhoAttrs {
+  double rho;
+  double epsilon;
+  OPWRIGHT_ATTRIBUTES(rho, epsilon);
+};
+
+struct RmspropAttrs {
+  double rho;
+  double epsilon;
+  double momentum;
+  bool centered;
+  OPWRIGHT_ATTRIBUTES(rho, epsilon, momentum, centered);
+};
+
+struct MaxNormAttrs {
+  double max_norm;
+  OPWRIGHT_ATTRIBUTES(max_norm);
+};
+
+struct PenaltyAttrs {
+  double l1;
+  double l2;
+  std::optional<double> epsilon;  // of proximal_adagrad only
+  OPWRIGHT_ATTRIBUTES(l1, l2, epsilon);
 };
 
 }  // namespace opwright_cpu

@@ -13,19 +13,18 @@ class Parts {
  public:
   void Begin(const std::vector<int64_t>& whole, int64_t axis, int64_t item_bytes) {
     axis_ = FrontAxis(axis, whole.size());
+    length_ = whole[axis_];
     outer_ = Product(whole, 0, axis_);
     inner_ = Product(whole, axis_ + 1, whole.size()) * item_bytes;
     row_ = whole[axis_] * inner_;
   }
 
   // Adds the next part, which is copied into the whole or out of it.
-  void Add(const std::vector<int64_t>& part, bool into) {
-    const int64_t bytes = part[axis_] * inner_;
-    CopyAxis rows{outer_, bytes, row_};
-    if (!into) std::swap(rows.source, rows.destination);
-    copies_.push_back(Copy{StridedCopy(1, {rows, CopyAxis{bytes, 1, 1}}), offset_});
-    total_ += copies_.back().copy.bytes();
-    offset_ += bytes;
+  void Add(const std::vector<int64_t>& part, bool into) { AddLines(part[axis_], into); }
+
+  // Adds every line along the axis as a part of its own.
+  void AddEach(bool into) {
+    for (int64_t i = 0; i < length_; ++i) AddLines(1, into);
   }
 
   int64_t bytes() const { return total_; }
@@ -45,7 +44,17 @@ class Parts {
   }
 
  private:
+  void AddLines(int64_t n_lines, bool into) {
+    const int64_t bytes = n_lines * inner_;
+    CopyAxis rows{outer_, bytes, row_};
+    if (!into) std::swap(rows.source, rows.destination);
+    copies_.push_back(Copy{StridedCopy(1, {rows, CopyAxis{bytes, 1, 1}}), offset_});
+    total_ += copies_.back().copy.bytes();
+    offset_ += bytes;
+  }
+
   size_t axis_ = 0;
+  int64_t length_ = 1;
   int64_t outer_ = 1;
   int64_t inner_ = 1;
   int64_t row_ = 1;
@@ -54,13 +63,15 @@ class Parts {
   std::vector<Copy> copies_;
 };
 
-template <typename T>
-struct ConcatKernel {
+// concat, and stack, which has one line of the output for each input.
+template <typename T, bool kStack>
+struct JoinKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
     const opwright::Meta out = ctx.output(0);
     parts_.Begin(out.shape().dims(), attrs.axis, ItemBytes(out.dtype()));
-    for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
+    if (kStack) parts_.AddEach(true);
+    for (uint32_t i = 0; !kStack && i < ctx.input_count(0); ++i) {
       parts_.Add(ctx.input(0, i).shape().dims(), true);
     }
     ctx.SetEstimate(MoveNanoseconds(parts_.bytes(), ctx.n_threads()));
@@ -77,13 +88,15 @@ struct ConcatKernel {
   Parts parts_;
 };
 
-template <typename T>
-struct SplitKernel {
+// split, and unstack, whose outputs lack the axis.
+template <typename T, bool kStack>
+struct CutKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
     const opwright::Meta x = ctx.input(0);
     parts_.Begin(x.shape().dims(), attrs.axis, ItemBytes(x.dtype()));
-    for (uint32_t i = 0; i < ctx.output_count(0); ++i) {
+    if (kStack) parts_.AddEach(false);
+    for (uint32_t i = 0; !kStack && i < ctx.output_count(0); ++i) {
       parts_.Add(ctx.output(0, i).shape().dims(), false);
     }
     ctx.SetEstimate(MoveNanoseconds(parts_.bytes(), ctx.n_threads()));
@@ -128,6 +141,15 @@ struct ConcatGradKernel {
   Parts parts_;
 };
 
+template <typename T>
+using ConcatKernel = JoinKernel<T, false>;
+template <typename T>
+using StackKernel = JoinKernel<T, true>;
+template <typename T>
+using SplitKernel = CutKernel<T, false>;
+template <typename T>
+using UnstackKernel = CutKernel<T, true>;
+
 }  // namespace
 }  // namespace opwright_cpu
 
@@ -135,3 +157,5 @@ OPWRIGHT_REGISTER_KERNEL_FOR("concat", "cpu", opwright_cpu::ConcatKernel, opwrig
 OPWRIGHT_REGISTER_KERNEL_FOR("split", "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype);
 OPWRIGHT_REGISTER_KERNEL_FOR("concat_grad", "cpu", opwright_cpu::ConcatGradKernel,
                              opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("stack", "cpu", opwright_cpu::StackKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("unstack", "cpu", opwright_cpu::UnstackKernel, opwright::AnyDtype);

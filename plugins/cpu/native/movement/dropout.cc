@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "common/clones.h"
+#include "common/widened.h"
 #include "movement/attributes.h"
 #include "movement/philox.h"
 #include "movement/stream.h"
@@ -108,4 +109,6 @@ struct DropoutGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("dropout", "cpu", opwright_cpu::DropoutKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("dropout", opwright_cpu::DropoutKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("dropout_grad", "cpu", opwright_cpu::DropoutGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("dropout_grad", opwright_cpu::DropoutGradKernel);

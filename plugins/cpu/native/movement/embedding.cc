@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "common/widened.h"
 #include "movement/attributes.h"
 #include "movement/rows.h"
 #include "movement/tensors.h"
@@ -62,3 +63,4 @@ struct EmbeddingGradKernel {
 OPWRIGHT_REGISTER_KERNEL_FOR("embedding", "cpu", opwright_cpu::EmbeddingKernel, opwright::AnyDtype);
 OPWRIGHT_REGISTER_KERNEL_FOR("embedding_grad", "cpu", opwright_cpu::EmbeddingGradKernel, float,
                              double);
+OPWRIGHT_CPU_REGISTER_WIDENED("embedding_grad", opwright_cpu::EmbeddingGradKernel);

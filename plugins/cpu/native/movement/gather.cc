@@ -1,3 +1,4 @@
+#include "common/widened.h"
 #include "movement/attributes.h"
 #include "movement/rows.h"
 #include "movement/tensors.h"
@@ -54,3 +55,4 @@ struct GatherGradKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("gather", "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype);
 OPWRIGHT_REGISTER_KERNEL_FOR("gather_grad", "cpu", opwright_cpu::GatherGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("gather_grad", opwright_cpu::GatherGradKernel);

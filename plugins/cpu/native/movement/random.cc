@@ -2,6 +2,7 @@
 #include <opwright/functors/box_muller.h>
 
 #include "common/clones.h"
+#include "common/widened.h"
 #include "movement/attributes.h"
 #include "movement/philox.h"
 
@@ -88,8 +89,51 @@ struct NormalKernel : RandomKernel<NormalAttrs, T> {
   }
 };
 
+// Numbers beyond two standard deviations are drawn again, from blocks far behind those of the
+// attempt before; see box_muller.py.
+template <typename T>
+struct TruncatedNormalKernel : RandomKernel<NormalAttrs, T> {
+  opwright::Status Run(const opwright::RunContext& ctx, const NormalAttrs& attrs) const {
+    T* out = ctx.output(0).template data<T>();
+    const auto std = static_cast<T>(attrs.std);
+    const auto mean = static_cast<T>(attrs.mean);
+    const PhiloxKey key = KeyOf(ctx, 0, attrs);
+    ForWords(ctx.n_threads(), key, this->n_, kWordsEach<T>,
+             [=](const uint32_t* words, int64_t begin, int64_t end) {
+               T numbers[kPhiloxWords];
+               T again[kPhiloxWords];
+               const int64_t n = end - begin;
+               const int64_t even = (n + 1) / 2 * 2;
+               Normal<T>(words, numbers, even, T{1}, T{0});
+               alignas(64) uint32_t others[kPhiloxWords];
+               const auto first = static_cast<uint64_t>(begin * kWordsEach<T> / 4);
+               for (uint64_t attempt = 1; AnyOutside(numbers, n); ++attempt) {
+                 PhiloxWords(key, first + (attempt << 48), others);
+                 Normal<T>(others, again, even, T{1}, T{0});
+                 for (int64_t i = 0; i < n; ++i) {
+                   if (IsOutside(numbers[i])) numbers[i] = again[i];
+                 }
+               }
+               for (int64_t i = 0; i < n; ++i) out[begin + i] = numbers[i] * std + mean;
+             });
+    return opwright::Status::Ok();
+  }
+
+  static bool IsOutside(T number) { return number > 2 || number < -2; }
+  static bool AnyOutside(const T* numbers, int64_t n) {
+    bool any = false;
+    for (int64_t i = 0; i < n; ++i) any |= IsOutside(numbers[i]);
+    return any;
+  }
+};
+
 }  // namespace
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("uniform", "cpu", opwright_cpu::UniformKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("uniform", opwright_cpu::UniformKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("normal", "cpu", opwright_cpu::NormalKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("normal", opwright_cpu::NormalKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("truncated_normal", "cpu", opwright_cpu::TruncatedNormalKernel, float,
+                             double);
+OPWRIGHT_CPU_REGISTER_WIDENED("truncated_normal", opwright_cpu::TruncatedNormalKernel);

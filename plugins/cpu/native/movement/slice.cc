@@ -1,53 +1,12 @@
 #include "movement/attributes.h"
 #include "movement/border.h"
+#include "movement/cut.h"
 #include "movement/stream.h"
 #include "movement/strided_copy.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {
 namespace {
-
-// First position and step along every axis.
-struct Cut {
-  std::vector<int64_t> start;
-  std::vector<int64_t> step;
-};
-
-// Python's slice.indices: below 0 from the back, clipped to where an element is.
-int64_t FirstPosition(int64_t start, int64_t step, int64_t length) {
-  const int64_t least = step < 0 ? -1 : 0;
-  const int64_t most = step < 0 ? length - 1 : length;
-  if (start < 0) return start < -length ? least : start + length;
-  return start > most ? most : start;
-}
-
-Cut CutOf(const SliceAttrs& attrs, const std::vector<int64_t>& shape) {
-  Cut cut{std::vector<int64_t>(shape.size(), 0), std::vector<int64_t>(shape.size(), 1)};
-  for (size_t i = 0; i < attrs.axes.size(); ++i) {
-    const size_t axis = FrontAxis(attrs.axes[i], shape.size());
-    cut.step[axis] = attrs.steps.empty() ? 1 : attrs.steps[i];
-    cut.start[axis] = FirstPosition(attrs.starts[i], cut.step[axis], shape[axis]);
-  }
-  return cut;
-}
-
-// The box of `shape` cut out of a compact tensor, and where it begins there, in bytes.
-struct Box {
-  std::vector<int64_t> strides;
-  int64_t offset = 0;
-};
-
-Box BoxOf(const Cut& cut, const std::vector<int64_t>& whole, const std::vector<int64_t>& shape,
-          int64_t item) {
-  Box box;
-  const std::vector<int64_t> compact = CompactStrides(whole);
-  for (size_t i = 0; i < whole.size(); ++i) {
-    // A step far beyond the end leaves one element: it is not walked, and may not overflow.
-    box.strides.push_back(shape[i] > 1 ? compact[i] * cut.step[i] * item : 0);
-    box.offset += compact[i] * cut.start[i] * item;
-  }
-  return box;
-}
 
 template <typename T>
 struct SliceKernel {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/clones.h"
 #include "common/parallel.h"
 #include "movement/stream.h"
 #include "movement/tensors.h"
@@ -54,6 +55,29 @@ void FillRows(const char* source, char* destination, const CopyAxis& outer, cons
     for (int64_t j = 0; j < inner.length; ++j) {
       std::memcpy(row + j * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
     }
+  }
+}
+
+// A short row that moves as one item may lie anywhere.
+template <typename T>
+struct Unaligned {
+  // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
+  typedef T Item __attribute__((aligned(1), may_alias));
+};
+
+// Rows that are read backwards: the order of neighbours turns round in registers.
+template <typename T>
+OPWRIGHT_CPU_CLONES void ReverseRow(const char* last, char* destination, int64_t n) {
+  const auto* from = reinterpret_cast<const typename Unaligned<T>::Item*>(last);
+  auto* to = reinterpret_cast<typename Unaligned<T>::Item*>(destination);
+  for (int64_t j = 0; j < n; ++j) to[j] = from[-j];
+}
+
+template <typename T>
+void ReverseRows(const char* source, char* destination, const CopyAxis& outer,
+                 const CopyAxis& inner) {
+  for (int64_t i = 0; i < outer.length; ++i) {
+    ReverseRow<T>(source + i * outer.source, destination + i * outer.destination, inner.length);
   }
 }
 
@@ -146,6 +170,12 @@ Kernel RowKernel(int64_t row_bytes, bool stream) {
   return &CopyShortRows<uint8_t>;
 }
 
+Kernel ReverseKernel(int64_t item_bytes) {
+  if (item_bytes == 1) return &ReverseRows<uint8_t>;
+  if (item_bytes == 2) return &ReverseRows<uint16_t>;
+  return item_bytes == 4 ? &ReverseRows<uint32_t> : &ReverseRows<uint64_t>;
+}
+
 Kernel TileKernel(int64_t item_bytes, bool stream) {
   // Of bytes a tile has more rows than the processor can gather lines for.
   if (item_bytes == 1) return &CopyTiles<uint8_t, false>;
@@ -156,6 +186,7 @@ Kernel TileKernel(int64_t item_bytes, bool stream) {
 
 int64_t Lanes(int64_t item_bytes) { return 16 / item_bytes; }
 
+constexpr int64_t kLeastReversed = 8;       // items of a row for which its own loop is faster
 constexpr int64_t kUnitBytes = 32 * 1024;   // stays in the first-level cache
 constexpr int64_t kLongBytes = 256 * 1024;  // of a row, before it is cut
 constexpr int64_t kTileItems = 64;          // a tile of 64 x 64 floats reads and writes 16 KiB
@@ -182,6 +213,8 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = RowKernel(inner_.length * item_bytes_, stream_);
   } else if (inner_.source == 0) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(FillRows, item_bytes_);
+  } else if (inner_.source == -item_bytes_ && item_bytes_ <= 8 && inner_.length >= kLeastReversed) {
+    kernel_ = ReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
     for (size_t i = 0; i < axes_.size(); ++i) {

@@ -22,9 +22,9 @@ struct FcAttrs {
   OPWRIGHT_ATTRIBUTES(activation);
 };
 
-struct Conv2dAttrs {
+struct ConvolutionAttrs {
   std::vector<int64_t> strides;
-  std::vector<int64_t> paddings;  // top, bottom, left, right
+  std::vector<int64_t> paddings;  // before and after each spatial axis
   std::vector<int64_t> dilations;
   int64_t groups = 1;
   std::string data_format;
@@ -40,7 +40,7 @@ struct FoldBatchNormAttrs {
 struct PoolAttrs {
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;   // none: the kernel
-  std::vector<int64_t> paddings;  // top, bottom, left, right
+  std::vector<int64_t> paddings;  // before and after each spatial axis
   std::string data_format;
   OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, data_format);
 };
@@ -54,6 +54,28 @@ struct AdaptivePoolAttrs {
   std::string data_format;
   OPWRIGHT_ATTRIBUTES(data_format);
 };
+
+struct RoiPoolAttrs {
+  double spatial_scale = 1.0;
+  OPWRIGHT_ATTRIBUTES(spatial_scale);
+};
+
+struct RoiAlignAttrs {
+  double spatial_scale = 1.0;
+  int64_t sampling_ratio = -1;
+  bool aligned = false;
+  OPWRIGHT_ATTRIBUTES(spatial_scale, sampling_ratio, aligned);
+};
+
+struct InterpolateAttrs {
+  std::string mode;
+  bool align_corners = false;
+  std::string data_format;
+  OPWRIGHT_ATTRIBUTES(mode, align_corners, data_format);
+};
+
+// Whether the channels are the last axis: NLC, NHWC, NDHWC.
+inline bool IsChannelsLast(const std::string& data_format) { return data_format.back() == 'C'; }
 
 }  // namespace opwright_cpu
 

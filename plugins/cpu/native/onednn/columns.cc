@@ -23,8 +23,8 @@ OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const T* from, T* to, int64_t stride)
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void AddBias(int64_t pixels, int64_t channels, const T* bias,
-                                 int64_t channel_stride, T* image) {
+OPWRIGHT_CPU_CLONES void AddToPixels(int64_t pixels, int64_t channels, const T* bias,
+                                     int64_t channel_stride, T* image) {
   for (int64_t i = 0; channel_stride == 1 && i < pixels; ++i) {
     for (int64_t c = 0; c < channels; ++c) image[i * channels + c] += bias[c];
   }
@@ -68,34 +68,21 @@ void SumPixels(int64_t pixels, int64_t channels, const T* image, int64_t channel
 }
 
 template <typename T>
-typename Columns<T>::Images Columns<T>::Lay(const opwright::Shape& shape, bool is_nhwc) {
-  if (is_nhwc) {
-    const int64_t width = shape.dim(2), channels = shape.dim(3);
-    return {shape.dim(1), width, channels, width * channels, channels, 1};
-  }
-  const int64_t height = shape.dim(2), width = shape.dim(3);
-  return {height, width, shape.dim(1), width, 1, height * width};
+void AddBias(int64_t pixels, int64_t channels, const T* bias, int64_t channel_stride, T* image) {
+  AddToPixels<T>(pixels, channels, bias, channel_stride, image);
 }
 
 template <typename T>
 void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
-                      const opwright::Shape& out, const Conv2dAttrs& attrs, int32_t n_threads) {
-  const bool is_nhwc = attrs.data_format == "NHWC";
+                      const opwright::Shape& out, const ConvolutionAttrs& attrs,
+                      int32_t n_threads) {
   n_ = x.dim(0);
   groups_ = attrs.groups;
   filters_ = weight.dim(0) / groups_;
   channels_ = weight.dim(1);
-  for (int32_t axis = 0; axis < 2; ++axis) {
-    kernel_[axis] = weight.dim(2 + axis);
-    strides_[axis] = attrs.strides[static_cast<size_t>(axis)];
-    dilations_[axis] = attrs.dilations[static_cast<size_t>(axis)];
-  }
-  top_ = attrs.paddings[0];
-  left_ = attrs.paddings[2];
-  x_ = Lay(x, is_nhwc);
-  out_ = Lay(out, is_nhwc);
-  windows_ = out_.height * out_.width;
-  depth_ = kernel_[0] * kernel_[1] * channels_;
+  at_ = ImageWindows(x, weight, out, attrs);
+  windows_ = at_.out.pixels();
+  depth_ = at_.taps() * channels_;
   n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, n_));
   weight_bytes_ = RoundUp(groups_ * depth_ * filters_, sizeof(T));
   column_bytes_ = RoundUp(windows_ * depth_, sizeof(T));
@@ -113,7 +100,7 @@ typename Columns<T>::Scratch Columns<T>::ScratchOf(char* workspace, int32_t thre
 
 template <typename T>
 void Columns<T>::PackWeight(const T* weight, bool transposed, T* packed) const {
-  const int64_t taps = kernel_[0] * kernel_[1];
+  const int64_t taps = at_.taps();
   for (int64_t filter = 0; filter < groups_ * filters_; ++filter) {
     T* group = packed + filter / filters_ * depth_ * filters_;
     const int64_t column = filter % filters_;
@@ -130,35 +117,30 @@ void Columns<T>::PackWeight(const T* weight, bool transposed, T* packed) const {
 template <typename T>
 template <typename Function>
 void Columns<T>::OverWindow(int64_t window, const Function& function) const {
-  const int64_t first = window % out_.width * strides_[1] - left_;
-  const int64_t dilation = dilations_[1];
-  const int64_t begin = first < 0 ? (-first + dilation - 1) / dilation : 0;
-  const int64_t room = x_.width - 1 - first;
-  const int64_t end = room < 0 ? 0 : std::min(kernel_[1], room / dilation + 1);
-  if (begin >= end) return;
-  for (int64_t p = 0; p < kernel_[0]; ++p) {
-    const int64_t h = window / out_.width * strides_[0] - top_ + p * dilations_[0];
-    if (h >= 0 && h < x_.height) {
-      function(h, first + begin * dilation, p * kernel_[1] + begin, end - begin);
-    }
-  }
+  const int64_t width = at_.out.sizes[2], column = window % width;
+  const Range taps = at_.TapsOf(column, 2);
+  if (taps.begin >= taps.end) return;
+  const int64_t w = column * at_.strides[2] + at_.ShiftOf(taps.begin);
+  at_.OverRows(window / width, [&](int64_t row, int64_t tap) {
+    function(row + w * at_.x.pixel, tap + taps.begin, taps.end - taps.begin);
+  });
 }
 
 template <typename T>
 void Columns<T>::Gather(const T* image, int64_t group, T* columns) const {
-  const bool joined = groups_ == 1 && dilations_[1] == 1 && x_.channel == 1;
-  const T* first = image + group * channels_ * x_.channel;
+  const bool joined = groups_ == 1 && at_.dilations[2] == 1 && at_.x.is_channels_last();
+  const T* first = image + group * channels_ * at_.x.channel;
   std::memset(columns, 0, static_cast<size_t>(windows_ * depth_) * sizeof(T));
   for (int64_t window = 0; window < windows_; ++window) {
     T* row = columns + window * depth_;
-    OverWindow(window, [&](int64_t h, int64_t w, int64_t tap, int64_t taps) {
-      const T* from = first + h * x_.row + w * x_.pixel;
+    OverWindow(window, [&](int64_t place, int64_t tap, int64_t taps) {
+      const T* from = first + place;
       if (joined) {  // neighbouring pixels with all of their channels are one run
         CopyRun<T>(taps * channels_, from, 1, row + tap * channels_);
         return;
       }
       for (int64_t i = 0; i < taps; ++i) {
-        CopyRun<T>(channels_, from + i * dilations_[1] * x_.pixel, x_.channel,
+        CopyRun<T>(channels_, from + i * at_.dilations[2] * at_.x.pixel, at_.x.channel,
                    row + (tap + i) * channels_);
       }
     });
@@ -167,19 +149,19 @@ void Columns<T>::Gather(const T* image, int64_t group, T* columns) const {
 
 template <typename T>
 void Columns<T>::Scatter(const T* columns, int64_t group, T* image) const {
-  const bool joined = groups_ == 1 && dilations_[1] == 1 && x_.channel == 1;
-  T* first = image + group * channels_ * x_.channel;
+  const bool joined = groups_ == 1 && at_.dilations[2] == 1 && at_.x.is_channels_last();
+  T* first = image + group * channels_ * at_.x.channel;
   for (int64_t window = 0; window < windows_; ++window) {
     const T* row = columns + window * depth_;
-    OverWindow(window, [&](int64_t h, int64_t w, int64_t tap, int64_t taps) {
-      T* to = first + h * x_.row + w * x_.pixel;
+    OverWindow(window, [&](int64_t place, int64_t tap, int64_t taps) {
+      T* to = first + place;
       if (joined) {
         AddRun<T>(taps * channels_, row + tap * channels_, to, 1);
         return;
       }
       for (int64_t i = 0; i < taps; ++i) {
-        AddRun<T>(channels_, row + (tap + i) * channels_, to + i * dilations_[1] * x_.pixel,
-                  x_.channel);
+        AddRun<T>(channels_, row + (tap + i) * channels_, to + i * at_.dilations[2] * at_.x.pixel,
+                  at_.x.channel);
       }
     });
   }
@@ -189,27 +171,28 @@ template <typename T>
 void Columns<T>::Forward(const T* x, const T* weight, const T* bias, T* out,
                          char* workspace) const {
   T* packed = reinterpret_cast<T*>(workspace);
-  const bool is_nhwc = out_.channel == 1;
+  const bool is_nhwc = at_.out.is_channels_last();
   PackWeight(weight, !is_nhwc, packed);
   Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
     const Scratch scratch = ScratchOf(workspace, thread);
     const Part part = PartOf(n_, 1, thread, n_threads);
     for (int64_t image = part.begin; image < part.end; ++image) {
-      T* result = out + image * out_.size();
+      T* result = out + image * at_.out.size();
       for (int64_t group = 0; group < groups_; ++group) {
         const MatrixView<const T> by{packed + group * depth_ * filters_,
                                      is_nhwc ? filters_ : depth_, 1};
-        Gather(x + image * x_.size(), group, scratch.columns);
+        Gather(x + image * at_.x.size(), group, scratch.columns);
         const MatrixView<const T> columns{scratch.columns, depth_, 1};
-        T* first = result + group * filters_ * out_.channel;
+        T* first = result + group * filters_ * at_.out.channel;
         if (is_nhwc) {
-          Gemm<T>({windows_, filters_, depth_}, columns, by, {first, out_.pixel, 1}, scratch.gemm);
-        } else {
-          Gemm<T>({filters_, windows_, depth_}, by, columns.Transposed(), {first, out_.channel, 1},
+          Gemm<T>({windows_, filters_, depth_}, columns, by, {first, at_.out.pixel, 1},
                   scratch.gemm);
+        } else {
+          Gemm<T>({filters_, windows_, depth_}, by, columns.Transposed(),
+                  {first, at_.out.channel, 1}, scratch.gemm);
         }
       }
-      if (bias != nullptr) AddBias<T>(windows_, out_.channels, bias, out_.channel, result);
+      if (bias != nullptr) AddBias<T>(windows_, at_.out.channels, bias, at_.out.channel, result);
     }
   });
 }
@@ -223,10 +206,10 @@ void Columns<T>::InputGradient(const T* out_grad, const T* weight, T* x_grad,
     const Scratch scratch = ScratchOf(workspace, thread);
     const Part part = PartOf(n_, 1, thread, n_threads);
     for (int64_t image = part.begin; image < part.end; ++image) {
-      T* result = x_grad + image * x_.size();
-      std::memset(result, 0, static_cast<size_t>(x_.size()) * sizeof(T));
+      T* result = x_grad + image * at_.x.size();
+      std::memset(result, 0, static_cast<size_t>(at_.x.size()) * sizeof(T));
       for (int64_t group = 0; group < groups_; ++group) {
-        Gemm<T>({windows_, depth_, filters_}, OutMatrix(out_grad + image * out_.size(), group),
+        Gemm<T>({windows_, depth_, filters_}, OutMatrix(out_grad + image * at_.out.size(), group),
                 {packed + group * depth_ * filters_, depth_, 1}, {scratch.columns, depth_, 1},
                 scratch.gemm);
         Scatter(scratch.columns, group, result);
@@ -245,14 +228,14 @@ void Columns<T>::WeightGradient(const T* x, const T* out_grad, T* weight_grad, T
     const Scratch scratch = ScratchOf(workspace, thread);
     T* sums = scratch.product;
     T* bias_sums = sums + 2 * size;
-    std::memset(sums, 0, static_cast<size_t>(2 * size + out_.channels) * sizeof(T));
+    std::memset(sums, 0, static_cast<size_t>(2 * size + at_.out.channels) * sizeof(T));
     const Part part = PartOf(n_, 1, thread, n_threads);
     for (int64_t image = part.begin; image < part.end; ++image) {
-      const T* slopes = out_grad + image * out_.size();
+      const T* slopes = out_grad + image * at_.out.size();
       if (bias_grad != nullptr)
-        SumPixels<T>(windows_, out_.channels, slopes, out_.channel, bias_sums);
+        SumPixels<T>(windows_, at_.out.channels, slopes, at_.out.channel, bias_sums);
       for (int64_t group = 0; weight_grad != nullptr && group < groups_; ++group) {
-        Gather(x + image * x_.size(), group, scratch.columns);
+        Gather(x + image * at_.x.size(), group, scratch.columns);
         Gemm<T>({filters_, depth_, windows_}, OutMatrix(slopes, group).Transposed(),
                 {scratch.columns, depth_, 1}, {sums + size, depth_, 1}, scratch.gemm);
         AddRun<T>(group_size, sums + size, sums + group * group_size, 1);
@@ -263,15 +246,15 @@ void Columns<T>::WeightGradient(const T* x, const T* out_grad, T* weight_grad, T
   for (int32_t thread = 1; thread < n_used; ++thread) {
     const T* others = ScratchOf(workspace, thread).product;
     AddRun<T>(size, others, sums, 1);
-    AddRun<T>(out_.channels, others + 2 * size, sums + 2 * size, 1);
+    AddRun<T>(at_.out.channels, others + 2 * size, sums + 2 * size, 1);
   }
-  if (bias_grad != nullptr) std::copy_n(sums + 2 * size, out_.channels, bias_grad);
+  if (bias_grad != nullptr) std::copy_n(sums + 2 * size, at_.out.channels, bias_grad);
   if (weight_grad != nullptr) UnpackWeight(sums, weight_grad);
 }
 
 template <typename T>
 void Columns<T>::UnpackWeight(const T* packed, T* weight) const {
-  const int64_t taps = kernel_[0] * kernel_[1];
+  const int64_t taps = at_.taps();
   for (int64_t filter = 0; filter < groups_ * filters_; ++filter) {
     for (int64_t c = 0; c < channels_; ++c) {
       for (int64_t tap = 0; tap < taps; ++tap) {
@@ -282,6 +265,8 @@ void Columns<T>::UnpackWeight(const T* packed, T* weight) const {
   }
 }
 
+template void AddBias<double>(int64_t, int64_t, const double*, int64_t, double*);
+template void SumPixels<double>(int64_t, int64_t, const double*, int64_t, double*);
 template void SumPixels<float>(int64_t, int64_t, const float*, int64_t, float*);
 template class Columns<float>;
 template class Columns<double>;

@@ -10,6 +10,7 @@
 
 #include "onednn/attributes.h"
 #include "onednn/gemm.h"
+#include "onednn/image_windows.h"
 
 namespace opwright_cpu {
 
@@ -17,12 +18,16 @@ namespace opwright_cpu {
 // blocks of 16 or 32: few channels fill them badly. Measured in turn on LeNet's second convolution,
 // 20 channels of 12 x 12, 5 x 5 taps, 50 filters: 2.4 ms for 2.75. In the other directions oneDNN
 // is the faster one there.
-inline bool IsFasterByColumns(const opwright::Shape& weight, const Conv2dAttrs& attrs) {
+inline bool IsFasterByColumns(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {
   constexpr int64_t kBlock = 16;
   const int64_t channels = weight.dim(1);
   return attrs.data_format == "NHWC" && attrs.groups == 1 && channels > 4 &&
          channels < 4 * kBlock && channels % kBlock != 0 && weight.dim(2) * weight.dim(3) > 1;
 }
+
+// Adds bias[c] to each pixel of channel c.
+template <typename T>
+void AddBias(int64_t pixels, int64_t channels, const T* bias, int64_t channel_stride, T* image);
 
 // Adds each channel of an image to sums, first by itself: a float would lose the ends of long sums.
 template <typename T>
@@ -33,7 +38,7 @@ template <typename T>
 class Columns {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
-            const Conv2dAttrs& attrs, int32_t n_threads);
+            const ConvolutionAttrs& attrs, int32_t n_threads);
 
   uint64_t workspace_bytes() const { return weight_bytes_ + thread_bytes_ * Count(n_threads_); }
 
@@ -45,13 +50,7 @@ class Columns {
                       char* workspace) const;
 
  private:
-  struct Images {
-    int64_t height, width, channels;
-    int64_t row, pixel, channel;  // elements from one to the next
-    int64_t size() const { return height * width * channels; }
-  };
   static uint64_t Count(int64_t n) { return static_cast<uint64_t>(n); }
-  static Images Lay(const opwright::Shape& shape, bool is_nhwc);
 
   // The matrices of one thread, one behind the other.
   struct Scratch {
@@ -64,23 +63,21 @@ class Columns {
   // weight of a group as [taps and channels, filters], or transposed.
   void PackWeight(const T* weight, bool transposed, T* packed) const;
   void UnpackWeight(const T* packed, T* weight) const;  // from the transposed form
-  // Calls function(row of x, its first column, first tap, taps) for each row of a window that lies
-  // in the image.
+  // Calls function(first element of x, first tap, taps) for each row of a window that lies in the
+  // image.
   template <typename Function>
   void OverWindow(int64_t window, const Function& function) const;
   void Gather(const T* image, int64_t group, T* columns) const;
   void Scatter(const T* columns, int64_t group, T* image) const;
 
   MatrixView<const T> OutMatrix(const T* out, int64_t group) const {
-    return {out + group * filters_ * out_.channel, out_.pixel, out_.channel};
+    return {out + group * filters_ * at_.out.channel, at_.out.pixel, at_.out.channel};
   }
 
   int64_t n_ = 0, groups_ = 1;
   int64_t channels_ = 0, filters_ = 0;  // of one group
-  int64_t kernel_[2] = {}, strides_[2] = {}, dilations_[2] = {};
-  int64_t top_ = 0, left_ = 0;
   int64_t windows_ = 0, depth_ = 0;
-  Images x_{}, out_{};
+  ImageWindows at_;
   int32_t n_threads_ = 1;
   uint64_t weight_bytes_ = 0, column_bytes_ = 0, product_bytes_ = 0, thread_bytes_ = 0;
 };

@@ -45,7 +45,7 @@ struct WindowRuns {
   int64_t width = 0;                 // elements of a block for one filter
 
   WindowRuns() = default;
-  WindowRuns(const opwright::Shape& weight, const opwright::Shape& x, const Conv2dAttrs& attrs,
+  WindowRuns(const opwright::Shape& weight, const opwright::Shape& x, const ConvolutionAttrs& attrs,
              int64_t pixel_row) {
     const int64_t channels = weight.dim(1), height = weight.dim(2), columns = weight.dim(3);
     filters = weight.dim(0);
@@ -79,7 +79,7 @@ struct WindowRuns {
     }
   }
 
-  static int64_t Windows(int64_t size, int64_t kernel, const Conv2dAttrs& attrs, size_t axis) {
+  static int64_t Windows(int64_t size, int64_t kernel, const ConvolutionAttrs& attrs, size_t axis) {
     const int64_t padded = size + attrs.paddings[2 * axis] + attrs.paddings[2 * axis + 1];
     return (padded - (kernel - 1) * attrs.dilations[axis] - 1) / attrs.strides[axis] + 1;
   }
@@ -99,7 +99,7 @@ struct Conv2dPoolGradKernel {
     options.by_threads = true;  // each thread sums up the weight's gradient over its images
   }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
     const opwright::Shape x = ctx.input(kX).shape(), weight = ctx.input(kWeight).shape();
     const opwright::Shape pooled = ctx.input(kIndex).shape();
     if (attrs.data_format != "NHWC" || attrs.groups != 1 || attrs.dilations[1] != 1) {
@@ -140,7 +140,7 @@ struct Conv2dPoolGradKernel {
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const Conv2dAttrs&) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const ConvolutionAttrs&) const {
     const float* x = ctx.input(kX).data<float>();
     const float* weight = ctx.input(kWeight).data<float>();
     const int32_t* index = ctx.input(kIndex).data<int32_t>();

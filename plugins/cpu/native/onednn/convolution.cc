@@ -1,44 +1,95 @@
 #include "onednn/convolution.h"
 
+#include <algorithm>
+
 namespace opwright_cpu {
 
 using dnnl::memory;
 
+namespace {
+
+// Strides of an array whose axes lie in memory as they are listed.
+memory::dims RowMajor(const memory::dims& dims) {
+  memory::dims strides(dims.size(), 1);
+  for (size_t i = dims.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * dims[i];
+  return strides;
+}
+
+}  // namespace
+
 void ConvolutionShape::Make(const opwright::Shape& x, const opwright::Shape& weight,
-                            const opwright::Shape& out, const Conv2dAttrs& attrs,
-                            memory::data_type dtype) {
-  is_nhwc_ = attrs.data_format == "NHWC";
-  channels_ = weight.dim(0);
-  inner_ = is_nhwc_ ? 1 : out.dim(2) * out.dim(3);
+                            const opwright::Shape& out, const ConvolutionAttrs& attrs,
+                            memory::data_type dtype, bool is_transposed) {
+  is_channels_last_ = IsChannelsLast(attrs.data_format);
+  const int32_t channel_axis = is_channels_last_ ? out.rank() - 1 : 1;
+  channels_ = out.dim(channel_axis);
+  inner_ = 1;
+  for (int32_t i = channel_axis + 1; i < out.rank(); ++i) inner_ *= out.dim(i);
   is_empty_ = x.numel() == 0 || weight.numel() == 0 || out.numel() == 0;
   if (is_empty_) return;
   dtype_ = dtype;
   x_ = Images(x);
   out_ = Images(out);
-  memory::dims kernel = weight.dims();
-  memory::format_tag tag = memory::format_tag::oihw;
-  if (attrs.groups > 1) {
-    kernel = {attrs.groups, channels_ / attrs.groups, weight.dim(1), weight.dim(2), weight.dim(3)};
-    tag = memory::format_tag::goihw;
-  }
-  weight_ = memory::desc(kernel, dtype, tag);
+  weight_ = Weight(weight, attrs.groups, is_transposed);
   bias_ = memory::desc({channels_}, dtype, memory::format_tag::a);
-  per_channel_ =
-      memory::desc({1, channels_, 1, 1}, memory::data_type::f32, memory::format_tag::abcd);
+  memory::dims one_each(static_cast<size_t>(out.rank()), 1);
+  one_each[1] = channels_;
+  per_channel_ = memory::desc(one_each, memory::data_type::f32, RowMajor(one_each));
   strides_ = attrs.strides;
-  dilations_ = {attrs.dilations[0] - 1, attrs.dilations[1] - 1};
-  padding_begin_ = {attrs.paddings[0], attrs.paddings[2]};
-  padding_end_ = {attrs.paddings[1], attrs.paddings[3]};
-  multiplications_ = out.numel() / channels_ * weight.numel();
+  dilations_ = attrs.dilations;
+  padding_begin_ = padding_end_ = attrs.strides;
+  for (size_t i = 0; i < strides_.size(); ++i) {
+    --dilations_[i];
+    padding_begin_[i] = attrs.paddings[2 * i];
+    padding_end_[i] = attrs.paddings[2 * i + 1];
+    if (is_transposed) {
+      // What is added to the end of the output is cut off less.
+      const int64_t reach = (weight.dim(static_cast<int32_t>(2 + i)) - 1) * attrs.dilations[i] + 1;
+      const int64_t whole = (x_.get_dims()[2 + i] - 1) * strides_[i] + reach;
+      padding_end_[i] = whole - out_.get_dims()[2 + i] - padding_begin_[i];
+    }
+  }
+  const opwright::Shape& windows = is_transposed ? x : out;
+  const int64_t filters = weight.dim(0);
+  multiplications_ = windows.numel() / filters * weight.numel();
+}
+
+memory::desc ConvolutionShape::Weight(const opwright::Shape& shape, int64_t groups,
+                                      bool is_transposed) const {
+  memory::dims dims = shape.dims();
+  if (groups > 1) {
+    dims[0] /= groups;
+    dims.insert(dims.begin(), groups);
+  }
+  memory::dims strides = RowMajor(dims);
+  if (is_transposed) {
+    const size_t first = groups > 1 ? 1 : 0;
+    std::swap(dims[first], dims[first + 1]);
+    std::swap(strides[first], strides[first + 1]);
+  }
+  return memory::desc(dims, dtype_, strides);
 }
 
 memory::desc ConvolutionShape::Images(const opwright::Shape& shape) const {
-  if (!is_nhwc_) return Images(shape.dims());
-  return Images(memory::dims{shape.dim(0), shape.dim(3), shape.dim(1), shape.dim(2)});
+  memory::dims dims = shape.dims();
+  if (is_channels_last_) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+  return Images(dims);
 }
 
 memory::desc ConvolutionShape::Images(const memory::dims& dims) const {
-  return memory::desc(dims, dtype_, is_nhwc_ ? memory::format_tag::nhwc : memory::format_tag::nchw);
+  if (!is_channels_last_) return memory::desc(dims, dtype_, RowMajor(dims));
+  memory::dims stored = dims;
+  std::rotate(stored.begin() + 1, stored.begin() + 2, stored.end());
+  memory::dims strides = RowMajor(stored);
+  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+  return memory::desc(dims, dtype_, strides);
+}
+
+int64_t ConvolutionShape::windows() const {
+  const memory::dims out = out_.get_dims();
+  int64_t count = out[0];
+  for (size_t i = 2; i < out.size(); ++i) count *= out[i];
+  return count;
 }
 
 ConvolutionShape ConvolutionShape::OfImages(int64_t n) const {
@@ -52,7 +103,7 @@ ConvolutionShape ConvolutionShape::OfImages(int64_t n) const {
 }
 
 memory::desc ConvolutionShape::AsPreferred(const memory::desc& images) const {
-  if (is_nhwc_) return images;
+  if (is_channels_last_) return images;
   return memory::desc(images.get_dims(), dtype_, memory::format_tag::any);
 }
 

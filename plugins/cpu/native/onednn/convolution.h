@@ -12,11 +12,13 @@
 namespace opwright_cpu {
 
 // Sizes, and the layouts between steps: images as data_format says, weights as [out_channels,
-// in_channels / groups, height, width]. oneDNN's dimensions are those of NCHW for both formats.
+// in_channels / groups, *kernel], or [in_channels, out_channels / groups, *kernel] where it is
+// transposed. oneDNN's dimensions are those of channels first for both formats.
 class ConvolutionShape {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
-            const Conv2dAttrs& attrs, dnnl::memory::data_type dtype);
+            const ConvolutionAttrs& attrs, dnnl::memory::data_type dtype,
+            bool is_transposed = false);
 
   // The same for some of the images.
   ConvolutionShape OfImages(int64_t n) const;
@@ -34,8 +36,8 @@ class ConvolutionShape {
   // One number for each output channel, broadcast over an image.
   const dnnl::memory::desc& per_channel() const { return per_channel_; }
 
-  // Images in the layout that the primitive shall have. NHWC runs at full speed as it is; of NCHW
-  // oneDNN picks a layout of its own and the pipeline converts.
+  // Images in the layout that the primitive shall have. Channels last run at full speed as they
+  // are; else oneDNN picks a layout of its own and the pipeline converts.
   dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
   dnnl::memory::desc AnyWeight() const;
 
@@ -45,6 +47,8 @@ class ConvolutionShape {
   const dnnl::memory::dims& padding_end() const { return padding_end_; }
 
   int64_t images() const { return x_.get_dims()[0]; }
+  // Of all images.
+  int64_t windows() const;
   // Bytes of one image.
   int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
   int64_t out_bytes() const { return static_cast<int64_t>(out_.get_size()) / images(); }
@@ -54,11 +58,12 @@ class ConvolutionShape {
  private:
   dnnl::memory::desc Images(const opwright::Shape& shape) const;
   dnnl::memory::desc Images(const dnnl::memory::dims& dims) const;
+  dnnl::memory::desc Weight(const opwright::Shape& shape, int64_t groups, bool is_transposed) const;
 
   bool is_empty_ = false;
   int64_t channels_ = 0;
   int64_t inner_ = 1;
-  bool is_nhwc_ = false;
+  bool is_channels_last_ = false;
   dnnl::memory::data_type dtype_ = dnnl::memory::data_type::f32;
   dnnl::memory::desc x_, weight_, bias_, out_, per_channel_;
   dnnl::memory::dims strides_, dilations_, padding_begin_, padding_end_;

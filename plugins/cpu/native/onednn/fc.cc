@@ -9,6 +9,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "onednn/activation.h"
 #include "onednn/attributes.h"
 #include "onednn/dtypes.h"
@@ -184,3 +185,4 @@ struct FcKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("fc", "cpu", opwright_cpu::FcKernel, float, double,
                              opwright::BFloat16);
+OPWRIGHT_CPU_REGISTER_WIDENED("fc", opwright_cpu::FcKernel);

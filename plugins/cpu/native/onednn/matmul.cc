@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/widened.h"
 #include "onednn/attributes.h"
 #include "onednn/dtypes.h"
 #include "onednn/matrix_shape.h"
@@ -115,3 +116,4 @@ struct MatmulKernel {
 OPWRIGHT_REGISTER_KERNEL_FOR("matmul", "cpu", opwright_cpu::MatmulKernel, float, double,
                              opwright::BFloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
                              uint16_t, uint32_t, uint64_t);
+OPWRIGHT_CPU_REGISTER_WIDENED("matmul", opwright_cpu::MatmulKernel);

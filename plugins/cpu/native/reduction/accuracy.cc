@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/class_ids.h"
 #include "reduction/layout.h"
@@ -73,3 +74,4 @@ struct AccuracyKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("accuracy", "cpu", opwright_cpu::AccuracyKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("accuracy", opwright_cpu::AccuracyKernel);

@@ -4,6 +4,7 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/stream.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
@@ -131,5 +132,7 @@ using ArgminKernel = PositionKernel<Comparable<T>, false>;
 
 OPWRIGHT_REGISTER_KERNEL_FOR("argmax", "cpu", opwright_cpu::ArgmaxKernel, OPWRIGHT_CPU_NUMBERS,
                              bool);
+OPWRIGHT_CPU_REGISTER_WIDENED("argmax", opwright_cpu::ArgmaxKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("argmin", "cpu", opwright_cpu::ArgminKernel, OPWRIGHT_CPU_NUMBERS,
                              bool);
+OPWRIGHT_CPU_REGISTER_WIDENED("argmin", opwright_cpu::ArgminKernel);

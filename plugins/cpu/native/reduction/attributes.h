@@ -2,9 +2,13 @@
 #ifndef OPWRIGHT_CPU_REDUCTION_ATTRIBUTES_H_
 #define OPWRIGHT_CPU_REDUCTION_ATTRIBUTES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <opwright/sdk.hpp>
+#include <string>
 #include <vector>
+
+#include "common/half_rows.h"
 
 namespace opwright_cpu {
 
@@ -16,6 +20,24 @@ struct AxesAttrs {
 struct AxisAttrs {
   int64_t axis;
   OPWRIGHT_ATTRIBUTES(axis);
+};
+
+struct CumulativeAttrs {
+  int64_t axis;
+  bool exclusive;
+  bool reverse;
+  OPWRIGHT_ATTRIBUTES(axis, exclusive, reverse);
+};
+
+struct SortAttrs {
+  int64_t axis;
+  bool descending;
+  OPWRIGHT_ATTRIBUTES(axis, descending);
+};
+
+struct SearchsortedAttrs {
+  std::string side;
+  OPWRIGHT_ATTRIBUTES(side);
 };
 
 struct CrossEntropyAttrs {
@@ -37,6 +59,11 @@ struct LayerNormAttrs {
   OPWRIGHT_ATTRIBUTES(begin_norm_axis, epsilon);
 };
 
+struct GroupNormAttrs {
+  double epsilon;
+  OPWRIGHT_ATTRIBUTES(epsilon);
+};
+
 struct BatchNormAttrs {
   double momentum;
   double epsilon;
@@ -49,6 +76,11 @@ struct CosSimAttrs {
   int64_t axis;
   double epsilon;
   OPWRIGHT_ATTRIBUTES(scale, axis, epsilon);
+  // The norms that are compared with it are stored in the dtype. It is divided by, so never 0.
+  void RoundTo(DLDataType dtype) {
+    const double least = dtype.code == kDLFloat ? 0x1p-24 : 0x1p-133;
+    if (IsHalf(dtype)) epsilon = RoundedTo(dtype, std::max(epsilon, least));
+  }
 };
 
 struct AccuracyAttrs {
@@ -61,6 +93,48 @@ struct TopKAttrs {
   int64_t axis;
   bool largest;
   OPWRIGHT_ATTRIBUTES(k, axis, largest);
+};
+
+struct NllAttrs {
+  int64_t ignore_index;
+  int64_t axis;
+  OPWRIGHT_ATTRIBUTES(ignore_index, axis);
+};
+
+struct CtcAttrs {
+  int64_t blank;
+  bool zero_infinity;
+  OPWRIGHT_ATTRIBUTES(blank, zero_infinity);
+};
+
+struct AucAttrs {
+  int64_t num_thresholds;
+  OPWRIGHT_ATTRIBUTES(num_thresholds);
+};
+
+struct HuberAttrs {
+  double delta;
+  OPWRIGHT_ATTRIBUTES(delta);
+};
+
+struct SmoothL1Attrs {
+  double beta;
+  OPWRIGHT_ATTRIBUTES(beta);
+};
+
+struct HingeAttrs {
+  std::optional<double> margin;  // of margin_rank_loss only
+  OPWRIGHT_ATTRIBUTES(margin);
+};
+
+struct LogLossAttrs {
+  double epsilon;
+  OPWRIGHT_ATTRIBUTES(epsilon);
+};
+
+struct KlDivAttrs {
+  bool log_label;
+  OPWRIGHT_ATTRIBUTES(log_label);
 };
 
 }  // namespace opwright_cpu

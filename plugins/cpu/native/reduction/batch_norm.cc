@@ -5,6 +5,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
@@ -236,5 +237,7 @@ struct BatchNormGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm", "cpu", opwright_cpu::BatchNormKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("batch_norm", opwright_cpu::BatchNormKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm_grad", "cpu", opwright_cpu::BatchNormGradKernel, float,
                              double);
+OPWRIGHT_CPU_REGISTER_WIDENED("batch_norm_grad", opwright_cpu::BatchNormGradKernel);

@@ -58,16 +58,61 @@ OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   return best;
 }
 
-// How sums are reduced.
+// How sums are reduced. Whole numbers are added up in another type than they are read in.
 template <typename T>
 struct Sum {
+  template <typename In>
+  static OPWRIGHT_CPU_INLINE T Of(In x) {
+    return static_cast<T>(x);
+  }
   static OPWRIGHT_CPU_INLINE T Combine(T a, T b) { return static_cast<T>(a + b); }
-  static OPWRIGHT_CPU_INLINE T Row(const T* x, int64_t n) { return SumOf(x, n); }
+  template <typename In>
+  static OPWRIGHT_CPU_INLINE T Row(const In* x, int64_t n) {
+    return SumOver<T>(n, [x](int64_t i) OPWRIGHT_CPU_TERM { return static_cast<T>(x[i]); });
+  }
+};
+
+template <typename T>
+struct Prod {
+  template <typename In>
+  static OPWRIGHT_CPU_INLINE T Of(In x) {
+    return static_cast<T>(x);
+  }
+  static OPWRIGHT_CPU_INLINE T Combine(T a, T b) { return static_cast<T>(a * b); }
+  template <typename In>
+  static OPWRIGHT_CPU_INLINE T Row(const In* x, int64_t n) {
+    T product = 1;
+#pragma omp simd reduction(* : product)
+    for (int64_t i = 0; i < n; ++i) product = static_cast<T>(product * static_cast<T>(x[i]));
+    return product;
+  }
+};
+
+// Whether any element is other than 0, or all are; NaN is.
+template <bool kAll>
+struct Truth {
+  template <typename In>
+  static OPWRIGHT_CPU_INLINE uint8_t Of(In x) {
+    return static_cast<uint8_t>(x != In(0) ? 1 : 0);
+  }
+  static OPWRIGHT_CPU_INLINE uint8_t Combine(uint8_t a, uint8_t b) {
+    return static_cast<uint8_t>(kAll ? a & b : a | b);
+  }
+  template <typename In>
+  static OPWRIGHT_CPU_INLINE uint8_t Row(const In* x, int64_t n) {
+    uint8_t any = 0;
+#pragma omp simd reduction(| : any)
+    for (int64_t i = 0; i < n; ++i) {
+      any = static_cast<uint8_t>(any | static_cast<uint8_t>((x[i] != In(0)) != kAll));
+    }
+    return static_cast<uint8_t>((any != 0) != kAll);
+  }
 };
 
 // How maxima and minima are reduced: NaN wins.
 template <typename T, bool kMax>
 struct Extremum {
+  static OPWRIGHT_CPU_INLINE T Of(T x) { return x; }
   static OPWRIGHT_CPU_INLINE bool IsBetter(T x, T than) { return kMax ? x > than : x < than; }
 
   static OPWRIGHT_CPU_INLINE T Combine(T a, T b) {
@@ -80,6 +125,7 @@ struct Extremum {
 
   // A flag beside the extremum is faster than a comparison that knows of NaN.
   static OPWRIGHT_CPU_INLINE T Row(const T* x, int64_t n) {
+    if constexpr (!std::is_floating_point_v<T>) return RowOfIntegers(x, n);
     T best = x[0];
     int has_nan = 0;
     if constexpr (kMax) {
@@ -96,6 +142,20 @@ struct Extremum {
       }
     }
     return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : best;
+  }
+
+  // Without the flag, which is wider than short integers and would keep their lanes few.
+
+  static OPWRIGHT_CPU_INLINE T RowOfIntegers(const T* x, int64_t n) {
+    T best = x[0];
+    if constexpr (kMax) {
+#pragma omp simd reduction(max : best)
+      for (int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
+    } else {
+#pragma omp simd reduction(min : best)
+      for (int64_t i = 0; i < n; ++i) best = x[i] < best ? x[i] : best;
+    }
+    return best;
   }
 };
 

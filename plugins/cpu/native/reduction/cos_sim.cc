@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
@@ -218,4 +219,6 @@ struct CosSimGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim", "cpu", opwright_cpu::CosSimKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("cos_sim", opwright_cpu::CosSimKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim_grad", "cpu", opwright_cpu::CosSimGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("cos_sim_grad", opwright_cpu::CosSimGradKernel);

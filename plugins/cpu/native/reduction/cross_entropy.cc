@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/class_ids.h"
@@ -146,5 +147,7 @@ struct CrossEntropyGradKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy", "cpu", opwright_cpu::CrossEntropyKernel, float,
                              double);
+OPWRIGHT_CPU_REGISTER_WIDENED("cross_entropy", opwright_cpu::CrossEntropyKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy_grad", "cpu", opwright_cpu::CrossEntropyGradKernel,
                              float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("cross_entropy_grad", opwright_cpu::CrossEntropyGradKernel);

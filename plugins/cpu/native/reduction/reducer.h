@@ -11,8 +11,9 @@
 
 namespace opwright_cpu {
 
-// `Rule` is Sum<T> or Extremum<T, max>. Arrays have elements: an empty one has no extremum.
-template <typename T, typename Rule>
+// `Rule` is one of blocks.h; it reads elements of type `In` as T. Arrays have elements: an empty
+// one has no extremum.
+template <typename T, typename Rule, typename In = T>
 class Reducer {
  public:
   Reducer() = default;
@@ -22,7 +23,7 @@ class Reducer {
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
   // Equal bits for every number of threads.
-  void Run(const T* x, T* out, void* workspace, int32_t n_threads) const;
+  void Run(const In* x, T* out, void* workspace, int32_t n_threads) const;
 
  private:
   // One run of reduced axes. Where there are few results, their lines are cut into chunks, whose
@@ -34,7 +35,8 @@ class Reducer {
   };
 
   static Stage MakeStage(const Lines& lines);
-  static void RunStage(const Stage& stage, const T* x, T* out, T* partial, int32_t n_threads);
+  template <typename From>
+  static void RunStage(const Stage& stage, const From* x, T* out, T* partial, int32_t n_threads);
 
   std::vector<Stage> stages_;
   int64_t numel_ = 0;
@@ -56,7 +58,7 @@ using SumType = typename SumTypeOf<T>::Type;
 
 }  // namespace opwright_cpu
 
-// The types of numbers that have kernels; half precision is left to NumPy's.
+// The numbers that C++ computes with.
 #define OPWRIGHT_CPU_NUMBERS \
   float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

@@ -1,10 +1,11 @@
-// sum, mean, max and min over any axes, and the gradients of max and min.
+// sum, prod, mean, max, min, any and all over any axes, and the gradients of max and min.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/broadcast.h"
 #include "reduction/reducer.h"
@@ -29,8 +30,22 @@ void Divide(const T* x, T* out, int64_t n, T divisor, int32_t n_threads) {
   });
 }
 
-// What all reductions share; `Number` is the type that is computed in.
-template <typename Number, typename Rule, bool kMean>
+// The reduction of no element.
+template <typename Rule>
+struct OfNothing {
+  static constexpr int kValue = 0;
+};
+template <typename T>
+struct OfNothing<Prod<T>> {
+  static constexpr int kValue = 1;
+};
+template <>
+struct OfNothing<Truth<true>> {
+  static constexpr int kValue = 1;
+};
+
+// What all reductions share; `Number` is the type that is computed in, `In` the one that is read.
+template <typename Number, typename Rule, bool kMean, typename In = Number>
 struct ReductionKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
@@ -39,41 +54,63 @@ struct ReductionKernel {
     n_ = ctx.output(0).numel();
     empty_ = shape.numel() == 0;
     if (empty_) return opwright::Status::Ok();
-    reducer_ = Reducer<Number, Rule>(shape.dims(), ReducedAxes(attrs.axis, shape.rank()));
+    reducer_ = Reducer<Number, Rule, In>(shape.dims(), ReducedAxes(attrs.axis, shape.rank()));
     const int64_t count = shape.numel() / n_;
     divisor_ = static_cast<Number>(count);
     ctx.SetWorkspace(reducer_.workspace_bytes());
-    const auto bytes = static_cast<int64_t>(sizeof(Number)) * (shape.numel() + n_);
+    const auto bytes = static_cast<int64_t>(sizeof(In)) * shape.numel() +
+                       static_cast<int64_t>(sizeof(Number)) * n_;
     ctx.SetEstimate(StreamNs(bytes, ctx.n_threads()));
     return opwright::Status::Ok();
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
     auto* out = static_cast<Number*>(ctx.output(0).raw());
-    if (empty_) {  // nothing to add up; a maximum of nothing has no elements either
-      Fill(out, n_, kMean ? std::numeric_limits<Number>::quiet_NaN() : Number(0));
+    if (empty_) {  // nothing to reduce; a maximum of nothing has no elements either
+      Fill(out, n_,
+           kMean ? std::numeric_limits<Number>::quiet_NaN() : Number(OfNothing<Rule>::kValue));
       return opwright::Status::Ok();
     }
-    const auto* x = static_cast<const Number*>(ctx.input(0).raw());
+    const auto* x = static_cast<const In*>(ctx.input(0).raw());
     reducer_.Run(x, out, ctx.workspace(), ctx.n_threads());
     if constexpr (kMean) Divide<Number>(out, out, n_, divisor_, ctx.n_threads());
     return opwright::Status::Ok();
   }
 
-  Reducer<Number, Rule> reducer_;
+  Reducer<Number, Rule, In> reducer_;
   int64_t n_ = 0;
   Number divisor_ = 1;
   bool empty_ = false;
 };
 
+// A bool is the byte 0 or 1.
 template <typename T>
-using SumKernel = ReductionKernel<SumType<T>, Sum<SumType<T>>, false>;
+using Readable = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
+// Whole numbers are added up and multiplied in 64 bits, unsigned: there wrapping is defined.
+template <typename T>
+using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
+template <typename T>
+using Read = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, Readable<T>>;
+
+template <typename T>
+using SumKernel = ReductionKernel<Wide<T>, Sum<Wide<T>>, false, Read<T>>;
+template <typename T>
+using ProdKernel = ReductionKernel<Wide<T>, Prod<Wide<T>>, false, Read<T>>;
 template <typename T>
 using MeanKernel = ReductionKernel<T, Sum<T>, true>;
 template <typename T>
-using MaxKernel = ReductionKernel<T, Extremum<T, true>, false>;
+using MaxKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, true>, false>;
 template <typename T>
-using MinKernel = ReductionKernel<T, Extremum<T, false>, false>;
+using MinKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, false>, false>;
+
+// Whether a whole number is 0 does not depend on its sign.
+template <typename T, bool kAll>
+using TruthKernel = ReductionKernel<uint8_t, Truth<kAll>, false, SumType<Readable<T>>>;
+template <typename T>
+using AnyKernel = TruthKernel<T, false>;
+template <typename T>
+using AllKernel = TruthKernel<T, true>;
 
 // x_grad of sum and mean: out_grad repeated, of mean a share of it. Slots: x, out_grad.
 template <typename T, bool kMean>
@@ -189,13 +226,22 @@ struct ExtremumGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-// Narrower whole numbers are added up in 64 bits, which NumPy's kernel does as it reads them.
-OPWRIGHT_REGISTER_KERNEL_FOR("sum", "cpu", opwright_cpu::SumKernel, float, double, int64_t,
-                             uint64_t);
+#define OPWRIGHT_CPU_REGISTER(type, Kernel) \
+  OPWRIGHT_REGISTER_KERNEL_FOR(type, "cpu", opwright_cpu::Kernel, OPWRIGHT_CPU_NUMBERS, bool)
+OPWRIGHT_CPU_REGISTER("sum", SumKernel);
+OPWRIGHT_CPU_REGISTER("prod", ProdKernel);
+OPWRIGHT_CPU_REGISTER("max", MaxKernel);
+OPWRIGHT_CPU_REGISTER("min", MinKernel);
+OPWRIGHT_CPU_REGISTER("any", AnyKernel);
+OPWRIGHT_CPU_REGISTER("all", AllKernel);
+#undef OPWRIGHT_CPU_REGISTER
+OPWRIGHT_CPU_REGISTER_WIDENED("prod", opwright_cpu::ProdKernel);
+OPWRIGHT_CPU_REGISTER_WIDENED("any", opwright_cpu::AnyKernel);
+OPWRIGHT_CPU_REGISTER_WIDENED("all", opwright_cpu::AllKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("mean", "cpu", opwright_cpu::MeanKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL_FOR("max", "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL_FOR("min", "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("sum_grad", "cpu", opwright_cpu::SumGradKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL_FOR("mean_grad", "cpu", opwright_cpu::MeanGradKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_grad", "cpu", opwright_cpu::ExtremumGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("max_grad", opwright_cpu::ExtremumGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("min_grad", "cpu", opwright_cpu::ExtremumGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("min_grad", opwright_cpu::ExtremumGradKernel);

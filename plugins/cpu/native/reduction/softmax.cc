@@ -3,8 +3,10 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
+#include "reduction/softmax_grad.h"
 #include "reduction/softmax_lines.h"
 
 namespace opwright_cpu {
@@ -129,10 +131,23 @@ template <typename T>
 using LogSoftmaxGradKernel = SoftmaxBackward<T, true>;
 
 }  // namespace
+
+template <bool kLog>
+void SoftmaxGradRows(const float* out, const float* grad, int64_t n_rows, int64_t n,
+                     float* x_grad) {
+  GradRows<float, kLog>(out, grad, n_rows, n, x_grad);
+}
+template void SoftmaxGradRows<false>(const float*, const float*, int64_t, int64_t, float*);
+template void SoftmaxGradRows<true>(const float*, const float*, int64_t, int64_t, float*);
+
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("softmax", "cpu", opwright_cpu::SoftmaxKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("softmax", opwright_cpu::SoftmaxKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax", "cpu", opwright_cpu::LogSoftmaxKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("log_softmax", opwright_cpu::LogSoftmaxKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("softmax_grad", "cpu", opwright_cpu::SoftmaxGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("softmax_grad", opwright_cpu::SoftmaxGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax_grad", "cpu", opwright_cpu::LogSoftmaxGradKernel, float,
                              double);
+OPWRIGHT_CPU_REGISTER_WIDENED("log_softmax_grad", opwright_cpu::LogSoftmaxGradKernel);

@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/class_ids.h"
@@ -185,5 +186,8 @@ struct SoftmaxLossGradKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy", "cpu", opwright_cpu::SoftmaxLossKernel,
                              float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("softmax_with_cross_entropy", opwright_cpu::SoftmaxLossKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy_grad", "cpu",
                              opwright_cpu::SoftmaxLossGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("softmax_with_cross_entropy_grad",
+                              opwright_cpu::SoftmaxLossGradKernel);

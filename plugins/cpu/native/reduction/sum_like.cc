@@ -1,4 +1,5 @@
 // sum_like undoes broadcasting, expand_like and expand do it.
+#include "common/half_rows.h"
 #include "common/parallel.h"
 #include "reduction/attributes.h"
 #include "reduction/broadcast.h"
@@ -70,6 +71,6 @@ struct ExpandKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("sum_like", "cpu", opwright_cpu::SumLikeKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL_FOR("expand_like", "cpu", opwright_cpu::ExpandKernel,
-                             OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_REGISTER_KERNEL_FOR("expand_like", "cpu", opwright_cpu::ExpandKernel, OPWRIGHT_CPU_NUMBERS,
+                             OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("expand", "cpu", opwright_cpu::ExpandKernel, opwright::AnyDtype);

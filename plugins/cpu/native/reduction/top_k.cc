@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/layout.h"
 #include "reduction/ranking.h"
@@ -96,18 +97,19 @@ template <typename T>
 struct TopKGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const TopKAttrs& attrs) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
     lines_ = LinesAlong(ctx.input(0).shape(), attrs.axis);
+    k_ = ctx.input(1).numel() / std::max<int64_t>(lines_.count(), 1);
     ctx.SetEstimate(StreamNs(lines_.numel() * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const TopKAttrs& attrs) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
     if (!ctx.has_output(0) || lines_.numel() == 0) return opwright::Status::Ok();
     T* x_grad = ctx.output(0).data<T>();
     const int64_t* indices = ctx.input(1).data<int64_t>();
     const T* grad = ctx.input(2).data<T>();
-    const int64_t k = attrs.k, inner = lines_.inner, size = lines_.length * inner;
+    const int64_t k = k_, inner = lines_.inner, size = lines_.length * inner;
     // Whoever calls this operator by itself may give others than top_k makes.
     const int64_t* last = indices + lines_.count() * k;
     const int64_t* wrong =
@@ -128,10 +130,15 @@ struct TopKGradKernel {
   }
 
   Lines lines_;
+  int64_t k_ = 0;  // of a line
 };
 
 }  // namespace
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("top_k", "cpu", opwright_cpu::TopKKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER_WIDENED("top_k", opwright_cpu::TopKKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("top_k_grad", "cpu", opwright_cpu::TopKGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("top_k_grad", opwright_cpu::TopKGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("sort_grad", "cpu", opwright_cpu::TopKGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("sort_grad", opwright_cpu::TopKGradKernel);

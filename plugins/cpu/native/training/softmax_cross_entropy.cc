@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "training/attributes.h"
 
 namespace opwright_cpu {
@@ -118,3 +119,4 @@ struct SoftmaxCrossEntropyKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("std.softmax_cross_entropy", "cpu",
                              opwright_cpu::SoftmaxCrossEntropyKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("std.softmax_cross_entropy", opwright_cpu::SoftmaxCrossEntropyKernel);

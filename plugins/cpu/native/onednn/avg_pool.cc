@@ -3,6 +3,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "onednn/attributes.h"
 #include "onednn/windows.h"
 
@@ -19,29 +20,12 @@ OPWRIGHT_CPU_CLONES void DivideInto(int64_t n, const T* x, T divisor, T* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] / divisor;
 }
 
-struct AveragePoolShape {
-  ImageSizes x;
-  ImageSizes out;
-  std::vector<Window> rows;
-  std::vector<Window> columns;
-
+struct AveragePoolShape : PoolWindows {
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
             const AveragePoolAttrs& attrs) {
-    x = ImageSizes::Of(x_shape, attrs.data_format);
-    out = ImageSizes::Of(out_shape, attrs.data_format);
-    const std::vector<int64_t>& strides = attrs.strides.empty() ? attrs.kernel : attrs.strides;
-    rows = SlidingWindows(x.height, out.height, attrs.kernel[0], strides[0], attrs.paddings[0],
-                          attrs.paddings[1], attrs.count_include_pad);
-    columns = SlidingWindows(x.width, out.width, attrs.kernel[1], strides[1], attrs.paddings[2],
-                             attrs.paddings[3], attrs.count_include_pad);
+    PoolWindows::Make(x_shape, out_shape, attrs, attrs.count_include_pad);
   }
-  void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
-            const AdaptivePoolAttrs& attrs) {
-    x = ImageSizes::Of(x_shape, attrs.data_format);
-    out = ImageSizes::Of(out_shape, attrs.data_format);
-    rows = Bins(x.height, out.height);
-    columns = Bins(x.width, out.width);
-  }
+  using PoolWindows::Make;
 
   // One row of sums for each thread.
   uint64_t WorkspaceBytes(uint64_t item_bytes, int32_t n_threads) const {
@@ -76,7 +60,10 @@ struct AveragePool {
     shape_.Make(ctx.input(0).shape(), ctx.output(0).shape(), attrs);
     for (const Window& row : shape_.rows) height_ = std::max(height_, row.end - row.begin);
     ctx.SetWorkspace(shape_.WorkspaceBytes(sizeof(T), ctx.n_threads()));
-    const int64_t n_rows = shape_.out.planes * shape_.out.height;
+    int64_t depth = 1;
+    for (const Window& slice : shape_.slices) depth = std::max(depth, slice.end - slice.begin);
+    height_ *= depth;
+    const int64_t n_rows = shape_.out.planes * shape_.out_rows();
     ctx.SetEstimate(100 +
                     static_cast<uint64_t>(n_rows * height_ * shape_.x.row() / 4 / ctx.n_threads()));
     return opwright::Status::Ok();
@@ -85,11 +72,11 @@ struct AveragePool {
   opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
     const T* x = ctx.input(0).data<T>();
     T* out = ctx.output(0).data<T>();
-    const int64_t height = shape_.out.height;
-    OverRows(ctx, shape_.out.planes * height, height_ * shape_.x.row(), shape_.RowBytes(sizeof(T)),
+    const int64_t rows = shape_.out_rows();
+    OverRows(ctx, shape_.out.planes * rows, height_ * shape_.x.row(), shape_.RowBytes(sizeof(T)),
              [&](int64_t row, char* sums) {
-               PoolRow(row % height, x + row / height * shape_.x.plane(),
-                       reinterpret_cast<T*>(sums), out + row * shape_.out.row());
+               PoolRow(row % rows, x + row / rows * shape_.x.plane(), reinterpret_cast<T*>(sums),
+                       out + row * shape_.out.row());
              });
     return opwright::Status::Ok();
   }
@@ -97,14 +84,17 @@ struct AveragePool {
  private:
   void PoolRow(int64_t row, const T* plane, T* sums, T* out) const {
     const int64_t run = shape_.x.run;
-    const Window& rows = shape_.rows[static_cast<size_t>(row)];
+    const Window& slices = shape_.SliceOf(row);
+    const Window& rows = shape_.RowOf(row);
     std::fill(sums, sums + shape_.x.row(), T(0));
-    for (int64_t h = rows.begin; h < rows.end; ++h) {
-      AddInto<T>(shape_.x.row(), plane + h * shape_.x.row(), sums);
+    for (int64_t d = slices.begin; d < slices.end; ++d) {
+      for (int64_t h = rows.begin; h < rows.end; ++h) {
+        AddInto<T>(shape_.x.row(), plane + d * shape_.x.slice() + h * shape_.x.row(), sums);
+      }
     }
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
-      const T divisor = static_cast<T>(rows.count * columns.count);
+      const T divisor = static_cast<T>(slices.count * rows.count * columns.count);
       T* mean = out + j * run;
       if (run == 1) {
         T sum = 0;
@@ -119,7 +109,7 @@ struct AveragePool {
   }
 
   AveragePoolShape shape_;
-  int64_t height_ = 1;
+  int64_t height_ = 1;  // the most rows of x that a window covers
 };
 
 // Slots: x (its shape only), out_grad -> x_grad?.
@@ -151,11 +141,14 @@ struct AveragePoolGrad {
   // Windows may overlap, so that a row of x gets something from several rows of windows.
   void SpreadPlane(const T* grad, T* sums, T* x_grad) const {
     std::fill(x_grad, x_grad + shape_.x.plane(), T(0));
-    for (int64_t row = 0; row < shape_.out.height; ++row) {
-      const Window& rows = shape_.rows[static_cast<size_t>(row)];
-      SpreadRow(grad + row * shape_.out.row(), rows.count, sums);
-      for (int64_t h = rows.begin; h < rows.end; ++h) {
-        AddInto<T>(shape_.x.row(), sums, x_grad + h * shape_.x.row());
+    for (int64_t row = 0; row < shape_.out_rows(); ++row) {
+      const Window& slices = shape_.SliceOf(row);
+      const Window& rows = shape_.RowOf(row);
+      SpreadRow(grad + row * shape_.out.row(), slices.count * rows.count, sums);
+      for (int64_t d = slices.begin; d < slices.end; ++d) {
+        for (int64_t h = rows.begin; h < rows.end; ++h) {
+          AddInto<T>(shape_.x.row(), sums, x_grad + d * shape_.x.slice() + h * shape_.x.row());
+        }
       }
     }
   }
@@ -176,9 +169,9 @@ struct AveragePoolGrad {
 };
 
 template <typename T>
-struct AvgPool2dKernel : AveragePool<T, AveragePoolAttrs> {};
+struct AvgPoolKernel : AveragePool<T, AveragePoolAttrs> {};
 template <typename T>
-struct AvgPool2dGradKernel : AveragePoolGrad<T, AveragePoolAttrs> {};
+struct AvgPoolGradKernel : AveragePoolGrad<T, AveragePoolAttrs> {};
 template <typename T>
 struct AdaptiveAvgPool2dKernel : AveragePool<T, AdaptivePoolAttrs> {};
 template <typename T>
@@ -187,10 +180,20 @@ struct AdaptiveAvgPool2dGradKernel : AveragePoolGrad<T, AdaptivePoolAttrs> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d", "cpu", opwright_cpu::AvgPool2dKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d_grad", "cpu", opwright_cpu::AvgPool2dGradKernel, float,
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d", "cpu", opwright_cpu::AvgPoolKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool2d", opwright_cpu::AvgPoolKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool3d", "cpu", opwright_cpu::AvgPoolKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool3d", opwright_cpu::AvgPoolKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d_grad", "cpu", opwright_cpu::AvgPoolGradKernel, float,
                              double);
+OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool2d_grad", opwright_cpu::AvgPoolGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool3d_grad", "cpu", opwright_cpu::AvgPoolGradKernel, float,
+                             double);
+OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool3d_grad", opwright_cpu::AvgPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d", "cpu", opwright_cpu::AdaptiveAvgPool2dKernel,
                              float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d", opwright_cpu::AdaptiveAvgPool2dKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d_grad", "cpu",
                              opwright_cpu::AdaptiveAvgPool2dGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d_grad",
+                              opwright_cpu::AdaptiveAvgPool2dGradKernel);

@@ -8,6 +8,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "onednn/attributes.h"
 #include "onednn/columns.h"
 #include "onednn/convolution.h"
@@ -19,8 +20,8 @@ namespace {
 
 using dnnl::memory;
 
-// Slots of conv2d_grad: x, weight, bias? (its shape only), out_grad -> x_grad?, weight_grad?,
-// bias_grad?.
+// Slots of conv2d_grad and conv3d_grad: x, weight, bias? (its shape only), out_grad -> x_grad?,
+// weight_grad?, bias_grad?.
 constexpr uint32_t kOutGradSlot = 3;
 
 // The numbers of the tensors that pipelines work on. Sums are one part's own.
@@ -34,8 +35,7 @@ constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 bool IsSummedByImages(const ConvolutionShape& shape) {
   constexpr uint64_t kFewWeightBytes = uint64_t{1} << 20;
   constexpr int64_t kManyPixels = 2048;
-  const memory::dims out = shape.out().get_dims();
-  return shape.weight().get_size() <= kFewWeightBytes || out[0] * out[2] * out[3] >= kManyPixels;
+  return shape.weight().get_size() <= kFewWeightBytes || shape.windows() >= kManyPixels;
 }
 
 OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
@@ -43,14 +43,15 @@ OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
 }
 
 template <typename T>
-struct Conv2dGradKernel {
+struct ConvolutionGradKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
     options.by_threads = true;  // each part sums up the weight's gradient over its images
   }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
-    return PrepareWithMemory(this, [&](Conv2dGradKernel* made) { return made->Make(ctx, attrs); });
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
+    return PrepareWithMemory(this,
+                             [&](ConvolutionGradKernel* made) { return made->Make(ctx, attrs); });
   }
 
   struct Bound {
@@ -59,7 +60,7 @@ struct Conv2dGradKernel {
     LayoutChangeExecution weight_change;
     LayoutChangeExecution weight_grad_change;
   };
-  opwright::Status Bind(const opwright::RunContext&, const Conv2dAttrs&, Bound& bound) const {
+  opwright::Status Bind(const opwright::RunContext&, const ConvolutionAttrs&, Bound& bound) const {
     bound.parts.Bind(parts_);
     bound.whole.Bind(whole_);
     bound.weight_change.Bind(weight_change_);
@@ -67,7 +68,8 @@ struct Conv2dGradKernel {
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const Conv2dAttrs&, Bound& bound) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const ConvolutionAttrs&,
+                       Bound& bound) const {
     if (parts_.empty() && whole_.empty() && !by_columns_) {
       RunEmpty(ctx);
       return opwright::Status::Ok();
@@ -99,7 +101,7 @@ struct Conv2dGradKernel {
   }
 
  private:
-  opwright::Status Make(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
+  opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
     shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(), attrs,
                 OneDnnType<T>());
     if (shape_.is_empty()) return PrepareEmpty();
@@ -282,9 +284,10 @@ struct Conv2dGradKernel {
   // There oneDNN multiplies 16-bit numbers with a scratchpad that it has not filled.
   bool IsColumnOfOneChannel() const {
     const memory::dims weight = shape_.weight().get_dims();
-    const size_t rank = weight.size();
-    const int64_t reach = (weight[rank - 1] - 1) * (shape_.dilations()[1] + 1) + 1;
-    return weight[rank - 3] == 1 && shape_.out().get_dims()[3] == 1 && shape_.strides()[1] > reach;
+    const size_t channels = weight.size() - shape_.strides().size() - 1;
+    const int64_t reach = (weight.back() - 1) * (shape_.dilations().back() + 1) + 1;
+    return weight[channels] == 1 && shape_.out().get_dims().back() == 1 &&
+           shape_.strides().back() > reach;
   }
 
   // The weight as the input's gradient reads it, all parts' sums, and what steps need one after the
@@ -355,5 +358,9 @@ struct Conv2dGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("conv2d_grad", "cpu", opwright_cpu::Conv2dGradKernel, float,
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d_grad", "cpu", opwright_cpu::ConvolutionGradKernel, float,
                              opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv3d_grad", "cpu", opwright_cpu::ConvolutionGradKernel, float,
+                             opwright::BFloat16);
+OPWRIGHT_CPU_REGISTER_WIDENED("conv2d_grad", opwright_cpu::ConvolutionGradKernel);
+OPWRIGHT_CPU_REGISTER_WIDENED("conv3d_grad", opwright_cpu::ConvolutionGradKernel);

@@ -1,7 +1,10 @@
-// Convolution through oneDNN, alone and with what may follow it in the same pass over memory.
+// Convolution, plain and transposed, through oneDNN, alone and with what may follow it in the same
+// pass over memory.
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
+#include "common/widened.h"
 #include "onednn/activation.h"
 #include "onednn/attributes.h"
 #include "onednn/convolution.h"
@@ -25,8 +28,13 @@ struct Epilogue {
 // The numbers of the tensors that a pipeline works on.
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
+// `Forward` is oneDNN's primitive of a convolution or a transposed one, which it calls a
+// deconvolution.
+template <typename Forward>
 class ConvolutionPipeline {
  public:
+  static constexpr bool kIsTransposed = std::is_same_v<Forward, dnnl::deconvolution_forward>;
+
   // The weight is read packed where that is of use and `may_pack` is true.
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, bool may_pack) {
@@ -42,7 +50,7 @@ class ConvolutionPipeline {
       first[kOut] = first[kResidual] = images.begin * shape.out_bytes();
       if (split_.AddLike(n_images, first)) continue;
       const ConvolutionShape part = shape.OfImages(n_images);
-      const dnnl::convolution_forward::primitive_desc description = Describe(part, epilogue);
+      const Description description = Describe(part, epilogue);
       if (!description.get(true)) {
         return opwright::Status::Unsupported("oneDNN has no convolution of this dtype for it");
       }
@@ -90,11 +98,13 @@ class ConvolutionPipeline {
   }
 
  private:
+  using Description = typename Forward::primitive_desc;
+
   // Whose convolution needs another layout of images than NCHW gets its operands in it, too.
-  dnnl::convolution_forward::primitive_desc Describe(const ConvolutionShape& shape,
-                                                     const Epilogue& epilogue) const {
+  Description Describe(const ConvolutionShape& shape, const Epilogue& epilogue) const {
     constexpr auto kind = dnnl::prop_kind::forward_inference;
-    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+    constexpr auto algorithm =
+        kIsTransposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct;
     constexpr bool allow_empty = true;
     const dnnl::primitive_attr attr = Attributes(shape, epilogue);
     const memory::desc x = shape.AsPreferred(shape.x());
@@ -141,8 +151,8 @@ class ConvolutionPipeline {
     return attr;
   }
 
-  Pipeline Steps(const dnnl::convolution_forward::primitive_desc& description,
-                 const ConvolutionShape& shape, const Epilogue& epilogue) const {
+  Pipeline Steps(const Description& description, const ConvolutionShape& shape,
+                 const Epilogue& epilogue) const {
     const memory::desc x = description.src_desc();
     const memory::desc out = description.dst_desc();
     const bool out_fits = out == shape.out();
@@ -177,24 +187,24 @@ class ConvolutionPipeline {
   uint64_t packed_bytes_ = 0;
 };
 
-// The operator conv2d has the first three of the slots x, weight, bias?, scale?, shift?, residual?;
-// the plan-only cpu.conv2d_fused, which pass fuse_conv makes, has all of them.
-template <typename T, uint32_t kSlots>
+// The operators of std have the first three of the slots x, weight, bias?, scale?, shift?,
+// residual?; the plan-only cpu.conv2d_fused, which pass fuse_conv makes, has all of them.
+template <typename T, uint32_t kSlots, typename Forward = dnnl::convolution_forward>
 struct ConvolutionKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
     options.by_threads = true;  // oneDNN chooses how it computes by the size of a part
   }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(
         PrepareWithMemory(this, [&](ConvolutionKernel* made) { return made->Make(ctx, attrs); }));
     if (convolution_.packed_bytes() == 0) return opwright::Status::Ok();
     return ctx.Pack(kWeight, convolution_.packed_bytes());
   }
 
-  using Bound = ConvolutionPipeline::Bound;
-  opwright::Status Bind(const opwright::RunContext&, const Conv2dAttrs&, Bound& bound) const {
+  using Bound = typename ConvolutionPipeline<Forward>::Bound;
+  opwright::Status Bind(const opwright::RunContext&, const ConvolutionAttrs&, Bound& bound) const {
     convolution_.Bind(bound);
     return opwright::Status::Ok();
   }
@@ -205,7 +215,8 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const Conv2dAttrs&, Bound& bound) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const ConvolutionAttrs&,
+                       Bound& bound) const {
     if (convolution_.empty()) return RunEmpty(ctx);
     std::array<void*, kTensors> tensors{};
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
@@ -217,10 +228,10 @@ struct ConvolutionKernel {
   }
 
  private:
-  opwright::Status Make(opwright::PrepareContext& ctx, const Conv2dAttrs& attrs) {
+  opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
     ConvolutionShape shape;
     shape.Make(ctx.input(kX).shape(), ctx.input(kWeight).shape(), ctx.output(0).shape(), attrs,
-               OneDnnType<T>());
+               OneDnnType<T>(), ConvolutionPipeline<Forward>::kIsTransposed);
     if (shape.is_empty()) return PrepareEmpty(shape);
     Epilogue epilogue;
     epilogue.bias = ctx.has_input(kBias);
@@ -252,20 +263,30 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
-  ConvolutionPipeline convolution_;
+  ConvolutionPipeline<Forward> convolution_;
   int64_t channels_ = 0;
   int64_t inner_ = 1;
 };
 
 template <typename T>
-struct Conv2dKernel : ConvolutionKernel<T, 3> {};
+struct PlainKernel : ConvolutionKernel<T, 3> {};
+template <typename T>
+struct TransposedKernel : ConvolutionKernel<T, 3, dnnl::deconvolution_forward> {};
 template <typename T>
 struct FusedConv2dKernel : ConvolutionKernel<T, 6> {};
 
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("conv2d", "cpu", opwright_cpu::Conv2dKernel, float,
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d", "cpu", opwright_cpu::PlainKernel, float, opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv3d", "cpu", opwright_cpu::PlainKernel, float, opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv2d_transpose", "cpu", opwright_cpu::TransposedKernel, float,
+                             opwright::BFloat16);
+OPWRIGHT_REGISTER_KERNEL_FOR("conv3d_transpose", "cpu", opwright_cpu::TransposedKernel, float,
                              opwright::BFloat16);
 OPWRIGHT_REGISTER_KERNEL_FOR("cpu.conv2d_fused", "cpu", opwright_cpu::FusedConv2dKernel, float,
                              opwright::BFloat16);
+OPWRIGHT_CPU_REGISTER_WIDENED("conv2d", opwright_cpu::PlainKernel);
+OPWRIGHT_CPU_REGISTER_WIDENED("conv3d", opwright_cpu::PlainKernel);
+OPWRIGHT_CPU_REGISTER_WIDENED("conv2d_transpose", opwright_cpu::TransposedKernel);
+OPWRIGHT_CPU_REGISTER_WIDENED("conv3d_transpose", opwright_cpu::TransposedKernel);

@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "common/widened.h"
 #include "onednn/attributes.h"
 #include "onednn/places.h"
 #include "onednn/windows.h"
@@ -116,51 +117,61 @@ OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* 
   for (int64_t i = 0; i < n; ++i) x_grad[i] += index[i] == position ? grad[i] : T(0);
 }
 
-struct MaxPoolShape {
-  ImageSizes x;
-  ImageSizes out;
-  std::vector<Window> rows;
-  std::vector<Window> columns;
-  int64_t stride = 1;  // of columns
-  int64_t left = 0;
-
+struct MaxPoolShape : PoolWindows {
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
             const PoolAttrs& attrs) {
-    x = ImageSizes::Of(x_shape, attrs.data_format);
-    out = ImageSizes::Of(out_shape, attrs.data_format);
-    const std::vector<int64_t>& strides = attrs.strides.empty() ? attrs.kernel : attrs.strides;
-    stride = strides[1];
-    left = attrs.paddings[2];
-    rows = SlidingWindows(x.height, out.height, attrs.kernel[0], strides[0], attrs.paddings[0],
-                          attrs.paddings[1], false);
-    columns = SlidingWindows(x.width, out.width, attrs.kernel[1], strides[1], attrs.paddings[2],
-                             attrs.paddings[3], false);
+    PoolWindows::Make(x_shape, out_shape, attrs, false);
+    stride = (attrs.strides.empty() ? attrs.kernel : attrs.strides).back();
+    kernel = attrs.kernel.back();
+    left = attrs.paddings[attrs.paddings.size() - 2];
   }
+  void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
+            const AdaptivePoolAttrs& attrs) {
+    PoolWindows::Make(x_shape, out_shape, attrs);
+    // Bins of one size are windows of that size where a row has enough of them for vectors; others
+    // are taken one by one.
+    constexpr int64_t kManyBins = 16;
+    const bool is_even = x.width % out.width == 0 && out.width >= kManyBins;
+    kernel = stride = is_even ? x.width / out.width : 0;
+  }
+
+  // The most elements that a window covers.
+  int64_t taps() const {
+    int64_t count = 1;
+    for (const std::vector<Window>* axis : {&slices, &rows, &columns}) {
+      int64_t most = 1;
+      for (const Window& window : *axis) most = std::max(most, window.end - window.begin);
+      count *= most;
+    }
+    return count;
+  }
+
+  // Of columns; the stride is 0 where they are no even distance apart.
+  int64_t stride = 1, kernel = 1, left = 0;
 };
 
-template <typename T>
-struct MaxPool2dKernel {
+template <typename T, typename Attrs>
+struct MaxPool {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const PoolAttrs& attrs) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
     shape_.Make(ctx.input(0).shape(), ctx.output(0).shape(), attrs);
-    kernel_width_ = attrs.kernel[1];
-    const int64_t taps = attrs.kernel[0] * attrs.kernel[1];
+    const int64_t taps = shape_.taps();
     const int64_t work = ctx.output(0).numel() * taps;
     grain_ = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, shape_.out.row() * taps));
     ctx.SetEstimate(100 + static_cast<uint64_t>(work / 4 / ctx.n_threads()));
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const PoolAttrs&) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
     const T* x = ctx.input(0).data<T>();
     T* out = ctx.output(0).data<T>();
     int32_t* index = ctx.output(1).data<int32_t>();
-    const int64_t height = shape_.out.height;
-    ParallelFor(ctx.n_threads(), shape_.x.planes * height, grain_, 1,
+    const int64_t rows = shape_.out_rows();
+    ParallelFor(ctx.n_threads(), shape_.x.planes * rows, grain_, 1,
                 [=](int64_t begin, int64_t end) {
                   for (int64_t row = begin; row < end; ++row) {
-                    PoolRow(row % height, x + row / height * shape_.x.plane(),
+                    PoolRow(row % rows, x + row / rows * shape_.x.plane(),
                             out + row * shape_.out.row(), index + row * shape_.out.row());
                   }
                 });
@@ -169,19 +180,39 @@ struct MaxPool2dKernel {
 
  private:
   void PoolRow(int64_t row, const T* plane, T* out, int32_t* index) const {
-    const Window& window = shape_.rows[static_cast<size_t>(row)];
-    if (shape_.x.run != 1) return PoolPixels(window, plane, out, index);
+    const Window& slices = shape_.SliceOf(row);
+    const Window& rows = shape_.RowOf(row);
+    if (shape_.x.run != 1) return PoolPixels(slices, rows, plane, out, index);
     const int64_t length = shape_.out.row();
     std::fill(index, index + length, -1);
     std::fill(out, out + length, -std::numeric_limits<T>::infinity());
-    for (int64_t h = window.begin; h < window.end; ++h) {
-      TakeRow(plane + h * shape_.x.row(), static_cast<int32_t>(h * shape_.x.width), out, index);
+    for (int64_t d = slices.begin; d < slices.end; ++d) {
+      for (int64_t h = rows.begin; h < rows.end; ++h) {
+        const int64_t first = (d * shape_.x.height + h) * shape_.x.width;
+        if (shape_.stride == 0) {
+          TakeBins(plane + first, static_cast<int32_t>(first), out, index);
+        } else {
+          TakeRow(plane + first, static_cast<int32_t>(first), out, index);
+        }
+      }
+    }
+  }
+
+  // Channels first, windows that are no even distance apart.
+  void TakeBins(const T* x, int32_t first, T* out, int32_t* index) const {
+    for (int64_t j = 0; j < shape_.out.width; ++j) {
+      const Window& columns = shape_.columns[static_cast<size_t>(j)];
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        if (!IsGreater(x[w], out[j]) && index[j] >= 0) continue;
+        out[j] = x[w];
+        index[j] = first + static_cast<int32_t>(w);
+      }
     }
   }
 
   // Channels first: tap by tap, all windows of the row that it lies in.
   void TakeRow(const T* x, int32_t first, T* out, int32_t* index) const {
-    for (int64_t tap = 0; tap < kernel_width_; ++tap) {
+    for (int64_t tap = 0; tap < shape_.kernel; ++tap) {
       const int64_t shift = tap - shape_.left;
       const int64_t begin = shift < 0 ? (-shift + shape_.stride - 1) / shape_.stride : 0;
       if (shift >= shape_.x.width) continue;
@@ -195,7 +226,8 @@ struct MaxPool2dKernel {
   }
 
   // Channels last: windows that cover the same pixels, but for their places, are taken together.
-  void PoolPixels(const Window& rows, const T* plane, T* out, int32_t* index) const {
+  void PoolPixels(const Window& slices, const Window& rows, const T* plane, T* out,
+                  int32_t* index) const {
     const int64_t run = shape_.x.run, width = shape_.out.width;
     int64_t next = 0;
     for (int64_t j = 0; j < width; j = next) {
@@ -205,13 +237,13 @@ struct MaxPool2dKernel {
         const int64_t shift = (next - j) * shape_.stride;
         if (other.begin != columns.begin + shift || other.end != columns.end + shift) break;
       }
-      PoolWindows(rows, columns, next - j, plane, out + j * run, index + j * run);
+      TakeCovered(slices, rows, columns, next - j, plane, out + j * run, index + j * run);
     }
   }
 
-  // `count` windows, the first of which covers these rows and columns.
-  void PoolWindows(const Window& rows, const Window& columns, int64_t count, const T* plane, T* out,
-                   int32_t* index) const {
+  // `count` windows, the first of which covers these slices, rows and columns.
+  void TakeCovered(const Window& slices, const Window& rows, const Window& columns, int64_t count,
+                   const T* plane, T* out, int32_t* index) const {
     const int64_t run = shape_.x.run;
     bool is_first = true;
     Taps taps;
@@ -226,12 +258,14 @@ struct MaxPool2dKernel {
       is_first = false;
       taps.count = 0;
     };
-    for (int64_t h = rows.begin; h < rows.end; ++h) {
-      for (int64_t w = columns.begin; w < columns.end; ++w) {
-        const int64_t position = h * shape_.x.width + w;
-        taps.elements[taps.count] = position * run;
-        taps.positions[taps.count] = static_cast<int32_t>(position);
-        if (++taps.count == kTaps) take();
+    for (int64_t d = slices.begin; d < slices.end; ++d) {
+      for (int64_t h = rows.begin; h < rows.end; ++h) {
+        for (int64_t w = columns.begin; w < columns.end; ++w) {
+          const int64_t position = (d * shape_.x.height + h) * shape_.x.width + w;
+          taps.elements[taps.count] = position * run;
+          taps.positions[taps.count] = static_cast<int32_t>(position);
+          if (++taps.count == kTaps) take();
+        }
       }
     }
     if (taps.count > 0) take();
@@ -242,31 +276,30 @@ struct MaxPool2dKernel {
   }
 
   MaxPoolShape shape_;
-  int64_t kernel_width_ = 1;
   int64_t grain_ = 1;
 };
 
 // Slots of max_pool2d_grad: x (its shape only), index, out_grad -> x_grad?.
-template <typename T>
-struct MaxPool2dGradKernel {
+template <typename T, typename Attrs>
+struct MaxPoolGrad {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const PoolAttrs& attrs) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), attrs);
-    const int64_t taps = shape_.x.run == 1 ? 2 : attrs.kernel[0] * attrs.kernel[1];
+    const int64_t taps = shape_.x.run == 1 ? 2 : shape_.taps();
     const int64_t work = ctx.input(1).numel() * taps + ctx.output(0).numel();
     grain_ = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, shape_.x.plane()));
     ctx.SetEstimate(100 + static_cast<uint64_t>(work / 2 / ctx.n_threads()));
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const PoolAttrs&) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const int32_t* index = ctx.input(1).data<int32_t>();
     const T* grad = ctx.input(2).data<T>();
     T* x_grad = ctx.output(0).data<T>();
-    PlaceCheck check(shape_.x.height * shape_.x.width);
+    PlaceCheck check(shape_.x.pixels());
     ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [&](int64_t begin, int64_t end) {
       const int64_t size = shape_.x.plane();
       std::fill(x_grad + begin * size, x_grad + end * size, T(0));
@@ -292,14 +325,17 @@ struct MaxPool2dGradKernel {
   // Each pixel of a window is compared with the places of all channels: that is a vector's work.
   void AddPixels(const int32_t* index, const T* grad, T* x_grad) const {
     const int64_t run = shape_.x.run;
-    for (int64_t i = 0; i < shape_.out.height * shape_.out.width; ++i) {
-      const Window& row = shape_.rows[static_cast<size_t>(i / shape_.out.width)];
-      const Window& column = shape_.columns[static_cast<size_t>(i % shape_.out.width)];
-      for (int64_t h = row.begin; h < row.end; ++h) {
-        for (int64_t w = column.begin; w < column.end; ++w) {
-          const int64_t position = h * shape_.x.width + w;
-          AddWhereFound<T>(run, grad + i * run, index + i * run, static_cast<int32_t>(position),
-                           x_grad + position * run);
+    for (int64_t i = 0; i < shape_.out.pixels(); ++i) {
+      const Window& slices = shape_.SliceOf(i / shape_.out.width);
+      const Window& rows = shape_.RowOf(i / shape_.out.width);
+      const Window& columns = shape_.columns[static_cast<size_t>(i % shape_.out.width)];
+      for (int64_t d = slices.begin; d < slices.end; ++d) {
+        for (int64_t h = rows.begin; h < rows.end; ++h) {
+          for (int64_t w = columns.begin; w < columns.end; ++w) {
+            const int64_t position = (d * shape_.x.height + h) * shape_.x.width + w;
+            AddWhereFound<T>(run, grad + i * run, index + i * run, static_cast<int32_t>(position),
+                             x_grad + position * run);
+          }
         }
       }
     }
@@ -309,9 +345,32 @@ struct MaxPool2dGradKernel {
   int64_t grain_ = 1;
 };
 
+template <typename T>
+struct MaxPoolKernel : MaxPool<T, PoolAttrs> {};
+template <typename T>
+struct MaxPoolGradKernel : MaxPoolGrad<T, PoolAttrs> {};
+template <typename T>
+struct AdaptiveMaxPool2dKernel : MaxPool<T, AdaptivePoolAttrs> {};
+template <typename T>
+struct AdaptiveMaxPool2dGradKernel : MaxPoolGrad<T, AdaptivePoolAttrs> {};
+
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPool2dKernel, float, double);
-OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPool2dGradKernel, float,
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPoolKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d", opwright_cpu::MaxPoolKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d", "cpu", opwright_cpu::MaxPoolKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d", opwright_cpu::MaxPoolKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
                              double);
+OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
+                             double);
+OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d_grad", opwright_cpu::MaxPoolGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d", "cpu", opwright_cpu::AdaptiveMaxPool2dKernel,
+                             float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d", opwright_cpu::AdaptiveMaxPool2dKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d_grad", "cpu",
+                             opwright_cpu::AdaptiveMaxPool2dGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d_grad",
+                              opwright_cpu::AdaptiveMaxPool2dGradKernel);

@@ -1,0 +1,225 @@
+// A kernel for float as a kernel for float16 and bfloat16: it is shown its 16-bit tensors as
+// tensors of float, copies in the workspace, and its results are rounded once.
+//
+//   OPWRIGHT_REGISTER_KERNEL_FOR("lrn", "cpu", opwright_cpu::LrnKernel, float, double);
+//   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
+//
+// It costs a pass over the tensors: enough for what computes long, or what few people wait for. Its
+// library is the kernel's with "_widened", and its priority below the kernel's, so that it is the
+// one to fall back on beside a kernel with 16-bit loops of its own.
+// Everything else of the kernel holds: its options (an output that lies on an input lies on it in
+// the copies, too), slots of other dtypes, absent ones and those of which only the shape is given,
+// its workspace, its bound state, what it packs, its estimate with the copies added. Only outputs
+// whose shape depends on values are refused.
+#ifndef OPWRIGHT_CPU_COMMON_WIDENED_H_
+#define OPWRIGHT_CPU_COMMON_WIDENED_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <opwright/sdk.hpp>
+#include <type_traits>
+#include <vector>
+
+#include "common/half_rows.h"
+
+namespace opwright_cpu {
+
+// The arguments of a frame, those of 16 bits as tensors of float.
+class WideArguments {
+ public:
+  WideArguments(DLTensor* const* args, uint32_t n_args);
+
+  DLTensor* const* args() const { return args_.data(); }
+  DLTensor& tensor(uint32_t arg) { return tensors_[arg]; }
+
+  // Before each run: data may differ. Where an argument is a copy, its data is none yet.
+  void Update(DLTensor* const* args);
+
+ private:
+  std::vector<DLTensor> tensors_;
+  std::vector<DLTensor*> args_;
+};
+
+// The frame that prepare of the kernel sees.
+class WidePrepare {
+ public:
+  explicit WidePrepare(const opwright::PrepareContext& ctx);
+  opwright::PrepareContext& context() { return context_; }
+  const ow_prepare& frame() const { return frame_; }
+
+ private:
+  WideArguments arguments_;
+  ow_prepare frame_;
+  opwright::PrepareContext context_;
+};
+
+// The frame that one running instance of the kernel sees; its address stays.
+class WideCall {
+ public:
+  WideCall(const ow_call& call, uint32_t n_args) : arguments_(call.args, n_args), frame_(call) {
+    frame_.args = arguments_.args();
+  }
+  WideCall(const WideCall&) = delete;
+  WideCall& operator=(const WideCall&) = delete;
+
+  WideArguments& arguments() { return arguments_; }
+  ow_call& frame() { return frame_; }
+
+ private:
+  WideArguments arguments_;
+  ow_call frame_;
+};
+
+// Which arguments are copied, and where the copies lie.
+class Widening {
+ public:
+  // After the kernel's prepare: answers for both.
+  opwright::Status Finish(opwright::PrepareContext& ctx, const WidePrepare& wide);
+
+  uint32_t n_inputs() const { return n_inputs_; }
+  uint32_t n_args() const { return n_args_; }
+  DLDataType dtype() const { return dtype_; }  // float16 or bfloat16
+
+  // Before and after the kernel's run.
+  void Widen(const opwright::RunContext& ctx, WideCall& wide) const;
+  void Round(const opwright::RunContext& ctx, WideCall& wide) const;
+
+ private:
+  struct Copy {
+    uint32_t arg;
+    int64_t n;
+    uint64_t offset_bytes;  // in the workspace
+  };
+
+  // The copy that an output shares with the input on which it lies, or its own.
+  const Copy& CopyOf(const Copy& output, DLTensor* const* args) const;
+
+  uint32_t n_inputs_ = 0;
+  uint32_t n_args_ = 0;
+  std::vector<Copy> inputs_;
+  std::vector<Copy> outputs_;
+  uint64_t bytes_ = 0;  // of all copies; the kernel's own workspace follows
+  DLDataType dtype_{};
+  HalfRows rows_;
+};
+
+namespace detail {
+
+struct NoBound {};
+
+template <typename K, typename = void>
+struct BoundOf {
+  using Type = NoBound;
+};
+template <typename K>
+struct BoundOf<K, std::void_t<typename K::Bound>> {
+  using Type = typename K::Bound;
+};
+
+}  // namespace detail
+
+// K is the kernel for float.
+template <typename K>
+class Widened {
+ public:
+  using Attrs = typename opwright::detail::OpOfOthers<K>::Attributes;
+
+  struct Bound {
+    std::unique_ptr<WideCall> call;
+    typename detail::BoundOf<K>::Type own;
+  };
+
+  static void Configure(opwright::KernelOptions& options) {
+    if constexpr (opwright::detail::HasConfigure<K>::value) K::Configure(options);
+    options.library += options.library.empty() ? "widened" : "_widened";
+    options.priority = std::max(options.priority - 10, 1);  // a kernel of its own goes first
+    options.strided = false;                                // copies are rows of all elements
+  }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    WidePrepare wide(ctx);
+    if constexpr (opwright::detail::HasPrepare<K>::value) {
+      OPWRIGHT_RETURN_IF_ERROR(kernel_.Prepare(wide.context(), attrs));
+    }
+    OPWRIGHT_RETURN_IF_ERROR(widening_.Finish(ctx, wide));
+    if constexpr (detail::HasRoundTo<Attrs>::value) {
+      attrs_ = AttributesIn(widening_.dtype(), attrs);
+    }
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Bind(const opwright::RunContext& ctx, const Attrs& attrs, Bound& bound) const {
+    bound.call = std::make_unique<WideCall>(*ctx.frame(), widening_.n_args());
+    if constexpr (opwright::detail::HasBound<K>::value) {
+      return kernel_.Bind(ContextOf(*bound.call), attrs, bound.own);
+    } else {
+      static_cast<void>(attrs);
+      return opwright::Status::Ok();
+    }
+  }
+
+  opwright::Status Pack(const opwright::RunContext& ctx, uint32_t arg,
+                        const opwright::InputTensor& source, void* to) const {
+    if constexpr (opwright::detail::HasPack<K>::value) {
+      WideCall wide(*ctx.frame(), widening_.n_args());
+      DLTensor tensor = *source.dlpack();
+      const std::unique_ptr<float[]> copy(new float[static_cast<size_t>(source.numel())]);
+      HalfRowsOf(tensor.dtype).widen(source.raw(), copy.get(), source.numel());
+      tensor.dtype = opwright::DtypeOf<float>();
+      tensor.data = copy.get();
+      tensor.byte_offset = 0;
+      return kernel_.Pack(ContextOf(wide), arg, opwright::InputTensor(&tensor), to);
+    } else {
+      static_cast<void>(ctx);
+      static_cast<void>(source);
+      static_cast<void>(to);
+      return opwright::Status::Refused("argument ", arg, " was not asked for to be packed");
+    }
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs& attrs, Bound& bound) const {
+    widening_.Widen(ctx, *bound.call);
+    if constexpr (opwright::detail::HasBound<K>::value) {
+      OPWRIGHT_RETURN_IF_ERROR(kernel_.Run(ContextOf(*bound.call), Rounded(attrs), bound.own));
+    } else {
+      OPWRIGHT_RETURN_IF_ERROR(kernel_.Run(ContextOf(*bound.call), Rounded(attrs)));
+    }
+    widening_.Round(ctx, *bound.call);
+    return opwright::Status::Ok();
+  }
+
+ private:
+  opwright::RunContext ContextOf(WideCall& call) const {
+    return opwright::RunContext(&call.frame(), widening_.n_inputs());
+  }
+
+  const Attrs& Rounded(const Attrs& attrs) const {
+    if constexpr (detail::HasRoundTo<Attrs>::value) {
+      return attrs_;
+    } else {
+      return attrs;
+    }
+  }
+
+  K kernel_;
+  Widening widening_;
+  std::conditional_t<detail::HasRoundTo<Attrs>::value, Attrs, detail::NoBound> attrs_;
+};
+
+template <template <typename> class Kernel>
+struct WidenedKernels {
+  template <typename Half>
+  using Of = Widened<Kernel<float>>;
+};
+
+}  // namespace opwright_cpu
+
+// Registers Kernel<float>, a class template, for float16 and bfloat16.
+#define OPWRIGHT_CPU_REGISTER_WIDENED(type, kernel)                                               \
+  OPWRIGHT_REGISTRATION_(                                                                         \
+      nullptr, OPWRIGHT_JOIN(widened_, __COUNTER__),                                              \
+      tables->AddKernelsForOthers<opwright_cpu::WidenedKernels<kernel>::Of, OPWRIGHT_CPU_HALVES>( \
+          type, "cpu"))
+
+#endif  // OPWRIGHT_CPU_COMMON_WIDENED_H_

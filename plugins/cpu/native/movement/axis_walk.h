@@ -1,0 +1,152 @@
+// Elements at positions along an axis: what take_along_axis, scatter and scatter_nd walk over.
+#ifndef OPWRIGHT_CPU_MOVEMENT_AXIS_WALK_H_
+#define OPWRIGHT_CPU_MOVEMENT_AXIS_WALK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "movement/positions.h"
+
+namespace opwright_cpu {
+
+// An axis that the index has, and how far apart neighbours are in three tensors, in items: in x,
+// whose elements are named by positions, in the index, and in the tensor that lies beside the index
+// (the output of a look-up, the updates of a scatter). Of the axis of the positions, `x` is the
+// distance of two positions.
+struct WalkAxis {
+  int64_t length;
+  int64_t x;
+  int64_t index;
+  int64_t other;
+};
+
+class AxisWalk {
+ public:
+  // What one thread sees to: groups of lines, columns of their rows, and positions.
+  struct Share {
+    Part groups;
+    Part columns;
+    Part along;      // of the index, where nothing is written twice
+    Part positions;  // of x
+  };
+
+  AxisWalk() = default;
+  // Positions along axes[axis] lie in [-count, count).
+  AxisWalk(std::vector<WalkAxis> axes, size_t axis, int64_t count);
+
+  bool is_empty() const { return n_groups_ * axis_.length * row_.length == 0; }
+
+  // The shares of threads that write x: no element of it has two owners, so that the order in which
+  // an element is written is that of the index.
+  Share ShareOfX(int32_t thread, int32_t n_threads) const;
+  // The shares of threads that only read x.
+  Share ShareOfOther(int32_t thread, int32_t n_threads) const;
+
+  // Calls function(place in x, place in the other tensor) for each element of a share; in reverse
+  // along the axis where kReverse. Returns false where a position is out of range: what lies behind
+  // it in the walk is left out.
+  template <bool kReverse, typename Index, typename Function>
+  bool Visit(const Index* index, const Share& share, const Function& function) const {
+    for (int64_t group = share.groups.begin; group < share.groups.end; ++group) {
+      const Place place = PlaceOf(group);
+      if (!VisitGroup<kReverse>(index, place, share, function)) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Place {
+    int64_t x = 0;
+    int64_t index = 0;
+    int64_t other = 0;
+  };
+
+  Place PlaceOf(int64_t group) const {
+    Place place;
+    for (size_t i = groups_.size(); i-- > 0;) {
+      const WalkAxis& axis = groups_[i];
+      const int64_t at = i == 0 ? group : group % axis.length;
+      if (i > 0) group /= axis.length;
+      place.x += at * axis.x;
+      place.index += at * axis.index;
+      place.other += at * axis.other;
+    }
+    return place;
+  }
+
+  template <bool kReverse, typename Index, typename Function>
+  bool VisitGroup(const Index* index, const Place& place, const Share& share,
+                  const Function& function) const {
+    const int64_t n = share.along.end - share.along.begin;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t a = kReverse ? share.along.end - 1 - k : share.along.begin + k;
+      const Index* row = index + place.index + a * axis_.index;
+      const int64_t other = place.other + a * axis_.other;
+      if (row_.length == 1) {
+        if (!VisitOne(*row, place.x, other, share, function)) return false;
+      } else if (row_.index == 0) {
+        if (!VisitSlice(*row, place.x, other, share, function)) return false;
+      } else if (!VisitRow(row, place.x, other, share, function)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  template <typename Index, typename Function>
+  OPWRIGHT_CPU_INLINE bool VisitOne(Index given, int64_t x, int64_t other, const Share& share,
+                                    const Function& function) const {
+    const auto position = static_cast<int64_t>(given);
+    if (position < -count_ || position >= count_) return false;
+    const int64_t at = FromFront(position, count_);
+    if (at >= share.positions.begin && at < share.positions.end) function(x + at * axis_.x, other);
+    return true;
+  }
+
+  // All of a row has one position.
+  template <typename Index, typename Function>
+  bool VisitSlice(Index given, int64_t x, int64_t other, const Share& share,
+                  const Function& function) const {
+    const auto position = static_cast<int64_t>(given);
+    if (position < -count_ || position >= count_) return false;
+    const int64_t at = FromFront(position, count_);
+    if (at < share.positions.begin || at >= share.positions.end) return true;
+    const int64_t begin = x + at * axis_.x;
+    if (row_.x == 1 && row_.other == 1) {
+      for (int64_t j = share.columns.begin; j < share.columns.end; ++j) {
+        function(begin + j, other + j);
+      }
+      return true;
+    }
+    for (int64_t j = share.columns.begin; j < share.columns.end; ++j) {
+      function(begin + j * row_.x, other + j * row_.other);
+    }
+    return true;
+  }
+
+  template <typename Index, typename Function>
+  bool VisitRow(const Index* row, int64_t x, int64_t other, const Share& share,
+                const Function& function) const {
+    for (int64_t j = share.columns.begin; j < share.columns.end; ++j) {
+      if (!VisitOne(row[j * row_.index], x + j * row_.x, other + j * row_.other, share, function)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool IsRepeatedInX() const;
+
+  std::vector<WalkAxis> groups_;
+  WalkAxis axis_{1, 0, 0, 0};
+  WalkAxis row_{1, 0, 0, 0};  // the innermost axis where that is not the one of the positions
+  int64_t count_ = 0;
+  int64_t n_groups_ = 1;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MOVEMENT_AXIS_WALK_H_

@@ -1,0 +1,118 @@
+// flip and roll: boxes of a tensor copied to other places of it.
+#include <utility>
+
+#include "movement/strided_copy.h"
+#include "movement/tensors.h"
+
+namespace opwright_cpu {
+namespace {
+
+struct FlipAttrs {
+  std::vector<int64_t> axis;
+  OPWRIGHT_ATTRIBUTES(axis);
+};
+
+struct RollAttrs {
+  std::vector<int64_t> shift;
+  std::vector<int64_t> axis;
+  OPWRIGHT_ATTRIBUTES(shift, axis);
+};
+
+template <typename T>
+struct FlipKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const FlipAttrs& attrs) {
+    const std::vector<int64_t> shape = ctx.input(0).shape().dims();
+    const int64_t item = ItemBytes(ctx.input(0).dtype());
+    const std::vector<int64_t> strides = CompactStrides(shape);
+    std::vector<bool> turned(shape.size(), attrs.axis.empty());
+    for (const int64_t axis : attrs.axis) turned[FrontAxis(axis, shape.size())] = true;
+    std::vector<CopyAxis> axes;
+    axes.reserve(shape.size());
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const int64_t step = strides[i] * item;
+      axes.push_back(CopyAxis{shape[i], turned[i] ? -step : step, step});
+      if (turned[i]) offset_ += (shape[i] - 1) * step;
+    }
+    copy_ = StridedCopy(item, std::move(axes));
+    ctx.SetEstimate(MoveNanoseconds(copy_.bytes(), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const FlipAttrs&) const {
+    if (copy_.bytes() > 0) {
+      copy_.Run(Bytes(ctx.input(0)) + offset_, MutableBytes(ctx.output(0)), ctx.n_threads());
+    }
+    return opwright::Status::Ok();
+  }
+  StridedCopy copy_;
+  int64_t offset_ = 0;
+};
+
+template <typename T>
+struct RollKernel {
+  // A box that moves as a whole; offsets in bytes.
+  struct Move {
+    StridedCopy copy;
+    int64_t source;
+    int64_t destination;
+  };
+
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const RollAttrs& attrs) {
+    std::vector<int64_t> shape = ctx.input(0).shape().dims();
+    const int64_t numel = ctx.input(0).numel();
+    if (attrs.axis.empty()) shape = {numel};
+    item_ = ItemBytes(ctx.input(0).dtype());
+    bytes_ = numel * item_;
+    ctx.SetEstimate(MoveNanoseconds(bytes_, ctx.n_threads()));
+    if (bytes_ == 0) return opwright::Status::Ok();
+    std::vector<int64_t> shift(shape.size(), 0);
+    for (size_t i = 0; i < attrs.shift.size(); ++i) {
+      const size_t axis = attrs.axis.empty() ? 0 : FrontAxis(attrs.axis[i], shape.size());
+      const int64_t by = attrs.shift[i] % shape[axis];
+      shift[axis] = by < 0 ? by + shape[axis] : by;
+    }
+    AddMoves(shape, shift, 0, {}, 0, 0);
+    return opwright::Status::Ok();
+  }
+
+  // Along each axis that is rolled lie two boxes: what moves towards the end, and what leaves there
+  // and enters at the front.
+  void AddMoves(const std::vector<int64_t>& shape, const std::vector<int64_t>& shift, size_t axis,
+                std::vector<CopyAxis> axes, int64_t source, int64_t destination) {
+    if (axis == shape.size()) {
+      moves_.push_back(Move{StridedCopy(item_, std::move(axes)), source, destination});
+      return;
+    }
+    const int64_t step = Product(shape, axis + 1, shape.size()) * item_;
+    const int64_t by = shift[axis];
+    const int64_t kept = shape[axis] - by;
+    std::vector<CopyAxis> rest = axes;
+    axes.push_back(CopyAxis{kept, step, step});
+    AddMoves(shape, shift, axis + 1, std::move(axes), source, destination + by * step);
+    if (by == 0) return;
+    rest.push_back(CopyAxis{by, step, step});
+    AddMoves(shape, shift, axis + 1, std::move(rest), source + kept * step, destination);
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const RollAttrs&) const {
+    if (bytes_ == 0) return opwright::Status::Ok();
+    const char* x = Bytes(ctx.input(0));
+    char* out = MutableBytes(ctx.output(0));
+    ParallelParts(ctx.n_threads(), bytes_, [&](int32_t thread, int32_t threads) {
+      for (const Move& move : moves_) {
+        move.copy.RunPart(x + move.source, out + move.destination, thread, threads);
+      }
+    });
+    return opwright::Status::Ok();
+  }
+  int64_t item_ = 1;
+  int64_t bytes_ = 0;
+  std::vector<Move> moves_;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL_FOR("flip", "cpu", opwright_cpu::FlipKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("roll", "cpu", opwright_cpu::RollKernel, opwright::AnyDtype);

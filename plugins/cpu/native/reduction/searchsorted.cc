@@ -1,0 +1,73 @@
+// searchsorted: binary search, without branches that depend on the elements.
+#include <cstdint>
+#include <string>
+
+#include "common/parallel.h"
+#include "common/widened.h"
+#include "reduction/attributes.h"
+#include "reduction/reducer.h"
+
+namespace opwright_cpu {
+namespace {
+
+// NaN is greater than every number, and no NaN is greater than another.
+template <typename T>
+bool IsLess(T x, T y) {
+  return (x < y) | ((x == x) & (y != y));
+}
+
+// How many of the n elements are before the value: less, or for kRight not greater.
+template <bool kRight, typename T>
+int64_t CountBefore(const T* x, int64_t n, T value) {
+  const auto is_before = [value](T element) {
+    return static_cast<int64_t>(kRight ? !IsLess(value, element) : IsLess(element, value));
+  };
+  if (n == 0) return 0;
+  const T* base = x;
+  while (n > 1) {
+    const int64_t half = n / 2;
+    base += half * is_before(base[half - 1]);
+    n -= half;
+  }
+  return base - x + is_before(*base);
+}
+
+// Slots: x, values; out.
+template <typename T>
+struct SearchsortedKernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const SearchsortedAttrs&) {
+    n_ = ctx.input(0).dim(0);
+    n_values_ = ctx.input(1).shape().numel();
+    for (int64_t n = n_; n > 0; n /= 2) ++n_steps_;
+    ctx.SetEstimate(StreamNs(8 * (n_steps_ + 1) * n_values_, ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const SearchsortedAttrs& attrs) const {
+    const T* x = ctx.input(0).template data<T>();
+    const T* values = ctx.input(1).template data<T>();
+    int64_t* out = ctx.output(0).template data<int64_t>();
+    const int64_t grain = kElementGrain / (n_steps_ + 1) + 1;
+    const bool is_right = attrs.side == "right";
+    ParallelFor(ctx.n_threads(), n_values_, grain, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        out[i] =
+            is_right ? CountBefore<true>(x, n_, values[i]) : CountBefore<false>(x, n_, values[i]);
+      }
+    });
+    return opwright::Status::Ok();
+  }
+
+  int64_t n_ = 0;
+  int64_t n_values_ = 0;
+  int64_t n_steps_ = 0;
+};
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL_FOR("searchsorted", "cpu", opwright_cpu::SearchsortedKernel,
+                             OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER_WIDENED("searchsorted", opwright_cpu::SearchsortedKernel);

@@ -1,0 +1,140 @@
+// What the kernels of attention share: extents, the mask, and the blocks that they work on. Scores
+// are made for a block of queries and a block of keys at a time and never as a whole.
+#ifndef OPWRIGHT_CPU_SEQUENCE_ATTENTION_H_
+#define OPWRIGHT_CPU_SEQUENCE_ATTENTION_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <opwright/sdk.hpp>
+
+#include "gemm/gemm.h"
+#include "sequence/attributes.h"
+
+namespace opwright_cpu {
+
+// A block of scores fits the second cache beside what it is multiplied with; whole panels of Gemm.
+constexpr int64_t kQueryBlock = 64;
+constexpr int64_t kKeyBlock = 384;
+
+// q is [units, queries, size]; `share` neighbouring units have their keys [keys, size] and values
+// [keys, columns] in common.
+struct AttentionShape {
+  int64_t units = 0;
+  int64_t share = 1;
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t size = 0;
+  int64_t columns = 0;
+
+  int64_t n_blocks() const { return (queries + kQueryBlock - 1) / kQueryBlock; }
+  int64_t Multiplications() const { return units * queries * keys * (size + columns); }
+};
+
+AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
+                                  const opwright::Meta& v);
+
+template <typename T>
+T ScaleOf(const AttentionAttrs& attrs, int64_t size) {
+  const double standard = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1)));
+  return static_cast<T>(attrs.scale.value_or(standard));
+}
+
+// How a mask broadcasts to the scores.
+class MaskLayout {
+ public:
+  MaskLayout() = default;
+  // `rows` is the shape of the scores without the keys.
+  MaskLayout(const opwright::Meta& mask, const opwright::Meta& rows);
+
+  // Where the mask of a unit begins, in elements.
+  int64_t OffsetOf(int64_t unit) const;
+  int64_t row_stride() const { return row_stride_; }
+  int64_t key_stride() const { return key_stride_; }
+  bool is_bool() const { return is_bool_; }
+
+ private:
+  std::vector<int64_t> dims_;     // of the units
+  std::vector<int64_t> strides_;  // of the mask along them
+  int64_t row_stride_ = 0;
+  int64_t key_stride_ = 0;
+  bool is_bool_ = false;
+};
+
+// The part of the mask that a block of scores has: one of the two is not NULL where there is any.
+template <typename T>
+struct MaskBlock {
+  const bool* allowed = nullptr;
+  const T* added = nullptr;
+  int64_t row_stride = 0;
+  int64_t key_stride = 0;
+
+  MaskBlock At(int64_t query, int64_t key) const {
+    const int64_t offset = query * row_stride + key * key_stride;
+    MaskBlock block = *this;
+    if (allowed != nullptr) block.allowed += offset;
+    if (added != nullptr) block.added += offset;
+    return block;
+  }
+};
+
+// No mask where the tensor is NULL.
+template <typename T>
+MaskBlock<T> MaskOf(const MaskLayout& layout, const opwright::InputTensor* mask, int64_t unit) {
+  MaskBlock<T> block;
+  if (mask == nullptr) return block;
+  const int64_t offset = layout.OffsetOf(unit);
+  if (layout.is_bool()) {
+    block.allowed = static_cast<const bool*>(mask->raw()) + offset;
+  } else {
+    block.added = mask->data<T>() + offset;
+  }
+  block.row_stride = layout.row_stride();
+  block.key_stride = layout.key_stride();
+  return block;
+}
+
+// A block of scores: `rows` queries from `query` on, `n` keys from `key` on, kKeyBlock apart.
+template <typename T>
+struct ScoreBlock {
+  T* scores;
+  int64_t query;
+  int64_t rows;
+  int64_t key;
+  int64_t n;
+  bool causal;
+  MaskBlock<T> mask;
+};
+
+// Turns scores into exp(score - maximum), the maximum being that of all blocks of the row so far;
+// `maximum` and `total`, the sum of these powers, are kept from block to block. `factor` gets what
+// earlier blocks must be multiplied with.
+template <typename T>
+void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* factor);
+
+// Turns scores into exp(score - log_sum_exp), the weights of a softmax.
+template <typename T>
+void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp);
+
+// inner = weights * (inner - mean) * scale: the gradient of the scores from that of the weights.
+template <typename T>
+void ScoreGradRows(const ScoreBlock<T>& weights, const T* means, T scale, T* inner);
+
+// Multiplies rows of `columns` numbers by the factors.
+template <typename T>
+void ScaleRows(const T* factor, int64_t rows, int64_t columns, T* x);
+
+// out[i] = scale * sum of the products of row i of x and of y, which lie y_stride apart.
+template <typename T>
+void DotRows(const T* x, const T* y, int64_t y_stride, int64_t rows, int64_t columns, T scale,
+             T* out);
+
+// to[j, i] = from[i, j], of rows that lie `to_stride` apart.
+template <typename T>
+void TransposeRows(const T* from, int64_t rows, int64_t columns, T* to, int64_t to_stride);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_SEQUENCE_ATTENTION_H_

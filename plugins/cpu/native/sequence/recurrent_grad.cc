@@ -1,0 +1,197 @@
+// The gradients of lstm, gru and rnn: all steps back, and then the gradients of the weights and of
+// x as products over all steps.
+#include "common/widened.h"
+#include "sequence/recurrent.h"
+#include "sequence/recurrent_products.h"
+#include "sequence/recurrent_weights.h"
+
+namespace opwright_cpu {
+namespace {
+
+// Slots: x, weight_ih*, weight_hh*, bias_ih*, bias_hh* (these two as shapes), h0, (c0 of an LSTM),
+// lengths, (gates but of a plain layer), states, (cells), out_grad, h_n_grad, (c_n_grad); x_grad,
+// weight_ih_grad*, weight_hh_grad*, bias_ih_grad*, bias_hh_grad*, h0_grad, (c0_grad).
+template <typename T, bool kHasCell, bool kHasGates>
+struct RecurrentGradKernel {
+  static constexpr uint32_t kLengths = kHasCell ? 7 : 6;
+  static constexpr uint32_t kGates = kLengths + 1;
+  static constexpr uint32_t kStates = kHasGates ? kGates + 1 : kGates;
+  static constexpr uint32_t kOutGrad = kStates + (kHasCell ? 2 : 1);
+
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "native";
+    options.by_threads = true;  // how a product is cut decides how its edges are computed
+  }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const RecurrentAttrs& attrs) {
+    OPWRIGHT_RETURN_IF_ERROR(MakeRecurrentShape(ctx, kHasCell, kHasGates, attrs, &s_));
+    gemm_ = BestGemm<T>();
+    Arena<T> arena(nullptr);
+    TakeBuffers(&arena);
+    ctx.SetWorkspace(static_cast<uint64_t>(arena.taken()) * sizeof(T));
+    ctx.SetEstimate(static_cast<uint64_t>(1000 + s_.Multiplications() / (8 * ctx.n_threads())));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const RecurrentAttrs&) const {
+    std::vector<int64_t> lengths;
+    OPWRIGHT_RETURN_IF_ERROR(ReadLengths(ctx, kLengths, s_.steps, &lengths));
+    Arena<T> arena(ctx.workspace<T>());
+    Buffers at = TakeBuffers(&arena);
+    std::fill(at.zeros, at.zeros + s_.n * s_.size, T(0));
+    const T* flow = ctx.has_input(kOutGrad) ? ctx.input(kOutGrad).template data<T>() : nullptr;
+    if (flow != nullptr && s_.batch_first) {
+      SwapAxes(flow, s_.n, s_.steps, s_.joined(), at.flow);
+      flow = at.flow;
+    }
+    for (int64_t layer = s_.layers - 1; layer >= 0; --layer) {
+      const T* source = SourceOf(ctx, layer, lengths, at.source);
+      ForRowsOfDirections(s_, ctx.n_threads(), [&](int64_t d, int64_t begin, int64_t end) {
+        RunRows(ctx, layer * s_.directions + d, d, begin, end, flow, at, lengths);
+      });
+      for (int64_t i = layer * s_.directions; i < (layer + 1) * s_.directions; ++i) {
+        const bool reverse = i % s_.directions == 1;
+        const WeightGrads<T> grads{s_,
+                                   gemm_,
+                                   ctx,
+                                   1,
+                                   static_cast<uint32_t>(i),
+                                   reverse,
+                                   In(ctx, 5, i, s_.n * s_.size),
+                                   In(ctx, kStates, i, s_.rows() * s_.size),
+                                   PartsOf(at, reverse ? 1 : 0)};
+        grads.Write(source, s_.InputsOf(layer));
+      }
+      if (layer == 0 && !ctx.has_output(0)) break;
+      T* to = layer == 0 && !s_.batch_first ? ctx.output(0).template data<T>() : at.flow;
+      for (int64_t d = 0; d < s_.directions; ++d) AddSourceGrad(ctx, layer, d, at, to);
+      flow = to;
+    }
+    if (s_.batch_first && ctx.has_output(0)) {
+      SwapAxes(at.flow, s_.steps, s_.n, s_.inputs, ctx.output(0).template data<T>());
+    }
+    return opwright::Status::Ok();
+  }
+
+ private:
+  struct Buffers {
+    T* zeros;       // [n, size]
+    T* source;      // what a layer read
+    T* flow;        // the gradient of what it gave, then of what it read
+    T* parts;       // the gradients of the sums of all steps, of each direction
+    T* state_grad;  // [directions, n, size]
+    T* cell_grad;
+  };
+
+  Buffers TakeBuffers(Arena<T>* arena) const {
+    const int64_t each = s_.n * s_.size, width = std::max(s_.inputs, s_.joined());
+    Buffers at;
+    at.zeros = arena->Take(each);
+    at.source = arena->Take(s_.batch_first || s_.layers > 1 ? s_.rows() * width : 0);
+    at.flow = arena->Take(s_.batch_first || s_.layers > 1 ? s_.rows() * width : 0);
+    at.parts = arena->Take(s_.directions * s_.rows() * s_.width());
+    at.state_grad = arena->Take(s_.directions * each);
+    at.cell_grad = arena->Take(s_.directions * each);
+    return at;
+  }
+
+  static const T* In(const opwright::RunContext& ctx, uint32_t slot, int64_t index, int64_t each,
+                     int64_t first = 0) {
+    if (!ctx.has_input(slot)) return nullptr;
+    return ctx.input(slot).template data<T>() + index * each + first;
+  }
+
+  const T* SourceOf(const opwright::RunContext& ctx, int64_t layer,
+                    const std::vector<int64_t>& lengths, T* buffer) const {
+    const T* x = ctx.input(0).template data<T>();
+    if (layer > 0) {
+      const int64_t first = (layer - 1) * s_.directions;
+      JoinStates(s_, In(ctx, kStates, first, s_.rows() * s_.size), lengths, buffer);
+    } else if (s_.batch_first) {
+      SwapAxes(x, s_.n, s_.steps, s_.inputs, buffer);
+    } else {
+      return x;
+    }
+    return buffer;
+  }
+
+  T* PartsOf(const Buffers& at, int64_t d) const { return at.parts + d * s_.rows() * s_.width(); }
+
+  // All steps back of the rows [begin, end) of the batch.
+  void RunRows(const opwright::RunContext& ctx, int64_t i, int64_t d, int64_t begin, int64_t end,
+               const T* flow, const Buffers& at, const std::vector<int64_t>& lengths) const {
+    const int64_t each = s_.n * s_.size, first = begin * s_.size, last = end * s_.size;
+    T* state_grad = at.state_grad + d * each;
+    T* cell_grad = at.cell_grad + d * each;
+    StartGrad(In(ctx, kOutGrad + 1, i, each, first), last - first, state_grad + first);
+    if (kHasCell) StartGrad(In(ctx, kOutGrad + 2, i, each, first), last - first, cell_grad + first);
+    const T* h0 = ctx.has_input(5) ? In(ctx, 5, i, each) : at.zeros;
+    const T* c0 = kHasCell && ctx.has_input(6) ? In(ctx, 6, i, each) : at.zeros;
+    const T* states = In(ctx, kStates, i, s_.rows() * s_.size);
+    const T* cells = kHasCell ? In(ctx, kStates + 1, i, s_.rows() * s_.size) : nullptr;
+    const T* gates = In(ctx, kGates, i, s_.rows() * s_.width());
+    for (int64_t k = s_.steps - 1; k >= 0; --k) {
+      const int64_t step = d == 1 ? s_.steps - 1 - k : k, before = d == 1 ? step + 1 : step - 1;
+      const int64_t row = step * s_.n + begin;
+      StepBack<T> back{};
+      // The step back reads what RunStep wrote.
+      back.at = {end - begin,
+                 s_.size,
+                 lengths.empty() ? nullptr : lengths.data() + begin,
+                 step,
+                 const_cast<T*>(gates + row * s_.width()),
+                 (k == 0 ? h0 : states + before * each) + first,
+                 kHasCell ? (k == 0 ? c0 : cells + before * each) + first : nullptr,
+                 const_cast<T*>(states + step * each + first),
+                 kHasCell ? const_cast<T*>(cells + step * each + first) : nullptr};
+      back.out_grad = flow == nullptr ? nullptr : flow + row * s_.joined() + d * s_.size;
+      back.out_stride = s_.joined();
+      back.state_grad = state_grad + first;
+      back.cell_grad = cell_grad + first;
+      back.parts = PartsOf(at, d) + row * s_.width();
+      RunStepBack(s_.kind, back);
+      AddThroughState(gemm_, s_.kind, ctx.input(2, static_cast<uint32_t>(i)).template data<T>(),
+                      back);
+    }
+    Finish(ctx, 5, i, each, first, last, state_grad);
+    if (kHasCell) Finish(ctx, 6, i, each, first, last, cell_grad);
+  }
+
+  static void Finish(const opwright::RunContext& ctx, uint32_t slot, int64_t i, int64_t each,
+                     int64_t first, int64_t last, const T* grad) {
+    if (!ctx.has_output(slot)) return;
+    std::copy(grad + first, grad + last, ctx.output(slot).template data<T>() + i * each + first);
+  }
+
+  // The gradient of what a layer read, summed over its directions.
+  void AddSourceGrad(const opwright::RunContext& ctx, int64_t layer, int64_t d, const Buffers& at,
+                     T* to) const {
+    const auto i = static_cast<uint32_t>(layer * s_.directions + d);
+    const int64_t inputs = s_.InputsOf(layer);
+    ParallelGemm<T>(gemm_,
+                    {s_.rows(), inputs, s_.gates(), PartsOf(at, d), s_.width(), 1,
+                     ctx.input(1, i).template data<T>(), inputs, 1, to, inputs, T(1),
+                     d == 0 ? T(0) : T(1), nullptr},
+                    ctx.n_threads());
+  }
+
+  RecurrentShape s_;
+  GemmFn<T> gemm_ = nullptr;
+};
+
+template <typename T>
+using LstmGradKernel = RecurrentGradKernel<T, true, true>;
+template <typename T>
+using GruGradKernel = RecurrentGradKernel<T, false, true>;
+template <typename T>
+using RnnGradKernel = RecurrentGradKernel<T, false, false>;
+
+}  // namespace
+}  // namespace opwright_cpu
+
+OPWRIGHT_REGISTER_KERNEL_FOR("lstm_grad", "cpu", opwright_cpu::LstmGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("lstm_grad", opwright_cpu::LstmGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("gru_grad", "cpu", opwright_cpu::GruGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("gru_grad", opwright_cpu::GruGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("rnn_grad", "cpu", opwright_cpu::RnnGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("rnn_grad", opwright_cpu::RnnGradKernel);
