@@ -79,7 +79,7 @@ def render() -> str:
     reasons = dict(NOT_THERE)
     for op_type in standard_types():
         if op_type not in rows and ops.get(op_type).control is not None:
-            reasons[op_type] = "its branches are: what they hold runs on the GPU"
+            reasons[op_type] = "the operators of its blocks have kernels, and run on the GPU"
         elif op_type not in rows and ops.get(op_type).body is not None:
             reasons.setdefault(op_type, "it is written as other operators, which have them")
     return text + "".join(f"- `{name}`: {reason}\n" for name, reason in sorted(reasons.items()))

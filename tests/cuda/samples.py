@@ -132,10 +132,13 @@ def make_call(op_type: str, dtype: str) -> Call:
         }
         if op_type == "power" and np.dtype(base).kind == "f" and numpy_dtype(dtype).kind in "iu":
             arrays["y"] = [np.abs(y) for y in arrays["y"]]  # whole numbers have no other powers
-        if attrs.get("dtype") == base and not any(case.inputs.values()):
-            attrs["dtype"] = dtype
         if "value" in attrs and numpy_dtype(dtype).kind in "biu":
             attrs["value"] = 1.0  # all of them hold it
+    is_made = "dtype" in definition.proto.attr_protos and not any(case.inputs.values())
+    if is_made:
+        attrs["dtype"] = dtype
+    if dtype.startswith("uint") and attrs.get("low", 0) < 0:
+        attrs["low"] = 0  # all of them hold it
     return Call(arrays, attrs, counts)
 
 
@@ -166,7 +169,13 @@ def _base_of(case: Case, dtype: str) -> str:
 def counts_of(case: Case) -> dict[str, int]:
     """Return how many variables a case has in each output slot."""
     outputs = ow.current_context().ops.get(case.op).proto.outputs
-    return {slot.name: case.outputs.get(slot.name, 1) for slot in outputs}
+    absent = {
+        slot.name for slot in outputs if slot.optional and not case.inputs.get(slot.aliases or "")
+    }
+    return {
+        slot.name: case.outputs.get(slot.name, 0 if slot.aliases and slot.name in absent else 1)
+        for slot in outputs
+    }
 
 
 @cache

@@ -22,6 +22,8 @@ SOURCE = """
 #define __forceinline__ inline
 inline float __fdividef(float x, float y) { return x / y; }
 inline double normcdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 #include "opwright/functors.h"
 #define FUNCTION(name)                                                     \\
   extern "C" void name(const float* x, float* out, long n) {               \\

@@ -58,13 +58,27 @@ class Made:
 # fuse_optimizers
 
 
+PENALTIES = {"l1": 0.5, "l2": 0.25}
 KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "sgd": ((), {"weight_decay": 0.1}),
     "momentum": (("velocity",), {"mu": 0.9, "nesterov": True}),
-    "adam": (("moment1", "moment2"), {}),
-    "adamw": (("moment1", "moment2"), {"weight_decay": 0.2}),
+    "lion": (("moment",), {"weight_decay": 0.1}),
+    "adam": (("moment1", "moment2", "beta1_power", "beta2_power"), {}),
+    "adamw": (("moment1", "moment2", "beta1_power", "beta2_power"), {"weight_decay": 0.2}),
+    "adamax": (("moment", "infinity_norm", "beta1_power"), {}),
+    "nadam": (("moment1", "moment2", "step", "mu_product"), {}),
+    "radam": (("moment1", "moment2", "step"), {}),
+    "adagrad": (("squares",), {}),
+    "adadelta": (("mean_square", "mean_update"), {}),
+    "rmsprop": (
+        ("mean_square", "mean_grad", "velocity"),
+        {"momentum": 0.5, "centered": True, "epsilon": 0.5},
+    ),
+    "proximal_gd": ((), PENALTIES),
+    "proximal_adagrad": (("squares",), PENALTIES),
+    "ftrl": (("squares", "linear"), PENALTIES),
 }
-POWERS = {"beta1_power": 0.9**3, "beta2_power": 0.999**3}
+SCALARS = {"beta1_power": 0.9**3, "beta2_power": 0.999**3, "step": 7.0, "mu_product": 0.3}
 SHAPES = ((), (1,), (0, 4), (7,), (513,), (33, 130))
 
 
@@ -87,9 +101,9 @@ def update(
         slots = {"param": persistable(f"param{i}", rng.standard_normal(shape), dtype)}
         slots["grad"] = persistable(f"grad{i}", rng.standard_normal(shape), dtype)
         for slot in states:
-            slots[slot] = persistable(f"{slot}{i}", rng.uniform(0, 1, shape), dtype)
-        for slot, power in POWERS.items() if kind.startswith("adam") else ():
-            slots[slot] = persistable(f"{slot}{i}", [power], "float64")
+            value = [SCALARS[slot]] if slot in SCALARS else rng.uniform(0, 1, shape)
+            wide = "float64" if slot in SCALARS else dtype
+            slots[slot] = persistable(f"{slot}{i}", value, wide)
         outputs = {f"{slot}_out": name for slot, name in slots.items() if slot != "grad"}
         block.append_op(kind, {**slots, "learning_rate": rate}, outputs, attrs)
         names += outputs.values()
@@ -132,6 +146,9 @@ ONE_INPUT: dict[str, dict[str, Any]] = {
     "scale": {"scale": -1.5, "bias": 0.25},
     "clip": {"min": -0.5, "max": 0.75},
     "elu": {"alpha": 0.7},
+    **{op: {} for op in ("sin", "atan", "selu", "mish", "softsign", "hard_swish")},
+    "stanh": {"scale_a": 0.5, "scale_b": 1.5},
+    "hard_sigmoid": {"alpha": 0.25, "beta": 0.5},
 }
 
 

@@ -125,11 +125,21 @@ def test_a_stack_that_one_matrix_serves_is_one_tall_matrix() -> None:
 
 
 def test_types_are_accumulated_in_single_or_double_precision() -> None:
-    found = {dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype)[12:15] for dtype in FLOATS}
-    assert found["float16"] == (2, 68, 0)
-    assert found["bfloat16"] == (14, 68, 0)
-    assert found["float32"] == (0, 68, 0)
-    assert found["float64"] == (1, 70, 1)
+    found = {dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype)[12:16] for dtype in FLOATS}
+    assert found["float16"] == (2, 2, 68, 0)
+    assert found["bfloat16"] == (14, 14, 68, 0)
+    assert found["float32"] == (0, 0, 68, 0)
+    assert found["float64"] == (1, 1, 70, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_16_bit_floats_may_stay_in_single_precision(dtype: str) -> None:
+    product = describe_product((3, 4), (4, 5), False, False, dtype, "float32")
+    numbers = product_numbers(product, Epilogue.DEFAULT, 0, False)
+    assert (numbers.data_type, numbers.out_type) == (
+        numbers_of((3, 4), (4, 5), (False, False), dtype).data_type,
+        0,
+    )
 
 
 def test_single_precision_is_rounded_to_tf32_only_where_that_is_asked_for() -> None:
@@ -203,12 +213,12 @@ def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
     x, y, expected = operands(((5, 1, 5, 1), (5, 1, 5)), (2, 2, 3), TRANSPOSES[0], "float32")
     with recorded() as told:
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
-    assert told == ["multiply<float>"]
+    assert told == ["multiply<float, float>"]
     x, y, expected = operands(((), ()), (2, 2, 3), TRANSPOSES[0], "float32")
     with recorded() as told, pytest.MonkeyPatch.context() as patch:
         patch.setitem(blas._DATA_TYPES, "float32", 4)  # a complex type, of which it knows none
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
-    assert told[1:] == ["multiply<float>"]
+    assert told[1:] == ["multiply<float, float>"]
 
 
 @pytest.mark.cuda_kernels

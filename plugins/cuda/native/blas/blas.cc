@@ -143,14 +143,14 @@ Product::~Product() {
   if (description_ != nullptr) api_.DescDestroy(description_);
 }
 
-Status Product::MakeLayout(bool transposed, int64_t rows, int64_t columns, int64_t leading,
-                           int64_t stride, void** layout) const {
+Status Product::MakeLayout(Number::Number type, bool transposed, int64_t rows, int64_t columns,
+                           int64_t leading, int64_t stride, void** layout) const {
   const auto& n = spec_.numbers;
   if (transposed) std::swap(rows, columns);
-  OPWRIGHT_RETURN_IF_ERROR(CheckBlas(
-      api_.LayoutCreate(layout, static_cast<int>(n[Number::kDataType]), static_cast<uint64_t>(rows),
-                        static_cast<uint64_t>(columns), leading),
-      "a layout"));
+  OPWRIGHT_RETURN_IF_ERROR(
+      CheckBlas(api_.LayoutCreate(layout, static_cast<int>(n[type]), static_cast<uint64_t>(rows),
+                                  static_cast<uint64_t>(columns), leading),
+                "a layout"));
   const auto batch = static_cast<int32_t>(n[Number::kBatch]);
   if (batch == 1) return Status::Ok();
   OPWRIGHT_RETURN_IF_ERROR(
@@ -174,12 +174,14 @@ Status Product::Describe() {
   if ((n[Number::kEpilogue] & kEpilogueBias) != 0) {
     OPWRIGHT_RETURN_IF_ERROR(set(kBiasDataType, n[Number::kDataType]));
   }
-  OPWRIGHT_RETURN_IF_ERROR(MakeLayout(n[Number::kTransposeA] != 0, n[Number::kM], n[Number::kK],
-                                      n[Number::kLeadingA], n[Number::kStrideA], &layouts_[0]));
-  OPWRIGHT_RETURN_IF_ERROR(MakeLayout(n[Number::kTransposeB] != 0, n[Number::kK], n[Number::kN],
-                                      n[Number::kLeadingB], n[Number::kStrideB], &layouts_[1]));
-  return MakeLayout(false, n[Number::kM], n[Number::kN], n[Number::kLeadingD], n[Number::kStrideD],
-                    &layouts_[2]);
+  OPWRIGHT_RETURN_IF_ERROR(MakeLayout(Number::kDataType, n[Number::kTransposeA] != 0, n[Number::kM],
+                                      n[Number::kK], n[Number::kLeadingA], n[Number::kStrideA],
+                                      &layouts_[0]));
+  OPWRIGHT_RETURN_IF_ERROR(MakeLayout(Number::kDataType, n[Number::kTransposeB] != 0, n[Number::kK],
+                                      n[Number::kN], n[Number::kLeadingB], n[Number::kStrideB],
+                                      &layouts_[1]));
+  return MakeLayout(Number::kOutType, false, n[Number::kM], n[Number::kN], n[Number::kLeadingD],
+                    n[Number::kStrideD], &layouts_[2]);
 }
 
 Status Product::Choose() {

@@ -28,7 +28,8 @@ struct ProductSpec {
     kStrideA,  // elements between the matrices of a batch
     kStrideB,
     kStrideD,
-    kDataType,     // cudaDataType of A, B, D and the bias
+    kDataType,     // cudaDataType of A, B and the bias
+    kOutType,      // cudaDataType of D
     kComputeType,  // cublasComputeType
     kScaleType,    // cudaDataType of the factors
     kEpilogue,     // cublasLtEpilogue
@@ -62,8 +63,8 @@ class Product {
 
  private:
   Status Describe();
-  Status MakeLayout(bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride,
-                    void** layout) const;
+  Status MakeLayout(ProductSpec::Number type, bool transposed, int64_t rows, int64_t columns,
+                    int64_t leading, int64_t stride, void** layout) const;
 
   const BlasApi& api_;
   void* handle_;

@@ -47,9 +47,14 @@ BITS: Final = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
 """The type by which kernels that only move elements of this many bytes go."""
 
 
+def compute_dtype(dtype: str) -> str:
+    """Return the dtype that kernels of a dtype compute in: float32 for the 16-bit floats."""
+    return "float32" if dtype in {"float16", "bfloat16"} else dtype
+
+
 def compute_type(dtype: str) -> str:
-    """Return the C++ type that kernels of a dtype compute in: float for the 16-bit ones."""
-    return "float" if dtype in {"float16", "bfloat16"} else CTYPES[dtype]
+    """Return the C++ type that kernels of a dtype compute in."""
+    return CTYPES[compute_dtype(dtype)]
 
 
 def compute_bytes(dtype: str) -> int:

@@ -3,6 +3,7 @@
 // First the slices of each position are listed: counted, given room, written there in any order.
 // Then a block adds up those of one position in the order in which they lie.
 #include "kernel.h"
+#include "listed.h"
 #include "reduce.h"
 
 using namespace opwright_cuda;
@@ -38,12 +39,6 @@ __global__ void count_slices(int32_t* counts, const Index* index, int64_t n, Ran
     if (position >= 0) atomicAdd(&counts[position], 1);
   }
 }
-
-// What positions take up of the list: one after the other, in any order.
-struct Used {
-  int32_t n_slices;
-  int32_t n_positions;  // that have slices
-};
 
 // Gives every position room in the list: ends[p] is where it begins, and `present` is a list of all
 // that have slices.
@@ -124,15 +119,6 @@ OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, in
   }
   return found;
 }
-
-// Where the slices are listed, or null: then every block looks for its own in `index`.
-struct Listed {
-  const int32_t* counts;
-  const int32_t* ends;
-  const int32_t* list;
-  const int32_t* present;
-  const Used* used;
-};
 
 // out [outer, count, row] = for each position the sum of its slices of `slices` [outer, n, row].
 // Blocks with the same x see to one position, those with different y to different columns, which

@@ -6,205 +6,9 @@
 //   weight_grad: rows are filters, columns are taps, steps are windows
 //
 // Where that makes few tiles, the steps are cut into parts, whose sums are added in a second pass.
-//
-// A tap is one element of a filter: a channel of the group, a row and a column of the kernel.
-#include "tiles.h"
+#include "convolution.h"
 
 using namespace opwright_cuda;
-
-// Strides of images, in elements.
-struct ImageStrides {
-  int64_t image;
-  int64_t channel;
-  int64_t h;
-  int64_t w;
-};
-
-// Takes a number apart into three digits, the first one unbounded.
-struct Digits {
-  Divider middle;
-  Divider inner;
-};
-
-struct Convolution {
-  ImageStrides x;
-  ImageStrides out;
-  int64_t n_windows;
-  int64_t n_pixels;
-  int32_t channels;  // of a group
-  int32_t filters;   // of a group
-  int32_t kernel_h;
-  int32_t kernel_w;
-  int32_t height;  // of x
-  int32_t width;
-  int32_t out_height;
-  int32_t out_width;
-  int32_t stride_h;
-  int32_t stride_w;
-  int32_t top;
-  int32_t left;
-  int32_t dilation_h;
-  int32_t dilation_w;
-  int32_t is_channels_last;
-  Digits windows;       // image, row, column
-  Digits pixels;        // image, row, column
-  Digits channel_taps;  // channel, row, column; row, column, channel where channels are last
-  Digits filter_taps;   // the same with filters in place of channels
-  Divider by_stride_h;
-  Divider by_stride_w;
-};
-
-struct Triple {
-  int32_t first;
-  int32_t middle;
-  int32_t last;
-};
-
-OW_INLINE Triple TakeApart(int64_t number, Digits digits) {
-  const auto whole = static_cast<uint32_t>(number);
-  const uint32_t upper = QuotientOf(whole, digits.inner);
-  const uint32_t first = QuotientOf(upper, digits.middle);
-  return {static_cast<int32_t>(first), static_cast<int32_t>(upper - first * digits.middle.divisor),
-          static_cast<int32_t>(whole - upper * digits.inner.divisor)};
-}
-
-struct Tap {
-  int32_t channel;  // or filter
-  int32_t h;
-  int32_t w;
-};
-
-OW_INLINE Tap TapAt(int64_t number, Digits digits, const Convolution& c) {
-  const Triple t = TakeApart(number, digits);
-  if (c.is_channels_last) return {t.last, t.first, t.middle};
-  return {t.first, t.middle, t.last};
-}
-
-// Where a window lies in `out`.
-OW_INLINE int64_t OffsetOfWindow(int64_t window, const Convolution& c) {
-  const Triple at = TakeApart(window, c.windows);
-  return at.first * c.out.image + at.middle * c.out.h + at.last * c.out.w;
-}
-
-// Of a filter's tap in the weight, whose layout is [filters, channels, rows, columns].
-OW_INLINE int64_t OffsetInWeight(int64_t filter, int64_t channel, Tap tap, const Convolution& c) {
-  return ((filter * c.channels + channel) * c.kernel_h + tap.h) * c.kernel_w + tap.w;
-}
-
-// What windows cover of x.
-template <typename T>
-struct Covered {
-  using Value = Compute<T>;
-  const T* x;
-  const Convolution& c;
-
-  OW_INLINE Place OfWindow(int64_t window) const {
-    const Triple at = TakeApart(window, c.windows);
-    return Make(at.first * c.x.image, at.middle * c.stride_h - c.top,
-                at.last * c.stride_w - c.left);
-  }
-  OW_INLINE Place OfTap(int64_t number) const {
-    const Tap tap = TapAt(number, c.channel_taps, c);
-    return Make(tap.channel * c.x.channel, tap.h * c.dilation_h, tap.w * c.dilation_w);
-  }
-  OW_INLINE Value At(Place a, Place b) const {
-    const Place at = Sum(a, b);
-    const bool is_inside = static_cast<uint32_t>(at.h) < static_cast<uint32_t>(c.height) &&
-                           static_cast<uint32_t>(at.w) < static_cast<uint32_t>(c.width);
-    return is_inside ? Load(x[at.offset]) : Value(0);
-  }
-
- private:
-  OW_INLINE Place Make(int64_t offset, int32_t h, int32_t w) const {
-    return {offset + h * c.x.h + w * c.x.w, h, w};
-  }
-};
-
-template <typename T>
-struct WindowsByTaps : Covered<T> {
-  bool goes_along_steps;
-  int64_t n_rows;
-
-  OW_INLINE Place Row(int64_t row) const { return this->OfWindow(row); }
-  OW_INLINE Place Step(int64_t step) const { return this->OfTap(step); }
-};
-
-template <typename T>
-struct TapsByWindows : Covered<T> {
-  bool goes_along_steps;
-  int64_t n_rows;
-
-  OW_INLINE Place Row(int64_t row) const { return this->OfTap(row); }
-  OW_INLINE Place Step(int64_t step) const { return this->OfWindow(step); }
-};
-
-// The gradients of the windows that cover a pixel with a tap.
-template <typename T>
-struct PixelsByTaps {
-  using Value = Compute<T>;
-  const T* out_grad;
-  const Convolution& c;
-  bool goes_along_steps;
-  int64_t n_rows;
-
-  OW_INLINE Place Row(int64_t row) const {
-    const Triple at = TakeApart(row, c.pixels);
-    return {at.first * c.out.image, at.middle + c.top, at.last + c.left};
-  }
-  OW_INLINE Place Step(int64_t step) const {
-    const Tap tap = TapAt(step, c.filter_taps, c);
-    return {tap.channel * c.out.channel, -tap.h * c.dilation_h, -tap.w * c.dilation_w};
-  }
-  OW_INLINE Value At(Place row, Place step) const {
-    const Place at = Sum(row, step);
-    if (at.h < 0 || at.w < 0) return Value(0);
-    const auto h = static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(at.h), c.by_stride_h));
-    const auto w = static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(at.w), c.by_stride_w));
-    const bool is_window =
-        h * c.stride_h == at.h && w * c.stride_w == at.w && h < c.out_height && w < c.out_width;
-    return is_window ? Load(out_grad[at.offset + h * c.out.h + w * c.out.w]) : Value(0);
-  }
-};
-
-// The weight of a group: rows are filters or channels.
-template <typename T, bool of_filters>
-struct WeightSource {
-  using Value = Compute<T>;
-  const T* weight;
-  const Convolution& c;
-  bool goes_along_steps;
-  int64_t n_rows;
-
-  OW_INLINE Place Row(int64_t row) const {
-    const Tap none{0, 0, 0};
-    return {of_filters ? OffsetInWeight(row, 0, none, c) : OffsetInWeight(0, row, none, c), 0, 0};
-  }
-  OW_INLINE Place Step(int64_t step) const {
-    const Tap tap = TapAt(step, of_filters ? c.channel_taps : c.filter_taps, c);
-    return {of_filters ? OffsetInWeight(0, tap.channel, tap, c)
-                       : OffsetInWeight(tap.channel, 0, tap, c),
-            0, 0};
-  }
-  OW_INLINE Value At(Place row, Place step) const {
-    return row.h + step.h >= 0 ? Load(weight[row.offset + step.offset]) : Value(0);
-  }
-};
-
-// The gradients of windows: rows are filters.
-template <typename T>
-struct FiltersByWindows {
-  using Value = Compute<T>;
-  const T* out_grad;
-  const Convolution& c;
-  bool goes_along_steps;
-  int64_t n_rows;
-
-  OW_INLINE Place Row(int64_t row) const { return {row * c.out.channel, 0, 0}; }
-  OW_INLINE Place Step(int64_t step) const { return {OffsetOfWindow(step, c), 0, 0}; }
-  OW_INLINE Value At(Place row, Place step) const {
-    return row.h + step.h >= 0 ? Load(out_grad[row.offset + step.offset]) : Value(0);
-  }
-};
 
 // Where sums go: into `out`, or where the steps are cut into parts, of `part` each, into [parts,
 // n].
@@ -240,25 +44,25 @@ struct TileOfBlock {
 };
 
 // Grid: tiles, groups, parts of the taps.
-template <typename T, int rows>
+template <typename T, int rows, bool deep>
 __global__ void __launch_bounds__(kProductThreads)
     convolve(Target<T> target, const T* x, const T* weight, const T* bias, Convolution c) {
   using Value = Compute<T>;
   using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
   const bool is_last = c.is_channels_last != 0;
-  const int64_t n_taps = int64_t(c.channels) * c.kernel_h * c.kernel_w;
+  const int64_t n_taps = c.channels * KernelSize(c);
   const TileOfBlock<Shape> tile(c.n_windows);
   x += group * c.channels * c.x.channel;
-  const WindowsByTaps<T> left{{x, c}, is_last, c.n_windows};
-  const WeightSource<T, true> right{weight + group * c.filters * n_taps, c, true, c.filters};
+  const WindowsByTaps<T, deep> left{{x, c}, is_last, c.n_windows};
+  const WeightSource<T, true, deep> right{weight + group * c.filters * n_taps, c, true, c.filters};
   TileSums<Value, Shape> sums(!is_last);
   MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), target.End(n_taps), &sums);
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t window = tile.row + sums.row + i;
     if (window >= c.n_windows) break;
-    const int64_t at = OffsetOfWindow(window, c);
+    const int64_t at = OffsetOfWindow<deep>(window, c);
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t of_group = tile.column + sums.column + j;
@@ -270,21 +74,22 @@ __global__ void __launch_bounds__(kProductThreads)
   }
 }
 
-// Grid: tiles, groups, parts of the taps.
-template <typename T, int rows>
+// Grid: tiles, groups, parts of the taps. A transposed convolution has a bias.
+template <typename T, int rows, bool deep>
 __global__ void __launch_bounds__(kProductThreads)
-    convolve_input_grad(Target<T> target, const T* weight, const T* out_grad, Convolution c) {
+    convolve_input_grad(Target<T> target, const T* weight, const T* out_grad, const T* bias,
+                        Convolution c) {
   using Value = Compute<T>;
   using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
   const bool is_last = c.is_channels_last != 0;
-  const int64_t kernel = int64_t(c.kernel_h) * c.kernel_w;
+  const int64_t kernel = KernelSize(c);
   const TileOfBlock<Shape> tile(c.n_pixels);
   out_grad += group * c.filters * c.out.channel;
   weight += group * c.filters * c.channels * kernel;
-  const PixelsByTaps<T> left{out_grad, c, is_last, c.n_pixels};
+  const PixelsByTaps<T, deep> left{out_grad, c, is_last, c.n_pixels};
   // Of a kernel of one tap, or where steps are filters first, channels lie closer together.
-  const WeightSource<T, false> right{weight, c, !is_last && kernel > 1, c.channels};
+  const WeightSource<T, false, deep> right{weight, c, !is_last && kernel > 1, c.channels};
   TileSums<Value, Shape> sums(!is_last);
   const int64_t end = target.End(c.filters * kernel);
   MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), end, &sums);
@@ -292,32 +97,34 @@ __global__ void __launch_bounds__(kProductThreads)
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t pixel = tile.row + sums.row + i;
     if (pixel >= c.n_pixels) break;
-    const Triple at = TakeApart(pixel, c.pixels);
-    const int64_t offset = at.first * c.x.image + at.middle * c.x.h + at.last * c.x.w;
+    const Quadruple at = TakeApart<deep>(pixel, c.pixels);
+    int64_t offset = at.first * c.x.image + at.middle * c.x.h + at.last * c.x.w;
+    if constexpr (deep) offset += at.slice * c.x.d;
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
-      const int64_t channel = tile.column + sums.column + j;
-      if (channel >= c.channels) break;
-      const int64_t place = offset + (group * c.channels + channel) * c.x.channel;
-      target.Write(place, sums.at[i][j], nullptr);
+      const int64_t of_group = tile.column + sums.column + j;
+      if (of_group >= c.channels) break;
+      const int64_t channel = group * c.channels + of_group;
+      const T* of_channel = bias == nullptr ? nullptr : bias + channel;
+      target.Write(offset + channel * c.x.channel, sums.at[i][j], of_channel);
     }
   }
 }
 
 // Grid: tiles, groups, parts of the windows.
-template <typename T, int rows>
+template <typename T, int rows, bool deep>
 __global__ void __launch_bounds__(kProductThreads)
     convolve_weight_grad(Target<T> target, const T* x, const T* out_grad, Convolution c) {
   using Value = Compute<T>;
   using Shape = TileShape<rows>;
   const int64_t group = blockIdx.y;
   const bool is_last = c.is_channels_last != 0;
-  const int64_t n_taps = int64_t(c.channels) * c.kernel_h * c.kernel_w;
+  const int64_t n_taps = c.channels * KernelSize(c);
   const TileOfBlock<Shape> tile(c.filters);
   x += group * c.channels * c.x.channel;
   out_grad += group * c.filters * c.out.channel;
-  const FiltersByWindows<T> left{out_grad, c, !is_last, c.filters};
-  const TapsByWindows<T> right{{x, c}, !is_last, n_taps};
+  const FiltersByWindows<T, deep> left{out_grad, c, !is_last, c.filters};
+  const TapsByWindows<T, deep> right{{x, c}, !is_last, n_taps};
   TileSums<Value, Shape> sums(false);
   const int64_t end = target.End(c.n_windows);
   MultiplyTiles(left, right, tile.row, tile.column, target.Begin(), end, &sums);
@@ -329,8 +136,8 @@ __global__ void __launch_bounds__(kProductThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t number = tile.column + sums.column + j;
       if (number >= n_taps) break;
-      const Tap tap = TapAt(number, c.channel_taps, c);
-      const int64_t place = OffsetInWeight(group * c.filters + filter, tap.channel, tap, c);
+      const Tap tap = TapAt<deep>(number, c.channel_taps, c);
+      const int64_t place = OffsetInWeight<deep>(group * c.filters + filter, tap.channel, tap, c);
       target.Write(place, sums.at[i][j], nullptr);
     }
   }
@@ -340,7 +147,7 @@ constexpr int kSumThreads = 256;
 
 // The sum over images and windows of each channel of out_grad. A block adds one part of the windows
 // of `width` neighbouring channels, a power of 2; grid: channels by width, 1, parts of the windows.
-template <typename T>
+template <typename T, bool deep>
 __global__ void sum_windows(Target<T> target, const T* out_grad, int width, Convolution c) {
   using Value = Compute<T>;
   OW_SHARED(Value, sums, kSumThreads);
@@ -352,7 +159,7 @@ __global__ void sum_windows(Target<T> target, const T* out_grad, int width, Conv
     const T* of_channel = out_grad + channel * c.out.channel;
     const int64_t first = target.Begin() + thread / width;
     for (int64_t window = first; window < end; window += kSumThreads / width) {
-      sum += Load(of_channel[OffsetOfWindow(window, c)]);
+      sum += Load(of_channel[OffsetOfWindow<deep>(window, c)]);
     }
   }
   sums[thread] = sum;

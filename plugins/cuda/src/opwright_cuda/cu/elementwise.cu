@@ -5,7 +5,8 @@
 #include "functions.h"
 #include "kernel.h"
 #include "layout.h"
-#include "powers.h"
+#include "loss_functions.h"
+#include "mathematics.h"
 
 using namespace opwright_cuda;
 

@@ -3,6 +3,7 @@
 #ifndef OPWRIGHT_CUDA_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_FUNCTIONS_H_
 
+#include "function_macros.h"
 #include "kernel.h"
 
 namespace opwright_cuda {
@@ -32,30 +33,6 @@ struct WrappingTraits<double> {
 };
 template <typename T>
 using Wrapping = typename WrappingTraits<T>::Type;
-
-#define OW_FUNCTION_1(name, expression)                      \
-  template <typename T>                                      \
-  struct name {                                              \
-    using W = Wrapping<T>;                                   \
-    OW_INLINE T operator()(T x) const { return expression; } \
-  }
-#define OW_FUNCTION_2(name, expression)                           \
-  template <typename T>                                           \
-  struct name {                                                   \
-    using W = Wrapping<T>;                                        \
-    OW_INLINE T operator()(T x, T y) const { return expression; } \
-  }
-#define OW_PREDICATE(name, expression)                               \
-  template <typename T>                                              \
-  struct name {                                                      \
-    OW_INLINE bool operator()(T x, T y) const { return expression; } \
-  }
-#define OW_WITH_ALPHA(name, parameters, expression)                \
-  template <typename T>                                            \
-  struct name {                                                    \
-    T alpha;                                                       \
-    OW_INLINE T operator() parameters const { return expression; } \
-  }
 
 template <typename T>
 OW_INLINE T AbsoluteOf(T x) {
@@ -285,11 +262,6 @@ template <typename T>
 struct Where {
   OW_INLINE T operator()(bool condition, T x, T y) const { return condition ? x : y; }
 };
-
-#undef OW_FUNCTION_1
-#undef OW_FUNCTION_2
-#undef OW_PREDICATE
-#undef OW_WITH_ALPHA
 
 }  // namespace opwright_cuda
 

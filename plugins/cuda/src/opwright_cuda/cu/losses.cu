@@ -1,28 +1,8 @@
 // Losses of class ids and distributions, and accuracy.
+#include "labels.h"
 #include "softmax.h"
 
 using namespace opwright_cuda;
-
-// Class ids of int32 or int64. One that is out of range is reported and counts as ignored.
-struct Labels {
-  const void* ids;
-  Fault* fault;
-  int64_t n_classes;
-  int64_t ignored;
-  int32_t is_wide;
-  int32_t can_ignore;
-  int32_t text;
-
-  // The class of a line, -1 where it is to be ignored.
-  OW_INLINE int64_t At(int64_t line) const {
-    const int64_t id =
-        is_wide ? static_cast<const int64_t*>(ids)[line] : static_cast<const int32_t*>(ids)[line];
-    if (can_ignore && id == ignored) return -1;
-    if (id >= 0 && id < n_classes) return id;
-    Report(fault, text, id);
-    return -1;
-  }
-};
 
 // ---- softmax_with_cross_entropy -----------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// layer_norm, its gradient, and cosines of angles.
+// layer_norm, rms_norm, group_norm, their gradients, and cosines of angles.
 #include "columns.h"
 #include "functions.h"
 
@@ -18,26 +18,49 @@ struct PairTarget {
   }
 };
 
+// A number for each channel; lines are groups of channels, which lie one behind the other. Null
+// where all are `otherwise`.
+template <typename T>
+struct ForChannels {
+  const T* values;
+  Compute<T> otherwise;
+  uint32_t groups;    // of one item
+  uint32_t channels;  // of one group
+  uint32_t inner;     // elements of a channel
+};
+template <int n, typename Line, typename T>
+OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line& line, ForChannels<T> x, int64_t i) {
+  Vector<Compute<T>, n> block;
+  const auto first = static_cast<uint32_t>(i);
+  const T* of_group = x.values + line.line % x.groups * x.channels;
+#pragma unroll
+  for (int k = 0; k < n; ++k) {
+    block.at[k] = x.values == nullptr ? x.otherwise : Load(of_group[(first + k) / x.inner]);
+  }
+  return block;
+}
+
 // ---- layer_norm ---------------------------------------------------------------------------------
 
-// Deviations are squared in a second pass: the difference of squares would cancel. `scale` and
-// `bias` may be null, `out` may lie on x.
-template <typename Line, typename T>
+// Deviations are squared in a second pass: the difference of squares would cancel. `out` may lie on
+// x. Not kCentered, the mean counts as 0 and is not written.
+template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
-    layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, const T* scale, const T* bias,
+    layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, Parameter scale, Parameter bias,
                      Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
   // The mean of what is added to the first element: exact where all are equal.
-  const C first = line.is_there ? Load(x[line.At(0)]) : C(0);
+  const C first = kCentered && line.is_there ? Load(x[line.At(0)]) : C(0);
   C sum = C(0);
   const auto add = [&](int64_t, C& kept, C value) {
     kept = value;
     sum += value - first;
   };
   ForEach(line, add, x);
-  const C center = first + line.Reduce(sum, SumOf<C>()) / n;
+  C center = C(0);
+  if constexpr (kCentered) center = first + line.Reduce(sum, SumOf<C>()) / n;
   const auto deviation = [&](C kept, C again) { return (Line::kKeeps ? kept : again) - center; };
   C squares = C(0);
   const auto add_square = [&](int64_t, C kept, C again) {
@@ -50,45 +73,45 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const auto normalize = [&](int64_t, C kept, C again, C factor, C shift) {
     return deviation(kept, again) * spread * factor + shift;
   };
-  Transform(line, out, normalize, Again<T>{x}, ForAllLines<T>{scale, C(1)},
-            ForAllLines<T>{bias, C(0)});
+  Transform(line, out, normalize, Again<T>{x}, scale, bias);
   if (!line.IsFirst()) return;
-  mean[line.line] = Store<T>(center);
+  if constexpr (kCentered) mean[line.line] = Store<T>(center);
   inv_std[line.line] = Store<T>(spread);
 }
 
 // x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale, rounded:
 // where g equals its mean, nothing is left that a large inv_std could multiply.
-template <typename Line, typename T>
+// Not kCentered, the mean counts as 0, and that of g stays.
+template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
-    layer_norm_grad_lines(T* x_grad, const T* x, const T* scale, const T* mean, const T* inv_std,
+    layer_norm_grad_lines(T* x_grad, const T* x, Parameter scale, const T* mean, const T* inv_std,
                           const T* out_grad, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
-  const C center = line.is_there ? Load(mean[line.line]) : C(0);
+  const C center = kCentered && line.is_there ? Load(mean[line.line]) : C(0);
   const C spread = line.is_there ? Load(inv_std[line.line]) : C(0);
   const auto pair_of = [&](C value, C grad, C factor) {
     return Pair<C>{RoundedProduct(grad, factor), (value - center) * spread};
   };
-  const ForAllLines<T> factors{scale, C(1)};
   Pair<C> sums = PairSumOf<C>::Identity();
   const auto add = [&](int64_t, Pair<C>& kept, C value, C grad, C factor) {
     kept = pair_of(value, grad, factor);
     sums = PairSumOf<C>()(sums, {kept.first, kept.first * kept.second});
   };
-  ForEach(line, add, x, out_grad, factors);
+  ForEach(line, add, x, out_grad, scale);
   sums = line.Reduce(sums, PairSumOf<C>());
   const auto apply = [&](int64_t, Pair<C> kept, C value, C grad, C factor) {
     const Pair<C> pair = Line::kKeeps ? kept : pair_of(value, grad, factor);
-    const C common = pair.second * (sums.second / n) + sums.first / n;
+    const C along = kCentered ? sums.first / n : C(0);
+    const C common = pair.second * (sums.second / n) + along;
     return (pair.first - common) * spread;
   };
-  Transform(line, x_grad, apply, Again<T>{x}, Again<T>{out_grad}, factors);
+  Transform(line, x_grad, apply, Again<T>{x}, Again<T>{out_grad}, scale);
 }
 
 // Sums of out_grad and of out_grad * normal over rows.
-template <typename Team, typename T>
+template <typename Team, typename T, bool kCentered>
 __global__ void __launch_bounds__(kTileThreads)
     layer_norm_sum_columns(PairTarget<T> target, const T* x, const T* mean, const T* inv_std,
                            const T* out_grad, Lines lines, int32_t width) {
@@ -106,7 +129,7 @@ __global__ void __launch_bounds__(kTileThreads)
     team.Read(grads, out_grad, place);
 #pragma unroll
     for (int r = 0; r < kMany; ++r) {
-      const C center = Load(mean[row + r * team.size]);
+      const C center = kCentered ? Load(mean[row + r * team.size]) : C(0);
       const C spread = Load(inv_std[row + r * team.size]);
 #pragma unroll
       for (int k = 0; k < n; ++k) {
@@ -120,6 +143,26 @@ __global__ void __launch_bounds__(kTileThreads)
   if (!team.IsFirst()) return;
 #pragma unroll
   for (int k = 0; k < n; ++k) target.Write(team.slot + k, sums[k]);
+}
+
+// The same sums over the elements of one channel of one item, which are a line; so many channels
+// have statistics in common.
+template <typename Line, typename T>
+__global__ void __launch_bounds__(kMostLineThreads)
+    group_norm_sum_lines(Pair<Compute<T>>* pairs, const T* x, const T* mean, const T* inv_std,
+                         const T* out_grad, int64_t channels, Lines lines, int32_t width) {
+  using C = Compute<T>;
+  Line line(lines, width);
+  const int64_t row = line.line / channels;
+  const C center = line.is_there ? Load(mean[row]) : C(0);
+  const C spread = line.is_there ? Load(inv_std[row]) : C(0);
+  Pair<C> sums = PairSumOf<C>::Identity();
+  const auto add = [&](int64_t, C&, C value, C grad) {
+    sums = PairSumOf<C>()(sums, {grad, grad * ((value - center) * spread)});
+  };
+  ForEach(line, add, x, out_grad);
+  sums = line.Reduce(sums, PairSumOf<C>());
+  if (line.IsFirst()) pairs[line.line] = sums;
 }
 
 // The sums of these, from all parts of the rows.

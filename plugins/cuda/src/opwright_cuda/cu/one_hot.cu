@@ -4,17 +4,17 @@
 
 using namespace opwright_cuda;
 
-// The layout has the dimensions [ids, depth]. An id outside [0, depth) is reported; its vector is
-// 0.
-template <typename Index, typename Int>
-__global__ void one_hot(float* out, const Index* x, int64_t n, Layout<0> layout, Fault* fault,
-                        int32_t text) {
+// T is anything of the size of an element. The layout has the dimensions [ids, depth]. An id
+// outside [0, depth) is reported; its vector is 0.
+template <typename T, typename Index, typename Int>
+__global__ void one_hot(T* out, const Index* x, int64_t n, Layout<0> layout, Fault* fault,
+                        int32_t text, T one) {
   const int64_t depth = layout.dims[0];
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
     const auto number = static_cast<int64_t>(QuotientByDim<Int>(layout, 0, static_cast<Int>(i)));
     const int64_t place = i - number * depth;
     const auto id = static_cast<int64_t>(x[number]);
     if (place == 0 && (id < 0 || id >= depth)) Report(fault, text, id);
-    out[i] = id == place ? 1.0f : 0.0f;
+    out[i] = id == place ? one : T(0);
   }
 }

@@ -1,4 +1,5 @@
-// Pooling: windows over the two spatial axes of images. A thread, or a warp where windows are
+// Pooling: windows over the spatial axes of images, which have a depth of 1 where they have none. A
+// thread, or a warp where windows are
 // large, makes one output; in the gradients a thread makes one pixel from the windows that cover
 // it.
 #include "kernel.h"
@@ -20,9 +21,10 @@ struct PoolAxis {
   Divider by_windows;
 };
 
-// Images of [n, height, width, channels]; where channels come before the height, each of them is an
-// image of one channel.
+// Images of [n, depth, height, width, channels]; where channels come before these axes, each of
+// them is an image of one channel.
 struct Pooling {
+  PoolAxis d;
   PoolAxis h;
   PoolAxis w;
   int64_t n_outputs;
@@ -75,6 +77,7 @@ OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
 
 struct Position {
   int64_t image;
+  int32_t d;
   int32_t h;
   int32_t w;
   int32_t channel;
@@ -82,37 +85,52 @@ struct Position {
 
 constexpr int64_t kNarrow = int64_t(1) << 31;
 
-// Of the element of this number among `n`, in images of `height` times `width`.
-OW_INLINE Position PositionOf(int64_t number, int64_t n, Divider by_height, Divider by_width,
-                              Divider by_channels) {
+// Of the element of this number among `n`, in images of such sizes.
+OW_INLINE Position PositionOf(int64_t number, int64_t n, Divider by_depth, Divider by_height,
+                              Divider by_width, Divider by_channels) {
   if (n < kNarrow) {
     const auto whole = static_cast<uint32_t>(number);
     const uint32_t pixel = QuotientOf(whole, by_channels);
     const uint32_t row = QuotientOf(pixel, by_width);
-    const uint32_t image = QuotientOf(row, by_height);
-    return {image, static_cast<int32_t>(row - image * by_height.divisor),
+    const uint32_t slice = QuotientOf(row, by_height);
+    const uint32_t image = by_depth.divisor == 1 ? slice : QuotientOf(slice, by_depth);
+    return {image, static_cast<int32_t>(slice - image * by_depth.divisor),
+            static_cast<int32_t>(row - slice * by_height.divisor),
             static_cast<int32_t>(pixel - row * by_width.divisor),
             static_cast<int32_t>(whole - pixel * by_channels.divisor)};
   }
   const int64_t pixel = number / by_channels.divisor;
   const int64_t row = pixel / by_width.divisor;
-  const int64_t image = row / by_height.divisor;
-  return {image, static_cast<int32_t>(row % by_height.divisor),
+  const int64_t slice = row / by_height.divisor;
+  return {slice / by_depth.divisor, static_cast<int32_t>(slice % by_depth.divisor),
+          static_cast<int32_t>(row % by_height.divisor),
           static_cast<int32_t>(pixel % by_width.divisor),
           static_cast<int32_t>(number % by_channels.divisor)};
 }
 
 OW_INLINE Position OutputAt(int64_t number, const Pooling& p) {
-  return PositionOf(number, p.n_outputs, p.h.by_windows, p.w.by_windows, p.by_channels);
+  return PositionOf(number, p.n_outputs, p.d.by_windows, p.h.by_windows, p.w.by_windows,
+                    p.by_channels);
 }
 OW_INLINE Position PixelAt(int64_t number, const Pooling& p) {
-  return PositionOf(number, p.n_pixels, p.h.by_size, p.w.by_size, p.by_channels);
+  return PositionOf(number, p.n_pixels, p.d.by_size, p.h.by_size, p.w.by_size, p.by_channels);
 }
-OW_INLINE int64_t OffsetOfPixel(const Position& at, int32_t h, int32_t w, const Pooling& p) {
-  return ((at.image * p.h.size + h) * p.w.size + w) * p.channels + at.channel;
+// Of a pixel, or a window, in the slice that begins at row `row` of all rows.
+OW_INLINE int64_t OffsetOfPixel(const Position& at, int64_t row, int32_t w, const Pooling& p) {
+  return (row * p.w.size + w) * p.channels + at.channel;
 }
-OW_INLINE int64_t OffsetOfOutput(const Position& at, int32_t h, int32_t w, const Pooling& p) {
-  return ((at.image * p.h.n_windows + h) * p.w.n_windows + w) * p.channels + at.channel;
+OW_INLINE int64_t OffsetOfOutput(const Position& at, int64_t row, int32_t w, const Pooling& p) {
+  return (row * p.w.n_windows + w) * p.channels + at.channel;
+}
+
+// Calls function(row of all rows of images, slice, row) for what the spans cover.
+template <typename Function>
+OW_INLINE void OverRows(int64_t image, Span slices, Span rows, int32_t depth, int32_t height,
+                        const Function& function) {
+  for (int32_t d = slices.begin; d < slices.end; ++d) {
+    const int64_t slice = (image * depth + d) * height;
+    for (int32_t h = rows.begin; h < rows.end; ++h) function(slice + h, d, h);
+  }
 }
 
 // Of equal elements the first; NaN is greater than every number. `index` may be null.
@@ -121,25 +139,25 @@ __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
   using Value = Compute<T>;
   for (int64_t i = GlobalIndex(); i < p.n_outputs; i += GridThreads()) {
     const Position at = OutputAt(i, p);
+    const Span slices = WindowAt(at.d, p.d);
     const Span rows = WindowAt(at.h, p.h);
     const Span columns = WindowAt(at.w, p.w);
-    int32_t best_h = rows.begin;
-    int32_t best_w = columns.begin;
-    T best = x[OffsetOfPixel(at, best_h, best_w, p)];
-    for (int32_t h = rows.begin; h < rows.end; ++h) {
+    int32_t place = -1;
+    T best = T();
+    OverRows(at.image, slices, rows, p.d.size, p.h.size, [&](int64_t row, int32_t d, int32_t h) {
       for (int32_t w = columns.begin; w < columns.end; ++w) {
-        const T element = x[OffsetOfPixel(at, h, w, p)];
+        const T element = x[OffsetOfPixel(at, row, w, p)];
         const Value value = Load(element);
         const Value greatest = Load(best);
-        const bool is_greater = value > greatest || (value != value && greatest == greatest);
+        const bool is_greater =
+            place < 0 || value > greatest || (value != value && greatest == greatest);
         if (!is_greater) continue;
         best = element;
-        best_h = h;
-        best_w = w;
+        place = (d * p.h.size + h) * p.w.size + w;
       }
-    }
+    });
     out[i] = best;
-    if (index != nullptr) index[i] = best_h * p.w.size + best_w;
+    if (index != nullptr) index[i] = place;
   }
 }
 
@@ -147,21 +165,24 @@ __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
 template <typename T>
 __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad, Pooling p,
                               Fault* fault, int32_t text) {
-  const auto n_places = static_cast<uint32_t>(p.h.size) * static_cast<uint32_t>(p.w.size);
+  const auto n_places = static_cast<uint32_t>(p.d.size) * static_cast<uint32_t>(p.h.size) *
+                        static_cast<uint32_t>(p.w.size);
   for (int64_t i = GlobalIndex(); i < p.n_pixels; i += GridThreads()) {
     const Position at = PixelAt(i, p);
+    const Span slices = WindowsOf(at.d, p.d);
     const Span rows = WindowsOf(at.h, p.h);
     const Span columns = WindowsOf(at.w, p.w);
-    const int32_t place = at.h * p.w.size + at.w;
+    const int32_t place = (at.d * p.h.size + at.h) * p.w.size + at.w;
     Compute<T> sum = 0;
-    for (int32_t h = rows.begin; h < rows.end; ++h) {
-      for (int32_t w = columns.begin; w < columns.end; ++w) {
-        const int64_t window = OffsetOfOutput(at, h, w, p);
-        const int32_t found = index[window];
-        if (found == place) sum += Load(out_grad[window]);
-        if (static_cast<uint32_t>(found) >= n_places) Report(fault, text, found);
-      }
-    }
+    OverRows(at.image, slices, rows, p.d.n_windows, p.h.n_windows,
+             [&](int64_t row, int32_t, int32_t) {
+               for (int32_t w = columns.begin; w < columns.end; ++w) {
+                 const int64_t window = OffsetOfOutput(at, row, w, p);
+                 const int32_t found = index[window];
+                 if (found == place) sum += Load(out_grad[window]);
+                 if (static_cast<uint32_t>(found) >= n_places) Report(fault, text, found);
+               }
+             });
     x_grad[i] = Store<T>(sum);
   }
 }
@@ -173,23 +194,18 @@ __global__ void pool_average(T* out, const T* x, int32_t lanes, Pooling p) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % lanes;
   for (int64_t i = GlobalIndex() / lanes; i < p.n_outputs; i += GridThreads() / lanes) {
     const Position at = OutputAt(i, p);
+    const Span slices = WindowAt(at.d, p.d);
     const Span rows = WindowAt(at.h, p.h);
     const Span columns = WindowAt(at.w, p.w);
     const int32_t width = columns.end - columns.begin;
     Value sum = 0;
-    int32_t h = rows.begin;
-    int32_t w = lane;
-    while (true) {
-      while (w >= width && h < rows.end) {
-        w -= width;
-        ++h;
-      }
-      if (h >= rows.end) break;
-      sum += Load(x[OffsetOfPixel(at, h, columns.begin + w, p)]);
-      w += lanes;
-    }
+    int32_t w = lane;  // of the rows as if they were one
+    OverRows(at.image, slices, rows, p.d.size, p.h.size, [&](int64_t row, int32_t, int32_t) {
+      for (; w < width; w += lanes) sum += Load(x[OffsetOfPixel(at, row, columns.begin + w, p)]);
+      w -= width;
+    });
     if (lanes > 1) sum = WarpReduce(sum, SumOf<Value>());
-    const int64_t count = int64_t(CountOf(at.h, p.h)) * CountOf(at.w, p.w);
+    const int64_t count = int64_t(CountOf(at.d, p.d)) * CountOf(at.h, p.h) * CountOf(at.w, p.w);
     if (lane == 0) out[i] = Store<T>(sum / static_cast<Value>(count));
   }
 }
@@ -199,16 +215,18 @@ __global__ void pool_average_grad(T* x_grad, const T* out_grad, Pooling p) {
   using Value = Compute<T>;
   for (int64_t i = GlobalIndex(); i < p.n_pixels; i += GridThreads()) {
     const Position at = PixelAt(i, p);
+    const Span slices = WindowsOf(at.d, p.d);
     const Span rows = WindowsOf(at.h, p.h);
     const Span columns = WindowsOf(at.w, p.w);
     Value sum = 0;
-    for (int32_t h = rows.begin; h < rows.end; ++h) {
-      const int64_t height = CountOf(h, p.h);
-      for (int32_t w = columns.begin; w < columns.end; ++w) {
-        const auto count = static_cast<Value>(height * CountOf(w, p.w));
-        sum += Load(out_grad[OffsetOfOutput(at, h, w, p)]) / count;
-      }
-    }
+    OverRows(at.image, slices, rows, p.d.n_windows, p.h.n_windows,
+             [&](int64_t row, int32_t d, int32_t h) {
+               const int64_t in_rows = int64_t(CountOf(d, p.d)) * CountOf(h, p.h);
+               for (int32_t w = columns.begin; w < columns.end; ++w) {
+                 const auto count = static_cast<Value>(in_rows * CountOf(w, p.w));
+                 sum += Load(out_grad[OffsetOfOutput(at, row, w, p)]) / count;
+               }
+             });
     x_grad[i] = Store<T>(sum);
   }
 }

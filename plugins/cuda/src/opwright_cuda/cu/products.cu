@@ -28,9 +28,9 @@ struct Product {
   int32_t rank;
 };
 
-template <typename T>
+template <typename Out, typename T>
 __global__ void __launch_bounds__(kProductThreads)
-    multiply(T* out, const T* x, const T* y, Product product) {
+    multiply(Out* out, const T* x, const T* y, Product product) {
   using Value = SumOfProducts<T>;
   // What the grid's numbers count fits 32 bits, which are divided much faster.
   constexpr int kTile = SquareTile::kRows;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kProductThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t column = first_column + sums.column + j;
       if (column >= product.n) break;
-      out[(stack * product.m + row) * product.n + column] = Store<T>(sums.at[i][j]);
+      out[(stack * product.m + row) * product.n + column] = Store<Out>(sums.at[i][j]);
     }
   }
 }

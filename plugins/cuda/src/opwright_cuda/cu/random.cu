@@ -1,5 +1,6 @@
-// uniform, normal and dropout. Compiled without contraction: the specification rounds every
-// product. A thread makes a block of words at a time and the elements that are its own.
+// uniform, normal, whole numbers and dropout. Compiled without contraction: the specification
+// rounds every product. A thread makes a block of words at a time and the elements that are its
+// own.
 #include "kernel.h"
 #include "opwright/functors/box_muller.h"
 #include "philox.h"
@@ -28,7 +29,23 @@ OW_INLINE void WriteBlock(const Out* values, T* out, int64_t block, int64_t n) {
   }
 }
 
+// What the words of one block are drawn from.
+struct BlockKey {
+  uint64_t seed;
+  uint32_t stream;
+  uint32_t step;
+  uint64_t number;
+};
+
+OW_INLINE RandomBlock WordsOf(const BlockKey& key) {
+  return Philox(key.seed, key.stream, key.step, key.number);
+}
+
 struct UniformNumbers {
+  template <typename T>
+  static OW_INLINE void DrawAt(const BlockKey& key, T* numbers) {
+    Draw(WordsOf(key), numbers);
+  }
   static OW_INLINE void Draw(const RandomBlock& block, float* numbers) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) numbers[k] = static_cast<float>(block.words[k] >> 8) * 0x1p-24f;
@@ -43,6 +60,10 @@ struct UniformNumbers {
 
 struct NormalNumbers {
   template <typename T>
+  static OW_INLINE void DrawAt(const BlockKey& key, T* numbers) {
+    Draw(WordsOf(key), numbers);
+  }
+  template <typename T>
   static OW_INLINE void Draw(const RandomBlock& block, T* numbers) {
     using opwright::functors::WordPair;
 #pragma unroll
@@ -50,6 +71,29 @@ struct NormalNumbers {
       const auto pair = opwright::functors::BoxMuller(WordPair<T>::Read(block.words, j));
       numbers[2 * j] = pair.first;
       numbers[2 * j + 1] = pair.second;
+    }
+  }
+};
+
+// Numbers beyond two deviations are drawn again, from blocks far behind; see box_muller.py.
+struct TruncatedNumbers {
+  template <typename T>
+  static OW_INLINE bool IsOutside(T number) {
+    return number > 2 || number < -2;
+  }
+  template <typename T>
+  static OW_INLINE void DrawAt(BlockKey key, T* numbers) {
+    NormalNumbers::Draw(WordsOf(key), numbers);
+    for (bool any = true; any;) {
+      any = false;
+      for (int k = 0; k < kDrawn<T>; ++k) any = any || IsOutside(numbers[k]);
+      if (!any) break;
+      key.number += uint64_t{1} << 48;
+      T again[kDrawn<T>];
+      NormalNumbers::Draw(WordsOf(key), again);
+      for (int k = 0; k < kDrawn<T>; ++k) {
+        if (IsOutside(numbers[k])) numbers[k] = again[k];
+      }
     }
   }
 };
@@ -62,7 +106,7 @@ __global__ void draw(T* out, int64_t n, RandomKey key, Compute<T> scale, Compute
   const int64_t n_blocks = (n + kMany - 1) / kMany;
   for (int64_t block = GlobalIndex(); block < n_blocks; block += GridThreads()) {
     Compute<T> numbers[kMany];
-    Numbers::Draw(Philox(key.seed, key.stream, step, static_cast<uint64_t>(block)), numbers);
+    Numbers::DrawAt(BlockKey{key.seed, key.stream, step, static_cast<uint64_t>(block)}, numbers);
 #pragma unroll
     for (int k = 0; k < kMany; ++k) numbers[k] = numbers[k] * scale + shift;
     WriteBlock(numbers, out, block, n);
@@ -102,6 +146,46 @@ __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key
         out[first + k] = values.at[k];
         mask[first + k] = kept.at[k];
       }
+    }
+  }
+}
+
+// 1 where the word of an element is below floor(x * 2^32). What is no probability is reported.
+template <typename T>
+__global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* fault,
+                          int32_t text) {
+  const uint32_t step = StepOf(key);
+  const int64_t n_blocks = (n + 3) / 4;
+  for (int64_t number = GlobalIndex(); number < n_blocks; number += GridThreads()) {
+    const RandomBlock block = Philox(key.seed, key.stream, step, static_cast<uint64_t>(number));
+    for (int64_t i = number * 4; i < n && i < number * 4 + 4; ++i) {
+      const auto chance = static_cast<double>(Load(x[i]));
+      const bool is_right = chance >= 0.0 && chance <= 1.0;
+      if (!is_right) Report(fault, text, 0);
+      // Converting cuts off what lies behind the point: the floor.
+      const auto least = static_cast<uint64_t>(is_right ? chance * 4294967296.0 : 0.0);
+      out[i] = Store<T>(block.words[i % 4] < least ? 1.0f : 0.0f);
+    }
+  }
+}
+
+// The upper 64 bits of a product.
+OW_INLINE uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
+  const uint64_t a_low = a & 0xffffffffu;
+  const uint64_t b_low = b & 0xffffffffu;
+  const uint64_t middle = (a >> 32) * b_low + (a_low * b_low >> 32);
+  const uint64_t other = a_low * (b >> 32) + (middle & 0xffffffffu);
+  return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+}
+
+template <typename T>
+__global__ void randint(T* out, int64_t n, RandomKey key, uint64_t range, uint64_t low) {
+  const uint32_t step = StepOf(key);
+  const int64_t n_blocks = (n + 1) / 2;
+  for (int64_t number = GlobalIndex(); number < n_blocks; number += GridThreads()) {
+    const RandomBlock block = Philox(key.seed, key.stream, step, static_cast<uint64_t>(number));
+    for (int k = 0; k < 2 && number * 2 + k < n; ++k) {
+      out[number * 2 + k] = static_cast<T>(MultiplyHigh(LongWord(block, k), range) + low);
     }
   }
 }

@@ -21,6 +21,39 @@ struct Total : SumOf<Acc> {
   }
 };
 
+template <typename Acc>
+struct Product {
+  using Value = Acc;
+  static OW_INLINE Acc Identity() { return Acc(1); }
+  OW_INLINE Acc operator()(Acc x, Acc y) const { return x * y; }
+  template <typename In>
+  OW_INLINE Acc Of(In x, int64_t) const {
+    return static_cast<Acc>(x);
+  }
+  template <typename Out>
+  OW_INLINE Out Finish(Acc product) const {
+    return Store<Out>(product);
+  }
+};
+
+// Whether all elements are other than 0, or any is.
+template <bool is_all>
+struct Truth {
+  using Value = uint8_t;
+  static OW_INLINE uint8_t Identity() { return is_all ? 1 : 0; }
+  OW_INLINE uint8_t operator()(uint8_t x, uint8_t y) const {
+    return static_cast<uint8_t>(is_all ? x & y : x | y);
+  }
+  template <typename In>
+  OW_INLINE uint8_t Of(In x, int64_t) const {
+    return x != In(0) ? 1 : 0;
+  }
+  template <typename Out>
+  OW_INLINE Out Finish(uint8_t value) const {
+    return static_cast<Out>(value);
+  }
+};
+
 template <typename Base, typename Acc>
 struct Extremum : Base {
   using Value = Acc;

@@ -36,16 +36,20 @@ using SquareTile = TileShape<64>;
 // aligned.
 constexpr int PitchOf(int rows) { return rows + 4; }
 
-// An offset in elements, and a position in an image for sources that have borders.
+// An offset in elements, and a position in an image for sources that have borders; d is 0 where
+// images have no depth.
 struct Place {
   int64_t offset;
   int32_t h;
   int32_t w;
+  int32_t d;
 };
 
 // Outside of every image, also when another place is added.
-OW_INLINE Place Nowhere() { return {0, -(1 << 30), -(1 << 30)}; }
-OW_INLINE Place Sum(Place a, Place b) { return {a.offset + b.offset, a.h + b.h, a.w + b.w}; }
+OW_INLINE Place Nowhere() { return {0, -(1 << 30), -(1 << 30), 0}; }
+OW_INLINE Place Sum(Place a, Place b) {
+  return {a.offset + b.offset, a.h + b.h, a.w + b.w, a.d + b.d};
+}
 
 // A matrix with strides, in elements.
 template <typename T, typename Sum>
@@ -57,8 +61,8 @@ struct MatrixSource {
   bool goes_along_steps;
   int64_t n_rows;
 
-  OW_INLINE Place Row(int64_t row) const { return {row * row_stride, 0, 0}; }
-  OW_INLINE Place Step(int64_t step) const { return {step * step_stride, 0, 0}; }
+  OW_INLINE Place Row(int64_t row) const { return {row * row_stride, 0, 0, 0}; }
+  OW_INLINE Place Step(int64_t step) const { return {step * step_stride, 0, 0, 0}; }
   OW_INLINE Value At(Place row, Place step) const {
     const bool is_there = row.h + step.h >= 0;
     return is_there ? static_cast<Value>(Load(data[row.offset + step.offset])) : Value(0);

@@ -101,13 +101,13 @@ def launch_add_slices(
     if count_of(out_meta) == 0:
         return
     index_type = CTYPES[slices.index_meta.dtype]
-    bounds = Struct(*(np.int64(i) for i in (look_up.least, look_up.count, look_up.zero_at)))
+    bounds = _bounds(look_up)
     report: list[Argument] = [plan.fault(), plan.fault_text(text)]
     if look_up.count * -(-n // LISTED) <= MOST_LOOKS:
         listed, n_blocks = Struct(None, None, None, None, None), look_up.count
     else:
         plan.fill(out, bytes_of(out_meta))
-        listed = _launch_listing(plan, slices, look_up, bounds, report)
+        listed = launch_listing(plan, slices.index, slices.index_meta, look_up, report)
         n_blocks = min(n, look_up.count)
     n_columns = look_up.outer * look_up.row
     columns = min(THREADS, 1 << (n_columns - 1).bit_length())
@@ -119,23 +119,45 @@ def launch_add_slices(
     plan.launch(own_source("add_slices.cu"), expression, grid, THREADS, arguments)
 
 
-def _launch_listing(
-    plan: LaunchPlan, slices: Slices, look_up: LookUp, bounds: Struct, report: list[Argument]
+def launch_listing(
+    plan: LaunchPlan, index: Pointer, index_meta: Meta, look_up: LookUp, report: list[Argument]
 ) -> Struct:
-    """Add the launches that list the slices of each position; return ``Listed``."""
-    n, count = count_of(slices.index_meta), look_up.count
+    """Add the launches that list the slices of each position.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where they are added.
+    index, index_meta : Pointer, Meta
+        The positions.
+    look_up : LookUp
+        Which positions there are.
+    report : list
+        The fault record, and the text for a position out of range.
+
+    Returns
+    -------
+    Struct
+        ``Listed`` of add_slices.cu.
+    """
+    n, count = count_of(index_meta), look_up.count
     counted = plan.workspace(4 * (count + 2))
     used, counts = counted, counted + 8
     ends, places = plan.workspace(4 * count), plan.workspace(4 * n)
     present = plan.workspace(4 * min(n, count))
     source = own_source("add_slices.cu")
-    index_type = CTYPES[slices.index_meta.dtype]
+    index_type, bounds = CTYPES[index_meta.dtype], _bounds(look_up)
     over_slices, over_positions = blocks_for(n, plan), blocks_for(count, plan)
     plan.fill(counted, 4 * (count + 2))
-    arguments: list[Argument] = [counts, slices.index, np.int64(n), bounds, *report]
+    arguments: list[Argument] = [counts, index, np.int64(n), bounds, *report]
     plan.launch(source, f"count_slices<{index_type}>", over_slices, THREADS, arguments)
     arguments = [counts, ends, present, used, np.int64(count)]
     plan.launch(source, "give_room", over_positions, THREADS, arguments)
-    arguments = [ends, places, slices.index, np.int64(n), bounds]
+    arguments = [ends, places, index, np.int64(n), bounds]
     plan.launch(source, f"list_slices<{index_type}>", over_slices, THREADS, arguments)
     return Struct(counts, ends, places, present, used)
+
+
+def _bounds(look_up: LookUp) -> Struct:
+    """Return ``Range`` of add_slices.cu."""
+    return Struct(*(np.int64(i) for i in (look_up.least, look_up.count, look_up.zero_at)))

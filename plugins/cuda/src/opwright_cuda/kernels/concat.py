@@ -42,12 +42,11 @@ def launch_parts(
     parts : sequence of Part
         In their order, of one dtype; their shapes differ along the axis only.
     axis : int
-        Below 0 from the back.
+        Counted from the front; what lies between it and the end of a part is one piece.
     into_whole : bool
         The direction.
     """
     item_bytes = ITEM_BYTES[parts[0].meta.dtype]
-    axis %= len(parts[0].meta.shape)
     rows = [math.prod(part.meta.shape[axis:]) * item_bytes for part in parts]
     unit = unit_of(item_bytes, rows)
     step = sum(rows) // unit
@@ -75,22 +74,29 @@ def _outputs(ctx: PrepareContext, plan: LaunchPlan, slot: str) -> list[Part]:
     return [Part(plan.output(slot, i), meta) for i, meta in enumerate(ctx.outputs[slot])]
 
 
+def _axis(ctx: PrepareContext, slot: Meta) -> int:
+    axis: int = ctx.attrs["axis"] % len(slot.shape)
+    return axis
+
+
 def _fill_in_concat(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy every input to its place."""
+    """Copy every input to its place: of concat and of stack."""
     parts = [Part(plan.input("x", i), meta) for i, meta in enumerate(ctx.inputs["x"])]
-    launch_parts(plan, plan.output("out"), parts, ctx.attrs["axis"], into_whole=True)
+    axis = _axis(ctx, ctx.outputs["out"][0])
+    launch_parts(plan, plan.output("out"), parts, axis, into_whole=True)
 
 
 def _fill_in_split(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy every part out."""
+    """Copy every part out: of split and of unstack."""
     parts = _outputs(ctx, plan, "out")
-    launch_parts(plan, plan.input("x"), parts, ctx.attrs["axis"], into_whole=False)
+    launch_parts(plan, plan.input("x"), parts, _axis(ctx, ctx.inputs["x"][0]), into_whole=False)
 
 
 def _fill_in_concat_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Cut the gradient into those of the inputs."""
     parts = _outputs(ctx, plan, "x_grad")
-    launch_parts(plan, plan.input("out_grad"), parts, ctx.attrs["axis"], into_whole=False)
+    axis = _axis(ctx, ctx.inputs["out_grad"][0])
+    launch_parts(plan, plan.input("out_grad"), parts, axis, into_whole=False)
 
 
 CONCAT: Final = Kernel(_fill_in_concat)

@@ -7,6 +7,7 @@ gradient of x that holds for every pixel of a tile whose window is not there.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -44,29 +45,37 @@ SUM_CHANNELS: Final = 32
 
 
 class Images(NamedTuple):
-    """The dimensions of images, whatever the order of their axes."""
+    """The dimensions of images, whatever the order of their axes; axes they lack have length 1."""
 
     n: int
     channels: int
+    depth: int
     height: int
     width: int
-    strides: tuple[int, int, int, int]
+    strides: tuple[int, ...]
 
     @classmethod
     def of(cls, meta: Meta, data_format: str) -> Images:
         """Return those of a tensor."""
-        if data_format == "NHWC":
-            n, height, width, channels = meta.shape
-            strides = (height * width * channels, 1, width * channels, channels)
-        else:
-            n, channels, height, width = meta.shape
-            strides = (channels * height * width, height * width, width, 1)
-        return cls(n, channels, height, width, strides)
+        is_last = data_format.endswith("C")
+        n, *rest = meta.shape
+        channels, sizes = (rest[-1], rest[:-1]) if is_last else (rest[0], rest[1:])
+        depth, height, width = [1] * (3 - len(sizes)) + sizes
+        pixel = channels if is_last else 1
+        channel = 1 if is_last else depth * height * width
+        row, image = width * pixel, channels * depth * height * width
+        strides = image, channel, height * row, row, pixel
+        return cls(n, channels, depth, height, width, strides)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Depth, height and width."""
+        return self.depth, self.height, self.width
 
     @property
     def n_places(self) -> int:
         """Pixels, or windows, of all images."""
-        return self.n * self.height * self.width
+        return self.n * self.depth * self.height * self.width
 
 
 class Convolution(NamedTuple):
@@ -76,12 +85,16 @@ class Convolution(NamedTuple):
     ----------
     x, out : Images
         Input and output.
-    filters, channels, kernel_h, kernel_w : int
-        The weight: out_channels, in_channels of a group, size of the kernel.
+    filters, channels : int
+        The weight: out_channels, in_channels of a group.
+    kernel_size : int
+        Elements of the kernel.
     groups : int
         How many.
     is_channels_last : bool
-        Whether data_format is NHWC.
+        Whether data_format says so.
+    is_deep : bool
+        Whether images have a depth.
     ctype : str
         Of all tensors, as C++ names it.
     struct : Struct
@@ -92,42 +105,49 @@ class Convolution(NamedTuple):
     out: Images
     filters: int
     channels: int
-    kernel_h: int
-    kernel_w: int
+    kernel_size: int
     groups: int
     is_channels_last: bool
+    is_deep: bool
     ctype: str
     struct: Struct
 
     @property
     def n_taps(self) -> int:
         """Elements of a filter."""
-        return self.channels * self.kernel_h * self.kernel_w
+        return self.channels * self.kernel_size
+
+    @property
+    def deep(self) -> str:
+        """Whether images have a depth, as C++ writes it."""
+        return "true" if self.is_deep else "false"
 
 
 def describe(ctx: PrepareContext, x: Meta, weight: Meta, out: Meta) -> Convolution:
     """Return the convolution of a context's attributes, refusing what cannot be counted."""
     attrs = ctx.attrs
     images, result = Images.of(x, attrs["data_format"]), Images.of(out, attrs["data_format"])
-    filters, channels, kernel_h, kernel_w = weight.shape
-    groups, is_last = attrs["groups"], attrs["data_format"] == "NHWC"
+    filters, channels, *sizes = weight.shape
+    lacking = [1] * (3 - len(sizes))
+    kernel = [*lacking, *sizes]
+    groups, is_last = attrs["groups"], attrs["data_format"].endswith("C")
     of_group = filters // groups
-    _check_sizes(ctx, images, result, max(filters, channels) * kernel_h * kernel_w)
+    _check_sizes(ctx, images, result, max(filters, channels) * prod(kernel))
+    strides, dilations = ([*lacking, *attrs[name]] for name in ("strides", "dilations"))
+    befores = [*[0] * len(lacking), *attrs["paddings"][::2]]
     struct = Struct(
         np.array([*images.strides, *result.strides], np.int64),
         np.array([result.n_places, images.n_places], np.int64),
-        np.array([channels, of_group, kernel_h, kernel_w], np.int32),
-        np.array([images.height, images.width, result.height, result.width], np.int32),
-        np.array([*attrs["strides"], attrs["paddings"][0], attrs["paddings"][2]], np.int32),
-        np.array([*attrs["dilations"], is_last], np.int32),
-        *(_divider(n) for n in (result.height, result.width, images.height, images.width)),
-        *_tap_dividers(channels, kernel_h, kernel_w, is_last),
-        *_tap_dividers(of_group, kernel_h, kernel_w, is_last),
-        *(_divider(n) for n in attrs["strides"]),
+        np.array([channels, of_group, *kernel, *images.sizes, *result.sizes], np.int32),
+        np.array([*strides, *befores, *dilations, is_last], np.int32),
+        *(_divider(n) for n in (*result.sizes, *images.sizes)),
+        *_tap_dividers(channels, kernel, is_last),
+        *_tap_dividers(of_group, kernel, is_last),
+        *(_divider(n) for n in strides),
     )
-    ctype = CTYPES[x.dtype]
-    kernel = kernel_h, kernel_w
-    return Convolution(images, result, filters, channels, *kernel, groups, is_last, ctype, struct)
+    ctype, is_deep = CTYPES[x.dtype], len(sizes) == 3
+    counts = filters, channels, prod(kernel), groups
+    return Convolution(images, result, *counts, is_last, is_deep, ctype, struct)
 
 
 def _check_sizes(ctx: PrepareContext, x: Images, out: Images, n_taps: int) -> None:
@@ -135,8 +155,10 @@ def _check_sizes(ctx: PrepareContext, x: Images, out: Images, n_taps: int) -> No
     counted = max(x.n_places, out.n_places, n_taps)
     if counted >= NARROW:
         ctx.refuse(f"pixels, windows and taps are counted to {NARROW}, got {counted}")
-    top, bottom, left, right = ctx.attrs["paddings"]
-    reach = max(x.height + top + bottom, x.width + left + right, *ctx.attrs["strides"])
+    paddings = ctx.attrs["paddings"]
+    sizes = x.sizes[3 - len(paddings) // 2 :]
+    padded = (n + sum(paddings[2 * i : 2 * i + 2]) for i, n in enumerate(sizes))
+    reach = max(*padded, *ctx.attrs["strides"])
     if reach >= LIMIT:
         ctx.refuse(f"padded images must be smaller than {LIMIT}, got {reach}")
 
@@ -145,10 +167,10 @@ def _divider(divisor: int) -> Struct:
     return divider(max(divisor, 1))
 
 
-def _tap_dividers(n: int, kernel_h: int, kernel_w: int, is_last: bool) -> tuple[Struct, Struct]:
-    """The middle and the inner digit of taps: (n, h, w), or (h, w, n) where channels are last."""
-    middle, inner = (kernel_w, n) if is_last else (kernel_h, kernel_w)
-    return _divider(middle), _divider(inner)
+def _tap_dividers(n: int, kernel: list[int], is_last: bool) -> list[Struct]:
+    """All digits of taps but the first: of (n, d, h, w), or (d, h, w, n) for channels last."""
+    digits = [*kernel[1:], n] if is_last else kernel
+    return [_divider(digit) for digit in digits]
 
 
 class _Tiling(NamedTuple):
@@ -178,16 +200,28 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     bias = plan.optional_input("bias")
     plan.launch(
         own_source("convolution.cu"),
-        f"convolve<{conv.ctype}, {tiling.rows}>",
+        f"convolve<{conv.ctype}, {tiling.rows}, {conv.deep}>",
         (tiling.n_tiles, conv.groups, parts.n_parts),
         PRODUCT_THREADS,
         [parts.target, plan.input("x"), plan.input("weight"), bias, conv.struct],
     )
-    parts.finish(bias)
+    parts.finish(conv.out, bias)
 
 
-CONV2D: Final = Kernel(_fill_in)
-"""conv2d."""
+CONVOLUTION: Final = Kernel(_fill_in)
+"""conv2d and conv3d."""
+
+
+def _fill_in_transposed(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Spread each element of x out over its window."""
+    (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
+    conv = describe(ctx, out, weight, x)
+    tensors = plan.output("out"), plan.input("x"), plan.optional_input("bias")
+    _spread(plan, conv, *tensors)
+
+
+CONV_TRANSPOSE: Final = Kernel(_fill_in_transposed)
+"""conv2d_transpose and conv3d_transpose."""
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -198,26 +232,29 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))
     conv = describe(ctx, x, weight, out_grad)
     if "x_grad" in slots:
-        _add_input_grad(plan, conv)
+        _spread(plan, conv, plan.output("x_grad"), plan.input("out_grad"), None)
     if "weight_grad" in slots:
         _add_weight_grad(plan, conv)
     if "bias_grad" in slots:
         add_bias_grad(plan, conv)
 
 
-def _add_input_grad(plan: LaunchPlan, conv: Convolution) -> None:
+def _spread(
+    plan: LaunchPlan, conv: Convolution, result: Pointer, slopes: Pointer, bias: Pointer | None
+) -> None:
+    """Add the gradient of a convolution to its input, plus a bias."""
     tiling = _tile(conv.x.n_places, conv.channels)
     n, blocks = conv.x.n_places * conv.x.channels, tiling.n_tiles * conv.groups
-    n_steps = conv.filters // conv.groups * conv.kernel_h * conv.kernel_w
-    parts = _Parts(plan, conv, plan.output("x_grad"), n, n_steps, blocks, TILE_BLOCKS)
+    n_steps = conv.filters // conv.groups * conv.kernel_size
+    parts = _Parts(plan, conv, result, n, n_steps, blocks, TILE_BLOCKS)
     plan.launch(
         own_source("convolution.cu"),
-        f"convolve_input_grad<{conv.ctype}, {tiling.rows}>",
+        f"convolve_input_grad<{conv.ctype}, {tiling.rows}, {conv.deep}>",
         (tiling.n_tiles, conv.groups, parts.n_parts),
         PRODUCT_THREADS,
-        [parts.target, plan.input("weight"), plan.input("out_grad"), conv.struct],
+        [parts.target, plan.input("weight"), slopes, bias, conv.struct],
     )
-    parts.finish()
+    parts.finish(conv.x, bias)
 
 
 def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
@@ -227,7 +264,7 @@ def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
     parts = _Parts(plan, conv, out, n, n_steps, blocks, PART_BLOCKS)
     plan.launch(
         own_source("convolution.cu"),
-        f"convolve_weight_grad<{conv.ctype}, {tiling.rows}>",
+        f"convolve_weight_grad<{conv.ctype}, {tiling.rows}, {conv.deep}>",
         (tiling.n_tiles, conv.groups, parts.n_parts),
         PRODUCT_THREADS,
         [parts.target, plan.input("x"), plan.input("out_grad"), conv.struct],
@@ -243,7 +280,7 @@ def add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
     parts = _Parts(plan, conv, out, conv.filters, n_steps, blocks, PART_BLOCKS)
     plan.launch(
         own_source("convolution.cu"),
-        f"sum_windows<{conv.ctype}>",
+        f"sum_windows<{conv.ctype}, {conv.deep}>",
         (blocks, 1, parts.n_parts),
         THREADS,
         [parts.target, plan.input("out_grad"), np.int32(width), conv.struct],
@@ -295,12 +332,13 @@ class _Parts:
         self.target = Struct(out, sums, np.int64(n), np.int64(part))
         self._plan, self._conv, self._n = plan, conv, n
 
-    def finish(self, bias: Pointer | None = None) -> None:
-        """Add the second pass where there is one; a bias is added to the elements of out."""
+    def finish(self, images: Images | None = None, bias: Pointer | None = None) -> None:
+        """Add the second pass where there is one; a bias is added to the images that it makes."""
         if self.n_parts == 1:
             return
         conv = self._conv
-        channels = np.int64(conv.filters), np.int64(conv.out.strides[1])
+        made = images or conv.out
+        channels = np.int64(made.channels), np.int64(made.strides[1])
         self._plan.launch(
             own_source("convolution.cu"),
             f"sum_parts<{conv.ctype}>",
@@ -310,5 +348,5 @@ class _Parts:
         )
 
 
-CONV2D_GRAD: Final = Kernel(_fill_in_grad)
-"""conv2d_grad."""
+CONVOLUTION_GRAD: Final = Kernel(_fill_in_grad)
+"""conv2d_grad and conv3d_grad."""

@@ -23,7 +23,8 @@ def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
     """Return images, in the order that data_format says."""
     images = Images.of(meta, ctx.attrs["data_format"])
     extents = images.n, images.channels, images.height, images.width
-    return Tensor(extents, images.strides, pointer)
+    image, channel, _, row, pixel = images.strides
+    return Tensor(extents, (image, channel, row, pixel), pointer)
 
 
 def _weight(meta: Meta, pointer: Pointer) -> Tensor:

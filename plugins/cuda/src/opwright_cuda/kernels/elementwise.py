@@ -67,7 +67,7 @@ def launch_elementwise(
     plan : LaunchPlan
         Where it is added.
     function : str
-        The functor, a type of functions.h: ``"Sigmoid<float>"``.
+        The functor, a type of functions.h or mathematics.h: ``"Sigmoid<float>"``.
     out : Operand
         What is written, compact.
     inputs : sequence of Operand
@@ -196,13 +196,38 @@ def _clip_bounds(ctx: PrepareContext, ctype: str) -> Struct:
     return Struct(bound(ctx.attrs["min"], math.ceil), bound(ctx.attrs["max"], math.floor))
 
 
+def _step(ctx: PrepareContext, ctype: str) -> Struct:
+    """The step in the dtype."""
+    if ctype not in _BOUNDS:
+        return _constants("step")(ctx, ctype)
+    return Struct(_BOUNDS[ctype].type(int(ctx.attrs["step"])))
+
+
+_MOST: Final = {
+    "float16": 65504.0,
+    "bfloat16": (2 - 2.0**-7) * 2.0**127,
+    "float32": float(np.finfo(np.float32).max),
+    "float64": float(np.finfo(np.float64).max),
+}
+
+
+def _substitutes(ctx: PrepareContext, ctype: str) -> Struct:
+    """What stands for NaN and infinities, within the range of the dtype."""
+    most = _MOST.get(ctx.inputs["x"][0].dtype)
+    if most is None:
+        return Struct()  # whole numbers stay what they are
+    kind: Any = np.float64 if ctype == "double" else np.float32
+    ends = (min(max(ctx.attrs[name], -most), most) for name in ("posinf", "neginf"))
+    return Struct(kind(ctx.attrs["nan"]), *(kind(end) for end in ends))
+
+
 class Function(NamedTuple):
     """An operator as a functor.
 
     Attributes
     ----------
     name : str
-        The template in functions.h.
+        The template in functions.h or mathematics.h.
     slots : tuple of str
         The inputs that it takes, in its order; by default all that are given.
     parameters : callable, optional
@@ -214,28 +239,65 @@ class Function(NamedTuple):
     parameters: Parameters | None = None
 
 
+def functor_name(op_type: str) -> str:
+    """Return the functor of an operator type: ``Log1p`` of ``log1p``."""
+    return "".join(word.capitalize() for word in op_type.split("_"))
+
+
 FUNCTIONS: Final = {
     **{
-        op: Function(op.title().replace("_", ""))
+        op: Function(functor_name(op))
         for op in (
             *("abs", "negative", "sign", "square", "exp", "log", "sqrt", "reciprocal", "erf"),
             *("relu", "sigmoid", "tanh", "softplus", "silu"),
             *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
             *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
             *("logical_and", "logical_or", "logical_xor", "logical_not"),
+            *("expm1", "log1p", "log2", "rsqrt", "ceil", "floor", "round"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2"),
+            *("relu6", "hard_swish", "prelu", "log_sigmoid", "softsign", "mish", "tanh_shrink"),
+            *("selu", "squared_difference", "mod", "floor_divide", "lerp"),
         )
     },
+    "isnan": Function("IsNan"),
+    "isinf": Function("IsInf"),
+    "isfinite": Function("IsFinite"),
+    "nan_to_num": Function("NanToNum", parameters=_substitutes),
+    "nan_to_num_grad": Function("NanToNumGrad", ("x", "out_grad")),
+    "increment": Function("Increment", parameters=_step),
+    "pow_scalar": Function("PowScalar", parameters=_constants("exponent")),
+    "hard_sigmoid": Function("HardSigmoid", parameters=_constants("alpha", "beta")),
+    "hard_sigmoid_grad": Function(
+        "HardSigmoidGrad", ("out", "out_grad"), _constants("alpha", "beta")
+    ),
+    "soft_shrink_grad": Function("HardShrinkGrad", ("x", "out_grad"), _constants("threshold")),
+    **{
+        f"{op}{suffix}": Function(functor_name(f"{op}{suffix}"), slots, _constants(*attrs))
+        for op, attrs in (
+            *(("hard_shrink", ("threshold",)), ("thresholded_relu", ("alpha",))),
+            *(("celu", ("alpha",)), ("swish", ("beta",)), ("soft_relu", ("threshold",))),
+            ("stanh", ("scale_a", "scale_b")),
+        )
+        for suffix, slots in (("", ()), ("_grad", ("x", "out_grad")))
+    },
+    "soft_shrink": Function("SoftShrink", parameters=_constants("threshold")),
     "scale": Function("Scale", parameters=_constants("scale", "bias")),
     "clip": Function("Clip", parameters=_clip_bounds),
     "elu": Function("Elu", parameters=_constants("alpha")),
     "leaky_relu": Function("LeakyRelu", parameters=_constants("alpha")),
     **{
-        f"{op}_grad": Function(f"{op.title()}Grad", ("x", "out_grad"))
-        for op in ("abs", "square", "erf", "silu")
+        f"{op}_grad": Function(functor_name(f"{op}_grad"), ("x", "out_grad"))
+        for op in (
+            *("abs", "square", "erf", "silu", "asin", "acos", "atan"),
+            *("hard_swish", "softsign", "mish", "tanh_shrink", "selu"),
+        )
     },
     **{
-        f"{op}_grad": Function(f"{op.title()}Grad", ("out", "out_grad"))
-        for op in ("sqrt", "reciprocal", "relu", "sigmoid", "tanh", "softplus")
+        f"{op}_grad": Function(functor_name(f"{op}_grad"), ("out", "out_grad"))
+        for op in (
+            *("sqrt", "reciprocal", "relu", "sigmoid", "tanh", "softplus"),
+            *("rsqrt", "tan", "relu6", "log_sigmoid"),
+        )
     },
     "clip_grad": Function("ClipGrad", ("x", "out_grad"), _constants("min", "max")),
     "elu_grad": Function("EluGrad", ("x", "out_grad"), _constants("alpha")),

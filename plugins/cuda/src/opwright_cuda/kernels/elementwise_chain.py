@@ -26,9 +26,23 @@ _MEMBERS: Final = {
     "elu_grad": 1,
     "leaky_relu": 1,
     "leaky_relu_grad": 1,
+    "hard_sigmoid": 2,
+    "hard_sigmoid_grad": 2,
+    "stanh": 2,
+    "stanh_grad": 2,
+    "pow_scalar": 1,
+    "increment": 1,
+    **{
+        f"{op}{suffix}": 1
+        for op in ("hard_shrink", "soft_shrink", "thresholded_relu", "celu", "swish", "soft_relu")
+        for suffix in ("", "_grad")
+    },
 }
 """How many numbers a functor has, in the order in which a chain gives them."""
-_BINARY: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+_BINARY: Final = (
+    *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
+    *("squared_difference", "atan2", "mod", "floor_divide", "prelu"),
+)
 
 
 class Step(NamedTuple):

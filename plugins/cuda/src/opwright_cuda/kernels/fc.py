@@ -45,7 +45,7 @@ def _describe(ctx: PrepareContext) -> Product:
     x, kept = ctx.inputs["x"][0], ctx.attrs["num_flatten_dims"]
     k, n = ctx.inputs["weight"][0].shape
     stacks = Layout((), ((), (), ()))
-    return Product(math.prod(x.shape[:kept]), n, k, False, False, stacks, x.dtype)
+    return Product(math.prod(x.shape[:kept]), n, k, False, False, stacks, x.dtype, x.dtype)
 
 
 def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:

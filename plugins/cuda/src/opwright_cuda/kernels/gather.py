@@ -13,7 +13,7 @@ from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
 from opwright_cuda.kernels.add_slices import LookUp, Slices, launch_add_slices
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, count_of
 from opwright_cuda.launch.indexing import Layout, layout_struct
 from opwright_cuda.source import own_source
 
@@ -27,23 +27,50 @@ def _look_up(ctx: PrepareContext, table: Meta) -> LookUp:
     return LookUp(outer, table.shape[axis], row, -table.shape[axis], -1)
 
 
+def launch_gather(
+    plan: LaunchPlan,
+    slot: str,
+    table: Meta,
+    index: Pointer,
+    index_meta: Meta,
+    look_up: LookUp,
+    op_type: str,
+) -> None:
+    """Add the copy of slices; a position out of range is reported, its slice is 0.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added; the slot ``out`` is written, which is not empty.
+    slot, table : str, Meta
+        The input that has the slices.
+    index, index_meta : Pointer, Meta
+        The positions.
+    look_up : LookUp
+        The dimensions.
+    op_type : str
+        For what is reported.
+    """
+    item_bytes = ITEM_BYTES[table.dtype]
+    unit = unit_of(item_bytes, [look_up.row * item_bytes])
+    dims = (look_up.outer, count_of(index_meta), look_up.row * item_bytes // unit)
+    n = math.prod(dims)
+    arguments: list[Argument] = [plan.output("out"), plan.input(slot), index]
+    arguments += [np.int64(n), layout_struct(Layout(dims, ()))]
+    arguments += [np.int64(i) for i in (look_up.least, look_up.count, look_up.zero_at)]
+    arguments += [plan.fault(), plan.fault_text(look_up.text(op_type))]
+    expression = f"gather<{UNITS[unit]}, {CTYPES[index_meta.dtype]}, {index_type(n)}>"
+    plan.launch(own_source("gather.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+
+
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the slices; a position out of range is reported, its slice is 0."""
+    """Copy the slices that the positions name."""
     slot = "weight" if ctx.op_type == "embedding" else "x"
     table, index = ctx.inputs[slot][0], ctx.inputs["index"][0]
     if count_of(ctx.outputs["out"][0]) == 0:
         return
     look_up = _look_up(ctx, table)
-    item_bytes = ITEM_BYTES[table.dtype]
-    unit = unit_of(item_bytes, [look_up.row * item_bytes])
-    dims = (look_up.outer, count_of(index), look_up.row * item_bytes // unit)
-    n = math.prod(dims)
-    arguments: list[Argument] = [plan.output("out"), plan.input(slot), plan.input("index")]
-    arguments += [np.int64(n), layout_struct(Layout(dims, ()))]
-    arguments += [np.int64(i) for i in (look_up.least, look_up.count, look_up.zero_at)]
-    arguments += [plan.fault(), plan.fault_text(look_up.text(ctx.op_type))]
-    expression = f"gather<{UNITS[unit]}, {CTYPES[index.dtype]}, {index_type(n)}>"
-    plan.launch(own_source("gather.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+    launch_gather(plan, slot, table, plan.input("index"), index, look_up, ctx.op_type)
 
 
 GATHER: Final = Kernel(_fill_in)

@@ -171,6 +171,40 @@ def _fill_in_accuracy(ctx: PrepareContext, plan: LaunchPlan) -> None:
 ACCURACY: Final = Kernel(_fill_in_accuracy)
 
 
+def _fill_in_nll(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Pick the logarithm of each line's class."""
+    x = ctx.inputs["x"][0]
+    lines = lines_along(x.shape, ctx.attrs["axis"])
+    n = lines.outer * lines.inner
+    if n == 0:
+        return
+    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    out, read = plan.output("out"), plan.input("x")
+    arguments: list[Argument] = [out, read, labels, np.int64(n), np.int64(lines.inner)]
+    expression = f"pick_losses<{CTYPES[x.dtype]}>"
+    plan.launch(own_source("nll.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+
+
+NLL: Final = Kernel(_fill_in_nll)
+
+
+def _fill_in_nll_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Give each line's gradient to its class."""
+    x = ctx.inputs["x"][0]
+    n = math.prod(x.shape)
+    if n == 0 or not ctx.outputs["x_grad"]:
+        return
+    lines = lines_along(x.shape, ctx.attrs["axis"])
+    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    out, grad = plan.output("x_grad"), plan.input("out_grad")
+    arguments: list[Argument] = [out, grad, labels, np.int64(n), np.int64(lines.inner)]
+    expression = f"spread_losses<{CTYPES[x.dtype]}>"
+    plan.launch(own_source("nll.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+
+
+NLL_GRAD: Final = Kernel(_fill_in_nll_grad)
+
+
 _LOSSES: Final = {"mse": "SquaredError", "sigmoid_cross_entropy_with_logits": "SigmoidLoss"}
 
 

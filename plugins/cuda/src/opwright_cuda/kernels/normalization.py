@@ -1,4 +1,4 @@
-"""layer_norm, cos_sim and their gradients.
+"""layer_norm, rms_norm, group_norm, instance_norm, cos_sim and their gradients.
 
 Means and variances are those of two passes: a row is kept between them where there is room, and
 read again where there is none.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,15 +31,20 @@ from opwright_cuda.kernels.lines import (
     team_to_keep,
 )
 from opwright_cuda.kernels.reduction import launch_reduction, scalar, total_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
 from opwright_cuda.source import own_source
 
 
 def _launch(
-    plan: LaunchPlan, team: Team, kernel: str, meta: Meta, arguments: Sequence[Argument]
+    plan: LaunchPlan,
+    team: Team,
+    kernel: str,
+    meta: Meta,
+    arguments: Sequence[Argument],
+    *parameters: str,
 ) -> None:
-    expression = f"{kernel}<{team.ctype}, {CTYPES[meta.dtype]}>"
-    team.launch(plan, own_source("normalization.cu"), expression, arguments)
+    listed = ", ".join((team.ctype, CTYPES[meta.dtype], *parameters))
+    team.launch(plan, own_source("normalization.cu"), f"{kernel}<{listed}>", arguments)
 
 
 def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -49,58 +54,174 @@ def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
             plan.fill(plan.output(slot), bytes_of(metas[0]))
 
 
-def _rows(ctx: PrepareContext) -> Lines:
+class _Rows(NamedTuple):
+    """What is normalised together, and how its scale and bias lie.
+
+    Attributes
+    ----------
+    lines : Lines
+        The rows.
+    centered : bool
+        The mean is taken off.
+    layout : tuple of numpy.uint32
+        Groups of an item, channels of a group and elements of a channel; none where there is a
+        scale for each element of a row.
+    """
+
+    lines: Lines
+    centered: bool
+    layout: tuple[np.uint32, ...] = ()
+
+    def parameter(self, ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Struct:
+        """Return the source of a scale or bias: without one all are 1 or 0."""
+        ctype = compute_type(ctx.inputs["x"][0].dtype)
+        otherwise = scalar(ctype, 1.0 if slot == "scale" else 0.0)
+        given = plan.input(slot) if ctx.inputs.get(slot) else None
+        return Struct(given, otherwise, *self.layout)
+
+    def template(self, meta: Meta) -> tuple[str, str]:
+        """Return what the kernels are instantiated with behind the dtype."""
+        source = "ForChannels" if self.layout else "ForAllLines"
+        return str(self.centered).lower(), f"{source}<{CTYPES[meta.dtype]}>"
+
+
+def _rows(ctx: PrepareContext, centered: bool) -> _Rows:
     shape = ctx.inputs["x"][0].shape
     begin = ctx.attrs["begin_norm_axis"] % len(shape)
-    return Lines(math.prod(shape[:begin]), math.prod(shape[begin:]), 1)
+    return _Rows(Lines(math.prod(shape[:begin]), math.prod(shape[begin:]), 1), centered)
 
 
-def _fill_in_layer_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
+def _groups(ctx: PrepareContext, statistics: Meta) -> _Rows:
+    """Return the rows of groups of channels; their statistics are [n, groups]."""
+    shape, (n, groups) = ctx.inputs["x"][0].shape, statistics.shape
+    channels, inner = shape[1] // max(groups, 1), math.prod(shape[2:])
+    if channels * inner >= 2**31:
+        ctx.refuse(f"a group must have fewer than 2**31 elements, got {channels * inner}")
+    layout = (np.uint32(groups), np.uint32(channels), np.uint32(inner))
+    return _Rows(Lines(n * groups, channels * inner, 1), True, layout)
+
+
+def _normalize(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
     """Normalise every row."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
         _fill_zeros(ctx, plan)
         return
-    outputs = [plan.output(slot) for slot in ("out", "mean", "inv_std")]
-    inputs = [plan.optional_input(slot) for slot in ("x", "scale", "bias")]
+    mean = plan.output("mean") if rows.centered else None
+    inv_std = plan.output("inv_std" if rows.centered else "inv_rms")
+    parameters = [rows.parameter(ctx, plan, slot) for slot in ("scale", "bias")]
     epsilon = scalar(compute_type(x.dtype), ctx.attrs["epsilon"])
-    team = team_to_keep(_rows(ctx), x.dtype)
-    _launch(plan, team, "layer_norm_lines", x, [*outputs, *inputs, epsilon])
+    arguments = [plan.output("out"), mean, inv_std, plan.input("x"), *parameters, epsilon]
+    team = team_to_keep(rows.lines, x.dtype)
+    _launch(plan, team, "layer_norm_lines", x, arguments, *rows.template(x))
+
+
+def _fill_in_layer_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Normalise every row."""
+    _normalize(ctx, plan, _rows(ctx, True))
+
+
+def _fill_in_rms_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Divide every row by its root mean square."""
+    _normalize(ctx, plan, _rows(ctx, False))
+
+
+def _fill_in_group_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Normalise every group of channels."""
+    _normalize(ctx, plan, _groups(ctx, ctx.outputs["mean"][0]))
 
 
 LAYER_NORM: Final = Kernel(_fill_in_layer_norm)
+RMS_NORM: Final = Kernel(_fill_in_rms_norm)
+GROUP_NORM: Final = Kernel(_fill_in_group_norm)
 
 
-def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of the rows, and of scale and bias."""
+def _read(plan: LaunchPlan, rows: _Rows) -> list[Argument]:
+    """Return what the gradients of the rows are computed from."""
+    mean = plan.input("mean") if rows.centered else None
+    inv_std = plan.input("inv_std" if rows.centered else "inv_rms")
+    return [plan.input("x"), mean, inv_std, plan.input("out_grad")]
+
+
+def _add_x_grad(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
+    """Compute the gradient of the rows, where it is wanted."""
+    x = ctx.inputs["x"][0]
+    if ctx.outputs["x_grad"]:
+        source, *others = _read(plan, rows)
+        arguments = [plan.output("x_grad"), source, rows.parameter(ctx, plan, "scale"), *others]
+        team = team_to_keep(rows.lines, x.dtype, n_arrays=2)
+        _launch(plan, team, "layer_norm_grad_lines", x, arguments, *rows.template(x))
+
+
+def _parameter_grads(ctx: PrepareContext, plan: LaunchPlan) -> list[Pointer | None]:
+    """Return where the gradients of bias and scale go; None where they are not wanted."""
+    slots = ("bias_grad", "scale_grad")
+    return [plan.output(slot) if ctx.outputs.get(slot) else None for slot in slots]
+
+
+def _add_pairs(
+    plan: LaunchPlan, x: Meta, pairs: Pointer, shape: tuple[int, int], target: Struct
+) -> None:
+    """Add up the rows of an array of pairs."""
+    team = columns_of(Lines(1, *shape), 1, may_split=False)
+    expression = f"sum_pair_columns<{CTYPES[x.dtype]}>"
+    team.launch(plan, own_source("normalization.cu"), expression, [target, pairs])
+
+
+def _differentiate_rows(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
+    """Compute the gradients of the rows, and of scale and bias, one for each element of a row."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
         _fill_zeros(ctx, plan)
         return
-    rows = _rows(ctx)
-    slots = ("x", "scale", "mean", "inv_std", "out_grad")
-    read = {slot: plan.optional_input(slot) for slot in slots}
-    if ctx.outputs["x_grad"]:
-        team = team_to_keep(rows, x.dtype, n_arrays=2)
-        _launch(plan, team, "layer_norm_grad_lines", x, [plan.output("x_grad"), *read.values()])
-    bias_grad, scale_grad = (plan.optional_output(slot) for slot in ("bias_grad", "scale_grad"))
-    if bias_grad is None and scale_grad is None:
+    _add_x_grad(ctx, plan, rows)
+    wanted = _parameter_grads(ctx, plan)
+    if wanted == [None, None]:
         return
-    del read["scale"]
-    target = Struct(None, bias_grad, scale_grad)
-    team = columns_of(Lines(1, *rows[:2]), VECTOR_BYTES // ITEM_BYTES[x.dtype])
+    target, centered = Struct(None, *wanted), str(rows.centered).lower()
+    team = columns_of(Lines(1, *rows.lines[:2]), VECTOR_BYTES // ITEM_BYTES[x.dtype])
+    read = _read(plan, rows)
     if team.parts == 1:
-        _launch(plan, team, "layer_norm_sum_columns", x, [target, *read.values()])
+        _launch(plan, team, "layer_norm_sum_columns", x, [target, *read], centered)
         return
-    found = partials(plan, team, 2 * compute_bytes(x.dtype))
-    sums = Struct(found, None, None)
-    _launch(plan, team, "layer_norm_sum_columns", x, [sums, *read.values()])
-    team = columns_of(Lines(1, team.parts, rows.length), 1, may_split=False)
-    expression = f"sum_pair_columns<{CTYPES[x.dtype]}>"
-    team.launch(plan, own_source("normalization.cu"), expression, [target, found])
+    pairs = partials(plan, team, 2 * compute_bytes(x.dtype))
+    sums = Struct(pairs, None, None)
+    _launch(plan, team, "layer_norm_sum_columns", x, [sums, *read], centered)
+    _add_pairs(plan, x, pairs, (team.parts, rows.lines.length), target)
+
+
+def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of the rows, and of scale and bias."""
+    _differentiate_rows(ctx, plan, _rows(ctx, True))
+
+
+def _fill_in_rms_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of the rows, and of the scale."""
+    _differentiate_rows(ctx, plan, _rows(ctx, False))
+
+
+def _fill_in_group_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradients of the groups, and of scale and bias, one for each channel."""
+    x = ctx.inputs["x"][0]
+    if math.prod(x.shape) == 0:
+        _fill_zeros(ctx, plan)
+        return
+    rows = _groups(ctx, ctx.inputs["mean"][0])
+    _add_x_grad(ctx, plan, rows)
+    wanted = _parameter_grads(ctx, plan)
+    if wanted == [None, None]:
+        return
+    _, channels, inner = map(int, rows.layout)
+    pairs = plan.workspace(x.shape[0] * x.shape[1] * 2 * compute_bytes(x.dtype))
+    team = streamed(Lines(x.shape[0] * x.shape[1], inner, 1), x.dtype)
+    arguments = [pairs, *_read(plan, rows), np.int64(channels)]
+    _launch(plan, team, "group_norm_sum_lines", x, arguments)
+    _add_pairs(plan, x, pairs, (x.shape[0], x.shape[1]), Struct(None, *wanted))
 
 
 LAYER_NORM_GRAD: Final = Kernel(_fill_in_layer_norm_grad)
+RMS_NORM_GRAD: Final = Kernel(_fill_in_rms_norm_grad)
+GROUP_NORM_GRAD: Final = Kernel(_fill_in_group_norm_grad)
 
 
 def _broadcast_shape(ctx: PrepareContext) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Updates of parameters where they lie: of one, or of many in one launch.
 
 What a launch needs to know of its parameters is a parameter of the kernel itself, a table of
-addresses; a block works at one parameter and finds in the table which. Powers of Adam's betas are
+addresses; a block works at one parameter and finds in the table which. States of one number are
 read by every block, so that another launch advances them.
 """
 
@@ -22,7 +22,6 @@ from opwright_cuda.source import Source, own_source
 PARAMETER_BYTES: Final = 4096
 """That a kernel may have."""
 
-_POWERS: Final = ("beta1_power", "beta2_power")
 _NO_BLOCK: Final = 2**32 - 1
 
 
@@ -32,10 +31,10 @@ class Rule(NamedTuple):
     Attributes
     ----------
     name : str
-        The template in optimizers.cu.
+        The template in update_rules.h or adaptive_rules.h.
     states : tuple of str
         Slots that are shaped like the parameter.
-    powers : tuple of str
+    scalars : tuple of str
         Slots of one number for each parameter.
     attributes : tuple of str
         In the order of ``Attributes``; absent ones are 0.
@@ -43,28 +42,52 @@ class Rule(NamedTuple):
 
     name: str
     states: tuple[str, ...] = ()
-    powers: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
 
     @property
     def most(self) -> int:
         """How many parameters fit one launch."""
         tensors = 2 + len(self.states)
-        each = 8 * (tensors + max(len(self.powers), 1)) + 8 + 4 + 1
+        each = 8 * (tensors + max(len(self.scalars), 1)) + 8 + 4 + 1
         others = 4 * 8 + 16 + 8 + 16  # attributes, rate and chunk, and what alignment takes
         return (PARAMETER_BYTES - others) // each
 
 
 _MOMENTS: Final = ("moment1", "moment2")
-_BETAS: Final = ("beta1", "beta2")
-_ADAM: Final = Rule("Adam", _MOMENTS, _POWERS, (*_BETAS, "epsilon", "weight_decay"))
+_POWERS: Final = ("beta1_power", "beta2_power")
+_ADAM: Final = ("beta1", "beta2", "epsilon")
+_DECAY: Final = "weight_decay"
+_PENALTIES: Final = ("l1", "l2")
+_RMSPROP: Final = ("rho", "epsilon", "momentum")
 RULES: Final = {
-    "sgd": Rule("Sgd", attributes=("weight_decay",)),
+    "sgd": Rule("Sgd", attributes=(_DECAY,)),
     "momentum": Rule("Momentum", ("velocity",), (), ("mu", "nesterov")),
-    "adam": _ADAM,
-    "adamw": _ADAM,
+    "lion": Rule("Lion", ("moment",), (), ("beta1", "beta2", _DECAY)),
+    "adam": Rule("Adam", _MOMENTS, _POWERS, _ADAM),
+    "adamw": Rule("Adam", _MOMENTS, _POWERS, (*_ADAM, _DECAY)),
+    "adamax": Rule("Adamax", ("moment", "infinity_norm"), ("beta1_power",), _ADAM),
+    "nadam": Rule("Nadam", _MOMENTS, ("step", "mu_product"), (*_ADAM, "momentum_decay")),
+    "radam": Rule("Radam", _MOMENTS, ("step",), _ADAM),
+    "adagrad": Rule("Adagrad", ("squares",), (), ("epsilon",)),
+    "adadelta": Rule("Adadelta", ("mean_square", "mean_update"), (), ("rho", "epsilon")),
+    "rmsprop": Rule("Rmsprop", ("mean_square",), (), _RMSPROP),
+    "proximal_gd": Rule("ProximalGd", (), (), _PENALTIES),
+    "proximal_adagrad": Rule("ProximalAdagrad", ("squares",), (), (*_PENALTIES, "epsilon")),
+    "ftrl": Rule("Ftrl", ("squares", "linear"), (), _PENALTIES),
 }
 """What the operator of each type, and ``std.multi_<type>``, computes."""
+
+
+def _rule_of(ctx: PrepareContext) -> Rule:
+    """Return the rule of an operator, for rmsprop with the states that it is given."""
+    rule = RULES[ctx.op_type.removeprefix("std.multi_")]
+    if rule.name != "Rmsprop":
+        return rule
+    for slot, word in (("mean_grad", "Centered"), ("velocity", "Momentum")):
+        if ctx.inputs[slot]:
+            rule = rule._replace(name=rule.name + word, states=(*rule.states, slot))
+    return rule
 
 
 def _source() -> Source:
@@ -72,15 +95,14 @@ def _source() -> Source:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Update the parameters, then the powers."""
-    rule = RULES[ctx.op_type.removeprefix("std.multi_")]
+    """Update the parameters, then the scalars."""
+    rule = _rule_of(ctx)
     metas = ctx.inputs["param"]
     sizes = [count_of(meta) for meta in metas]
     chunk = _chunk(plan, sum(sizes), metas[0].dtype)
     most = 1 if len(metas) == 1 else rule.most
     expression = f"update<{rule.name}, {CTYPES[metas[0].dtype]}, {most}>"
-    values = [float(ctx.attrs.get(name, 0.0)) for name in rule.attributes]
-    attributes = Struct(np.array([*values, *[0.0] * (4 - len(values))], np.float64))
+    attributes = attributes_of(ctx, rule.attributes)
     rate = Struct(plan.input("learning_rate"), np.int32(_is_double(ctx, "learning_rate")))
     filled = [i for i, n in enumerate(sizes) if n]
     for listed in _parts(filled, most):
@@ -88,8 +110,14 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         plan.launch(
             _source(), expression, n_blocks, THREADS, [table, attributes, rate, np.int64(chunk)]
         )
-    if rule.powers:
-        _advance(ctx, plan)
+    if rule.scalars:
+        _advance(ctx, plan, rule, attributes)
+
+
+def attributes_of(ctx: PrepareContext, names: Sequence[str]) -> Struct:
+    """Return ``Attributes`` of update_rules.h."""
+    values = [float(ctx.attrs[name]) for name in names]
+    return Struct(np.array([*values, *[0.0] * (4 - len(values))], np.float64))
 
 
 def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
@@ -120,15 +148,13 @@ def _table(
     pointers += _filled([plan.input("grad", i) for i in listed], most, None)
     for slot in rule.states:
         pointers += _filled([plan.output(f"{slot}_out", i) for i in listed], most, None)
-    for slot in rule.powers:
+    for slot in rule.scalars:
         pointers += _filled([plan.input(slot, i) for i in listed], most, None)
-    if not rule.powers:
+    if not rule.scalars:
         pointers += [None] * most
     sizes = [count_of(ctx.inputs["param"][i]) for i in listed]
     ends = np.cumsum([-(-n // chunk) for n in sizes]).tolist()
-    wide = [
-        sum(_is_double(ctx, slot, i) << bit for bit, slot in enumerate(rule.powers)) for i in listed
-    ]
+    wide = [_double_bits(ctx, rule, i) for i in listed]
     table = Struct(
         *pointers,
         np.array(_filled(sizes, most, 0), np.int64),
@@ -138,22 +164,25 @@ def _table(
     return table, int(ends[-1])
 
 
-def _advance(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Multiply every power by its beta."""
-    listed = [(slot, i) for slot in _POWERS for i in range(len(ctx.inputs[slot]))]
-    most = 2 if len(listed) == 2 else (PARAMETER_BYTES - 16) // 17
-    for start in range(0, len(listed), most):
-        part = listed[start : start + most]
-        pointers: list[Argument] = [plan.output(f"{slot}_out", i) for slot, i in part]
-        betas = [ctx.attrs[slot.removesuffix("_power")] for slot, _ in part]
-        wide = [_is_double(ctx, slot, i) for slot, i in part]
-        table = Struct(
-            *_filled(pointers, most, None),
-            np.array(_filled(betas, most, 1.0), np.float64),
-            np.array(_filled(wide, most, False), np.uint8),
-        )
-        n = len(part)
-        plan.launch(_source(), f"advance<{most}>", -(-n // 32), 32, [table, np.int32(n)])
+def _advance(ctx: PrepareContext, plan: LaunchPlan, rule: Rule, attributes: Struct) -> None:
+    """Give every scalar its next value."""
+    count = len(ctx.inputs["param"])
+    each = 8 * len(rule.scalars) + 1
+    most = 1 if count == 1 else (PARAMETER_BYTES - 64) // each
+    for listed in _parts(range(count), most):
+        pointers: list[Argument] = []
+        for slot in rule.scalars:
+            pointers += _filled([plan.output(f"{slot}_out", i) for i in listed], most, None)
+        wide = [_double_bits(ctx, rule, i) for i in listed]
+        table = Struct(*pointers, np.array(_filled(wide, most, 0), np.uint8))
+        n = len(listed)
+        arguments: list[Argument] = [table, attributes, np.int32(n)]
+        plan.launch(_source(), f"advance<{rule.name}, {most}>", -(-n // 32), 32, arguments)
+
+
+def _double_bits(ctx: PrepareContext, rule: Rule, index: int) -> int:
+    """Return which scalars of a parameter are float64, a bit each."""
+    return sum(_is_double(ctx, slot, index) << bit for bit, slot in enumerate(rule.scalars))
 
 
 UPDATE: Final = Kernel(_fill_in)

@@ -49,14 +49,15 @@ class Pooling(NamedTuple):
 
     Attributes
     ----------
-    height, width : Axis
-        The spatial axes.
+    depth, height, width : Axis
+        The spatial axes, those that images lack of length 1.
     n_outputs, n_pixels : int
         Elements of out and of x.
     channels : int
         Elements between two neighbours in a row.
     """
 
+    depth: Axis
     height: Axis
     width: Axis
     n_outputs: int
@@ -66,6 +67,7 @@ class Pooling(NamedTuple):
     def struct(self) -> Struct:
         """Return ``Pooling`` of pooling.cu."""
         return Struct(
+            self.depth.struct(),
             self.height.struct(),
             self.width.struct(),
             np.array([self.n_outputs, self.n_pixels], np.int64),
@@ -76,14 +78,18 @@ class Pooling(NamedTuple):
 
 def _describe(ctx: PrepareContext, x: Meta, out: Meta) -> Pooling:
     attrs = ctx.attrs
-    is_last = attrs["data_format"] == "NHWC"
-    first = 1 if is_last else 2
-    axes = [_axis(attrs, i, x.shape[first + i], out.shape[first + i]) for i in range(2)]
-    reach = max(axis.size + axis.before + axis.after + axis.kernel + axis.stride for axis in axes)
-    channels = x.shape[3] if is_last else 1
+    is_last = attrs["data_format"].endswith("C")
+    first, rank = 1 if is_last else 2, len(x.shape) - 2
+    axes = [_axis(attrs, i, x.shape[first + i], out.shape[first + i]) for i in range(rank)]
+    depth, height, width = [Axis(1, 1, 1)] * (3 - rank) + axes
+    reach = max(
+        axis.size + axis.before + axis.after + axis.kernel + axis.stride
+        for axis in (depth, height, width)
+    )
+    channels = x.shape[-1] if is_last else 1
     if reach >= LIMIT or channels >= NARROW:
         ctx.refuse(f"padded images must be smaller than {LIMIT}, got {reach}")
-    return Pooling(axes[0], axes[1], count_of(out), count_of(x), channels)
+    return Pooling(depth, height, width, count_of(out), count_of(x), channels)
 
 
 def _axis(attrs: dict[str, Any], i: int, size: int, n_windows: int) -> Axis:
@@ -118,7 +124,7 @@ def _fill_in_average(ctx: PrepareContext, plan: LaunchPlan) -> None:
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
     pooling = _describe(ctx, x, out)
     # Where channels are last, the threads of a warp read neighbours anyway.
-    is_large = pooling.height.longest * pooling.width.longest >= 2 * WARP
+    is_large = pooling.depth.longest * pooling.height.longest * pooling.width.longest >= 2 * WARP
     lanes = WARP if is_large and pooling.channels < WARP else 1
     arguments: list[Argument] = [
         plan.output("out"),
@@ -146,7 +152,7 @@ def _gradient(
 
 def _fill_in_max_grad(ctx: PrepareContext, plan: LaunchPlan, meta: Meta, pooling: Pooling) -> None:
     """Add up the gradients of the windows whose greatest element this is."""
-    count = pooling.height.size * pooling.width.size
+    count = pooling.depth.size * pooling.height.size * pooling.width.size
     text = plan.fault_text(f"{ctx.op_type}: index must be in [0, {count}), got {{value}}")
     pointers = [plan.output("x_grad"), plan.input("index"), plan.input("out_grad")]
     arguments: list[Argument] = [*pointers, pooling.struct(), plan.fault(), text]
@@ -162,13 +168,13 @@ def _fill_in_average_grad(
 
 
 MAX: Final = Kernel(_fill_in_max)
-"""max_pool2d."""
+"""max_pool2d, max_pool3d and adaptive_max_pool2d."""
 
 MAX_GRAD: Final = _gradient(_fill_in_max_grad)
-"""max_pool2d_grad."""
+"""Their gradients."""
 
 AVERAGE: Final = Kernel(_fill_in_average)
-"""avg_pool2d and adaptive_avg_pool2d."""
+"""avg_pool2d, avg_pool3d and adaptive_avg_pool2d."""
 
 AVERAGE_GRAD: Final = _gradient(_fill_in_average_grad)
-"""avg_pool2d_grad and adaptive_avg_pool2d_grad."""
+"""Their gradients."""

@@ -13,7 +13,7 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, compute_type
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for, launch_elementwise, operand
-from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of, count_of
 from opwright_cuda.source import Source, own_source
 
 
@@ -57,8 +57,39 @@ def _fill_in_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
     _draw(ctx, plan, "NormalNumbers", ctx.attrs["std"], ctx.attrs["mean"])
 
 
+def _fill_in_truncated_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Draw what lies beyond two deviations again."""
+    _draw(ctx, plan, "TruncatedNumbers", ctx.attrs["std"], ctx.attrs["mean"])
+
+
 UNIFORM: Final = Kernel(_fill_in_uniform)
 NORMAL: Final = Kernel(_fill_in_normal)
+TRUNCATED_NORMAL: Final = Kernel(_fill_in_truncated_normal)
+
+
+def _fill_in_bernoulli(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Write 1 where the word is below the probability."""
+    (meta,) = ctx.inputs["x"]
+    n = count_of(meta)
+    text = plan.fault_text("bernoulli: x must be in [0, 1], got a number outside")
+    arguments: list[Argument] = [plan.input("x"), plan.output("out"), np.int64(n)]
+    arguments += [_key(ctx, plan), plan.fault(), text]
+    expression = f"bernoulli<{CTYPES[meta.dtype]}>"
+    plan.launch(_source(), expression, blocks_for(-(-n // 4), plan), THREADS, arguments)
+
+
+def _fill_in_randint(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Draw whole numbers of a range."""
+    (meta,) = ctx.outputs["out"]
+    n, low = count_of(meta), ctx.attrs["low"]
+    arguments: list[Argument] = [plan.output("out"), np.int64(n), _key(ctx, plan)]
+    arguments += [np.uint64(ctx.attrs["high"] - low), np.uint64(low % 2**64)]
+    expression = f"randint<{CTYPES[meta.dtype]}>"
+    plan.launch(_source(), expression, blocks_for(-(-n // 2), plan), THREADS, arguments)
+
+
+BERNOULLI: Final = Kernel(_fill_in_bernoulli)
+RANDINT: Final = Kernel(_fill_in_randint)
 
 
 def _keep_scale(ctx: PrepareContext) -> float:

@@ -75,6 +75,18 @@ def total_of(dtype: str, count: int = 1) -> Reducer:
     return Reducer(f"Total<{value}>", value, np.dtype(kind).itemsize, kind(count))
 
 
+def product_of(dtype: str) -> Reducer:
+    """Return the product of elements of a dtype; of whole numbers in 64 bits."""
+    kind = _ACCUMULATORS.get(dtype, np.uint64)
+    value = CTYPES[np.dtype(kind).name]
+    return Reducer(f"Product<{value}>", value, np.dtype(kind).itemsize)
+
+
+def truth_of(is_all: bool) -> Reducer:
+    """Return whether any element is other than 0, or all are."""
+    return Reducer(f"Truth<{'true' if is_all else 'false'}>", "uint8_t", 8)
+
+
 def extremum_of(dtype: str, name: str) -> Reducer:
     """Return ``Greatest`` or ``Least``."""
     value = compute_type(dtype)
@@ -155,9 +167,15 @@ def _axes(ctx: PrepareContext, rank: int) -> list[int]:
 
 
 def _fill_in_reduce(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Reduce over axes: sum, mean, max, min."""
+    """Reduce over axes: sum, prod, mean, max, min, any, all."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
-    if ctx.op_type in {"max", "min"}:
+    if ctx.op_type in {"any", "all"}:
+        reducer = truth_of(ctx.op_type == "all")
+    elif x.dtype == "bool" and ctx.op_type in {"max", "min"}:
+        reducer = truth_of(ctx.op_type == "min")
+    elif ctx.op_type == "prod":
+        reducer = product_of(x.dtype)
+    elif ctx.op_type in {"max", "min"}:
         reducer = extremum_of(x.dtype, "Greatest" if ctx.op_type == "max" else "Least")
     else:
         is_mean = ctx.op_type == "mean"

@@ -1,4 +1,4 @@
-"""Boxes with steps cut out of a tensor."""
+"""Boxes with steps cut out of a tensor, or set in it."""
 
 from __future__ import annotations
 
@@ -60,3 +60,17 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 SLICE_GRAD: Final = Kernel(_fill_in_grad)
+
+
+def _fill_in_scatter(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Copy x, then put the updates into the box."""
+    x = ctx.inputs["x"][0]
+    item_bytes = ITEM_BYTES[x.dtype]
+    box = _box(x.shape, ctx.attrs)
+    plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
+    begin = plan.output("out") + box.first * item_bytes
+    compact, given = compact_strides(box.dims), plan.input("updates")
+    launch_move(plan, begin, given, box.dims, box.strides, compact, item_bytes)
+
+
+SLICE_SCATTER: Final = Kernel(_fill_in_scatter)

@@ -76,8 +76,9 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     x_grad = ctx.outputs["x_grad"][0]
     plan.fill(plan.output("x_grad"), bytes_of(x_grad))
-    k, (_, length, inner) = ctx.attrs["k"], lines_along(x_grad.shape, ctx.attrs["axis"])
-    n = count_of(ctx.inputs["out_grad"][0])
+    lines = lines_along(x_grad.shape, ctx.attrs["axis"])
+    length, inner, n = lines.length, lines.inner, count_of(ctx.inputs["out_grad"][0])
+    k = n // max(lines.n_lines, 1)
     pointers = [plan.output("x_grad"), plan.input("indices"), plan.input("out_grad")]
     text = plan.fault_text(f"{ctx.op_type}: indices must be in [0, {length}), got {{value}}")
     arguments: list[Argument] = [*pointers, *(np.int64(i) for i in (n, k, length, inner))]

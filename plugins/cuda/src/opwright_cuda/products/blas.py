@@ -62,6 +62,7 @@ class Numbers(NamedTuple):
     stride_b: int
     stride_d: int
     data_type: int
+    out_type: int
     compute_type: int
     scale_type: int
     epilogue: int
@@ -92,10 +93,12 @@ def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
     workspace = plan.workspace(limit)
     epilogue = Epilogue.DEFAULT if operands.bias is None else Epilogue.BIAS
     numbers = product_numbers(product, epilogue, limit, plan.allows_tf32)
-    size = ITEM_BYTES[product.dtype]
+    size, out_size = ITEM_BYTES[product.dtype], ITEM_BYTES[product.out_dtype]
     for x, y, out in _offsets(product):
         left, right = operands.x + x * size, operands.y + y * size
-        plan.product(numbers, [right, left, operands.out + out * size, operands.bias, workspace])
+        plan.product(
+            numbers, [right, left, operands.out + out * out_size, operands.bias, workspace]
+        )
 
 
 def find_refusal(product: Product) -> str | None:
@@ -114,7 +117,7 @@ def product_numbers(
     product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool
 ) -> Numbers:
     """Return what cuBLASLt is given: the longest dimension of the stack is its batch."""
-    m, n, k, transpose_x, transpose_y, stacks, dtype = product
+    m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype = product
     axis = _batch_axis(stacks)
     stride_x, stride_y, stride_out = (
         (0, 0, 0) if axis is None else tuple(strides[axis] for strides in stacks.strides)
@@ -138,6 +141,7 @@ def product_numbers(
         stride_b=stride_x,
         stride_d=stride_out,
         data_type=_DATA_TYPES[dtype],
+        out_type=_DATA_TYPES[out_dtype],
         compute_type=compute_type,
         scale_type=scale_type,
         epilogue=int(epilogue),

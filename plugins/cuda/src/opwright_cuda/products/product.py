@@ -24,7 +24,9 @@ class Product(NamedTuple):
     stacks : Layout
         The dimensions of the stack, and the strides of x, y and out along them in elements.
     dtype : str
-        Of all three.
+        Of x and y.
+    out_dtype : str
+        Of out.
     """
 
     m: int
@@ -34,6 +36,7 @@ class Product(NamedTuple):
     transpose_y: bool
     stacks: Layout
     dtype: str
+    out_dtype: str
 
     @property
     def n_stacked(self) -> int:
@@ -47,11 +50,17 @@ class Product(NamedTuple):
 
 
 def describe_product(
-    x: Sequence[int], y: Sequence[int], transpose_x: bool, transpose_y: bool, dtype: str
+    x: Sequence[int],
+    y: Sequence[int],
+    transpose_x: bool,
+    transpose_y: bool,
+    dtype: str,
+    out_dtype: str | None = None,
 ) -> Product:
     """Return the product of arrays of these shapes by NumPy's rules.
 
-    A stack that one matrix y serves is made one tall matrix.
+    A stack that one matrix y serves is made one tall matrix. `out_dtype` is `dtype` where it is not
+    given; the sums of 16-bit floats may stay float32.
     """
     x, y = ((1, *x) if len(x) == 1 else tuple(x)), ((*y, 1) if len(y) == 1 else tuple(y))
     k, m = x[-2:] if transpose_x else (x[-1], x[-2])
@@ -64,7 +73,7 @@ def describe_product(
     tall = len(stacks.dims) == 1 and stacks.strides[1] == (0,) and stacks.strides[0] != (0,)
     if tall and not transpose_x:
         m, stacks = m * stacks.dims[0], Layout((), ((), (), ()))
-    return Product(m, n, k, transpose_x, transpose_y, stacks, dtype)
+    return Product(m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype or dtype)
 
 
 class Operands(NamedTuple):

@@ -37,7 +37,7 @@ def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> N
     """
     if product.is_empty:
         return
-    m, n, k, transpose_x, transpose_y, stacks, dtype = product
+    m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype = product
     rows, columns = (1, m) if transpose_x else (k, 1)
     struct = Struct(
         np.array([m, n, k], np.int64),
@@ -50,9 +50,8 @@ def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> N
     )
     tiles = -(-m // TILE) * -(-n // TILE) * product.n_stacked
     arguments: list[Argument] = [operands.out, operands.x, operands.y, struct]
-    plan.launch(
-        own_source("products.cu"), f"multiply<{CTYPES[dtype]}>", tiles, PRODUCT_THREADS, arguments
-    )
+    expression = f"multiply<{CTYPES[out_dtype]}, {CTYPES[dtype]}>"
+    plan.launch(own_source("products.cu"), expression, tiles, PRODUCT_THREADS, arguments)
 
 
 def _reversed(numbers: Sequence[int], rest: int) -> list[int]:

@@ -147,9 +147,10 @@ EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void*
   const auto& right = *static_cast<Layout*>(b);
   const auto& out = *static_cast<Layout*>(d);
   *n = 0;
-  const bool is_known =
-      left.type == right.type && left.type == out.type &&
-      (left.type == kFloat || left.type == kDouble || left.type == kHalf || left.type == kBFloat16);
+  const bool is_narrow = left.type == kHalf || left.type == kBFloat16;
+  const bool is_known = left.type == right.type &&
+                        (out.type == left.type || (is_narrow && out.type == kFloat)) &&
+                        (is_narrow || left.type == kFloat || left.type == kDouble);
   if (!is_known) return kNotSupported;
   const uint64_t k = wanted.transpose_a != 0 ? left.rows : left.columns;
   const bool fits = (wanted.transpose_a != 0 ? left.columns : left.rows) == out.rows &&

@@ -1,0 +1,99 @@
+// The rows of scores of scaled_dot_product_attention, between the products.
+#include "functions.h"
+#include "layout.h"
+#include "lines.h"
+#include "reduce.h"
+
+using namespace opwright_cuda;
+
+// The mask of the scores: one of the two is not null where there is any. `rows` says where the mask
+// of a line begins.
+template <typename T>
+struct Mask {
+  const bool* allowed;
+  const T* added;
+  Layout<1> rows;
+  int64_t key_stride;
+  int64_t queries;  // of a unit; query i sees the keys 0 to i where `causal`
+  int32_t causal;
+
+  OW_INLINE int64_t Begin(int64_t line) const {
+    int64_t offset = 0;
+    if (allowed != nullptr || added != nullptr) Locate<int64_t>(rows, line, &offset);
+    return offset;
+  }
+  OW_INLINE Compute<T> Apply(int64_t begin, int64_t query, int64_t key, Compute<T> score) const {
+    using C = Compute<T>;
+    const int64_t at = begin + key * key_stride;
+    const bool hidden = (causal != 0 && key > query) || (allowed != nullptr && !allowed[at]);
+    if (added != nullptr) score += Load(added[at]);
+    return hidden ? Lowest<C>() : score;
+  }
+};
+
+// weights = softmax(scale * products + mask); a line whose keys are all hidden gets zeros.
+// The products may lie where the weights do if both have one dtype.
+template <typename Line, typename T>
+__global__ void __launch_bounds__(kMostLineThreads)
+    attention_lines(T* weights, Compute<T>* log_sum_exp, const Compute<T>* products,
+                    Compute<T> scale, Mask<T> mask, Lines lines, int32_t width) {
+  using C = Compute<T>;
+  Line line(lines, width);
+  const int64_t begin = line.is_there ? mask.Begin(line.line) : 0;
+  const int64_t query = line.line % mask.queries;
+  const auto score_of = [&](int64_t i, C product) {
+    return mask.Apply(begin, query, i, product * scale);
+  };
+  C top = Lowest<C>();
+  const auto compare = [&](int64_t i, C& kept, C product) {
+    kept = score_of(i, product);
+    top = MaxOf<C>()(top, kept);
+  };
+  ForEach(line, compare, products);
+  top = line.Reduce(top, MaxOf<C>());
+  if (top == Lowest<C>()) top = C(0);  // nothing is seen
+  C total = C(0);
+  const auto power_of = [&](int64_t i, C kept, C again) {
+    return functors::Exp((Line::kKeeps ? kept : score_of(i, again)) - top);
+  };
+  const auto add = [&](int64_t i, C kept, C again) { total += power_of(i, kept, again); };
+  ForEach(line, add, Again<C>{products});
+  total = line.Reduce(total, SumOf<C>());
+  const C share = total == C(0) ? C(0) : C(1) / total;
+  const auto apply = [&](int64_t i, C kept, C again) { return power_of(i, kept, again) * share; };
+  Transform(line, weights, apply, Again<C>{products});
+  if (line.IsFirst()) log_sum_exp[line.line] = top + functors::Log(total);
+}
+
+// From products of queries and keys, and of out_grad and values: the weights, which are computed
+// again, and the gradient of the products. Both may lie where they were read if all have one dtype.
+template <typename Line, typename T>
+__global__ void __launch_bounds__(kMostLineThreads)
+    attention_grad_lines(T* weights, T* products_grad, const Compute<T>* products,
+                         const Compute<T>* inner, const Compute<T>* log_sum_exp, Compute<T> scale,
+                         Mask<T> mask, Lines lines, int32_t width) {
+  using C = Compute<T>;
+  Line line(lines, width);
+  const int64_t begin = line.is_there ? mask.Begin(line.line) : 0;
+  const int64_t query = line.line % mask.queries;
+  C shift = line.is_there ? log_sum_exp[line.line] : C(0);
+  if (shift == Lowest<C>()) shift = C(0);
+  const auto pair_of = [&](int64_t i, C product, C grad) {
+    // Products that are added up in another order may lie above the shift, by much if they are
+    // huge.
+    const C below = mask.Apply(begin, query, i, product * scale) - shift;
+    return Pair<C>{functors::Exp(below > C(0) ? C(0) : below), grad};
+  };
+  C mean = C(0);
+  const auto add = [&](int64_t i, Pair<C>& kept, C product, C grad) {
+    kept = pair_of(i, product, grad);
+    mean += kept.first * kept.second;
+  };
+  ForEach(line, add, products, inner);
+  mean = line.Reduce(mean, SumOf<C>());
+  const auto apply = [&](int64_t i, Pair<C> kept, C product, C grad) {
+    const Pair<C> pair = Line::kKeeps ? kept : pair_of(i, product, grad);
+    return Pair<C>{pair.first, pair.first * (pair.second - mean) * scale};
+  };
+  TransformBoth(line, weights, products_grad, apply, Again<C>{products}, Again<C>{inner});
+}

@@ -1,0 +1,170 @@
+// Elements combined with the updates of their places, the same in every run: the updates of a place
+// are listed (add_slices.cu), put in order by one thread and taken one after the other.
+#include "kernel.h"
+#include "listed.h"
+
+using namespace opwright_cuda;
+
+struct Last {
+  template <typename T>
+  static OW_INLINE T Of(T, T update) {
+    return update;
+  }
+};
+// Whole numbers wrap: they are added and multiplied without their signs.
+struct Add {
+  template <typename T>
+  static OW_INLINE T Of(T x, T update) {
+    if constexpr (IsFloat<T>::value) return x + update;
+    return static_cast<T>(static_cast<uint64_t>(x) + static_cast<uint64_t>(update));
+  }
+};
+struct Multiply {
+  template <typename T>
+  static OW_INLINE T Of(T x, T update) {
+    if constexpr (IsFloat<T>::value) return x * update;
+    return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(update));
+  }
+};
+// A NaN stays, wherever it stands.
+struct Maximum {
+  template <typename T>
+  static OW_INLINE T Of(T x, T update) {
+    return x >= update || x != x ? x : update;
+  }
+};
+struct Minimum {
+  template <typename T>
+  static OW_INLINE T Of(T x, T update) {
+    return x <= update || x != x ? x : update;
+  }
+};
+
+OW_INLINE void SiftDown(int32_t* heap, int32_t at, int32_t n) {
+  const int32_t value = heap[at];
+  while (2 * at + 1 < n) {
+    int32_t child = 2 * at + 1;
+    if (child + 1 < n && heap[child + 1] > heap[child]) ++child;
+    if (heap[child] <= value) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = value;
+}
+
+// Heap sort: in place, and no worse where all updates have one place.
+OW_INLINE void PutInOrder(int32_t* numbers, int32_t n) {
+  for (int32_t i = n / 2; i-- > 0;) SiftDown(numbers, i, n);
+  for (int32_t end = n - 1; end > 0; --end) {
+    const int32_t greatest = numbers[0];
+    numbers[0] = numbers[end];
+    numbers[end] = greatest;
+    SiftDown(numbers, 0, end);
+  }
+}
+
+// The updates of one place, in order.
+struct Updates {
+  int64_t place;
+  int32_t* numbers;
+  int32_t n;
+};
+
+OW_INLINE Updates UpdatesOf(const Listed& listed, int64_t which) {
+  const int32_t place = listed.present[which];
+  const int32_t n = listed.counts[place];
+  Updates updates = {place, listed.list + (listed.ends[place] - n), n};
+  PutInOrder(updates.numbers, n);
+  return updates;
+}
+
+// `out` holds x.
+template <typename T, typename Rule>
+__global__ void combine(T* out, const T* updates, Listed listed) {
+  for (int64_t i = GlobalIndex(); i < listed.used->n_positions; i += GridThreads()) {
+    const Updates of = UpdatesOf(listed, i);
+    Compute<T> value = Load(out[of.place]);
+    for (int32_t k = 0; k < of.n; ++k) {
+      value = Rule::template Of<Compute<T>>(value, Load(updates[of.numbers[k]]));
+    }
+    out[of.place] = Store<T>(value);
+  }
+}
+
+template <typename T>
+struct Slots {
+  const T* x;
+  const T* updates;
+  const T* out;
+  const T* grad;
+  T* x_grad;        // null where it is not wanted; else it holds the gradient of out
+  T* updates_grad;  // null where it is not wanted
+};
+
+template <typename T>
+OW_INLINE bool Took(T value, T out) {
+  return value == out || (value != value && out != out);
+}
+
+// The gradients of one place; `before` is scratch of the size of the updates.
+struct GradOfLast {
+  template <typename T>
+  static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>*) {
+    for (int32_t k = 0; k < of.n && s.updates_grad != nullptr; ++k) {
+      s.updates_grad[of.numbers[k]] = k + 1 == of.n ? s.grad[of.place] : Store<T>(0.0f);
+    }
+    if (s.x_grad != nullptr) s.x_grad[of.place] = Store<T>(0.0f);
+  }
+};
+struct GradOfSum {
+  template <typename T>
+  static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>*) {
+    for (int32_t k = 0; k < of.n && s.updates_grad != nullptr; ++k) {
+      s.updates_grad[of.numbers[k]] = s.grad[of.place];
+    }
+  }
+};
+// Products of all other factors, without a division: there may be zeros among them.
+struct GradOfProduct {
+  template <typename T>
+  static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>* before) {
+    const Compute<T> grad = Load(s.grad[of.place]);
+    Compute<T> product = Load(s.x[of.place]);
+    for (int32_t k = 0; k < of.n; ++k) {
+      before[of.numbers[k]] = product;
+      product *= Load(s.updates[of.numbers[k]]);
+    }
+    Compute<T> behind = 1;
+    for (int32_t k = of.n; k-- > 0;) {
+      const int32_t i = of.numbers[k];
+      if (s.updates_grad != nullptr) s.updates_grad[i] = Store<T>(grad * (before[i] * behind));
+      behind *= Load(s.updates[i]);
+    }
+    if (s.x_grad != nullptr) s.x_grad[of.place] = Store<T>(grad * behind);
+  }
+};
+// All that are equal to the greatest or least share its gradient.
+struct GradOfExtremum {
+  template <typename T>
+  static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>*) {
+    const Compute<T> out = Load(s.out[of.place]);
+    const bool x_took = Took(Load(s.x[of.place]), out);
+    int32_t count = x_took ? 1 : 0;
+    for (int32_t k = 0; k < of.n; ++k) {
+      if (Took(Load(s.updates[of.numbers[k]]), out)) ++count;
+    }
+    const Compute<T> part = Load(s.grad[of.place]) / static_cast<Compute<T>>(count);
+    for (int32_t k = 0; k < of.n && s.updates_grad != nullptr; ++k) {
+      const int32_t i = of.numbers[k];
+      s.updates_grad[i] = Store<T>(Took(Load(s.updates[i]), out) ? part : Compute<T>(0));
+    }
+    if (s.x_grad != nullptr) s.x_grad[of.place] = Store<T>(x_took ? part : Compute<T>(0));
+  }
+};
+
+template <typename T, typename Rule>
+__global__ void combine_grad(Slots<T> slots, Compute<T>* before, Listed listed) {
+  for (int64_t i = GlobalIndex(); i < listed.used->n_positions; i += GridThreads()) {
+    Rule::Write(slots, UpdatesOf(listed, i), before);
+  }
+}

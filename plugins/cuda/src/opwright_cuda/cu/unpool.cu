@@ -1,0 +1,51 @@
+// The inverse of maximum pooling. A thread makes a plane's channel, so that of several elements
+// with one place the last one stays; in the gradient a thread makes one element.
+#include "kernel.h"
+
+using namespace opwright_cuda;
+
+// Planes of `pixels` and of `out_pixels` pixels; `run` channels lie side by side.
+struct Unpooling {
+  int64_t n_lines;  // channels of all images
+  int64_t pixels;
+  int64_t out_pixels;
+  int64_t run;
+};
+
+OW_INLINE int64_t FirstOf(int64_t line, int64_t pixels, const Unpooling& u) {
+  return line / u.run * pixels * u.run + line % u.run;
+}
+
+template <typename T>
+__global__ void unpool(T* out, const T* x, const int32_t* index, Unpooling u, Fault* fault,
+                       int32_t text) {
+  for (int64_t line = GlobalIndex(); line < u.n_lines; line += GridThreads()) {
+    const int64_t from = FirstOf(line, u.pixels, u);
+    T* const to = out + FirstOf(line, u.out_pixels, u);
+    for (int64_t i = 0; i < u.out_pixels; ++i) to[i * u.run] = Store<T>(Compute<T>(0));
+    for (int64_t i = 0; i < u.pixels; ++i) {
+      const int32_t place = index[from + i * u.run];
+      if (static_cast<uint64_t>(int64_t(place)) >= static_cast<uint64_t>(u.out_pixels)) {
+        Report(fault, text, place);
+        continue;
+      }
+      to[place * u.run] = x[from + i * u.run];
+    }
+  }
+}
+
+template <typename T>
+__global__ void unpool_grad(T* x_grad, const T* out_grad, const int32_t* index, Unpooling u,
+                            Fault* fault, int32_t text) {
+  const int64_t n = u.n_lines * u.pixels;
+  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+    const int64_t plane = i / (u.pixels * u.run);
+    const int32_t place = index[i];
+    if (static_cast<uint64_t>(int64_t(place)) >= static_cast<uint64_t>(u.out_pixels)) {
+      Report(fault, text, place);
+      x_grad[i] = Store<T>(Compute<T>(0));
+      continue;
+    }
+    x_grad[i] = out_grad[(plane * u.out_pixels + place) * u.run + i % u.run];
+  }
+}

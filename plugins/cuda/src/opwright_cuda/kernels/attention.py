@@ -1,0 +1,168 @@
+"""scaled_dot_product_attention: products, and between them the rows of all scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright.op import Meta
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_dtype, compute_type
+from opwright_cuda.kernels.lines import Lines, Team, team_to_keep
+from opwright_cuda.kernels.reduction import scalar
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch.indexing import broadcast_strides, layout_struct, merge
+from opwright_cuda.products import Operands, add_either_product, describe_product
+from opwright_cuda.source import own_source
+
+
+class _Extents(NamedTuple):
+    """Queries that share keys and values are rows of one matrix: q is [groups, rows, size].
+
+    Attributes
+    ----------
+    groups, rows, keys, size, columns : int
+        Extents of the products.
+    queries : int
+        Of one head.
+    dtype : str
+        Of q, k and v.
+    """
+
+    groups: int
+    rows: int
+    keys: int
+    size: int
+    columns: int
+    queries: int
+    dtype: str
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores."""
+        return self.groups * self.rows * self.keys
+
+    @property
+    def score_dtype(self) -> str:
+        """Of scores before they become weights: a sum of 16-bit numbers stays float32."""
+        return compute_dtype(self.dtype)
+
+    def scores(self, plan: LaunchPlan) -> Pointer:
+        """Return scratch memory for all scores."""
+        return plan.workspace(self.n_scores * ITEM_BYTES[self.score_dtype])
+
+    def weights(self, plan: LaunchPlan, scores: Pointer) -> Pointer:
+        """Return memory for what becomes of scores: theirs, where it has their dtype."""
+        if self.score_dtype == self.dtype:
+            return scores
+        return plan.workspace(self.n_scores * ITEM_BYTES[self.dtype])
+
+    def team(self, n_arrays: int = 1) -> Team:
+        """Return the teams for the rows of so many arrays of scores."""
+        lines = Lines(self.groups * self.rows, self.keys, 1)
+        return team_to_keep(lines, self.score_dtype, n_arrays)
+
+    def multiply(
+        self,
+        plan: LaunchPlan,
+        x: tuple[int, int],
+        y: tuple[int, int],
+        operands: Operands,
+        turned: tuple[bool, bool] = (False, False),
+        out_dtype: str | None = None,
+    ) -> None:
+        """Add the product of two matrices of each group."""
+        shapes = (self.groups, *x), (self.groups, *y)
+        product = describe_product(*shapes, *turned, self.dtype, out_dtype)
+        add_either_product(plan, product, operands)
+
+    def score(self, plan: LaunchPlan, size: int, x: Pointer, y: Pointer) -> Pointer:
+        """Add the products of rows and keys of so many elements; return where they lie."""
+        scores = self.scores(plan)
+        shapes = (self.rows, size), (self.keys, size)
+        self.multiply(plan, *shapes, Operands(x, y, scores), (False, True), self.score_dtype)
+        return scores
+
+
+def _extents(ctx: PrepareContext) -> _Extents:
+    q, k, v = (ctx.inputs[slot][0].shape for slot in ("q", "k", "v"))
+    groups = math.prod(k[:-2])
+    rows = math.prod(q[:-1]) // max(groups, 1)
+    return _Extents(groups, rows, k[-2], q[-1], v[-1], q[-2], ctx.inputs["q"][0].dtype)
+
+
+def _mask(ctx: PrepareContext, plan: LaunchPlan, rows: Meta) -> Struct:
+    """Return ``Mask`` of attention.cu; `rows` has the shape of the scores without the keys."""
+    masks, keys = ctx.inputs["mask"], ctx.inputs["k"][0].shape[-2]
+    shape = masks[0].shape if masks else ()
+    strides = broadcast_strides(shape, (*rows.shape, keys))
+    given: list[Pointer | None] = [None, None]
+    if masks:
+        given[0 if masks[0].dtype == "bool" else 1] = plan.input("mask")
+    layout = layout_struct(merge(rows.shape, [strides[:-1]]))
+    queries, causal = np.int64(max(rows.shape[-1], 1)), np.int32(ctx.attrs["causal"])
+    return Struct(*given, layout, np.int64(strides[-1]), queries, causal)
+
+
+def _scale(ctx: PrepareContext, extents: _Extents) -> np.generic:
+    given = ctx.attrs.get("scale")
+    factor = 1 / math.sqrt(max(extents.size, 1)) if given is None else given
+    return scalar(compute_type(extents.dtype), factor)
+
+
+def _launch(
+    plan: LaunchPlan, team: Team, kernel: str, dtype: str, arguments: list[Argument]
+) -> None:
+    expression = f"{kernel}<{team.ctype}, {CTYPES[dtype]}>"
+    team.launch(plan, own_source("attention.cu"), expression, arguments)
+
+
+def _fill_in_attention(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute all scores, their weights, and the means of the values."""
+    e = _extents(ctx)
+    if e.groups * e.rows == 0:
+        return
+    if e.keys == 0:
+        plan.fill(plan.output("out"), bytes_of(ctx.outputs["out"][0]))
+    scores = e.score(plan, e.size, plan.input("q"), plan.input("k"))
+    weights = e.weights(plan, scores)
+    mask = _mask(ctx, plan, ctx.outputs["log_sum_exp"][0])
+    arguments: list[Argument] = [weights, plan.output("log_sum_exp"), scores, _scale(ctx, e), mask]
+    _launch(plan, e.team(), "attention_lines", e.dtype, arguments)
+    operands = Operands(weights, plan.input("v"), plan.output("out"))
+    e.multiply(plan, (e.rows, e.keys), (e.keys, e.columns), operands)
+
+
+ATTENTION: Final = Kernel(_fill_in_attention)
+
+
+def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the weights again, and from them the gradients."""
+    e = _extents(ctx)
+    if e.n_scores == 0:
+        for slot, metas in ctx.outputs.items():
+            if metas:
+                plan.fill(plan.output(slot), bytes_of(metas[0]))
+        return
+    q, k, v, grad = (plan.input(slot) for slot in ("q", "k", "v", "out_grad"))
+    scores, of_q, of_k = (e.rows, e.keys), (e.rows, e.size), (e.keys, e.size)
+    of_out = (e.rows, e.columns)
+    products, products_grad = e.score(plan, e.size, q, k), e.score(plan, e.columns, grad, v)
+    weights, inner = e.weights(plan, products), e.weights(plan, products_grad)
+    mask = _mask(ctx, plan, ctx.inputs["log_sum_exp"][0])
+    arguments: list[Argument] = [weights, inner, products, products_grad]
+    arguments += [plan.input("log_sum_exp"), _scale(ctx, e), mask]
+    _launch(plan, e.team(2), "attention_grad_lines", e.dtype, arguments)
+    if ctx.outputs["v_grad"]:
+        operands = Operands(weights, grad, plan.output("v_grad"))
+        e.multiply(plan, scores, of_out, operands, (True, False))
+    if ctx.outputs["q_grad"]:
+        e.multiply(plan, scores, of_k, Operands(inner, k, plan.output("q_grad")))
+    if ctx.outputs["k_grad"]:
+        operands = Operands(inner, q, plan.output("k_grad"))
+        e.multiply(plan, scores, of_q, operands, (True, False))
+
+
+ATTENTION_GRAD: Final = Kernel(_fill_in_attention_grad)

@@ -1,0 +1,28 @@
+"""A matrix product by whichever kernel takes it."""
+
+from __future__ import annotations
+
+from opwright_cuda.launch import LaunchPlan
+from opwright_cuda.products.blas import add_product, find_refusal
+from opwright_cuda.products.product import Operands, Product
+from opwright_cuda.products.tiles import add_own_product
+
+
+def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
+    """Add a product by cuBLASLt, by our own kernel where that refuses or sums are empty.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    product : Product
+        Its shapes; nothing is added where it has no elements.
+    operands : Operands
+        Without a bias.
+    """
+    if product.is_empty:
+        return
+    if product.k > 0 and find_refusal(product) is None:
+        add_product(plan, product, operands)
+    else:
+        add_own_product(plan, product, operands)
