@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import opwright as ow
 from opwright_nn.layers.cond import Result
+from opwright_nn.layers.loops import Carry, Variables
 from opwright_nn.model.programs import Input, ModelPrograms
 from opwright_nn.parameters.param_attr import ParamAttr
 

@@ -25,6 +25,10 @@ DEFAULTS = {("concat", "axis"): 1}
 ANNOTATIONS = {"ow.Variable": "Input", "Sequence[ow.Variable]": "Iterable[Input]"}
 
 
+BEGIN_WITH_A_FUNCTION = {"scan", "while_loop"}
+"""Layer functions that append what a function appends; their variables come behind it."""
+
+
 def method_of(layer):
     return getattr(nn.Model, METHOD_NAMES[layer])
 
@@ -50,7 +54,9 @@ def test_a_method_has_the_parameters_of_its_layer_function(layer):
     first, *others = signature.parameters.values()
     assert first.name == "self"
     assert [(p.name, p.kind, p.default, p.annotation) for p in others] == expected
-    assert others[0].annotation in ANNOTATIONS.values()
+    starts_with_function = others[0].annotation.startswith("Callable")
+    assert starts_with_function == (layer in BEGIN_WITH_A_FUNCTION)
+    assert starts_with_function or others[0].annotation in ANNOTATIONS.values()
     returned = inspect.signature(getattr(layers, layer)).return_annotation
     assert signature.return_annotation == returned
 
@@ -62,7 +68,7 @@ def test_a_method_is_documented_and_typed_as_if_it_were_written_out(layer):
     assert text.startswith(inspect.getdoc(getattr(layers, layer)).split("\n\n")[0])
     assert f"`layers.{layer}`" in text
     (_, first), *_ = typing.get_type_hints(method).items()
-    assert first in (Input, Iterable[Input])
+    assert first in (Input, Iterable[Input]) or layer in BEGIN_WITH_A_FUNCTION
     assert method.__qualname__ == f"LayerMethods.{METHOD_NAMES[layer]}"
 
 

@@ -86,6 +86,9 @@ def test_gradients_are_known_by_their_parameters(tiny):
         lambda model: model.adamw(0.01, weight_decay=0.1),
         lambda model: model.optimize("adam", learning_rate=0.01),
         lambda model: model.optimize(nn.optimizer.SGD(0.1)),
+        lambda model: model.sgd(0.1, clip=nn.clip.ClipByNorm(0.5)),
+        lambda model: model.optimize("rmsprop", momentum=0.5, centered=True),
+        *(lambda model, kind=kind: model.optimize(kind) for kind in nn.optimizer.OPTIMIZERS),
     ],
 )
 def test_every_optimizer_lowers_the_loss_with_deferred_shapes(tiny, optimize):

@@ -187,9 +187,8 @@ def _describe(layer: Callable[..., Any], slots: Collection[_Slot]) -> str:
     has_soft = "soft_label" in inspect.signature(layer).parameters
     soft = " or, with `soft_label`, float32" if has_soft else ""
     metric = " `run` returns the output after the loss." if layer.__name__ in _METRICS else ""
-    note = (
-        f"The method of `layers.{layer.__name__}`{''.join(renamed)}. Variables may be given by "
-        f"name; a new name becomes an input: {dtypes}{soft}.{metric}"
-    )
+    by_name = f" Variables may be given by name; a new name becomes an input: {dtypes}{soft}."
+    note = f"The method of `layers.{layer.__name__}`{''.join(renamed)}."
+    note += f"{by_name if slots else ''}{metric}"
     note = textwrap.fill(note, 88, break_on_hyphens=False, break_long_words=False)
     return "\n\n".join(part for part in (summary, note, sections) if part)

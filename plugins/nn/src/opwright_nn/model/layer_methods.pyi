@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import opwright as ow
 from opwright_nn.layers.cond import Result
+from opwright_nn.layers.loops import Carry, Variables
 from opwright_nn.model.programs import Input, ModelPrograms
 from opwright_nn.parameters.param_attr import ParamAttr
 
@@ -106,6 +107,15 @@ class LayerMethods(ModelPrograms):
         The method of `layers.conv2d`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
+    def cosine_embedding_loss(
+        self, input: Input, y: Input, label: Input, margin: float = 0.0, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``1 - c`` or ``max(0, c - margin)`` for each pair of vectors of cosine c.
+
+        The method of `layers.cosine_embedding_loss`, whose x is `input`. Variables may be given
+        by name; a new name becomes an input: float32 for `input`, float32 for `y`, float32 for
+        `label`.
+        """
     def cross_entropy(
         self, input: Input, label: Input, soft_label: bool = False, name: str | None = None
     ) -> ow.Variable:
@@ -114,6 +124,21 @@ class LayerMethods(ModelPrograms):
         The method of `layers.cross_entropy`, whose x is `input`. Variables may be given by
         name; a new name becomes an input: float32 for `input`, int64 for `label` or, with
         `soft_label`, float32.
+        """
+    def ctc_loss(
+        self,
+        input: Input,
+        label: Input,
+        lengths: ow.Variable | None = None,
+        label_lengths: ow.Variable | None = None,
+        blank: int = 0,
+        zero_infinity: bool = False,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append ``-log p(label | x)`` for each row, the times of the labels being unknown.
+
+        The method of `layers.ctc_loss`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `label`.
         """
     def dropout(
         self,
@@ -178,6 +203,46 @@ class LayerMethods(ModelPrograms):
         The method of `layers.gelu`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
+    def hinge(self, input: Input, label: Input, name: str | None = None) -> ow.Variable:
+        """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1.
+
+        The method of `layers.hinge`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `label`.
+        """
+    def huber(
+        self, input: Input, label: Input, delta: float = 1.0, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``(x - label)**2 / 2`` for each element, linear beyond `delta`.
+
+        The method of `layers.huber`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `label`.
+        """
+    def kl_div(
+        self, input: Input, label: Input, log_label: bool = False, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``label * (log(label) - x)`` for each element.
+
+        The method of `layers.kl_div`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `label`.
+        """
+    def l1(self, input: Input, label: Input, name: str | None = None) -> ow.Variable:
+        """Append ``|x - label|`` for each element.
+
+        The method of `layers.l1`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `label`.
+        """
+    def label_smooth(
+        self,
+        input: Input,
+        prior: ow.Variable | None = None,
+        epsilon: float = 0.1,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append ``(1 - epsilon) * x + epsilon * prior`` for distributions of classes.
+
+        The method of `layers.label_smooth`, whose x is `input`. Variables may be given by name;
+        a new name becomes an input: float32 for `input`.
+        """
     def layer_norm(
         self,
         input: Input,
@@ -201,11 +266,28 @@ class LayerMethods(ModelPrograms):
         The method of `layers.leaky_relu`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
         """
+    def log_loss(
+        self, input: Input, label: Input, epsilon: float = 0.0001, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``-label * log(x) - (1 - label) * log(1 - x)`` for each probability.
+
+        The method of `layers.log_loss`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `label`.
+        """
     def log_softmax(self, input: Input, axis: int = -1, name: str | None = None) -> ow.Variable:
         """Append ``log(softmax(x))`` over `axis`.
 
         The method of `layers.log_softmax`, whose x is `input`. Variables may be given by name;
         a new name becomes an input: float32 for `input`.
+        """
+    def margin_rank_loss(
+        self, input: Input, y: Input, label: Input, margin: float = 0.0, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``max(0, margin - label * (x - y))`` for each pair of scores.
+
+        The method of `layers.margin_rank_loss`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`, float32 for `y`, float32 for
+        `label`.
         """
     def max_pool2d(
         self,
@@ -235,6 +317,27 @@ class LayerMethods(ModelPrograms):
         The method of `layers.mean`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
+    def nll(
+        self,
+        input: Input,
+        label: Input,
+        ignore_index: int = -100,
+        axis: int = -1,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append ``-x[label]`` for each row of logarithms of probabilities.
+
+        The method of `layers.nll`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `label`.
+        """
+    def rank_loss(
+        self, input: Input, y: Input, label: Input, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``log(1 + exp(x - y)) - label * (x - y)`` for each pair of scores.
+
+        The method of `layers.rank_loss`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `y`, float32 for `label`.
+        """
     def relu(self, input: Input, name: str | None = None) -> ow.Variable:
         """Append ``max(x, 0)``.
 
@@ -248,6 +351,19 @@ class LayerMethods(ModelPrograms):
 
         The method of `layers.reshape`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
+        """
+    def scan(
+        self,
+        body: Callable[..., object],
+        init: Variables,
+        xs: Variables | None = None,
+        length: int | None = None,
+        reverse: bool = False,
+        name: str | None = None,
+    ) -> tuple[Carry, Carry | None]:
+        """Append a loop over the elements of `xs` along axis 0, as `jax.lax.scan` does.
+
+        The method of `layers.scan`.
         """
     def sigmoid(self, input: Input, name: str | None = None) -> ow.Variable:
         """Append ``1 / (1 + exp(-x))``.
@@ -269,6 +385,14 @@ class LayerMethods(ModelPrograms):
 
         The method of `layers.silu`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
+        """
+    def smooth_l1(
+        self, input: Input, label: Input, beta: float = 1.0, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``|x - label|`` for each element, with a round bottom.
+
+        The method of `layers.smooth_l1`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `label`.
         """
     def softmax(self, input: Input, axis: int = -1, name: str | None = None) -> ow.Variable:
         """Append ``exp(x) / sum(exp(x))`` over `axis`.
@@ -301,4 +425,16 @@ class LayerMethods(ModelPrograms):
 
         The method of `layers.tanh`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
+        """
+    def while_loop(
+        self,
+        condition: Callable[..., object],
+        body: Callable[..., object],
+        init: Variables,
+        max_steps: int | None = None,
+        name: str | None = None,
+    ) -> Carry:
+        """Append a loop that runs as long as a condition holds, as `jax.lax.while_loop` does.
+
+        The method of `layers.while_loop`.
         """

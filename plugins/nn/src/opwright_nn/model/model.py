@@ -150,7 +150,7 @@ class Model(ModelFiles):
         Parameters
         ----------
         optimizer : Optimizer or str
-            One of `nn.optimizer`, or the type of one: "sgd", "momentum", "adam", "adamw".
+            One of `nn.optimizer`, or the type of one of `OPTIMIZERS`: "sgd", "adam", "rmsprop".
         parameters : iterable of Variable or str, optional
             Those to train; by default every trainable parameter with a gradient.
         **attrs

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from opwright_nn.optimizer.adam import Adam, AdamW
+from opwright_nn.optimizer.adam_variants import Adamax, Lamb, Lion, NAdam, RAdam
+from opwright_nn.optimizer.adaptive import Adadelta, Adagrad, RMSprop
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.optimize import OPTIMIZERS, make_optimizer, optimize
+from opwright_nn.optimizer.proximal import Ftrl, ProximalAdagrad, ProximalGD
 from opwright_nn.optimizer.sgd import SGD, Momentum
 
 __all__ = [
     "OPTIMIZERS",
     "SGD",
+    "Adadelta",
+    "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
+    "Ftrl",
+    "Lamb",
+    "Lion",
     "Momentum",
+    "NAdam",
     "Optimizer",
+    "ProximalAdagrad",
+    "ProximalGD",
+    "RAdam",
+    "RMSprop",
     "State",
     "make_optimizer",
     "optimize",

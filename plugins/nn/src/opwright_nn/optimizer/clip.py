@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import opwright as ow
 from opwright_nn import checks, operators
@@ -37,16 +37,7 @@ class ClipByValue(GradientClip):
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Append one ``clip`` for each gradient."""
-        attrs = {"min": self.min, "max": self.max}
-        return [
-            (
-                parameter,
-                operators.append(
-                    grad.block, "clip", {"x": grad}, attrs, prefix=f"{grad.name}_clipped"
-                ),
-            )
-            for parameter, grad in pairs
-        ]
+        return _append_each("clip", pairs, {"min": self.min, "max": self.max})
 
 
 class ClipByNorm(GradientClip):
@@ -62,12 +53,8 @@ class ClipByNorm(GradientClip):
         self.max_norm = checks.check_float("ClipByNorm", "max_norm", max_norm, above=0.0)
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Append a norm, a factor and a product for each gradient."""
-        new_pairs = []
-        for parameter, grad in pairs:
-            factor = _append_factor(_append_square_sum(grad), self.max_norm, grad.name)
-            new_pairs.append((parameter, _append_product(grad, factor)))
-        return new_pairs
+        """Append one ``clip_by_norm`` for each gradient."""
+        return _append_each("clip_by_norm", pairs, {"max_norm": self.max_norm})
 
 
 class ClipByGlobalNorm(GradientClip):
@@ -85,37 +72,20 @@ class ClipByGlobalNorm(GradientClip):
         self.max_norm = checks.check_float("ClipByGlobalNorm", "max_norm", max_norm, above=0.0)
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Append one norm and factor, and a product for each gradient."""
+        """Append one ``clip_by_global_norm`` for all gradients."""
         if not pairs:
             return []
         block = pairs[0][1].block
-        sums = [_append_square_sum(grad) for _, grad in pairs]
-        total = operators.append(block, "add_n", {"x": sums}, prefix="global_square_sum")
-        factor = _append_factor(total, self.max_norm, "global")
-        return [(parameter, _append_product(grad, factor)) for parameter, grad in pairs]
+        gradients = [grad for _, grad in pairs]
+        names = [block.program.free_name(f"{grad.name}_clipped") for grad in gradients]
+        inputs, outputs = {"x": gradients}, {"out": names}
+        block.append_op("clip_by_global_norm", inputs, outputs, {"max_norm": self.max_norm})
+        return [(pair[0], block.var(name)) for pair, name in zip(pairs, names, strict=True)]
 
 
-def _append_square_sum(grad: ow.Variable) -> ow.Variable:
-    block, name = grad.block, grad.name
-    squares = operators.append(block, "square", {"x": grad}, prefix=f"{name}_square")
-    return operators.append(block, "sum", {"x": squares}, prefix=f"{name}_square_sum")
+def _append_each(op_type: str, pairs: Sequence[Pair], attrs: Mapping[str, float]) -> list[Pair]:
+    def append(grad: ow.Variable) -> ow.Variable:
+        prefix = f"{grad.name}_clipped"
+        return operators.append(grad.block, op_type, {"x": grad}, attrs, prefix=prefix)
 
-
-def _append_factor(square_sum: ow.Variable, max_norm: float, name: str) -> ow.Variable:
-    # max_norm / max(norm, max_norm): no division by zero, and exactly 1 for gradients within the
-    # bound, where reciprocal and scale would differ by a rounding error.
-    def append(
-        op_type: str, inputs: dict[str, ow.Variable], what: str, **attrs: float
-    ) -> ow.Variable:
-        prefix = f"{name}_{what}"
-        return operators.append(square_sum.block, op_type, inputs, attrs, prefix=prefix)
-
-    norm = append("sqrt", {"x": square_sum}, "norm")
-    longest = append("clip", {"x": norm}, "norm_or_bound", min=max_norm)
-    bound = append("fill_like", {"x": norm}, "bound", value=max_norm)
-    return append("divide", {"x": bound, "y": longest}, "factor")
-
-
-def _append_product(grad: ow.Variable, factor: ow.Variable) -> ow.Variable:
-    inputs = {"x": grad, "y": factor}
-    return operators.append(grad.block, "multiply", inputs, prefix=f"{grad.name}_clipped")
+    return [(parameter, append(grad)) for parameter, grad in pairs]

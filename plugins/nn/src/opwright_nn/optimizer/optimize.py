@@ -11,11 +11,18 @@ from opwright.errors import AttributeTypeError, AttributeValueError, VariableNot
 from opwright.plugin import hint
 from opwright_nn import checks
 from opwright_nn.optimizer.adam import Adam, AdamW
+from opwright_nn.optimizer.adam_variants import Adamax, Lamb, Lion, NAdam, RAdam
+from opwright_nn.optimizer.adaptive import Adadelta, Adagrad, RMSprop
 from opwright_nn.optimizer.base import Optimizer, Pair
+from opwright_nn.optimizer.proximal import Ftrl, ProximalAdagrad, ProximalGD
 from opwright_nn.optimizer.sgd import SGD, Momentum
 
 OPTIMIZERS: Mapping[str, type[Optimizer]] = {
-    optimizer.op_type: optimizer for optimizer in (SGD, Momentum, Adam, AdamW)
+    optimizer.op_type: optimizer
+    for optimizer in (
+        *(SGD, Momentum, Lion, Adam, AdamW, Adamax, NAdam, RAdam, Lamb),
+        *(Adagrad, Adadelta, RMSprop, ProximalGD, ProximalAdagrad, Ftrl),
+    )
 }
 """Operator type to class."""
 
@@ -60,7 +67,7 @@ def optimize(
         program during the call; the default startup program gets the initializers of learning rate
         and states.
     type : str
-        "sgd", "momentum", "adam" or "adamw".
+        One of `OPTIMIZERS`, such as "sgd" or "adam".
     attrs : mapping, optional
         Arguments of the optimizer's class, such as ``{"learning_rate": 0.1}``.
     param_grad : mapping of str to str
