@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from zlib import crc32
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,11 +19,17 @@ Array: TypeAlias = NDArray[Any]
 
 FLOATS = ("float16", "float32", "float64")
 WIDE = ("float32", "float64")
+HALVES = ("float16", "bfloat16")
 INTS = ("int8", "int32", "int64", "uint8")
 NUMBERS = FLOATS + INTS
 
 # 0, 1, and what lies around the width of a vector register.
 LENGTHS = (0, 1, 7, 8, 9, 15, 17, 31, 33)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Tell whether the dtype is one of floats; NumPy does not know bfloat16 for one."""
+    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,8 @@ class Case:
         Why the gradient is not compared here.
     known_shapes : str
         Why shapes cannot be inferred while a dimension is unknown.
+    no_half_grad : str
+        Why the gradient is not compared in 16 bits.
     slopes : callable or None
         The gradients where differences would not show them: at infinities and NaN, in far tails,
         for an infinite `out_grad`. Called as `expected` is, with `out_grad` beside, it returns
@@ -138,6 +147,7 @@ class Case:
     magnitude: float = 1.0
     no_grad: str = ""
     known_shapes: str = ""
+    no_half_grad: str = ""
     slopes: Callable[..., Result] | None = None
     out_grad: Any = 1.0
 
@@ -182,14 +192,14 @@ class Case:
 
     def tolerance(self, dtype: np.dtype[Any]) -> tuple[float, float]:
         """Return the relative and the absolute tolerance for outputs of this dtype."""
-        info = np.finfo(dtype)
+        info = ml_dtypes.finfo(dtype)
         relative = self.ulps * float(info.eps) * float(np.sqrt(max(self.terms, 1)))
         # Results below the smallest normal number have lost bits, in whatever way they came about.
         return relative, relative * self.magnitude + 2 * float(info.smallest_subnormal)
 
 
 def _widen(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return array.astype(np.float64) if is_float(array.dtype) else array
 
 
 def lengths(make: Callable[[int], Case], skip: Iterable[int] = ()) -> tuple[Case, ...]:

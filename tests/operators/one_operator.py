@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
-from case import Array, Case
+from case import Array, Case, is_float
 
 import opwright as ow
-from opwright.op import GradOp, Meta, NoGradient, OpDefinition
+from opwright.kernel import ANY
+from opwright.op import DTYPES, FLOAT_DTYPES, GradOp, Meta, NoGradient, OpDefinition
 
 
 class Target(NamedTuple):
@@ -82,6 +83,13 @@ def skip_without_cudnn() -> None:
         pytest.skip(reason)
 
 
+def _dtypes_of(op_type: str, target: Target) -> set[str]:
+    """Return the dtypes in which a library has a kernel; "*" stands for all."""
+    entries = ow.current_context().kernels.entries(op_type)
+    found = {e.dtype for e in entries if (e.device, e.library) == target}
+    return found | set(DTYPES) if ANY in found else found
+
+
 @contextlib.contextmanager
 def pinned(case: Case, target: Target) -> Iterator[None]:
     """Choose the library of a target for the operator of a case, and for its gradient."""
@@ -89,9 +97,12 @@ def pinned(case: Case, target: Target) -> Iterator[None]:
         skip_without_cudnn()
     context = ow.current_context()
     pins: dict[str, str] = {}
-    for op_type in (case.op, f"{case.op}_grad"):
-        if target.library in context.kernels.libraries_of(op_type):
-            pins[op_type] = str(target.library)
+    if dtypes := _dtypes_of(case.op, target):
+        pins[case.op] = str(target.library)
+    # A library may have the gradient in fewer dtypes: then whatever serves is chosen.
+    floats = dtypes & set(FLOAT_DTYPES) & set(case.dtypes)
+    if dtypes and floats <= _dtypes_of(f"{case.op}_grad", target) != set():
+        pins[f"{case.op}_grad"] = str(target.library)
     with ow.context_guard(context.with_pins(pins)):
         yield
 
@@ -109,7 +120,7 @@ def graded_slots(case: Case, arrays: Mapping[str, Sequence[Array]]) -> list[str]
         for slot in definition.proto.inputs
         if slot.name not in excluded
         and not slot.shape_only
-        and any(array.dtype.kind == "f" for array in arrays.get(slot.name, ()))
+        and any(is_float(array.dtype) for array in arrays.get(slot.name, ()))
     ]
 
 
@@ -139,7 +150,7 @@ def build(case: Case, arrays: Mapping[str, Sequence[Array]]) -> OneOperator:
 
 
 def _optional(definition: OpDefinition) -> dict[str, str]:
-    return {s.name: f"{s.name}_0" for s in definition.proto.outputs if s.optional}
+    return {s.name: f"{s.name}_0" for s in definition.proto.outputs if s.optional and not s.aliases}
 
 
 def run(

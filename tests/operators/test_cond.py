@@ -123,3 +123,55 @@ def test_cond_refuses_a_condition_that_is_no_bool() -> None:
     attrs = block.ops.pop().attrs
     with pytest.raises(DtypeError, match="cond: condition must be bool, got float64"):
         block.append_op("cond", {"condition": "w"}, {"out": ["z"]}, attrs)
+
+
+def picking_program() -> Any:
+    """Return a program of ``y = p ? x * (sum of w where x is not 0) : x``, and a loss."""
+    program = ow.Program()
+    block = program.global_block()
+    block.create_var("x", [-1], "float64", is_data=True)
+    block.create_var("p", [1], "bool", is_data=True)
+    block.create_parameter("w", [3], "float64")
+    true = program.create_block()
+    true.append_op("nonzero", {"x": "x"}, {"out": "where"})
+    true.append_op("gather", {"x": "w", "index": "where"}, {"out": "picked"})
+    true.append_op("sum", {"x": "picked"}, {"out": "total"})
+    true.append_op("multiply", {"x": "x", "y": "total"}, {"out": "product"})
+    program.rollback()
+    false = program.create_block()
+    program.rollback()
+    attrs = {
+        "true_block": true,
+        "false_block": false,
+        "true_outputs": ["product"],
+        "false_outputs": ["x"],
+    }
+    block.append_op("cond", {"condition": "p"}, {"out": ["y"]}, attrs)
+    block.append_op("sum", {"x": "y"}, {"out": "loss"})
+    return program
+
+
+@pytest.mark.parametrize("x", [[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+def test_shapes_within_a_branch_may_depend_on_values(x: list[float]) -> None:
+    program = picking_program()
+    ((_, gradient),) = ow.append_backward(program.global_block().var("loss"), ["w"])
+    values, w = np.array(x), np.array([1.0, 2.0, 3.0])
+    for flag in (YES, NO, YES):
+        y, loss, w_grad = run(program, ["y", "loss", gradient.name], x=values, p=flag)
+        wanted = values * (w[values != 0].sum() if flag else 1.0)
+        np.testing.assert_allclose(y, wanted)
+        np.testing.assert_allclose(loss, wanted.sum())
+        np.testing.assert_allclose(w_grad, (values != 0) * values.sum() * bool(flag))
+
+
+def test_plans_of_a_branch_are_made_once_for_each_shape() -> None:
+    program = picking_program()
+    scope = ow.Scope()
+    scope.var("w").set(np.array([1.0, 2.0, 3.0]))
+    step = ow.Network(program.global_block()).compile(["x", "p"], ["y"], scope=scope)
+    for _ in range(3):
+        for x in ([1.0, 0.0, 2.0], [0.0, 5.0, 0.0]):
+            values = np.array(x)
+            (y,) = step(x=values, p=YES)
+            wanted = values * np.array([1.0, 2.0, 3.0])[values != 0].sum()
+            np.testing.assert_allclose(y, wanted)

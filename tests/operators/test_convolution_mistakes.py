@@ -12,7 +12,7 @@ from direct import call
 
 import opwright as ow
 from opwright.errors import OpwrightError, ShapeError
-from opwright_std.operators import conv2d
+from opwright_std.operators import convolution
 
 CONV = {"x": (2, 3, 6, 7), "weight": (4, 3, 3, 3)}
 IMAGES = {"x": (2, 3, 6, 7)}
@@ -138,10 +138,10 @@ def test_a_large_batch_is_convolved_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     def compute() -> dict[str, list[Any]]:
         ops = ow.current_context().ops
         inputs = {slot: arrays[slot] for slot in ("x", "weight", "bias")}
-        forward = call(conv2d.conv2d, ops.get("conv2d"), inputs)
-        return forward | call(conv2d.conv2d_grad, ops.get("conv2d_grad"), arrays)
+        forward = call(convolution.conv2d, ops.get("conv2d"), inputs)
+        return forward | call(convolution.conv2d_grad, ops.get("conv2d_grad"), arrays)
 
     whole = compute()
-    monkeypatch.setattr(conv2d, "_MAX_COLUMNS", 2 * 27 * 8)
+    monkeypatch.setattr(convolution, "_MAX_COLUMNS", 2 * 27 * 8)
     for slot, (part,) in compute().items():
         np.testing.assert_allclose(part, whole[slot][0], rtol=1e-13, err_msg=slot)

@@ -10,8 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from case import Array, Case
-from one_operator import OneOperator, Target, build, compiled, definition_of, graded_slots, pinned
+from case import Array, Case, is_float
+from one_operator import (
+    OneOperator,
+    Target,
+    build,
+    compiled,
+    definition_of,
+    graded_slots,
+    pinned,
+    run,
+)
 from table import graded, over_targets
 
 import opwright as ow
@@ -27,12 +36,20 @@ def add_loss(one: OneOperator) -> Any:
     for slot in one.definition.proto.outputs:
         for variable in one.outputs[slot.name]:
             dtype = np.dtype(variable.dtype)
-            if dtype.kind != "f" or slot.intermediate or slot.aliases:
+            if not is_float(dtype) or slot.intermediate or slot.aliases:
                 continue
-            # Rounded alike for every dtype, so that their gradients can be compared.
-            weight = np.asarray(rng.standard_normal(variable.shape)).astype(np.float16)
+            # Numbers that every dtype has, so that their gradients can be compared.
+            shape = known_shape(one, variable)
+            weight = np.rint(np.asarray(rng.standard_normal(shape)) * 32) / 32
             parts.append(weighted_sum(one, variable, weight.astype(dtype)))
     return append(one.block, "add_n", {"x": parts})
+
+
+def known_shape(one: OneOperator, variable: Any) -> tuple[int, ...]:
+    """Return the shape of an output, which may depend on values."""
+    if -1 not in variable.shape:
+        return tuple(variable.shape)
+    return run(one.block, one.feeds, [variable])[0].shape
 
 
 def weighted_sum(one: OneOperator, variable: Any, weight: Array) -> Any:
@@ -50,7 +67,7 @@ def append(block: Any, op_type: str, inputs: Mapping[str, Any]) -> Any:
 
 def float_inputs(one: OneOperator, slots: Sequence[str]) -> list[Any]:
     listed = [variable for slot in slots for variable in one.inputs[slot]]
-    return [variable for variable in listed if np.dtype(variable.dtype).kind == "f"]
+    return [variable for variable in listed if is_float(np.dtype(variable.dtype))]
 
 
 def compute_gradients(
@@ -146,7 +163,7 @@ def exact_gradients(case: Case, dtype: str) -> dict[str, Array]:
     key = (str(case), dtype)
     if key not in KNOWN:
         wide = {
-            slot: [a.astype("float64") if a.dtype.kind == "f" else a for a in listed]
+            slot: [a.astype("float64") if is_float(a.dtype) else a for a in listed]
             for slot, listed in case.make_inputs(dtype).items()
         }
         KNOWN[key] = compute_gradients(case, wide, Target("cpu", "numpy"))

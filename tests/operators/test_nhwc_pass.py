@@ -12,7 +12,7 @@ import pytest
 import opwright as ow
 from opwright.plugin import Package
 from opwright_nn import layers
-from opwright_std.operators.conv2d import conv2d
+from opwright_std.operators.convolution import conv2d
 
 ACME = Package("acme", "opwright-acme", "1.0")
 

@@ -13,10 +13,18 @@ from direct import call
 import opwright as ow
 from opwright.errors import ShapeError
 from opwright_kit.testing import CheckContext
-from opwright_std.numerics.box_muller import random_normal
-from opwright_std.numerics.philox import random_uniform, random_words
+from opwright_std.numerics.box_muller import random_normal, random_truncated_normal
+from opwright_std.numerics.philox import multiply_high, random_uniform, random_words
 from opwright_std.operators.dropout import DROPOUT, dropout
-from opwright_std.operators.random import NORMAL, UNIFORM, normal, uniform
+from opwright_std.operators.random import (
+    NORMAL,
+    TRUNCATED_NORMAL,
+    UNIFORM,
+    normal,
+    truncated_normal,
+    uniform,
+)
+from opwright_std.operators.random_integers import RANDINT, randint
 
 STEP = np.array([3], np.int64)
 
@@ -120,7 +128,9 @@ def test_every_random_operator_takes_one_number_as_its_step(shape: tuple[int, ..
     assert len(random) >= 3
     for definition in random:
         checked = CheckContext(ow.current_context())
-        sample = checked.samples(definition, "float32")[0]
+        kind = "int64" if definition.proto.output("out").same_as == "dtype" else "float32"
+        drawn = checked.samples(definition, "float32") or checked.samples(definition, kind)
+        sample = drawn[0]
         wrong = {**sample.inputs, "step": (np.zeros(shape, np.int64),)}
         with pytest.raises(ShapeError, match=f"^{definition.op_type}: step must have one element"):
             sample.with_inputs(wrong, "").infer(definition)
@@ -131,3 +141,76 @@ def test_a_step_may_have_any_number_of_axes() -> None:
     step = np.array(3, np.int64)
     out = call(uniform, UNIFORM, {"step": [step]}, {"shape": [3]})["out"][0]
     np.testing.assert_array_equal(out, expected)
+
+
+def test_truncated_numbers_lie_within_two_deviations_and_the_others_are_those_of_normal() -> None:
+    plain = random_normal(20_000, np.dtype("float32"), 9, 4, STEP)
+    numbers = random_truncated_normal(20_000, np.dtype("float32"), 9, 4, STEP)
+    inside = np.abs(plain) <= 2
+    assert 0.04 < 1 - inside.mean() < 0.05
+    assert numbers[inside].tolist() == plain[inside].tolist()
+    assert np.abs(numbers).max() <= 2
+    # The variance of a normal number truncated at two deviations.
+    assert abs(numbers.var() - 0.7737) < 0.02
+
+
+@pytest.mark.parametrize("factor", [1, 2, 10, 2**32 - 1, 2**32, 2**63 + 12345, 2**64 - 1])
+def test_upper_half_of_a_product_is_exact(factor: int) -> None:
+    words = np.array([0, 1, 2**31, 2**32, 2**63, 2**64 - 1, 0x123456789ABCDEF], np.uint64)
+    expected = [int(word) * factor >> 64 for word in words]
+    assert multiply_high(words, factor).tolist() == expected
+
+
+def test_whole_numbers_lie_in_the_range_evenly() -> None:
+    numbers = np.asarray(ow.ops.randint(shape=[60_000], low=-3, high=3, seed=5))
+    counts = np.bincount(numbers + 3, minlength=6)
+    assert counts.sum() == 60_000
+    assert np.abs(counts - 10_000).max() < 5 * np.sqrt(10_000)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_share_of_ones_is_the_probability(dtype: str) -> None:
+    x = np.repeat(np.array([0.0, 0.25, 1.0], dtype), 40_000)
+    ones = np.asarray(ow.ops.bernoulli(x, seed=3)).reshape(3, -1).mean(axis=1)
+    assert ones[0] == 0
+    assert abs(ones[1] - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 40_000)
+    assert ones[2] == 1
+
+
+@pytest.mark.parametrize("wrong", [-0.5, 1.5, np.nan])
+def test_what_is_no_probability_is_refused(wrong: float) -> None:
+    x = np.array([0.5, wrong], np.float32)
+    with pytest.raises(ow.errors.OpwrightError, match=r"bernoulli.*x must be in \[0, 1\], got"):
+        ow.ops.bernoulli(x, seed=3)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_a_permutation_has_every_number_once(n: int) -> None:
+    order = np.asarray(ow.ops.permutation(n=n, seed=4))
+    assert sorted(order.tolist()) == list(range(n))
+    assert n < 3 or order.tolist() != list(range(n))
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        *(
+            (op, dtype)
+            for op in ("uniform", "truncated_normal")
+            for dtype in ("float32", "float64")
+        ),
+        *(("randint", dtype) for dtype in ("int32", "int64")),
+    ],
+)
+def test_every_kernel_on_the_cpu_draws_what_the_specification_says(op: str, dtype: str) -> None:
+    attrs = {"high": 2**31 - 1, "low": -7} if op == "randint" else {}
+    entries = ow.current_context().kernels.entries(op)
+    assert {"native", "numpy"} <= {e.library for e in entries if e.device == "cpu"}
+    expected = call(
+        {"uniform": uniform, "truncated_normal": truncated_normal, "randint": randint}[op],
+        {"uniform": UNIFORM, "truncated_normal": TRUNCATED_NORMAL, "randint": RANDINT}[op],
+        {},
+        {"shape": [5000], "dtype": dtype, "seed": 3, **attrs},
+    )["out"][0]
+    drawn = getattr(ow.ops, op)(shape=[5000], dtype=dtype, seed=3, **attrs)
+    np.testing.assert_array_equal(np.asarray(drawn), expected)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from case import Array, Case
+from case import Array, Case, is_float
 from direct import call, infer
 from one_operator import Target, build, definition_of, run_case
 from table import every_dtype, first_cases, load_cases, over_cases, over_targets
@@ -26,7 +26,7 @@ def compare(case: Case, outputs: Mapping[str, Sequence[Array]], expected: tuple[
         for got, number in zip(outputs[slot], listed, strict=True):
             where = f"{case}: {slot}"
             assert got.shape == np.shape(number), where
-            if got.dtype.kind != "f":
+            if not is_float(got.dtype):
                 np.testing.assert_array_equal(got, number, err_msg=where)
                 continue
             relative, absolute = case.tolerance(got.dtype)

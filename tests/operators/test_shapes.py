@@ -41,7 +41,11 @@ def without(meta: Meta, axis: int) -> Meta:
 
 def infer(case: Case, metas: Metas) -> Metas:
     definition = definition_of(case)
-    counts = tuple(case.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
+    absent = {slot.name for slot in definition.proto.inputs if slot.name not in case.inputs}
+    counts = tuple(
+        0 if slot.aliases in absent else case.outputs.get(slot.name, 1)
+        for slot in definition.proto.outputs
+    )
     return definition.infer(metas, definition.proto.fill_attrs(dict(case.attrs)), counts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,10 @@ CASES = (
     case(Random((2, 3, 4)), 3, "sequence", training=True, momentum=0.5),
     case(Random((2, 3, 2, 2)), 3, "images", training=True),
     case(Random((2, 3, 2, 2)), 3, "images-running", epsilon=0.1),
-    case(Values([[10000.0], [10001.0], [10005.0]]), 1, "large-mean", training=True),
+    replace(
+        case(Values([[10000.0], [10001.0], [10005.0]]), 1, "large-mean", training=True),
+        no_half_grad="saved_mean has the dtype of x, whose steps are 8 here in float16",
+    ),
     # Beside deviations of 0, a mean that is off by a few roundings is off by thousands of epsilon.
     case(Random((700, 3), 1000.015625, 1000.015625), 3, "constant-rows", FLAT, training=True),
     case(

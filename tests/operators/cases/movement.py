@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from case import FLOATS, INTS, Array, Case, Random
+from case import FLOATS, INTS, LENGTHS, Array, Case, Random
 
 EVERY = (*FLOATS, *INTS, "bool")
 
@@ -19,10 +19,16 @@ def moved(
     return Case(op, {"x": Random(tuple(shape))}, expected, label=label, **options)
 
 
-def typed(op: str, expected: Callable[..., Any], shape: Sequence[int], **options: Any) -> Case:
+def typed(
+    op: str,
+    expected: Callable[..., Any],
+    shape: Sequence[int],
+    label: str = "dtypes",
+    **options: Any,
+) -> Case:
     """Return the same in every dtype."""
     common = {"dtypes": EVERY, "no_grad": "covered by the cases in floats only", **options}
-    return moved(op, expected, "dtypes", shape, **common)
+    return moved(op, expected, label, shape, **common)
 
 
 def from_positions(shape: Sequence[int], find: Callable[..., Any]) -> Array:
@@ -146,6 +152,7 @@ def expanded(label: str, x: Sequence[int], shape: Sequence[int], out: Sequence[i
 
 
 FAR = 2**63 - 1
+BACKWARDS = {"axes": [1], "starts": [-1], "ends": [-FAR], "steps": [-1]}
 
 CASES = (
     reshaped("flat", (3, 4), [12], [12]),
@@ -215,6 +222,8 @@ CASES = (
     sliced("steps", (9, 3), [0], [1], [8], [3]),
     sliced("backwards", (7, 3), [0], [-1], [-FAR], [-2]),
     sliced("clipped", (5, 3), [0, 1], [-100, 1], [FAR, 100]),
+    *(sliced(f"reversed-{n}", (2, n), [1], [-1], [-FAR], [-1]) for n in LENGTHS),
+    typed("slice", cut, (3, 40), "reversed", attrs=BACKWARDS),
     sliced("nothing", (5, 3), [0], [3], [3]),
     sliced("no-axes", (5, 3), [], [], []),
     sliced("empty", (0, 3), [0], [0], [2]),

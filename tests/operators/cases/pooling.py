@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 from case import LENGTHS, WIDE, Array, Case, Random, Source, Values
 
 NHWC = {"data_format": "NHWC"}
-Place = tuple[int, int]
+NLC = {"data_format": "NLC"}
+NDHWC = {"data_format": "NDHWC"}
+Place = tuple[int, ...]
 
 
 def windows(
@@ -19,11 +22,11 @@ def windows(
     strides: Sequence[int],
     paddings: Sequence[int],
     ceil_mode: bool,
-) -> tuple[list[range], list[range]]:
-    """Return the positions that each window covers, down and across, in the padding too."""
+) -> list[list[range]]:
+    """Return the positions that each window covers, axis by axis, in the padding too."""
     found = []
-    for axis in range(2):
-        before, after = paddings[2 * axis : 2 * axis + 2]
+    for axis in range(len(kernel)):
+        before, after = (paddings or [0, 0] * len(kernel))[2 * axis : 2 * axis + 2]
         end = shape[2 + axis] + after
         placed = [range(-before, kernel[axis] - before)]
         while True:
@@ -34,98 +37,124 @@ def windows(
                 break
             placed.append(range(begin, begin + kernel[axis]))
         found.append(placed)
-    return found[0], found[1]
+    return found
 
 
 def pooled(
-    x: Array, rows: list[range], columns: list[range], find: Callable[..., Any]
+    x: Array, axes: list[list[range]], find: Callable[..., Any]
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
     """Give what `find` says of each window, of its plane and the places in it."""
-    height, width = x.shape[2:]
-    for n, c, i, j in np.ndindex(*x.shape[:2], len(rows), len(columns)):
+    sizes = x.shape[2:]
+    for at in np.ndindex(*x.shape[:2], *map(len, axes)):
+        window = [places[i] for places, i in zip(axes, at[2:], strict=True)]
         inside = [
-            (row, column)
-            for row in rows[i]
-            for column in columns[j]
-            if 0 <= row < height and 0 <= column < width
+            place
+            for place in product(*window)
+            if all(0 <= i < size for i, size in zip(place, sizes, strict=True))
         ]
-        yield (n, c, i, j), find(x[n, c], inside, rows[i], columns[j])
+        yield at, find(x[at[:2]], inside, window)
 
 
 def _rank(value: float) -> tuple[bool, float]:
     return (True, 0.0) if math.isnan(value) else (False, value)
 
 
-def max_pool2d(
+def max_pool(
     x: Array,
     kernel: Sequence[int],
     strides: Sequence[int] = (),
-    paddings: Sequence[int] = (0, 0, 0, 0),
+    paddings: Sequence[int] = (),
     ceil_mode: bool = False,
     data_format: str = "NCHW",
 ) -> tuple[Array, Array]:
-    """max() keeps the first of equal elements; NaN is above every number."""
-    images = x if data_format == "NCHW" else np.moveaxis(x, 3, 1)
-    rows, columns = windows(images.shape, kernel, strides, paddings, ceil_mode)
+    axes = windows(first_channels(x, data_format).shape, kernel, strides, paddings, ceil_mode)
+    return greatest_of(x, axes, data_format)
 
-    def find(plane: Array, inside: list[Place], *_: range) -> Place:
+
+def greatest_of(x: Array, axes: list[list[range]], data_format: str) -> tuple[Array, Array]:
+    """max() keeps the first of equal elements; NaN is above every number."""
+    images = first_channels(x, data_format)
+
+    def find(plane: Array, inside: list[Place], _: list[range]) -> Place:
         return max(inside, key=lambda place: _rank(plane[place]))
 
-    out = np.zeros((*images.shape[:2], len(rows), len(columns)))
+    out = np.zeros((*images.shape[:2], *map(len, axes)))
     index = np.zeros(out.shape, int)
-    for at, place in pooled(images, rows, columns, find):
+    for at, place in pooled(images, axes, find):
         out[at] = images[(*at[:2], *place)]
-        index[at] = place[0] * images.shape[3] + place[1]
-    if data_format == "NCHW":
-        return out, index
-    return np.moveaxis(out, 1, 3), np.moveaxis(index, 1, 3)
+        index[at] = np.ravel_multi_index(place, images.shape[2:])
+    return last_channels(out, data_format), last_channels(index, data_format)
 
 
-def avg_pool2d(
+def first_channels(x: Array, data_format: str) -> Array:
+    return np.moveaxis(x, -1, 1) if data_format.endswith("C") else x
+
+
+def last_channels(x: Array, data_format: str) -> Array:
+    return np.moveaxis(x, 1, -1) if data_format.endswith("C") else x
+
+
+def avg_pool(
     x: Array,
     kernel: Sequence[int],
     strides: Sequence[int] = (),
-    paddings: Sequence[int] = (0, 0, 0, 0),
+    paddings: Sequence[int] = (),
     ceil_mode: bool = False,
     count_include_pad: bool = False,
     data_format: str = "NCHW",
 ) -> Array:
-    images = x if data_format == "NCHW" else np.moveaxis(x, 3, 1)
-    rows, columns = windows(images.shape, kernel, strides, paddings, ceil_mode)
-    ends = images.shape[2] + paddings[1], images.shape[3] + paddings[3]
+    images = first_channels(x, data_format)
+    axes = windows(images.shape, kernel, strides, paddings, ceil_mode)
+    ends = [
+        size + after
+        for size, after in zip(images.shape[2:], paddings[1::2] or [0] * len(kernel), strict=True)
+    ]
 
-    def find(plane: Array, inside: list[Place], down: range, across: range) -> float:
+    def find(plane: Array, inside: list[Place], window: list[range]) -> float:
         count = len(inside)
         if count_include_pad:
-            count = sum(i < ends[0] and j < ends[1] for i in down for j in across)
+            count = math.prod(
+                sum(i < end for i in places) for places, end in zip(window, ends, strict=True)
+            )
         return math.fsum(plane[place] for place in inside) / count
 
-    out = np.zeros((*images.shape[:2], len(rows), len(columns)))
-    for at, mean in pooled(images, rows, columns, find):
+    out = np.zeros((*images.shape[:2], *map(len, axes)))
+    for at, mean in pooled(images, axes, find):
         out[at] = mean
-    return out if data_format == "NCHW" else np.moveaxis(out, 1, 3)
+    return last_channels(out, data_format)
+
+
+def bins(sizes: Sequence[int], output_size: Sequence[int]) -> list[list[range]]:
+    return [
+        [range(math.floor(i * n / m), math.ceil((i + 1) * n / m)) for i in range(m)]
+        for n, m in zip(sizes, output_size, strict=True)
+    ]
+
+
+def adaptive_max_pool2d(
+    x: Array, output_size: Sequence[int], data_format: str = "NCHW"
+) -> tuple[Array, Array]:
+    sizes = first_channels(x, data_format).shape[2:]
+    return greatest_of(x, bins(sizes, output_size), data_format)
 
 
 def adaptive_avg_pool2d(x: Array, output_size: Sequence[int], data_format: str = "NCHW") -> Array:
-    images = x if data_format == "NCHW" else np.moveaxis(x, 3, 1)
-    rows, columns = (
-        [range(math.floor(i * n / m), math.ceil((i + 1) * n / m)) for i in range(m)]
-        for n, m in zip(images.shape[2:], output_size, strict=True)
-    )
+    images = first_channels(x, data_format)
+    axes = bins(images.shape[2:], output_size)
 
-    def find(plane: Array, inside: list[Place], *_: range) -> float:
+    def find(plane: Array, inside: list[Place], _: list[range]) -> float:
         return math.fsum(plane[place] for place in inside) / len(inside)
 
-    out = np.zeros((*images.shape[:2], len(rows), len(columns)))
-    for at, mean in pooled(images, rows, columns, find):
+    out = np.zeros((*images.shape[:2], *map(len, axes)))
+    for at, mean in pooled(images, axes, find):
         out[at] = mean
-    return out if data_format == "NCHW" else np.moveaxis(out, 1, 3)
+    return last_channels(out, data_format)
 
 
 def images(shape: tuple[int, ...], data_format: str = "NCHW", **_: Any) -> Random:
-    """Return images of the shape [n, channels, height, width], in the order of axes given."""
-    n, channels, height, width = shape
-    stored = shape if data_format == "NCHW" else (n, height, width, channels)
+    """Return images of the shape [n, channels, *spatial], in the order of axes given."""
+    n, channels, *sizes = shape
+    stored = (n, *sizes, channels) if data_format.endswith("C") else shape
     return Random(stored, distinct=True)
 
 
@@ -133,15 +162,16 @@ def greatest(
     x: tuple[int, ...] | Source, kernel: Sequence[int], label: str, no_grad: str = "", **attrs: Any
 ) -> Case:
     given = {"x": images(x, **attrs) if isinstance(x, tuple) else x}
+    op_type = f"max_pool{len(kernel)}d"
     attrs = {"kernel": list(kernel), **attrs}
-    return Case("max_pool2d", given, max_pool2d, attrs, label=label, ulps=0, no_grad=no_grad)
+    return Case(op_type, given, max_pool, attrs, label=label, ulps=0, no_grad=no_grad)
 
 
 def average(x: tuple[int, ...], kernel: Sequence[int], label: str, **attrs: Any) -> Case:
     given = {"x": images(x, **attrs)}
-    terms = kernel[0] * kernel[1]
+    terms, op_type = math.prod(kernel), f"avg_pool{len(kernel)}d"
     attrs = {"kernel": list(kernel), **attrs}
-    return Case("avg_pool2d", given, avg_pool2d, attrs, label=label, terms=terms)
+    return Case(op_type, given, avg_pool, attrs, label=label, terms=terms)
 
 
 def adaptive(x: tuple[int, ...], size: Sequence[int], label: str, **attrs: Any) -> Case:
@@ -151,7 +181,14 @@ def adaptive(x: tuple[int, ...], size: Sequence[int], label: str, **attrs: Any) 
     return Case("adaptive_avg_pool2d", given, adaptive_avg_pool2d, attrs, label=label, terms=terms)
 
 
+def adaptive_greatest(x: tuple[int, ...], size: Sequence[int], label: str, **attrs: Any) -> Case:
+    given = {"x": images(x, **attrs)}
+    attrs = {"output_size": list(size), **attrs}
+    return Case("adaptive_max_pool2d", given, adaptive_max_pool2d, attrs, label=label, ulps=0)
+
+
 ASYMMETRIC: dict[str, Any] = {"strides": [2, 1], "paddings": [1, 2, 0, 1]}
+DEEP: dict[str, Any] = {"strides": [2, 1, 3], "paddings": [1, 0, 0, 1, 1, 1]}
 CEIL: dict[str, Any] = {"ceil_mode": True}
 
 # Shape, kernel, name and attributes of what both kinds of windows must get right.
@@ -181,6 +218,20 @@ SHARED: tuple[tuple[tuple[int, ...], Sequence[int], str, dict[str, Any]], ...] =
     *(((1, 1, 2, n + 2), (2, 3), f"overlapping-{n}", {"strides": [1, 1]}) for n in LENGTHS if n),
     ((0, 2, 4, 4), (2, 2), "batch-0", {}),
     ((0, 2, 4, 4), (2, 2), "nhwc-batch-0", NHWC),
+    ((2, 3, 7), (2,), "plain", {}),
+    ((1, 1, 1), (1,), "one-element", {}),
+    ((2, 3, 8), (3,), "everything", {"strides": [2], "paddings": [1, 2], **CEIL}),
+    ((2, 3, 8), (3,), "nlc-everything", {"strides": [2], "paddings": [1, 0], **CEIL, **NLC}),
+    *(((1, 2, n + 1), (2,), f"length-{n}", {"strides": [1]}) for n in LENGTHS if n),
+    ((0, 2, 4), (2,), "batch-0", {}),
+    ((2, 2, 4, 5, 4), (2, 3, 2), "plain", {}),
+    ((1, 1, 1, 1, 1), (1, 1, 1), "one-element", {}),
+    ((1, 2, 3, 2, 4), (3, 2, 4), "whole", {}),
+    ((1, 2, 5, 4, 4), (2, 2, 2), "everything", {**DEEP, **CEIL}),
+    ((1, 3, 5, 4, 4), (2, 2, 2), "ndhwc-everything", {**DEEP, **CEIL, **NDHWC}),
+    *(((1, 1, 2, 2, 2 * n), (2, 2, 2), f"width-{n}", {}) for n in LENGTHS if n),
+    *(((1, n, 2, 1, 2), (2, 1, 2), f"ndhwc-channels-{n}", NDHWC) for n in LENGTHS),
+    ((0, 2, 2, 2, 2), (2, 2, 2), "batch-0", {}),
 )
 
 TIES = Values(
@@ -216,7 +267,7 @@ CASES = (
     Case(
         "avg_pool2d",
         {"x": SPECIAL},
-        avg_pool2d,
+        avg_pool,
         {"kernel": [1, 2], "strides": [1, 1]},
         dtypes=WIDE,
         label="special",
@@ -234,4 +285,13 @@ CASES = (
     *(adaptive((1, n, 2, 3), (1, 2), f"nhwc-channels-{n}", **NHWC) for n in LENGTHS),
     *(adaptive((1, 1, 2, n), (1, 1), f"width-{n}") for n in LENGTHS if n),
     adaptive((0, 2, 4, 4), (2, 2), "batch-0"),
+    adaptive_greatest((2, 3, 4, 6), (2, 3), "divides"),
+    adaptive_greatest((2, 3, 5, 7), (2, 3), "overlaps"),
+    adaptive_greatest((2, 3, 5, 7), (1, 1), "plane"),
+    adaptive_greatest((2, 2, 2, 3), (5, 4), "repeats"),
+    adaptive_greatest((2, 3, 5, 7), (2, 3), "nhwc", **NHWC),
+    *(adaptive_greatest((1, n, 2, 3), (1, 2), f"nhwc-channels-{n}", **NHWC) for n in LENGTHS),
+    *(adaptive_greatest((1, 1, 2, n), (1, 1), f"width-{n}") for n in LENGTHS if n),
+    adaptive_greatest((1, 2, 3, 36), (2, 18), "many-bins"),
+    adaptive_greatest((0, 2, 4, 4), (2, 2), "batch-0"),
 )

@@ -156,7 +156,64 @@ def lower(a: float, b: float) -> bool:
     return a < b
 
 
+def multiplied(numbers: list[float]) -> float:
+    return math.prod(numbers)
+
+
+def yes_or_no(op: str, function: Callable[[list[Any]], bool]) -> list[Case]:
+    """Return the cases of any or all."""
+
+    def case(label: str, source: Random | Values, **options: Any) -> Case:
+        reason = "its result is true or false"
+        return Case(op, {"x": source}, over(function), label=label, no_grad=reason, **options)
+
+    sparse = [[0.0, 0.0, 0.0, 0.0], [0.0, NAN, 0.0, 0.0], [1.0, 2.0, -INF, 3.0], [0.0] * 4]
+    return [
+        *(case(str(n), Random((n,), 0, 1), dtypes=("bool", "uint8")) for n in LENGTHS),
+        *(case(f"zeros-{n}", Values([0.0] * n), dtypes=FLOATS) for n in LENGTHS if n),
+        *(case(f"ones-{n}", Values([1.0] * n), dtypes=("bool", *FLOATS)) for n in LENGTHS if n),
+        *(case(k, Random((3, 4, 5), 0, 1), attrs=a, dtypes=INTS) for k, a in ATTRS.items()),
+        case("special", Values(sparse), attrs={"axis": [1]}),
+        case("columns", Values(sparse), attrs={"axis": [0]}),
+        case("scalar", Random(())),
+        case("empty-axis", Random((2, 0)), attrs={"axis": [1]}),
+    ]
+
+
+def products() -> list[Case]:
+    """Return what the other reductions have no case for: zeros, whose gradients are not 0."""
+
+    def case(label: str, values: Any, **attrs: Any) -> Case:
+        return Case("prod", {"x": Values(values)}, over(multiplied), attrs, label=label)
+
+    return [
+        case("one-zero", [2.0, 0.0, 3.0, -4.0]),
+        case("two-zeros", [2.0, 0.0, 3.0, 0.0]),
+        case("zeros-over-axes", [[[2.0, 0.0], [3.0, 4.0]], [[5.0, 1.5], [0.0, 0.0]]], axis=[0, 2]),
+    ]
+
+
+TRUE_OR_FALSE = Random((4, 9))
+
+
 CASES = (
+    *reduced("prod", multiplied, True, FLOATS),
+    *products(),
+    integers("prod", math.prod),
+    *yes_or_no("any", lambda numbers: any(n != 0 for n in numbers)),
+    *yes_or_no("all", lambda numbers: all(n != 0 for n in numbers)),
+    *(
+        Case(
+            op,
+            {"x": TRUE_OR_FALSE},
+            over(function),
+            {"axis": [1]},
+            dtypes=("bool",),
+            label="bool",
+            no_grad="true or false",
+        )
+        for op, function in (("sum", sum), ("prod", math.prod), ("max", max), ("min", min))
+    ),
     *reduced("sum", total, True, FLOATS),
     integers("sum", sum),
     Case(

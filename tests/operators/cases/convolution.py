@@ -1,50 +1,60 @@
-"""Cases of conv2d: nested loops over the definition are the reference."""
+"""Cases of convolution: nested loops over the definition are the reference."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 from case import LENGTHS, WIDE, Array, Case, Random, Source, Values
 
 
-def conv2d(
+def convolve(
     x: Array,
     weight: Array,
     bias: Array | None = None,
-    strides: Sequence[int] = (1, 1),
-    paddings: Sequence[int] = (0, 0, 0, 0),
-    dilations: Sequence[int] = (1, 1),
+    strides: Sequence[int] = (),
+    paddings: Sequence[int] = (),
+    dilations: Sequence[int] = (),
     groups: int = 1,
     data_format: str = "NCHW",
 ) -> Array:
-    images = x if data_format == "NCHW" else np.moveaxis(x, 3, 1)
+    images = np.moveaxis(x, -1, 1) if data_format.endswith("C") else x
     filters, per_group, *kernel = weight.shape
-    top, bottom, left, right = paddings
-    padded = np.pad(images, [(0, 0), (0, 0), (top, bottom), (left, right)])
+    rank = len(kernel)
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    sides = np.reshape(paddings or [0, 0] * rank, (rank, 2)).tolist()
+    padded = np.pad(images, [(0, 0), (0, 0), *sides])
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     size = [(n - r) // s + 1 for n, r, s in zip(padded.shape[2:], reach, strides, strict=True)]
     out = np.zeros((len(x), filters, *size))
-    for n, o, i, j in np.ndindex(*out.shape):
+    for n, o, *at in np.ndindex(*out.shape):
         begin = o // (filters // groups) * per_group
-        rows = i * strides[0] + np.arange(kernel[0]) * dilations[0]
-        columns = j * strides[1] + np.arange(kernel[1]) * dilations[1]
-        covered = padded[n, begin : begin + per_group][:, rows][:, :, columns]
-        out[n, o, i, j] = (covered * weight[o]).sum() + (0 if bias is None else bias[o])
-    return out if data_format == "NCHW" else np.moveaxis(out, 1, 3)
+        covered = padded[n, begin : begin + per_group]
+        for axis in range(rank):
+            places = at[axis] * strides[axis] + np.arange(kernel[axis]) * dilations[axis]
+            covered = covered.take(places, 1 + axis)
+        out[(n, o, *at)] = (covered * weight[o]).sum() + (0 if bias is None else bias[o])
+    return np.moveaxis(out, 1, -1) if data_format.endswith("C") else out
+
+
+def images(shape: tuple[int, ...], data_format: str = "NCHW", **_: Any) -> Random:
+    """Return images of the shape [n, channels, *spatial], in the order of axes given."""
+    n, channels, *sizes = shape
+    return Random((n, *sizes, channels) if data_format.endswith("C") else shape)
 
 
 def case(
     x: tuple[int, ...], weight: tuple[int, ...], label: str, bias: bool = True, **attrs: Any
 ) -> Case:
-    """Return a case; the shape of x is always [n, channels, height, width] here."""
-    shape = x if attrs.get("data_format") != "NHWC" else (x[0], x[2], x[3], x[1])
-    inputs: dict[str, Source] = {"x": Random(shape), "weight": Random(weight)}
+    """Return a case; the shape of x is always [n, channels, *spatial] here."""
+    inputs: dict[str, Source] = {"x": images(x, **attrs), "weight": Random(weight)}
     if bias:
         inputs["bias"] = Random(weight[:1])
-    terms = weight[1] * weight[2] * weight[3] + 1
-    return Case("conv2d", inputs, conv2d, attrs, label=label, terms=terms, magnitude=4.0)
+    terms = prod(weight[1:]) + 1
+    op_type = f"conv{len(x) - 2}d"
+    return Case(op_type, inputs, convolve, attrs, label=label, terms=terms, magnitude=4.0)
 
 
 EVERYTHING: dict[str, Any] = {
@@ -54,6 +64,14 @@ EVERYTHING: dict[str, Any] = {
     "groups": 2,
 }
 NHWC = {"data_format": "NHWC"}
+NLC = {"data_format": "NLC"}
+NDHWC = {"data_format": "NDHWC"}
+DEEP: dict[str, Any] = {
+    "strides": [2, 1, 2],
+    "paddings": [1, 0, 2, 1, 0, 1],
+    "dilations": [1, 2, 1],
+    "groups": 2,
+}
 
 CASES = (
     case((2, 3, 5, 6), (4, 3, 3, 3), "plain"),
@@ -98,9 +116,27 @@ CASES = (
             "x": Values([[[[np.inf, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, np.nan]]]]),
             "weight": Values([[[[1.0, 2.0], [3.0, 4.0]]]]),
         },
-        conv2d,
+        convolve,
         dtypes=WIDE,
         label="special",
         no_grad="infinite or undefined there",
     ),
+    case((2, 3, 9), (4, 3, 3), "plain"),
+    case((2, 3, 9), (4, 3, 3), "no-bias", bias=False),
+    case((1, 1, 1), (1, 1, 1), "one-element"),
+    case((2, 4, 9), (6, 2, 3), "everything", strides=[2], paddings=[1, 2], dilations=[2], groups=2),
+    case((2, 3, 9), (4, 3, 3), "nlc", **NLC),
+    case((2, 4, 9), (4, 1, 3), "nlc-depthwise", groups=4, paddings=[2, 0], **NLC),
+    *(case((1, 2, n), (3, 2, 1), f"length-{n}") for n in LENGTHS if n),
+    case((0, 2, 4), (3, 2, 3), "batch-0"),
+    case((2, 3, 4, 5, 3), (4, 3, 2, 3, 2), "plain"),
+    case((2, 3, 4, 3, 3), (4, 3, 2, 2, 2), "no-bias", bias=False),
+    case((1, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one-element"),
+    case((1, 4, 5, 4, 5), (6, 2, 3, 2, 3), "everything", **DEEP),
+    case((1, 3, 3, 4, 4), (3, 1, 3, 3, 3), "depthwise", groups=3, paddings=[1] * 6),
+    case((2, 3, 3, 4, 3), (4, 3, 2, 3, 2), "ndhwc", **NDHWC),
+    case((1, 4, 5, 4, 5), (6, 2, 3, 2, 3), "ndhwc-everything", **DEEP, **NDHWC),
+    *(case((1, n, 2, 2, 2), (2, n, 2, 1, 2), f"channels-{n}") for n in LENGTHS),
+    *(case((1, 2, 1, 2, 2), (n, 2, 1, 2, 2), f"filters-{n}") for n in LENGTHS),
+    case((0, 2, 3, 4, 4), (3, 2, 2, 3, 3), "batch-0"),
 )

@@ -1,0 +1,192 @@
+"""Cases of roi_align and roi_pool, sample by sample, and of nms, box by box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from case import LENGTHS, Array, Case, Random, Values
+
+
+def sampled(plane: Array, y: float, x: float) -> float:
+    """Return what lies between the four pixels around a place; 0 more than a pixel outside."""
+    height, width = plane.shape
+    if not (-1 <= y <= height and -1 <= x <= width):
+        return 0.0
+    y, x = min(max(y, 0.0), height - 1.0), min(max(x, 0.0), width - 1.0)
+    top, left = math.floor(y), math.floor(x)
+    bottom, right = min(top + 1, height - 1), min(left + 1, width - 1)
+    down, over = y - top, x - left
+    upper = plane[top, left] * (1 - over) + plane[top, right] * over
+    lower = plane[bottom, left] * (1 - over) + plane[bottom, right] * over
+    return float(upper * (1 - down) + lower * down)
+
+
+def roi_align(
+    x: Array,
+    rois: Array,
+    batch_index: Array,
+    output_size: Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> Array:
+    rows, columns = output_size
+    out = np.zeros((len(rois), x.shape[1], rows, columns))
+    shift = 0.5 if aligned else 0.0
+    for box, channel, i, j in np.ndindex(*out.shape):
+        left, top, right, bottom = rois[box] * spatial_scale - shift
+        height, width = bottom - top, right - left
+        if not aligned:
+            height, width = max(height, 1.0), max(width, 1.0)
+        down = sampling_ratio if sampling_ratio > 0 else math.ceil(height / rows)
+        over = sampling_ratio if sampling_ratio > 0 else math.ceil(width / columns)
+        plane = x[batch_index[box], channel]
+        for a in range(down):
+            for b in range(over):
+                at = top + (i + (a + 0.5) / down) * height / rows
+                to = left + (j + (b + 0.5) / over) * width / columns
+                out[box, channel, i, j] += sampled(plane, at, to) / (down * over)
+    return out
+
+
+def roi_pool(
+    x: Array,
+    rois: Array,
+    batch_index: Array,
+    output_size: Sequence[int],
+    spatial_scale: float = 1.0,
+) -> tuple[Array, Array]:
+    out = np.zeros((len(rois), x.shape[1], *output_size))
+    index = np.full(out.shape, -1)
+    height, width = x.shape[2:]
+    for at in np.ndindex(*out.shape):
+        box, channel, *bin_at = at
+        first, last = (
+            [math.floor(abs(n) + 0.5) * (1 if n >= 0 else -1) for n in corner * spatial_scale]
+            for corner in (rois[box, 1::-1], rois[box, 3:1:-1])
+        )
+        pixels = []
+        for axis in range(2):
+            extent = max(last[axis] - first[axis] + 1, 1)
+            low = bin_at[axis] * extent // output_size[axis]
+            high = math.ceil((bin_at[axis] + 1) * extent / output_size[axis])
+            size = (height, width)[axis]
+            pixels.append(
+                [p for p in range(first[axis] + low, first[axis] + high) if 0 <= p < size]
+            )
+        found = [(row, column) for row in pixels[0] for column in pixels[1]]
+        if found:
+            plane = x[batch_index[box], channel]
+            place = max(found, key=lambda pixel: float(plane[pixel]))
+            out[at], index[at] = plane[place], place[0] * width + place[1]
+    return out, index
+
+
+def nms(boxes: Array, scores: Array, iou_threshold: float) -> Array:
+    kept: list[int] = []
+    for box in sorted(range(len(boxes)), key=lambda i: -scores[i]):
+        if all(overlap(boxes[box], boxes[other]) <= iou_threshold for other in kept):
+            kept.append(box)
+    return np.array(kept, int)
+
+
+def overlap(a: Array, b: Array) -> float:
+    both = area([*np.maximum(a[:2], b[:2]), *np.minimum(a[2:], b[2:])])
+    union = area(a) + area(b) - both
+    return both / union if union else 0.0
+
+
+def area(box: Array | Sequence[float]) -> float:
+    return max(float(box[2] - box[0]), 0.0) * max(float(box[3] - box[1]), 0.0)
+
+
+def suppressed(n: int, threshold: float, label: str) -> Case:
+    rng = np.random.default_rng(n)
+    begins = rng.uniform(0, 10, (n, 2))
+    boxes = np.concatenate([begins, begins + rng.uniform(0.5, 6, (n, 2))], axis=1)
+    return Case(
+        "nms",
+        {"boxes": Values(boxes), "scores": Random((n,), distinct=True)},
+        nms,
+        {"iou_threshold": threshold},
+        label=label,
+    )
+
+
+BOXES = (
+    [0.3, 0.6, 5.2, 4.1],
+    [2.2, 1.3, 3.1, 6.8],
+    [-3.4, -2.6, 2.7, 3.2],
+    [4.3, 3.4, 11.2, 9.3],
+    [20.2, 20.4, 24.3, 22.7],
+    [3.3, 2.2, 3.35, 2.25],
+)
+
+
+def regions(
+    op: str,
+    label: str,
+    size: Sequence[int] = (2, 3),
+    shape: tuple[int, ...] = (2, 3, 7, 6),
+    boxes: Sequence[Sequence[float]] = BOXES,
+    **attrs: Any,
+) -> Case:
+    return Case(
+        op,
+        {
+            "x": Random(shape, distinct=True),
+            "rois": Values(np.array(boxes, float).reshape(-1, 4)),
+            "batch_index": Values(np.arange(len(boxes)) % max(shape[0], 1), "int32"),
+        },
+        roi_align if op == "roi_align" else roi_pool,
+        {"output_size": list(size), **attrs},
+        label=label,
+        ulps=16,
+        magnitude=2.0,
+    )
+
+
+CASES = (
+    *(
+        case
+        for op in ("roi_align", "roi_pool")
+        for case in (
+            regions(op, "boxes"),
+            regions(op, "one-bin", (1, 1)),
+            regions(op, "many-bins", (9, 8)),
+            regions(op, "scaled", spatial_scale=0.5),
+            regions(op, "one-pixel", shape=(1, 1, 1, 1), boxes=([0.1, 0.2, 0.7, 0.8],)),
+            regions(op, "no-boxes", boxes=()),
+            regions(op, "no-images", shape=(0, 2, 3, 3), boxes=()),
+            regions(op, "no-channels", shape=(1, 0, 3, 3), boxes=([0.1, 0.2, 0.7, 0.8],)),
+            *(
+                regions(op, f"width-{n}", shape=(1, 2, 3, n), boxes=([0.4, 0.3, n - 0.7, 2.2],))
+                for n in LENGTHS
+                if n
+            ),
+        )
+    ),
+    regions("roi_align", "two-samples", sampling_ratio=2),
+    regions("roi_align", "aligned", aligned=True),
+    regions("roi_align", "aligned-samples", aligned=True, sampling_ratio=3, spatial_scale=0.75),
+    regions("roi_align", "turned", boxes=([4.2, 4.3, 1.1, 1.4],), aligned=True, sampling_ratio=2),
+    regions("roi_align", "turned-adaptive", boxes=([4.2, 4.3, 1.1, 1.4],), aligned=True),
+    *(suppressed(n, 0.3, f"length-{n}") for n in LENGTHS),
+    suppressed(700, 0.5, "many"),
+    suppressed(700, 0.95, "most-kept"),
+    suppressed(20, 0.0, "none-overlap"),
+    suppressed(20, 1.0, "all-kept"),
+    Case(
+        "nms",
+        {
+            "boxes": Values([[0, 0, 2, 2], [0, 0, 2, 2.5], [5, 5, 5, 5], [5, 5, 5, 5]]),
+            "scores": Values([0.5, 0.5, -np.inf, np.inf]),
+        },
+        nms,
+        {"iou_threshold": 0.5},
+        label="equal-scores-and-no-area",
+    ),
+)

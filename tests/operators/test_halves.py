@@ -1,0 +1,121 @@
+"""float16 and bfloat16 on the host: every operator has kernels for them, and they round once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from case import HALVES, Array, Case
+from one_operator import Target, graded_slots, run_case
+from table import load_cases, standard_types
+from test_gradients import compare_with_numpy
+from test_reference import compare
+
+import opwright as ow
+
+KERNELS = ow.current_context().kernels
+ANY = Target("cpu", None)
+"""The kernel that users get."""
+
+WITHOUT = {
+    "std.conv2d_pool_grad": "a pass makes it of float32 only, where it is faster than two steps",
+}
+"""Why an operator with a kernel for float32 on the host has none for 16-bit floats."""
+
+
+def own_dtypes(op_type: str) -> set[str]:
+    """Return the dtypes of the kernels on the host that are not NumPy's."""
+    return {
+        entry.dtype
+        for entry in KERNELS.entries(op_type)
+        if entry.device == "cpu" and entry.library != "numpy"
+    }
+
+
+FLOAT_TYPES = [
+    op_type
+    for op_type in standard_types() + standard_types(plan_only=True)
+    if "float32" in own_dtypes(op_type)
+]
+
+
+def cases_of(op_type: str) -> list[Case]:
+    return [case for case in load_cases() if case.op == op_type and "float32" in case.dtypes]
+
+
+def has_numbers_of(case: Case, dtype: str) -> bool:
+    """Tell whether no number of a case is too large for the dtype."""
+    with np.errstate(over="ignore"):
+        wide, narrow = (case.make_inputs(kind) for kind in ("float32", dtype))
+    return all(
+        np.array_equal(np.isinf(a.astype(np.float64)), np.isinf(b.astype(np.float64)))
+        for slot in wide
+        for a, b in zip(wide[slot], narrow[slot], strict=True)
+    )
+
+
+TESTED = [op_type for op_type in FLOAT_TYPES if cases_of(op_type)]
+
+
+@pytest.mark.parametrize("op_type", FLOAT_TYPES)
+def test_kernel_for_float32_has_one_for_each_16_bit_float_beside_it(op_type: str) -> None:
+    missing = set(HALVES) - own_dtypes(op_type)
+    assert bool(missing) == (op_type in WITHOUT), missing
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("op_type", TESTED)
+def test_operator_in_16_bits_computes_what_the_reference_says(op_type: str, dtype: str) -> None:
+    for case in cases_of(op_type):
+        if has_numbers_of(case, dtype):
+            arrays = case.make_inputs(dtype)
+            compare(case, run_case(case, arrays, ANY), case.compute_expected(arrays))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("op_type", TESTED)
+def test_gradient_in_16_bits_is_that_in_float64(op_type: str, dtype: str) -> None:
+    for case in cases_of(op_type):
+        if case.no_grad or case.no_half_grad or not has_numbers_of(case, dtype):
+            continue
+        if graded_slots(case, case.make_inputs(dtype)):
+            with np.errstate(all="ignore"):
+                compare_with_numpy(case, dtype, ANY)
+
+
+def every_number(dtype: str) -> Array:
+    """Return all numbers of 16 bits: denormals, infinities and every NaN with them."""
+    return np.arange(1 << 16, dtype=np.uint16).view(dtype)
+
+
+def between(numbers: Array) -> Array:
+    """Return floats at, halfway between and beside halfway between neighbouring numbers."""
+    wide = numbers.astype(np.float32)
+    # One more bit of the fraction than 16-bit floats have: ties, which go to the even neighbour.
+    ties = (wide[:-1].astype(np.float64) + wide[1:].astype(np.float64)) / 2
+    middle = ties.astype(np.float32)
+    beside = [np.nextafter(middle, np.float32(end)) for end in (-np.inf, np.inf)]
+    return np.concatenate([wide, middle, *beside])
+
+
+def assert_same_numbers(got: Array, expected: Array) -> None:
+    """Compare the bits of numbers, signs of zeros with them; a NaN need only be one."""
+    is_nan = np.isnan(expected.astype(np.float32))
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), is_nan)
+    np.testing.assert_array_equal(got.view(np.uint16)[~is_nan], expected.view(np.uint16)[~is_nan])
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_every_16_bit_number_is_the_same_after_a_kernel_that_computes_in_float(dtype: str) -> None:
+    numbers = every_number(dtype)
+    for length in (len(numbers), 31, 1):  # whole vectors, and what is left beside them
+        one = np.ones(1, np.float32).astype(dtype)
+        assert_same_numbers(ow.ops.multiply(x=numbers[:length], y=one), numbers[:length])
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_floats_round_to_the_nearest_16_bit_number_halves_to_even(dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        floats = between(every_number(dtype))
+        expected = floats.astype(dtype)
+    assert_same_numbers(ow.ops.cast(x=floats, dtype=dtype), expected)
