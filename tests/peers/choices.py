@@ -1,0 +1,109 @@
+"""Where ours chooses otherwise than PyTorch, on purpose: the table of decision 0035.
+
+What a function here marks is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from case import Array
+
+Inputs = Mapping[str, Array]
+Mask = Callable[[Inputs], Array]
+
+
+def _broadcast(function: Callable[[Array, Array], Array]) -> Mask:
+    return lambda given: function(*np.broadcast_arrays(given["x"], given["y"]))
+
+
+def _ties(x: Array, y: Array) -> Array:
+    return (x == y) | np.isnan(x) | np.isnan(y)
+
+
+def _any(function: Callable[[Array], Array]) -> Mask:
+    """Mark everything where anything is marked: elements of a line share their gradient."""
+    return lambda given: np.broadcast_to(function(given["x"]).any(), given["x"].shape)
+
+
+def _repeats(x: Array) -> Array:
+    return np.array(np.unique(x).size < x.size or bool(np.isnan(x).any()))
+
+
+def _equal_rows(given: Inputs) -> Array:
+    x = given["x"]
+    if x.size == 0:  # a mean of nothing, 0 of ours
+        return np.ones((1,), bool)
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    return np.full(x.shape, bool((np.ptp(rows, axis=1) == 0).any()))
+
+
+def _far_from_zero(given: Inputs) -> Array:
+    x = given["x"]
+    return np.full(x.shape, x.size > 0 and bool(np.ptp(x) < 1e-2 * np.abs(x).max()))
+
+
+def _not_finite(given: Inputs) -> Array:
+    marks = [~np.isfinite(given[slot]).all() for slot in ("x", "label")]
+    return np.full(given["x"].shape, any(marks))
+
+
+OUTPUTS: dict[str, Mask] = {
+    "gelu": lambda given: given["x"] == -np.inf,
+    "silu": lambda given: given["x"] == -np.inf,
+    "mish": lambda given: given["x"] == -np.inf,
+    "swish": lambda given: np.isinf(given["x"]),
+    "hard_swish": lambda given: given["x"] == -np.inf,
+    "softsign": lambda given: np.isinf(given["x"]),
+    "pow_scalar": lambda given: (given["x"] == 0) | (given["x"] == -np.inf),
+    "nan_to_num": lambda given: np.isinf(given["x"]),  # the ends of float64, not of the dtype
+    "kl_div": _not_finite,
+    "sequence_pool": _any(np.isnan),
+    "instance_norm": _equal_rows,
+    "batch_norm": _far_from_zero,  # where PyTorch's own digits are few
+    "softmax_with_cross_entropy": lambda given: np.array(np.isinf(given["logits"]).any()),
+}
+"""By operator: elements of the first output. The limits at infinity; 0 times -inf for labels."""
+
+GRADIENTS: dict[str, Mask] = {
+    "abs": lambda given: np.isnan(given["x"]),
+    "sign": lambda given: np.isnan(given["x"]),
+    "maximum": _broadcast(_ties),
+    "minimum": _broadcast(_ties),
+    "max": _any(np.isnan),
+    "min": _any(np.isnan),
+    "top_k": _any(_repeats),
+    "sort": _any(_repeats),
+    "silu": lambda given: np.isinf(given["x"]),
+    "gelu": lambda given: np.isinf(given["x"]),
+    "mish": lambda given: np.isinf(given["x"]),
+    "power": _broadcast(lambda x, y: (x <= 0) | np.isinf(x) | np.isinf(y)),
+    "max_pool2d": _any(np.isnan),
+    "hard_sigmoid": lambda given: np.isnan(given["x"]),
+    "hard_swish": lambda given: ~np.isfinite(given["x"]),
+    "relu6": lambda given: np.isnan(given["x"]),
+    "hard_shrink": lambda given: np.isnan(given["x"]),
+    "soft_shrink": lambda given: np.isnan(given["x"]),
+    "soft_relu": lambda given: np.isnan(given["x"]),
+    "softsign": lambda given: np.isinf(given["x"]),
+    "swish": lambda given: np.isinf(given["x"]),
+    "pow_scalar": lambda given: ~np.isfinite(given["x"]) | (given["x"] == 0),
+    "atan2": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
+    "prelu": lambda given: ~np.isfinite(given["x"]),
+    "kl_div": _not_finite,
+    "hinge": _not_finite,
+    "sequence_pool": _any(np.isnan),
+    "cumprod": _any(lambda x: ~np.isfinite(x)),
+    "logsumexp": _any(np.isinf),
+    "scatter": lambda given: np.isnan(given["x"]).any() | np.isnan(given["updates"]).any(),
+    "acos": lambda given: np.abs(given["x"]) > 0.99,  # where digits of 1 - x are few
+    "asin": lambda given: np.abs(given["x"]) > 0.99,
+    "instance_norm": _equal_rows,
+    "group_norm": _equal_rows,
+    "rms_norm": _equal_rows,
+    "layer_norm": _equal_rows,  # where PyTorch's gradient of nothing is not 0
+    "softmax_with_cross_entropy": lambda given: np.isinf(given["logits"]),
+    "batch_norm": _far_from_zero,
+}
+"""By operator: elements of the gradients of all inputs, or of those in the shape of the output."""

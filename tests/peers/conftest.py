@@ -1,0 +1,34 @@
+"""The peers' process. Without peers, as in `make test`, nothing of this folder is collected."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from peer import Peer
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "operators")]
+
+PYTHON = os.environ.get("OPWRIGHT_TEST_PEERS")
+"""The interpreter that has PyTorch and SciPy; `make test-peers` names it."""
+
+collect_ignore_glob = [] if PYTHON else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[Peer]:
+    """PyTorch and NumPy, in a process of their own."""
+    from peer import Peer
+
+    if PYTHON is None:
+        pytest.skip("no peers: run make test-peers")
+    process = Peer(PYTHON)
+    yield process
+    process.close()

@@ -1,0 +1,46 @@
+"""What the tables share: how a call is refused, and paddings as pairs of begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the field's name for it
+
+Function = Callable[..., Any]
+
+
+class NotExpressibleError(Exception):
+    """A peer has the operator, but not this call of it; the text says what it lacks."""
+
+
+def require(condition: bool, lack: str) -> None:
+    """Raise that the peer lacks something, unless the condition holds."""
+    if not condition:
+        raise NotExpressibleError(lack)
+
+
+def axes_of(axis: Sequence[int], x: torch.Tensor) -> tuple[int, ...]:
+    """Return the axes of a reduction, all of them where none is named."""
+    return tuple(axis) if axis else tuple(range(x.dim()))
+
+
+def pad_spatial(x: torch.Tensor, paddings: Sequence[int], value: float) -> torch.Tensor:
+    """Pad the last axes by pairs of begin and end, in the order of the axes."""
+    pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    return F.pad(x, [n for pair in reversed(pairs) for n in pair], value=value)
+
+
+def channels_first(function: Function) -> Function:
+    """Let a function of images with channels first honour `data_format`, in its first output."""
+
+    def moved(x: torch.Tensor, data_format: str = "NCHW", **others: Any) -> Any:
+        if data_format[1] == "C":
+            return function(x, **others)
+        result = function(x.movedim(-1, 1), **others)
+        if isinstance(result, tuple):
+            return tuple(None if one is None else one.movedim(1, -1) for one in result)
+        return result.movedim(1, -1)
+
+    return moved

@@ -1,0 +1,123 @@
+"""Losses, one number for each row or element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from torch_operators.convert import Function, require
+
+Tensor = torch.Tensor
+
+
+def _ids(label: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Return class ids without the axis of length 1 that they may have."""
+    return label.squeeze(axis).long() if label.dim() == x.dim() else label.long()
+
+
+def _rows(loss: Tensor, label: Tensor) -> Tensor:
+    """Return a loss in the shape of its class ids."""
+    return loss.reshape(label.shape)
+
+
+def _cross_entropy(x: Tensor, label: Tensor, soft_label: bool, epsilon: float) -> Tensor:
+    logs = torch.log(torch.clamp_min(x, epsilon))
+    if soft_label:
+        return -(label * logs).sum(-1, keepdim=True)
+    return _rows(-torch.gather(logs, -1, _ids(label, x, -1)[..., None]), label)
+
+
+def _softmax_with_cross_entropy(
+    logits: Tensor, label: Tensor, soft_label: bool, ignore_index: int, axis: int
+) -> Any:
+    logs = torch.log_softmax(logits, axis)
+    if soft_label:
+        return -(label * logs).sum(axis, keepdim=True), logs.exp()
+    ids = _ids(label, logits, axis)
+    kept = ids != ignore_index
+    picked = torch.gather(logs, axis, torch.where(kept, ids, 0).unsqueeze(axis))
+    loss = torch.where(kept.unsqueeze(axis), -picked, torch.zeros_like(picked))
+    return _rows(loss, label), logs.exp()
+
+
+def _nll(x: Tensor, label: Tensor, ignore_index: int, axis: int) -> Tensor:
+    ids = _ids(label, x, axis)
+    kept = ids != ignore_index
+    picked = torch.gather(x, axis, torch.where(kept, ids, 0).unsqueeze(axis))
+    return _rows(torch.where(kept.unsqueeze(axis), -picked, torch.zeros_like(picked)), label)
+
+
+def _cosine_embedding_loss(x: Tensor, y: Tensor, label: Tensor, margin: float) -> Tensor:
+    norms = [torch.linalg.vector_norm(one, dim=-1) for one in (x, y)]
+    require(all(bool((norm > 1e-3).all()) for norm in norms), "vectors of almost no length")
+    return F.cosine_embedding_loss(x, y, label, margin, reduction="none")
+
+
+def _ctc_loss(
+    x: Tensor,
+    label: Tensor,
+    blank: int,
+    zero_infinity: bool,
+    lengths: Tensor | None = None,
+    label_lengths: Tensor | None = None,
+) -> Tensor:
+    n, steps, _ = x.shape
+    require(not zero_infinity, "a gradient of 0 beside its own")
+    lengths = torch.full((n,), steps) if lengths is None else lengths.long()
+    counts = torch.full((n,), label.shape[1]) if label_lengths is None else label_lengths.long()
+    steps_first, ids = x.transpose(0, 1), label.long()
+    out = F.ctc_loss(steps_first, ids, lengths, counts, blank, "none", zero_infinity)
+    require(bool(torch.isfinite(out).all()), "gradients of losses that are infinite")
+    # PyTorch's gradient is that behind log_softmax: exp(x) more than the gradient of x itself.
+    inside = (torch.arange(steps) < lengths[:, None])[..., None]
+    excess = torch.where(inside, torch.exp(x), 0).sum((1, 2))
+    return out - (excess - excess.detach())
+
+
+def _label_smooth(x: Tensor, epsilon: float, prior: Tensor | None = None) -> Tensor:
+    share = 1 / x.shape[-1] if prior is None else prior
+    return (1 - epsilon) * x + epsilon * share
+
+
+def _kl_div(x: Tensor, label: Tensor, log_label: bool) -> Tensor:
+    return F.kl_div(x, label, reduction="none", log_target=log_label)
+
+
+def _rank_loss(x: Tensor, y: Tensor, label: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(x - y, label, reduction="none")
+
+
+def _hinge(x: Tensor, label: Tensor) -> Tensor:
+    return torch.clamp_min(1 - label * x, 0)
+
+
+def _log_loss(x: Tensor, label: Tensor, epsilon: float) -> Tensor:
+    return -label * torch.log(x + epsilon) - (1 - label) * torch.log(1 - x + epsilon)
+
+
+def _margin_rank_loss(x: Tensor, y: Tensor, label: Tensor, margin: float) -> Tensor:
+    return F.margin_ranking_loss(x, y, label, margin, reduction="none")
+
+
+OPERATORS: dict[str, Function] = {
+    "cross_entropy": _cross_entropy,
+    "softmax_with_cross_entropy": _softmax_with_cross_entropy,
+    "sigmoid_cross_entropy_with_logits": lambda x, label: F.binary_cross_entropy_with_logits(
+        x, label, reduction="none"
+    ),
+    "nll": _nll,
+    "cosine_embedding_loss": _cosine_embedding_loss,
+    "ctc_loss": _ctc_loss,
+    "label_smooth": _label_smooth,
+    "mse": lambda x, label: F.mse_loss(x, label, reduction="none"),
+    "l1": lambda x, label: F.l1_loss(x, label, reduction="none"),
+    "smooth_l1": lambda x, label, beta: F.smooth_l1_loss(x, label, reduction="none", beta=beta),
+    "huber": lambda x, label, delta: F.huber_loss(x, label, reduction="none", delta=delta),
+    "hinge": _hinge,
+    "log_loss": _log_loss,
+    "kl_div": _kl_div,
+    "margin_rank_loss": _margin_rank_loss,
+    "rank_loss": _rank_loss,
+}

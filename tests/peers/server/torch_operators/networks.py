@@ -1,0 +1,276 @@
+"""Operators of networks: convolutions, pooling, normalization, attention, recurrence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from torch_operators.convert import Function, channels_first, pad_spatial, require
+
+Tensor = torch.Tensor
+
+
+def _conv(rank: int) -> Function:
+    function = (F.conv1d, F.conv2d, F.conv3d)[rank - 1]
+
+    def conv(
+        x: Tensor,
+        weight: Tensor,
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        dilations: Sequence[int],
+        groups: int,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        require(x.numel() * weight.numel() > 0, "convolutions of nothing")
+        padded = pad_spatial(x, paddings, 0.0)
+        strides, dilations = list(strides) or [1] * rank, list(dilations) or [1] * rank
+        return function(padded, weight, bias, strides, 0, dilations, groups)
+
+    return channels_first(conv)
+
+
+def _conv_transpose(rank: int) -> Function:
+    function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
+
+    def conv(
+        x: Tensor,
+        weight: Tensor,
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        dilations: Sequence[int],
+        groups: int,
+        output_padding: Sequence[int] = (),
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        require(not any(output_padding), "output_padding beside paddings in pairs")
+        strides, dilations = list(strides) or [1] * rank, list(dilations) or [1] * rank
+        out = function(x, weight, bias, strides, 0, 0, groups, dilations)
+        return pad_spatial(out, [-n for n in paddings], 0.0)
+
+    return channels_first(conv)
+
+
+def _begins(paddings: Sequence[int], kernel: Sequence[int]) -> list[int] | None:
+    """Return the paddings as PyTorch takes them, one for an axis; None where it does not."""
+    pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    fits = all(a == b and 2 * a <= k for (a, b), k in zip(pairs, kernel, strict=True))
+    return [a for a, _ in pairs] if fits else None
+
+
+def _max_pool(rank: int) -> Function:
+    function = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[rank - 1]
+
+    def pool(
+        x: Tensor,
+        kernel: Sequence[int],
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        ceil_mode: bool,
+    ) -> Any:
+        begins = _begins(paddings, kernel)
+        require(begins is not None or not ceil_mode, "uneven paddings with ceil_mode")
+        if begins is None:
+            padded = pad_spatial(x, paddings, -torch.inf)
+            return function(padded, kernel, list(strides) or None), None
+        out, index = function(
+            x, kernel, list(strides) or None, begins, 1, ceil_mode, return_indices=True
+        )
+        return out, index
+
+    return channels_first(pool)
+
+
+def _avg_pool(rank: int) -> Function:
+    function = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
+
+    def pool(
+        x: Tensor,
+        kernel: Sequence[int],
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+    ) -> Tensor:
+        begins = _begins(paddings, kernel)
+        if begins is not None:
+            steps = list(strides) or list(kernel)
+            return function(x, kernel, steps, begins, ceil_mode, count_include_pad)
+        require(count_include_pad and not ceil_mode, "uneven paddings that do not count")
+        return function(pad_spatial(x, paddings, 0.0), kernel, list(strides) or list(kernel))
+
+    return channels_first(pool)
+
+
+def _batch_norm(
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    momentum: float,
+    epsilon: float,
+    training: bool,
+) -> Any:
+    enough = 1 if training else 0
+    require(x.numel() > enough * x.shape[1], "batches without elements, or of one in training")
+    # PyTorch keeps the unbiased variance, ours the biased one: the running ones are not compared.
+    out = F.batch_norm(
+        x, mean.clone(), variance.clone(), scale, bias, training, 1 - momentum, epsilon
+    )
+    return (out,) if training else (out, mean, variance)
+
+
+def _layer_norm(
+    x: Tensor,
+    begin_norm_axis: int,
+    epsilon: float,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    shape = x.shape[begin_norm_axis:]
+    scale = None if scale is None else scale.reshape(shape)
+    return F.layer_norm(x, shape, scale, None if bias is None else bias.reshape(shape), epsilon)
+
+
+def _rms_norm(x: Tensor, epsilon: float, scale: Tensor | None = None, **axis: int) -> Tensor:
+    begin = axis.get("begin_norm_axis", x.dim() - 1)
+    shape = x.shape[begin:]
+    return F.rms_norm(x, shape, None if scale is None else scale.reshape(shape), epsilon)
+
+
+@channels_first
+def _group_norm(
+    x: Tensor, groups: int, epsilon: float, scale: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    return F.group_norm(x, groups, scale, bias, epsilon)
+
+
+@channels_first
+def _instance_norm(
+    x: Tensor, epsilon: float, scale: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    require(x[0, 0].numel() > 1, "instances of one element")
+    return F.instance_norm(x, weight=scale, bias=bias, eps=epsilon)
+
+
+def _dropout(x: Tensor, probability: float, training: bool) -> Any:
+    require(not training, "masks are drawn otherwise")
+    return x, None
+
+
+def _fc(
+    x: Tensor, weight: Tensor, num_flatten_dims: int, activation: str, bias: Tensor | None = None
+) -> Tensor:
+    rows = x.reshape(*x.shape[:num_flatten_dims], -1)
+    out = rows @ weight if bias is None else rows @ weight + bias
+    functions: dict[str, Function] = {
+        "": lambda x: x,
+        "relu": torch.relu,
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
+        "lrn": _lrn,
+        "maxout": _maxout,
+        "rotary_embedding": _rotary,
+        "softmax": lambda x: torch.softmax(x, -1),
+    }
+    require(activation in functions, f"activation {activation}")
+    return functions[activation](out)
+
+
+def _embedding(weight: Tensor, index: Tensor, padding_index: int) -> Tensor:
+    # PyTorch reads the row of the padding, ours gives zeros.
+    out = weight[index.long()]
+    hidden = (index == padding_index)[..., None] if padding_index >= 0 else torch.tensor(False)
+    return torch.where(hidden, torch.zeros_like(out), out)
+
+
+def _attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    scale: float | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    require(not (causal and mask is not None), "a mask beside causal")
+    shared = q.dim() > 3 and q.shape[-3] != k.shape[-3]
+    return F.scaled_dot_product_attention(
+        q, k, v, mask, is_causal=causal, scale=scale or None, enable_gqa=shared
+    )
+
+
+def _lrn(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
+    require(
+        size % 2 == 1 and x.dim() > 2,
+        "an even number of neighbours, of which ours has fewer before",
+    )
+    return F.local_response_norm(x, size, alpha, beta, bias)
+
+
+def _maxout(x: Tensor, groups: int, axis: int) -> Tensor:
+    axis %= x.dim()
+    shape = (*x.shape[:axis], x.shape[axis] // groups, groups, *x.shape[axis + 1 :])
+    return x.reshape(shape).amax(axis + 1)
+
+
+def _rotary(
+    x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, index: Tensor | None = None
+) -> Tensor:
+    places = torch.arange(x.shape[-2]) if index is None else index.long()
+    turn = torch.complex(cos[places], sin[places])
+    if places.dim() == 2:  # [n, t] beside [n, ..., t, half]
+        turn = turn.reshape(turn.shape[0], *[1] * (x.dim() - 3), *turn.shape[1:])
+    half = cos.shape[1]
+    front, rest = x[..., : 2 * half], x[..., 2 * half :]
+    pairs = front.unflatten(-1, (half, 2) if interleaved else (2, half))
+    pairs = pairs if interleaved else pairs.transpose(-1, -2)
+    turned = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * turn)
+    turned = turned if interleaved else turned.transpose(-1, -2)
+    return torch.cat([turned.flatten(-2), rest], -1)
+
+
+def _interpolate(x: Tensor, output_size: Sequence[int], mode: str, align_corners: bool) -> Tensor:
+    require(mode == "bilinear" or not align_corners, "corners of the nearest pixels")
+    corners = align_corners if mode == "bilinear" else None
+    return F.interpolate(x, tuple(output_size), mode=mode, align_corners=corners)
+
+
+OPERATORS: dict[str, Function] = {
+    "conv1d": _conv(1),
+    "conv2d": _conv(2),
+    "conv3d": _conv(3),
+    "conv2d_transpose": _conv_transpose(2),
+    "conv3d_transpose": _conv_transpose(3),
+    "max_pool1d": _max_pool(1),
+    "max_pool2d": _max_pool(2),
+    "max_pool3d": _max_pool(3),
+    "avg_pool1d": _avg_pool(1),
+    "avg_pool2d": _avg_pool(2),
+    "avg_pool3d": _avg_pool(3),
+    "adaptive_avg_pool2d": channels_first(
+        lambda x, output_size: F.adaptive_avg_pool2d(x, tuple(output_size))
+    ),
+    "adaptive_max_pool2d": channels_first(
+        lambda x, output_size: (F.adaptive_max_pool2d(x, tuple(output_size)),)
+    ),
+    "pixel_shuffle": channels_first(lambda x, factor: F.pixel_shuffle(x, factor)),
+    "interpolate": channels_first(_interpolate),
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
+    "lrn": _lrn,
+    "maxout": _maxout,
+    "rotary_embedding": _rotary,
+    "softmax": lambda x, axis: torch.softmax(x, axis),
+    "log_softmax": lambda x, axis: torch.log_softmax(x, axis),
+    "dropout": _dropout,
+    "fc": _fc,
+    "embedding": _embedding,
+    "scaled_dot_product_attention": _attention,
+}
