@@ -1,165 +1,191 @@
-"""Measure single operators beside NumPy, on one thread by turns; write a file for the site.
+"""Measure every operator and its gradient beside PyTorch and NumPy; write a file for the site.
 
-``operator_times.py`` writes ``operator_times.json`` beside itself, from which ``make docs`` puts
-the times on the operators' pages. ``operator_times.py add exp --output some.json`` measures those
-alone.
+``make bench-operators`` measures all of `operator_cases` and writes ``operator_times.json``, from
+which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
+ARGS="add exp --output some.json"`` measures those alone.
+
+Every contestant is a process of its own with the same number of threads (NumPy has one but for
+products); in every round each has its turn, so that a slow moment of the machine strikes all. Ours
+and PyTorch's are called eagerly, on arrays of NumPy and on tensors. A gradient is measured
+together with its operator: ours as one compiled program, PyTorch's by autograd.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 import opwright as ow
+from operator_cases import REASONS, Case, list_cases
 from opwright.kernel import explain
 from report import describe_machine
 
-HERE = Path(__file__).parent
-Array = npt.NDArray[np.float32]
-Function = Callable[..., Any]
+HERE: Final = Path(__file__).parent
+LIMIT: Final = 1.3
+"""Rows with a higher ratio to PyTorch need a reason in `operator_cases.REASONS`."""
 
-LENGTHS: Final = ((1_000,), (100_000,), (1_000_000,))
-ROWS: Final = ((8, 100), (128, 1_000), (1_000, 1_000))
-SQUARES: Final = ((32, 32), (256, 256), (512, 512))
-TOLERANCE: Final = 1e-3
-ONE_THREAD: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "OPWRIGHT_NUM_THREADS")
+TOLERANCE: Final = 1e-2
+"""Of the sums that contestants must agree on; only a different operator is further off."""
 
-
-def _softmax(x: Array) -> Any:
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
+CONTESTANTS: Final = ("opwright", "torch", "numpy")
+RANDOM: Final = {"dropout", "uniform", "normal"}
 
 
-def _log_softmax(x: Array) -> Any:
-    shifted = x - x.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+class Contestant:
+    """A process that prepares and times cases."""
+
+    def __init__(self, name: str, python: str, n_threads: int) -> None:
+        self.name = name
+        count = str(n_threads)
+        names = ("OPWRIGHT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        self._process = subprocess.Popen(
+            [python, str(HERE / "operator_contestant.py"), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **dict.fromkeys(names, count)},
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Return the answer to one request."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name} ended with {self._process.wait()}; its error is above")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
 
-ELEMENT_WISE: Final[dict[str, Function]] = {
-    "abs": np.abs,
-    "exp": np.exp,
-    "log": np.log,
-    "negative": np.negative,
-    "reciprocal": np.reciprocal,
-    "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "silu": lambda x: x / (1 + np.exp(-x)),
-    "sqrt": np.sqrt,
-    "square": np.square,
-    "tanh": np.tanh,
-}
-BINARY: Final[dict[str, Function]] = {
-    "add": np.add,
-    "divide": np.divide,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "multiply": np.multiply,
-    "subtract": np.subtract,
-}
-OVER_ROWS: Final[dict[str, Function]] = {"softmax": _softmax, "log_softmax": _log_softmax}
-OVER_ALL: Final[dict[str, Function]] = {
-    "sum": np.sum,
-    "mean": np.mean,
-    "max": np.max,
-    "min": np.min,
-}
+def measure(
+    case: Case, number: int, gradient: bool, contestants: Sequence[Contestant], args: Any
+) -> dict[str, Any] | None:
+    """Return the times of a case by contestant; None where ours or PyTorch lacks it."""
+    proto = ow.current_context().ops.get(case.op).proto
+    filled = {
+        "attrs": proto.fill_attrs(dict(case.attrs)),
+        "defaults": {attr.name: attr.default for attr in proto.attrs if attr.has_default},
+    }
+    sums: dict[str, float] = {}
+    for contestant in contestants:
+        answer = contestant.ask(case=number, gradient=gradient, **filled)
+        if "sum" in answer:
+            sums[contestant.name] = answer["sum"]
+        elif contestant.name != "numpy":
+            print(f"  {case.op}: {contestant.name} lacks it: {answer['lacks']}", file=sys.stderr)
+            return None
+    _check_sums(case, sums)
+    times: dict[str, list[float]] = {name: [] for name in sums}
+    for _ in range(args.rounds):
+        for contestant in contestants:
+            if contestant.name in sums:
+                times[contestant.name] += contestant.ask(seconds=args.seconds)["times"]
+    reason = REASONS.get((case.op, case.layout))
+    return {
+        "size": case.size,
+        "layout": case.layout,
+        "gradient": gradient,
+        **{f"{name}_s": statistics.median(values) for name, values in times.items()},
+        **({"reason": reason} if reason else {}),
+    }
 
 
-def list_cases() -> dict[str, tuple[Function, int, Sequence[tuple[int, ...]]]]:
-    """Return by operator: what NumPy's users write, how many arrays it takes, and their shapes."""
-    cases: dict[str, tuple[Function, int, Sequence[tuple[int, ...]]]] = {}
-    for table, n_inputs, shapes in (
-        (ELEMENT_WISE, 1, LENGTHS),
-        (BINARY, 2, LENGTHS),
-        (OVER_ROWS, 1, ROWS),
-        (OVER_ALL, 1, LENGTHS),
-        ({"matmul": np.matmul}, 2, SQUARES),
-    ):
-        cases |= {name: (function, n_inputs, shapes) for name, function in table.items()}
-    return dict(sorted(cases.items()))
+def _check_sums(case: Case, sums: Mapping[str, float]) -> None:
+    scale = max(1.0, *(abs(total) for total in sums.values()))
+    apart = max(sums.values()) - min(sums.values())
+    if apart > TOLERANCE * scale + 1e-3 * math.sqrt(case.size) and case.op not in RANDOM:
+        sys.exit(f"{case.op} {case.layout}: contestants must agree, got the sums {dict(sums)}")
 
 
-def measure(functions: Sequence[Callable[[], Any]], rounds: int, seconds: float) -> list[float]:
-    """Return the least time of a call of each, in seconds; each has its turn in every round."""
-    best = [float("inf")] * len(functions)
-    for _ in range(rounds):
-        for index, function in enumerate(functions):
-            end = time.perf_counter() + seconds
-            n_calls = 1
-            while time.perf_counter() < end:
-                begin = time.perf_counter()
-                for _ in range(n_calls):
-                    function()
-                spent = time.perf_counter() - begin
-                best[index] = min(best[index], spent / n_calls)
-                if spent < 1e-4:  # the clock itself takes a tenth of a microsecond
-                    n_calls *= 2
-    return best
+def print_row(op_type: str, row: Mapping[str, Any]) -> None:
+    """Print one line of the table."""
+    name = f"{op_type} {row['layout']}".strip() + (" + gradient" if row["gradient"] else "")
+    ours, torch = row["opwright_s"], row["torch_s"]
+    print(
+        f"{name:44} {row['size']:>10,} {ours * 1e6:12.1f} {torch * 1e6:12.1f} {ours / torch:6.2f}"
+    )
 
 
-def measure_operator(name: str, rounds: int, seconds: float) -> dict[str, Any]:
-    """Return the times of one operator by shape, and the kernel that served.
-
-    Raises
-    ------
-    ValueError
-        Where NumPy computes something else.
-    """
-    function, n_inputs, shapes = list_cases()[name]
-    ours = getattr(ow.ops, name)
-    times = []
-    for shape in shapes:
-        draw = np.random.default_rng(1)
-        arrays = [draw.uniform(0.5, 2.0, shape).astype(np.float32) for _ in range(n_inputs)]
-        if not np.allclose(ours(*arrays), function(*arrays), rtol=TOLERANCE, atol=TOLERANCE):
-            raise ValueError(f"{name}: NumPy must compute the same on {shape}, got something else")
-        calls = [lambda a=arrays: ours(*a), lambda a=arrays: function(*a)]
-        own, numpy = measure(calls, rounds, seconds)
-        times.append({"shape": list(shape), "opwright_s": own, "numpy_s": numpy})
-    chosen = explain(name, "cpu", "float32").chosen
-    kernel = "" if chosen is None else f"{chosen.library} of {chosen.package.label}"
-    return {"kernel": kernel, "n_inputs": n_inputs, "times": times}
+def summarize(operators: Mapping[str, Any]) -> dict[str, float]:
+    """Return the geometric means of the ratios to PyTorch, all and by size."""
+    rows = [row for measured in operators.values() for row in measured["times"]]
+    sizes = sorted({row["size"] for row in rows})
+    chosen = {"all": rows, **{str(n): [r for r in rows if r["size"] == n] for n in sizes}}
+    return {
+        name: math.exp(
+            statistics.fmean(math.log(row["opwright_s"] / row["torch_s"]) for row in part)
+        )
+        for name, part in chosen.items()
+    }
 
 
-def run_on_one_thread() -> int:
-    """Run this script once more, with one thread for both sides; return its exit status.
+def name_kernel(op_type: str) -> str:
+    """Return the kernel that serves float32 on the CPU."""
+    if ow.current_context().ops.get(op_type).body is not None:
+        return "its body"
+    chosen = explain(op_type, "cpu", "float32").chosen
+    return "" if chosen is None else f"{chosen.library} of {chosen.package.label}"
 
-    NumPy's library for products decides at its import, and on a busy machine threads that wait for
-    each other would be measured, not operators.
-    """
-    environment = {**os.environ, **dict.fromkeys(ONE_THREAD, "1")}
-    return subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
+
+def parse() -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operators", nargs="*", help="all by default")
+    parser.add_argument("--peers", required=True, help="the interpreter that has PyTorch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.02, help="length of a turn")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--no-gradients", action="store_true")
+    parser.add_argument("--output", type=Path, default=HERE / "operator_times.json")
+    args = parser.parse_args()
+    known = {case.op for case in list_cases()}
+    unknown = sorted(set(args.operators) - known)
+    if unknown:
+        sys.exit(f"operator_times.py: unknown {unknown}; there are: {', '.join(sorted(known))}")
+    return args
 
 
 def main() -> int:
     """Measure what the command line names, and write the file."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("operators", nargs="*", help="all by default")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.03, help="length of a turn")
-    parser.add_argument("--output", type=Path, default=HERE / "operator_times.json")
-    args = parser.parse_args()
-    names = args.operators or list(list_cases())
-    unknown = sorted(set(names) - set(list_cases()))
-    if unknown:
-        sys.exit(f"operator_times.py: unknown {unknown}; there are: {', '.join(list_cases())}")
-    if any(os.environ.get(name) != "1" for name in ONE_THREAD):
-        return run_on_one_thread()
-    result = {
-        "machine": describe_machine(),
-        "numpy": np.__version__,
-        "operators": {name: measure_operator(name, args.rounds, args.seconds) for name in names},
+    args = parse()
+    types = set(ow.current_context().ops.types())
+    if not Path(args.peers).exists():
+        sys.exit(f"operator_times.py: --peers must name an interpreter, got {args.peers}")
+    pythons = {"opwright": sys.executable, "torch": args.peers, "numpy": args.peers}
+    contestants = [Contestant(name, pythons[name], args.threads) for name in CONTESTANTS]
+    operators: dict[str, Any] = {}
+    print(f"{'operator':44} {'size':>10} {'opwright µs':>12} {'PyTorch µs':>12}  ratio")
+    for number, case in enumerate(list_cases()):
+        if case.op not in types or (args.operators and case.op not in args.operators):
+            continue
+        for gradient in (False, True) if case.graded and not args.no_gradients else (False,):
+            row = measure(case, number, gradient, contestants, args)
+            if row is not None:
+                print_row(case.op, row)
+                operators.setdefault(case.op, {"kernel": name_kernel(case.op), "times": []})
+                operators[case.op]["times"].append(row)
+    versions = {
+        peer: contestants[i].ask(version=peer)["version"] for i, peer in enumerate(CONTESTANTS)
     }
+    result = {
+        "machine": {**describe_machine(), "threads": args.threads},
+        "torch": versions["torch"],
+        "numpy": versions["numpy"],
+        "limit": LIMIT,
+        "summary": summarize(operators),
+        "operators": dict(sorted(operators.items())),
+    }
+    print("geometric mean of the ratios to PyTorch:", result["summary"])
     args.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -25,6 +25,8 @@ _OPERATORS = {
     ast.Mult: ("·", 2),
     ast.MatMult: ("@", 2),
     ast.Div: ("/", 2),
+    ast.FloorDiv: ("//", 2),
+    ast.Mod: ("mod", 2),
     ast.Pow: ("^", 4),
 }
 _COMPARISONS = {

@@ -8,6 +8,7 @@ from curves import draw_operator
 from formulas import find_formulas, typeset
 from markup import code, escape, table
 from timings import describe_timings, load_timings
+from timings import make_page as make_timings_page
 
 from opwright import Context, current_context
 from opwright.op import (
@@ -24,7 +25,8 @@ STANDARD = "Standard operators"
 LONGEST_SUMMARY = 110
 INTRODUCTION = """\
 Each is a function of `opwright.ops`, for arrays and for variables of a program. These pages are
-made from what the operators say of themselves, as `opwright ops NAME` is."""
+made from what the operators say of themselves, as `opwright ops NAME` is.
+[What they take beside PyTorch](speed.md) is measured."""
 
 
 def make_pages() -> dict[str, str]:
@@ -33,6 +35,7 @@ def make_pages() -> dict[str, str]:
     types = [type for type in context.ops.types() if not context.ops.get(type).plan_only]
     timings = load_timings()
     pages = {f"operators/{type}.md": make_page(type, context, timings) for type in types}
+    pages["operators/speed.md"] = make_timings_page(timings)
     return {**pages, "operators/index.md": _make_index(types, context)}
 
 

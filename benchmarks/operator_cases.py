@@ -1,0 +1,273 @@
+"""What `operator_times.py` measures: inputs and attributes of each operator at three sizes.
+
+A size is about the number of elements that are read or written. Products, convolutions and what
+else takes more than a few operations for an element end at the size that fits into its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+SIZES: Final = (1_000, 100_000, 10_000_000)
+COLUMNS: Final = 100
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An array of uniform random numbers in a range; whole ones for integer dtypes."""
+
+    shape: tuple[int, ...]
+    low: float = 0.1
+    high: float = 2.0
+    dtype: str = "float32"
+
+    def make(self, rng: np.random.Generator) -> Array:
+        """Return the array."""
+        if self.dtype == "bool":
+            return rng.random(self.shape) < 0.5
+        if self.dtype.startswith("int"):
+            return rng.integers(int(self.low), int(self.high), self.shape).astype(self.dtype)
+        return rng.uniform(self.low, self.high, self.shape).astype(self.dtype)
+
+
+REASONS: Final[dict[tuple[str, str], str]] = {}
+"""By operator and layout: why a row may be slower than PyTorch's by more than a third."""
+
+Specs = Mapping[str, Spec | Sequence[Spec]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator at one size.
+
+    Attributes
+    ----------
+    op : str
+    size : int
+        About how many elements it reads or writes.
+    layout : str
+        Empty, or what is special: ``broadcast``, ``rows``, ``columns``.
+    inputs : mapping
+    attrs : mapping
+    graded : tuple of str
+        Inputs whose gradient is measured, too; none where the operator has none.
+    """
+
+    op: str
+    size: int
+    inputs: Specs
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    layout: str = ""
+    graded: tuple[str, ...] = ()
+
+    def make_inputs(self) -> dict[str, Any]:
+        """Return the arrays by slot, the same ones in every process."""
+        rng = np.random.default_rng(1)
+        return {
+            slot: spec.make(rng) if isinstance(spec, Spec) else [one.make(rng) for one in spec]
+            for slot, spec in self.inputs.items()
+        }
+
+
+SMOOTH: Final = (
+    *("exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "square", "reciprocal", "abs"),
+    *("negative", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid"),
+    *("log_sigmoid", "relu", "relu6", "softplus", "softsign", "silu", "mish", "tanh_shrink"),
+    *("elu", "selu", "celu", "leaky_relu", "gelu", "hard_sigmoid", "hard_swish", "hard_shrink"),
+    *("soft_shrink", "thresholded_relu", "swish", "stanh", "soft_relu"),
+)
+STEPS: Final = ("sign", "ceil", "floor", "round", "isnan", "isinf", "isfinite", "assign")
+ARITHMETIC: Final = (
+    *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum"),
+    *("squared_difference", "atan2"),
+)
+WHOLE: Final = ("mod", "floor_divide")
+COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod", "logsumexp", "norm", "variance")
+POINT_LOSSES: Final = (
+    *("mse", "l1", "smooth_l1", "hinge", "log_loss", "kl_div", "sigmoid_cross_entropy_with_logits"),
+)
+
+
+def _unary(size: int) -> Iterator[Case]:
+    x = {"x": Spec((size,), -2.0, 2.0)}
+    positive = {"x": Spec((size,), 0.1, 2.0)}
+    inside = {"x": Spec((size,), -0.9, 0.9)}
+    for op in SMOOTH:
+        needs = op in {"log", "log1p", "log2", "sqrt", "rsqrt", "reciprocal"}
+        yield Case(op, size, positive if needs else x, graded=("x",))
+    for op in ("asin", "acos"):
+        yield Case(op, size, inside, graded=("x",))
+    for op in STEPS:
+        yield Case(op, size, x)
+    yield Case("logical_not", size, {"x": Spec((size,), dtype="bool")})
+    yield Case("clip", size, x, {"min": -0.5, "max": 0.5}, graded=("x",))
+    yield Case("scale", size, x, {"scale": 2.0, "bias": 1.0}, graded=("x",))
+    yield Case("pow_scalar", size, positive, {"exponent": 2.5}, graded=("x",))
+    yield Case("cast", size, x, {"dtype": "float64"})
+    yield Case("fill_like", size, x, {"value": 1.0})
+    yield Case("abs", size, {"x": Spec((size,), -99, 99, "int32")}, layout="int32")
+
+
+def _binary(size: int) -> Iterator[Case]:
+    flat = {"x": Spec((size,)), "y": Spec((size,))}
+    rows = {"x": Spec((size // COLUMNS, COLUMNS)), "y": Spec((COLUMNS,))}
+    column = {"x": Spec((size // COLUMNS, COLUMNS)), "y": Spec((size // COLUMNS, 1))}
+    for op in ARITHMETIC:
+        yield Case(op, size, flat, graded=("x", "y"))
+        yield Case(op, size, rows, layout="broadcast row", graded=("x", "y"))
+    yield Case("add", size, column, layout="broadcast column", graded=("x", "y"))
+    for op in (*WHOLE, *COMPARISONS):
+        yield Case(op, size, flat)
+    for op in ("logical_and", "logical_or", "logical_xor"):
+        yield Case(op, size, {slot: Spec((size,), dtype="bool") for slot in "xy"})
+    whole = {slot: Spec((size,), 1, 99, "int32") for slot in "xy"}
+    for op in ("add", "multiply", "maximum", "equal", "floor_divide"):
+        yield Case(op, size, whole, layout="int32")
+    choice = {"condition": Spec((size,), dtype="bool"), **flat}
+    yield Case("where", size, choice, graded=("x", "y"))
+    yield Case("lerp", size, {**flat, "weight": Spec((size,))}, graded=("x", "y"))
+    yield Case("add_n", size, {"x": [Spec((size,)) for _ in range(4)]}, graded=("x",))
+    yield Case("prelu", size, {"x": Spec((size,), -2, 2), "weight": Spec((1,))}, graded=("x",))
+
+
+def _reductions(size: int) -> Iterator[Case]:
+    shape = (size // COLUMNS, COLUMNS)
+    x = {"x": Spec(shape, 0.9, 1.1)}
+    for op in REDUCTIONS:
+        yield Case(op, size, x, graded=("x",))
+        yield Case(op, size, x, {"axis": [1]}, "rows", ("x",))
+        yield Case(op, size, x, {"axis": [0]}, "columns", ("x",))
+    for op in ("any", "all"):
+        yield Case(op, size, {"x": Spec(shape, dtype="bool")}, {"axis": [1]}, "rows")
+    whole = {"x": Spec(shape, -99, 99, "int8")}
+    for op in ("sum", "max"):
+        yield Case(op, size, whole, layout="int8")
+    for op in ("argmax", "argmin"):
+        yield Case(op, size, x, {"axis": 1}, "rows")
+    for op in ("softmax", "log_softmax"):
+        yield Case(op, size, x, graded=("x",))
+        yield Case(op, size, x, {"axis": 0}, "columns", ("x",))
+    for op in ("cumsum", "cumprod"):
+        yield Case(op, size, x, {"axis": 1}, "rows", ("x",))
+    for op in ("sort", "argsort"):
+        yield Case(op, size, x, {"axis": 1}, "rows")
+    yield Case("top_k", size, x, {"k": 5}, "rows", ("x",))
+    yield Case("cos_sim", size, {"x": Spec(shape), "y": Spec(shape)}, graded=("x", "y"))
+
+
+def _movement(size: int) -> Iterator[Case]:
+    shape = (size // COLUMNS, COLUMNS)
+    x, rows = {"x": Spec(shape)}, size // COLUMNS
+    yield Case("transpose", size, x, graded=("x",))
+    yield Case("concat", size, {"x": [Spec(shape)] * 2}, {"axis": 1}, graded=("x",))
+    yield Case("stack", size, {"x": [Spec(shape)] * 2}, {"axis": 0}, graded=("x",))
+    yield Case("split", size, x, {"axis": 1, "num": 2})
+    yield Case("slice", size, x, {"axes": [1], "starts": [10], "ends": [90]}, graded=("x",))
+    reverse = {"axes": [1], "starts": [-1], "ends": [-2 - COLUMNS], "steps": [-1]}
+    yield Case("slice", size, x, reverse, "reverse", ("x",))
+    yield Case("flip", size, x, {"axis": [1]}, graded=("x",))
+    yield Case("roll", size, x, {"shift": [3], "axis": [1]}, graded=("x",))
+    yield Case("pad", size, x, {"paddings": [0, 0, 4, 4]}, graded=("x",))
+    yield Case("tile", size, {"x": Spec((rows, COLUMNS // 2))}, {"repeats": [1, 2]}, graded=("x",))
+    yield Case("expand", size, {"x": Spec((COLUMNS,))}, {"shape": list(shape)}, graded=("x",))
+    yield Case("triu", size, x, graded=("x",))
+    yield Case("tril", size, x, graded=("x",))
+    index = Spec((rows,), 0, rows, "int64")
+    yield Case("gather", size, {**x, "index": index}, graded=("x",))
+    yield Case("index_select", size, {**x, "index": index}, graded=("x",))
+    along = Spec(shape, 0, COLUMNS, "int64")
+    yield Case("take_along_axis", size, {**x, "index": along}, {"axis": 1}, graded=("x",))
+    yield Case("gather_nd", size, {**x, "index": Spec((rows, 1), 0, rows, "int64")}, graded=("x",))
+    add = {"reduction": "add"}
+    places = Spec(shape, 0, rows, "int64")
+    yield Case("scatter", size, {**x, "index": places, "updates": Spec(shape)}, add, graded=("x",))
+    yield Case("one_hot", size, {"x": Spec((rows,), 0, COLUMNS, "int64")}, {"depth": COLUMNS})
+    yield Case("nonzero", size, {"x": Spec(shape, dtype="bool")})
+    yield Case("fill", size, {}, {"shape": list(shape), "value": 1.0})
+    embedded = {"weight": Spec((1000, COLUMNS)), "index": Spec((rows,), 0, 1000, "int64")}
+    yield Case("embedding", size, embedded, graded=("weight",))
+
+
+def _losses(size: int) -> Iterator[Case]:
+    pair = {"x": Spec((size,), 0.1, 0.9), "label": Spec((size,), 0.1, 0.9)}
+    for op in POINT_LOSSES:
+        yield Case(op, size, pair, graded=("x",))
+    yield Case("huber", size, pair, {"delta": 0.5}, graded=("x",))
+    rows = (size // COLUMNS, COLUMNS)
+    ids = Spec((rows[0],), 0, COLUMNS, "int64")
+    entropy = {"logits": Spec(rows, -2, 2), "label": ids}
+    yield Case("softmax_with_cross_entropy", size, entropy, graded=("logits",))
+    yield Case("cross_entropy", size, {"x": Spec(rows), "label": ids}, graded=("x",))
+    yield Case("nll", size, {"x": Spec(rows), "label": ids}, graded=("x",))
+
+
+def _networks(size: int) -> Iterator[Case]:
+    rows = (size // COLUMNS, COLUMNS)
+    affine = {"scale": Spec((COLUMNS,)), "bias": Spec((COLUMNS,))}
+    yield Case("layer_norm", size, {"x": Spec(rows), **affine}, graded=("x", "scale", "bias"))
+    yield Case("rms_norm", size, {"x": Spec(rows), "scale": affine["scale"]}, graded=("x", "scale"))
+    yield Case("dropout", size, {"x": Spec(rows)})
+    side = {1_000: 8, 100_000: 32, 10_000_000: 112}[size]
+    channels, images = (16, 1) if size <= SIZES[1] else (32, 16)
+    images = max(1, size // (channels * side * side))
+    image = {"x": Spec((images, channels, side, side))}
+    pooled = {"kernel": [2, 2], "strides": [2, 2]}
+    yield Case("max_pool2d", size, image, pooled, graded=("x",))
+    yield Case("avg_pool2d", size, image, pooled, graded=("x",))
+    yield Case("adaptive_avg_pool2d", size, image, {"output_size": [1, 1]}, graded=("x",))
+    yield Case("adaptive_max_pool2d", size, image, {"output_size": [4, 4]}, graded=("x",))
+    yield Case("pixel_shuffle", size, image, {"factor": 2}, graded=("x",))
+    norm = {name: Spec((channels,)) for name in ("scale", "bias", "mean", "variance")}
+    graded = ("x", "scale", "bias")
+    yield Case("batch_norm", size, {**image, **norm}, {"training": True}, graded=graded)
+    grouped = {**image, "scale": norm["scale"], "bias": norm["bias"]}
+    yield Case("group_norm", size, grouped, {"groups": 4}, graded=graded)
+    yield Case("instance_norm", size, grouped, graded=graded)
+    small = {"x": Spec((max(1, images // 4), channels, side, side))}
+    weight = Spec((channels, channels, 3, 3))
+    padded = {"paddings": [1, 1, 1, 1]}
+    yield Case("conv2d", size, {**small, "weight": weight}, padded, graded=("x", "weight"))
+    one = {**small, "weight": Spec((channels, 1, 3, 3))}
+    depthwise = {**padded, "groups": channels}
+    yield Case("conv2d", size, one, depthwise, "depthwise", ("x", "weight"))
+    yield Case("conv2d_transpose", size, {**small, "weight": weight}, graded=("x", "weight"))
+    heads = (4, max(4, size // 400 // 64 * 8), 64)
+    if size < SIZES[2]:
+        attention = {slot: Spec((1, *heads)) for slot in "qkv"}
+        yield Case("scaled_dot_product_attention", size, attention, graded=tuple("qkv"))
+
+
+def _products(size: int) -> Iterator[Case]:
+    side = {1_000: 18, 100_000: 182, 10_000_000: 1024}[size]
+    pair = {"x": Spec((side, side)), "y": Spec((side, side))}
+    yield Case("matmul", size, pair, graded=("x", "y"))
+    whole = {slot: Spec((min(side, 512),) * 2, 0, 9, "int32") for slot in "xy"}
+    yield Case("matmul", size, whole, layout="int32")
+    batch = {slot: Spec((max(1, size // 3072), 32, 32)) for slot in "xy"}
+    yield Case("matmul", size, batch, layout="stack", graded=("x", "y"))
+    full = {"x": Spec((side, side)), "weight": Spec((side, side)), "bias": Spec((side,))}
+    yield Case("fc", size, full, {"activation": "relu"}, graded=("x", "weight", "bias"))
+
+
+def _optimizers(size: int) -> Iterator[Case]:
+    base = {"param": Spec((size,)), "grad": Spec((size,)), "learning_rate": Spec((1,), 0.01, 0.02)}
+    yield Case("sgd", size, base)
+    yield Case("momentum", size, {**base, "velocity": Spec((size,))}, {"mu": 0.9})
+
+
+FAMILIES: Final[tuple[Callable[[int], Iterator[Case]], ...]] = (
+    *(_unary, _binary, _reductions, _movement, _losses, _networks, _products, _optimizers),
+)
+
+
+def list_cases() -> list[Case]:
+    """Return all cases, family by family."""
+    return [case for family in FAMILIES for size in SIZES for case in family(size)]

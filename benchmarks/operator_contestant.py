@@ -1,0 +1,198 @@
+"""The process of opwright, PyTorch or NumPy when single operators are measured.
+
+``operator_contestant.py NAME`` reads and prints one JSON object a line. ``{"case": 7, "gradient":
+true, "attrs": {}, "defaults": {}}`` prepares a case of `operator_cases` and answers with a number
+that all contestants must agree on, or with what is lacking. ``{"seconds": 0.05}`` times it and
+answers with the seconds of a call, for each repeat. ``{"version": "torch"}`` asks for a version.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from operator_cases import Case, list_cases
+
+PEERS = Path(__file__).resolve().parents[1] / "tests" / "peers" / "server"
+REPEAT_S = 2e-4
+"""Shorter calls are timed together."""
+
+Call = Callable[[], Any]
+Filled = Mapping[str, Any]
+"""The ``attrs`` of a case with all defaults, and the ``defaults`` alone."""
+
+
+class LackingError(Exception):
+    """A contestant has no such operator, or no such call of it."""
+
+
+def listed(result: Any) -> list[Any]:
+    """Return outputs as a list of those that are there."""
+    if isinstance(result, (list, tuple)):
+        return [one for part in result for one in listed(part)]
+    return [] if result is None else [result]
+
+
+def prepare_opwright(case: Case, gradient: bool, filled: Filled) -> Call:
+    """Return the operator as a function of arrays, or compiled together with its gradient."""
+    import opwright as ow
+    from opwright.errors import OpwrightError
+
+    inputs = case.make_inputs()
+    try:
+        if not gradient:
+            function = getattr(ow.ops, case.op)
+            return lambda: function(**inputs, **case.attrs)
+        return _compile_gradient(case, inputs)
+    except (OpwrightError, AttributeError) as error:
+        raise LackingError(str(error).splitlines()[0]) from error
+
+
+def _compile_gradient(case: Case, inputs: dict[str, Any]) -> Call:
+    """Return a program of the operator and its gradient, for ones behind the first output."""
+    import opwright as ow
+
+    block = ow.Program().global_block()
+    feeds: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
+    wanted: list[str] = []
+    for slot, given in inputs.items():
+        arrays = {f"{slot}_{i}": array for i, array in enumerate(listed(given))}
+        for name, array in arrays.items():
+            is_graded = slot in case.graded
+            block.create_var(name, array.shape, array.dtype, stop_gradient=not is_graded)
+        feeds |= arrays
+        variables[slot] = list(arrays)
+        wanted += arrays if slot in case.graded else []
+    op = block.append_op(case.op, variables, attrs=case.attrs)
+    out = block.var(next(op.output_names()))
+    pairs = ow.append_backward(out, parameters=wanted)
+    fetch = [gradient.name for _, gradient in pairs]
+    compiled = ow.Network(block).compile(feed=list(feeds), fetch=fetch, scope=ow.Scope())
+    return lambda: compiled(**feeds)
+
+
+def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
+    """Return PyTorch's function, eagerly; with a backward pass where gradients are wanted."""
+    import torch
+    import torch_operators
+
+    inputs = {
+        slot: [torch.from_numpy(one) for one in given]
+        if isinstance(given, list)
+        else torch.from_numpy(given)
+        for slot, given in case.make_inputs().items()
+    }
+    bound = _bind(torch_operators.OPERATORS, case, inputs, filled)
+
+    def call() -> list[Any]:
+        # Laid out compactly, as ours are: a view costs nothing before it is read.
+        return [tensor.contiguous() for tensor in listed(bound())]
+
+    if not gradient:
+
+        def compute() -> Any:
+            with torch.no_grad():
+                return call()
+
+        return compute
+    leaves = [leaf for slot in case.graded for leaf in listed(inputs[slot])]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    out_grad = torch.ones_like(call()[0])
+    return lambda: torch.autograd.grad(call()[0], leaves, out_grad)
+
+
+def prepare_numpy(case: Case, gradient: bool, filled: Filled) -> Call:
+    """Return NumPy's function."""
+    import numpy_operators
+
+    if gradient:
+        raise LackingError("NumPy has no gradients")
+    return _bind(numpy_operators.OPERATORS, case, case.make_inputs(), filled)
+
+
+def _bind(table: Mapping[str, Any], case: Case, inputs: dict[str, Any], filled: Filled) -> Call:
+    from binding import bind
+    from torch_operators import NotExpressibleError
+
+    if case.op not in table:
+        raise LackingError("not in the table")
+    try:
+        arguments = bind(table[case.op], inputs, filled["attrs"], filled["defaults"], 1)
+        table[case.op](**arguments)
+    except (NotExpressibleError, NotImplementedError, RuntimeError) as error:
+        raise LackingError(str(error).splitlines()[0]) from error
+    return lambda: table[case.op](**arguments)
+
+
+def find_sum(result: Any) -> float:
+    """Return the sum of the first output, of numbers or truth values."""
+    first = listed(result)[0]
+    array = first.detach().numpy() if hasattr(first, "detach") else np.asarray(first)
+    return float(np.sum(np.nan_to_num(array.astype(np.float64))))
+
+
+def time_call(call: Call, seconds: float) -> list[float]:
+    """Return the seconds of a call, for each of some repeats."""
+    gc.collect()
+    gc.disable()
+    number, times = 1, []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        for _ in range(number):
+            call()
+        spent = time.perf_counter() - begin
+        if spent < REPEAT_S / 2:
+            number *= 2
+        else:
+            times.append(spent / number)
+    gc.enable()
+    return times
+
+
+def main() -> None:
+    """Serve the contestant that the command line names."""
+    name = sys.argv[1]
+    # What libraries print must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.path.append(str(PEERS))
+    cases, call = list_cases(), None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "seconds" in request:
+            assert call is not None
+            answer: dict[str, Any] = {"times": time_call(call, request["seconds"])}
+        elif "version" in request:
+            answer = {"version": importlib.metadata.version(request["version"])}
+        else:
+            call = None  # the memory of the last case is free again
+            try:
+                call = PREPARE[name](cases[request["case"]], request["gradient"], request)
+                answer = {"sum": find_sum(call())}
+            except LackingError as error:
+                answer = {"lacks": str(error)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+PREPARE: dict[str, Callable[[Case, bool, Filled], Call]] = {
+    "opwright": prepare_opwright,
+    "torch": prepare_torch,
+    "numpy": prepare_numpy,
+}
+
+
+if __name__ == "__main__":
+    main()
