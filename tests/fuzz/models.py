@@ -36,6 +36,28 @@ def _branches() -> Any:
     return layers.fc(layers.concat([h, x], axis=1), 3)
 
 
+def _loops() -> Any:
+    x = layers.data("x", shape=[3, 2, 4])
+
+    def cell(h: Any, x_t: Any) -> Any:
+        h = layers.tanh(layers.fc(layers.concat([x_t, layers.dropout(h)], axis=1), 4, name="cell"))
+        return h, h
+
+    last, _ = layers.scan(cell, layers.fc(layers.flatten(layers.data("h", [2, 4])), 4), x)
+    grown = layers.while_loop(_is_small, lambda v: _append("add", x=v, y=v), last, max_steps=9)
+    return layers.fc(layers.concat([grown, last], axis=1), 3)
+
+
+def _is_small(x: Any) -> Any:
+    total = _append("sum", x=_append("square", x=x))
+    return _append("less", x=total, y=_append("exp", x=_append("fill_like", x=total)))
+
+
+def _append(op: str, **inputs: Any) -> Any:
+    block = ow.default_main_program().current_block()
+    return block.var(block.append_op(op, inputs).output("out")[0])
+
+
 def _movement() -> Any:
     x = layers.data("x", shape=[4, 6])
     block = x.block
@@ -51,7 +73,14 @@ def _movement() -> Any:
     return layers.reshape(x, [3, 8])
 
 
-_FORWARD: tuple[Callable[[], Any], ...] = (_mlp, _images, _words, _branches, _movement)
+_FORWARD: tuple[Callable[[], Any], ...] = (
+    _mlp,
+    _images,
+    _words,
+    _branches,
+    _loops,
+    _movement,
+)
 
 
 def _losses(out: Any) -> Any:
@@ -73,7 +102,7 @@ def training_programs() -> tuple[bytes, ...]:
         lambda: nn.optimizer.Momentum(0.1),
         lambda: nn.optimizer.Adam(0.01),
     )
-    models = (_mlp, _images, _words, _branches)
+    models = (_mlp, _images, _words, _branches, _loops)
     return tuple(_build(make, optimizer) for make in models for optimizer in optimizers)
 
 

@@ -67,8 +67,9 @@ def _environ() -> dict[str, str]:
     libraries = [_find_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
     return {
         "LD_PRELOAD": " ".join(libraries),
-        # Python frees little at its end. A bound for one allocation stands for that of the process.
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:"
+        # Python frees little at its end. A bound for one allocation stands for that of the process,
+        # which may grow by twice as much: a request that is granted is no fault.
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512:"
         "quarantine_size_mb=32:exitcode=99",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
         "PYTHONMALLOC": "malloc",

@@ -133,7 +133,11 @@ def run(job: Job) -> int:
             if now > stop:
                 break
             PROGRESS.pack_into(cell, 0, index, done, now)
-            fault = find_fault_of(target, draw(target, job.seed, index, rng))
+            try:
+                case = draw(target, job.seed, index, rng)
+            except MemoryError:  # what earlier cases keep leaves no room; another child goes on
+                break
+            fault = find_fault_of(target, case)
             grew = peak_bytes() - before > GROWTH_BYTES
             if grew:
                 fault = {"signature": "growth", "fault": "more than 1 GB of growth"}

@@ -98,6 +98,33 @@ long double ExactSigmoid(long double x) {
 }
 
 template <typename T>
+void CheckTrigonometry(const std::vector<T>& sweep) {
+  using Wide = long double;
+  constexpr bool kIsFloat = sizeof(T) == sizeof(float);
+  std::vector<T> angles = sweep;
+  for (int64_t n = 1; n < 700000; n = n + 1 + n / 50) {  // what is near a multiple of pi / 2
+    const T multiple =
+        static_cast<T>(static_cast<Wide>(n) * 1.57079632679489661923132169163975144L);
+    for (T x : {multiple, std::nextafter(multiple, T(0)), -multiple}) angles.push_back(x);
+  }
+  Check("Sin", 1, angles, functors::Sin<T>, [](Wide x) { return std::sin(x); });
+  Check("Cos", 1, angles, functors::Cos<T>, [](Wide x) { return std::cos(x); });
+  Check("Tan", 2.5, angles, functors::Tan<T>, [](Wide x) { return std::tan(x); });
+  Check("Asin", 2.5, sweep, functors::Asin<T>, [](Wide x) { return std::asin(x); });
+  Check("Acos", 2.5, sweep, functors::Acos<T>, [](Wide x) { return std::acos(x); });
+  Check("Atan", 2.5, sweep, functors::Atan<T>, [](Wide x) { return std::atan(x); });
+  for (const double other : {0.0, -0.0, 1.0, -1.5, 1e-30, -1e30, HUGE_VAL, -HUGE_VAL}) {
+    const T second = static_cast<T>(other);
+    Check(
+        "Atan2", kIsFloat ? 1 : 3, sweep, [=](T y) { return functors::Atan2(y, second); },
+        [=](Wide y) { return std::atan2(y, static_cast<Wide>(second)); });
+    Check(
+        "Atan2", kIsFloat ? 1 : 3, sweep, [=](T x) { return functors::Atan2(second, x); },
+        [=](Wide x) { return std::atan2(static_cast<Wide>(second), x); });
+  }
+}
+
+template <typename T>
 void CheckAll() {
   using Wide = long double;
   const std::vector<T> sweep = MakeSweep<T>();
@@ -123,6 +150,11 @@ void CheckAll() {
   Check("Sigmoid", 3, sweep, functors::Sigmoid<T>, ExactSigmoid);
   Check("Erf", 3.5, sweep, functors::Erf<T>, [](Wide x) { return std::erf(x); });
   Check("Erfc", 5, sweep, functors::Erfc<T>, [](Wide x) { return std::erfc(x); });
+  Check("Log2", 2.5, sweep, functors::Log2<T>, [](Wide x) { return std::log2(x); });
+  Check("Rsqrt", 1.5, sweep, functors::Rsqrt<T>, [](Wide x) { return 1 / std::sqrt(x); });
+  Check("Sinh", 2.5, sweep, functors::Sinh<T>, [](Wide x) { return std::sinh(x); });
+  Check("Cosh", 2.5, sweep, functors::Cosh<T>, [](Wide x) { return std::cosh(x); });
+  CheckTrigonometry(sweep);
   // In the tails the square counts that is rounded.
   for (const double range : {1.0, 4.0, 15.0}) {
     std::vector<T> within;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from opwright.describe import wire as messages
 from opwright.errors import OpwrightError
 
 MAX_BYTES = 1 << 20
+LOOP_S = 2.0
+"""A changed loop may have no end: after this time it must stop for a signal."""
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
@@ -57,8 +61,31 @@ def read_and_run(case: dict[str, Any], times: int) -> None:
         elif variable.is_data or name in message.feeds:
             feeds[name] = array
     compiled = ow.Network(block).compile(list(feeds), list(message.fetches), scope=scope)
-    for _ in range(times):
-        compiled(**feeds)
+    has_loops = any(_is_loop(op) for part in program.blocks for op in part.ops)
+    with _interrupted() if has_loops else contextlib.nullcontext():
+        for _ in range(times):
+            compiled(**feeds)
+
+
+def _is_loop(op: Any) -> bool:
+    return op.type in ("scan", "while_loop")
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[None]:
+    """End what is still running after `LOOP_S`, as Ctrl-C does."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, LOOP_S)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
 
 
 def _array_of(variable: Any, lengths: list[int]) -> np.ndarray | None:

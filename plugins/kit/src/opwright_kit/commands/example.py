@@ -35,6 +35,9 @@ _RUNS: Final = 5
 _RAN: Final = "ran"
 """Reported instead of a kernel when the call has returned."""
 
+_RAN_AS_DRAWN: Final = "ran as drawn"
+"""The same where a call with random numbers in the place of its floats does not return."""
+
 _GIVE_UP: Final = 3
 """After so many seeds without a sample, samples with other attributes are tried."""
 
@@ -51,12 +54,15 @@ class Example(NamedTuple):
         Shape and dtype of the outputs, by slot.
     crash : str
         How the process that ran it crashed, and in which kernel; empty if it ran.
+    is_written : bool
+        Whether its floats are written out, since other ones would be refused.
     """
 
     definition: OpDefinition
     sample: Sample
     outputs: SlotMetas
     crash: str = ""
+    is_written: bool = False
 
     def code(self) -> list[str]:
         """Return lines of Python that make the inputs and call the operator."""
@@ -64,11 +70,12 @@ class Example(NamedTuple):
         lines = ["import numpy as np", "import opwright as ow", ""]
         inputs = {n: arrays for n, arrays in self.sample.inputs.items() if arrays}
         for name, arrays in inputs.items():
-            values = [_array_code(array) for array in arrays]
+            values = [_array_code(array, self.is_written) for array in arrays]
             value = values[0]
             if proto.input(name).duplicable:
                 value = f"[{', '.join(values)}]"
-            lines.append(f"{name} = {value}")
+            line = f"{name} = {value}"
+            lines += textwrap.wrap(line, _WIDTH, subsequent_indent="    ", break_long_words=False)
         arguments: list[str] = []
         for slot in proto.inputs:
             if slot.name in inputs:
@@ -154,7 +161,7 @@ def _find_runnable(examples: list[Example], context: Context) -> Example | None:
             for who in _kernels_in_turn(example, context):
                 tell([number, who])
             if _runs(example, context):
-                tell([number, _RAN])
+                tell([number, _RAN if _runs(_randomize(example), context) else _RAN_AS_DRAWN])
                 return
 
     reports, end = run_forked(run_all)
@@ -164,6 +171,8 @@ def _find_runnable(examples: list[Example], context: Context) -> Example | None:
     example: Example = examples[number]
     if end:
         return example._replace(crash=f"{end} in kernel {who}")
+    if who == _RAN_AS_DRAWN:
+        return example._replace(is_written=True)
     return example if who == _RAN else None
 
 
@@ -183,6 +192,19 @@ def _zero_integers(example: Example) -> Example:
     """Return the example with 0 for every integer, which is valid for any count or position."""
     inputs = {
         name: tuple(a if is_float(meta_of(a).dtype) else np.zeros_like(a) for a in arrays)
+        for name, arrays in example.sample.inputs.items()
+    }
+    return example._replace(sample=replace(example.sample, inputs=inputs))
+
+
+def _randomize(example: Example) -> Example:
+    """Return the example with random numbers in [0, 1) for its floats."""
+    rng = np.random.default_rng(0)
+    inputs = {
+        name: tuple(
+            np.asarray(rng.random(a.shape)).astype(a.dtype) if is_float(meta_of(a).dtype) else a
+            for a in arrays
+        )
         for name, arrays in example.sample.inputs.items()
     }
     return example._replace(sample=replace(example.sample, inputs=inputs))
@@ -267,9 +289,11 @@ def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
     return [f"{results} = {function}(", *(f"    {part}" for part in lines), ")"]
 
 
-def _array_code(array: Array) -> str:
+def _array_code(array: Array, is_written: bool) -> str:
     """Return Python for an array of this shape and dtype; integers are those of the sample."""
     dtype = meta_of(array).dtype
+    if is_float(dtype) and is_written:
+        return f'np.array({array.astype("float64").round(2).tolist()}, "{dtype}")'
     if not is_float(dtype):
         return f'np.array({array.tolist()}, "{dtype}")'
     if not array.ndim:

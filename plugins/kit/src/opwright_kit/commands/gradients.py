@@ -7,7 +7,15 @@ from typing import Any
 
 from opwright import Context
 from opwright.errors import OpwrightError
-from opwright.op import Branch, GradOp, NoGradient, OpDefinition, graded_inputs, graded_outputs
+from opwright.op import (
+    Branch,
+    Control,
+    GradOp,
+    NoGradient,
+    OpDefinition,
+    graded_inputs,
+    graded_outputs,
+)
 from opwright.vocabulary import GRAD_SUFFIX
 from opwright_kit.commands.example import Example
 
@@ -24,11 +32,19 @@ def describe_gradient(
     if rule is not None:
         written = [] if example is None else _trace(definition, example, context)
         return written or ["written in other operators, which depend on what is wanted"]
-    if isinstance(definition.control, Branch):
-        return ["through its blocks: append_backward writes blocks of their gradients"]
+    if definition.control is not None:
+        return [_describe_control(definition.control)]
     if definition.body is not None:
         return ["through its body: append_backward expands it first"]
     return ["none: it has no rule, and append_backward refuses it"]
+
+
+def _describe_control(control: Control) -> str:
+    if isinstance(control, Branch):
+        return "through its blocks: append_backward writes blocks of their gradients"
+    if control.stacks:
+        return "through its block: append_backward writes a scan over the gradients of its turns"
+    return "none: what its turns compute is not kept, and append_backward refuses it"
 
 
 def _describe_operator(definition: OpDefinition, rule: GradOp) -> list[str]:

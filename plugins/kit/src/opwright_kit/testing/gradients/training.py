@@ -47,6 +47,8 @@ def skip_without_gradient(subject: OperatorSubject) -> None:
     rule = definition.gradient
     if isinstance(rule, NoGradient):
         raise Skipped(f"declared to have none: {rule.reason}")
+    if definition.control is not None:
+        raise Skipped("its gradient is that of the operators in its blocks")
     if rule is None and definition.body is None:
         raise Skipped("no gradient rule: append_backward refuses it")
     for op_type in _NEEDED:

@@ -9,7 +9,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from opwright.op import Meta, OpDefinition, dtype_from_numpy, dtype_to_numpy, format_shape, is_float
+from opwright.op import (
+    Meta,
+    OpDefinition,
+    VarProto,
+    dtype_from_numpy,
+    dtype_to_numpy,
+    format_shape,
+    is_float,
+)
 
 Array: TypeAlias = NDArray[Any]
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
@@ -69,8 +77,16 @@ class Sample:
         return tuple(tuple(map(meta_of, self.inputs.get(slot.name, ()))) for slot in slots)
 
     def output_counts(self, definition: OpDefinition) -> tuple[int, ...]:
-        """Return the number of variables in each output slot."""
-        return tuple(self.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
+        """Return the number of variables in each output slot.
+
+        An optional output that aliases an input is there where its input is.
+        """
+
+        def count(slot: VarProto) -> int:
+            is_absent = slot.optional and slot.aliases and not self.inputs.get(slot.aliases)
+            return self.outputs.get(slot.name, 0 if is_absent else 1)
+
+        return tuple(map(count, definition.proto.outputs))
 
     def infer(self, definition: OpDefinition) -> SlotMetas:
         """Return shapes and dtypes of the outputs, by the operator's shape rule.
