@@ -24,7 +24,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check lint format docs bench sanitize proto headers wheels clean
+.PHONY: help venv demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
 .PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy
 
 help:  ## list the targets
@@ -76,8 +76,15 @@ $(STAMPS)/nvrtc: $(STAMPS)/tools
 	@$(PIP) install --no-deps --upgrade --target $(NVRTC) "nvidia-cuda-nvrtc==13.0.*"
 	@touch $@
 
-test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## run all tests
+test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## run all tests, operators on a sample of their cases
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-all: export OPWRIGHT_EVERY_CASE := 1
+test-all: test  ## run all tests, with every case of an operator in every dtype on every library
+
+test-peers: export OPWRIGHT_EVERY_CASE := 1
+test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers  ## compare operators with PyTorch
+	@OPWRIGHT_TEST_PEERS=$(PEERS_VENV)/bin/python $(BIN)/python -m pytest tests/peers $(ARGS)
 
 check: $(STAMPS)/packages $(STAMPS)/cuda  ## run the conformance kit on our own packages: half an hour
 	$(BIN)/opwright check opwright-std
@@ -128,6 +135,9 @@ $(PEERS_VENV)/.stamps/peers: benchmarks/requirements-peers.txt | $(BIN)/python
 
 bench: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure opwright beside its peers
 	@$(BIN)/python benchmarks/run.py --peers $(PEERS_VENV)/bin/python $(ARGS)
+
+bench-operators: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure every operator beside PyTorch
+	@$(BIN)/python benchmarks/operator_times.py --peers $(PEERS_VENV)/bin/python $(ARGS)
 
 sanitize: $(STAMPS)/cuda $(STAMPS)/tools  ## run native code and kernels under ASan, UBSan and TSan
 	@sh tests/native/run_sanitized.sh
