@@ -180,7 +180,7 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
                 find_refusal or "",
             )
         )
-        self._enter(registration, [make.key_text(*key) for key in registration.taken_keys()])
+        self._enter(registration, [registration.key_for(dtype) for dtype in registration.dtypes])
 
 
 class DeviceRegistrar(_Registrar[DeviceRegistration]):

@@ -12,7 +12,7 @@ from opwright.registry.device_name import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginReport
-from opwright.registry.registrations import KernelRegistration, TakenKey, check_kernel, key_text
+from opwright.registry.registrations import KernelRegistration, check_kernel, key_text
 from opwright.registry.rules import ANY
 
 REFUSED: Final = "refused: "
@@ -42,7 +42,6 @@ class KernelRegistry:
         self._ops = ops
         self._report = report or PluginReport()
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
-        self._takers: dict[TakenKey, Package] = {}
         # Made of the registrations on first need, then kept: entries hold what was imported.
         self._entries: dict[str, list[KernelEntry]] = {}
         self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
@@ -81,18 +80,20 @@ class KernelRegistry:
         for registration in registrations:
             op_type = registration.op_type
             self._registered.setdefault(op_type, []).append((registration, package))
-            self._takers.update(dict.fromkeys(registration.taken_keys(), package))
             if op_type in self._entries:
                 self._entries[op_type] += self._make_entries(registration, package)
         self._candidates.clear()
         self.generation += len(registrations)
 
     def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
-        """Return the first key that is taken already, as text, and by whom; or None."""
-        for key in registration.taken_keys():
-            package = self._takers.get(key)
-            if package is not None:
-                return key_text(*key), package
+        """Return a key that is taken already, as text, and by whom; or None."""
+        # Every process asks this for thousands of kernels, nearly all of them without others
+        # beside them: a table of all keys would take longer to fill than the others to look at.
+        for other, package in self._registered.get(registration.op_type, ()):
+            if other.library == registration.library and other.device == registration.device:
+                for dtype in registration.dtypes:
+                    if dtype in other.dtypes:
+                        return registration.key_for(dtype), package
         return None
 
     def _make_entries(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from opwright.describe.names import check_op_type
 from opwright.registry import rules
@@ -15,10 +15,6 @@ class OpRegistration(NamedTuple):
     type: str
     target: str
     hidden: bool
-
-
-TakenKey: TypeAlias = tuple[str, str, str, str]
-"""Operator type, device, dtype and library: what no two kernels may have in common."""
 
 
 class KernelRegistration(NamedTuple):
@@ -63,10 +59,9 @@ class KernelRegistration(NamedTuple):
     prefers: tuple[tuple[str, Any], ...] = ()
     find_refusal: str = ""
 
-    def taken_keys(self) -> list[TakenKey]:
-        """Return the keys that are taken, one for each dtype, as `key_text` takes them."""
-        op_type, device, library = self.op_type, self.device, self.library
-        return [(op_type, device, dtype, library) for dtype in self.dtypes]
+    def key_for(self, dtype: str) -> str:
+        """Return what no two kernels may have in common, as messages show it."""
+        return key_text(self.op_type, self.device, dtype, self.library)
 
 
 class DeviceRegistration(NamedTuple):
