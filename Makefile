@@ -65,7 +65,8 @@ $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
 	@$(PIP) install -r requirements-dev.txt
 	@touch $@
 
-venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## make .venv with the packages and all tools
+# All that `make test` needs, so that two of it may run side by side.
+venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## make .venv with the packages and all tools
 
 demo: $(STAMPS)/packages  ## train on handwritten digits, save, load in a new process
 	@$(BIN)/python examples/train_digits.py
@@ -76,7 +77,7 @@ $(STAMPS)/nvrtc: $(STAMPS)/tools
 	@$(PIP) install --no-deps --upgrade --target $(NVRTC) "nvidia-cuda-nvrtc==13.0.*"
 	@touch $@
 
-test: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## run all tests, operators on a sample of their cases
+test: venv  ## run all tests, operators on a sample of their cases
 	@$(BIN)/python -m pytest $(ARGS)
 
 test-all: export OPWRIGHT_EVERY_CASE := 1
