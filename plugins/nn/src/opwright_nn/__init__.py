@@ -12,14 +12,16 @@ from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import optimize
-from opwright_nn.parameters import ParamAttr
+from opwright_nn.parameters import ParamAttr, create_parameter, dim
 
 __all__ = [
     "Model",
     "ParamAttr",
     "batches",
     "clip",
+    "create_parameter",
     "datasets",
+    "dim",
     "inference_program",
     "initializer",
     "layers",

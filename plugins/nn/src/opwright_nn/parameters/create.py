@@ -1,0 +1,130 @@
+"""create_parameter: the parameter of a layer that a user writes, like `torch.nn.Parameter`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_nn import checks
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant, Xavier
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
+
+_WHO = "create_parameter"
+
+
+class Dimension(NamedTuple):
+    """The size of one axis of a variable, which may become known with the first batch only."""
+
+    variable: ow.Variable
+    axis: int
+
+    @property
+    def size(self) -> int:
+        """The size, -1 if it is not known yet."""
+        shape = self.variable.shape
+        if shape is None:
+            return -1
+        if not -len(shape) <= self.axis < len(shape):
+            raise AttributeValueError(
+                f"dim: axis must be one of the {len(shape)} axes of {self.variable.name}, "
+                f"got {self.axis}; count from 0, or from -1 backwards"
+            )
+        return shape[self.axis]
+
+
+def dim(variable: ow.Variable, axis: int) -> Dimension:
+    """Return the size of an axis of a variable, for the shape of a parameter.
+
+    Parameters
+    ----------
+    variable : Variable
+        Of the default main program.
+    axis : int
+        Negative numbers count from the end.
+
+    Raises
+    ------
+    AttributeTypeError, AttributeValueError
+        For what is no variable, or has no such axis.
+    """
+    size = Dimension(
+        checks.check_variable("dim", "variable", variable), checks.check_int("dim", "axis", axis)
+    )
+    size.size  # noqa: B018 - an axis that is not there fails here
+    return size
+
+
+@ow.transaction()
+def create_parameter(
+    shape: Iterable[int | Dimension],
+    dtype: object = "float32",
+    *,
+    name: str | None = None,
+    attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Return a trained variable of the default programs: what a layer of your own needs.
+
+    Parameters
+    ----------
+    shape : iterable of int or Dimension
+        Sizes, at least 0. ``nn.dim(x, -1)`` stands for one that follows from an input; in a `Model`
+        it may become known with the first batch.
+    dtype : str or NumPy dtype
+        A float dtype.
+    name : str, optional
+        By default ``param_0`` and so on; `attr` may have one, too.
+    attr : ParamAttr or Initializer, optional
+        How it is initialized and trained. Without an initializer it is Xavier for two or more axes,
+        as a weight, and 0 for fewer, as a bias. The name of an existing parameter of the same
+        shape, given here, shares that parameter.
+
+    Raises
+    ------
+    AttributeTypeError, AttributeValueError
+        For a shape that is no list of sizes, and a malformed name or `attr`.
+    DtypeError
+        For a dtype that is not a float.
+    ProgramError
+        For a name that is in use.
+    ShapeError
+        Outside of a `Model`, for a shape that is not known.
+    """
+    sizes = _check_sizes(shape)
+    own_name = checks.check_name(_WHO, name)
+    return make_parameter(
+        _WHO,
+        own_name or ow.default_main_program().unique_name("param"),
+        check_param_attr(_WHO, "attr", attr),
+        partial(_shape_of, sizes),
+        default=Xavier() if len(sizes) > 1 else Constant(),
+        dtype=checks.check_dtype(_WHO, dtype),
+    )
+
+
+def _check_sizes(shape: object) -> tuple[int | Dimension, ...]:
+    if isinstance(shape, str | Dimension) or not isinstance(shape, Iterable):
+        raise AttributeTypeError(
+            f"{_WHO}: shape must be a list of sizes, got {shape!r}; write [nn.dim(x, -1), 10]"
+        )
+    return tuple(
+        size if isinstance(size, Dimension) else _check_size(i, size)
+        for i, size in enumerate(shape)
+    )
+
+
+def _check_size(i: int, size: object) -> int:
+    if size is None or size == -1:
+        raise AttributeValueError(
+            f"{_WHO}: shape[{i}] must be a size, got {size!r}; write nn.dim(x, axis) for one that "
+            "follows from an input"
+        )
+    return checks.check_int(_WHO, f"shape[{i}]", size, at_least=0)
+
+
+def _shape_of(sizes: tuple[int | Dimension, ...]) -> Shape:
+    return tuple(size.size if isinstance(size, Dimension) else size for size in sizes)
