@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,31 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
+from opwright.op import dtype_to_numpy
 from opwright_nn import layers
 
 PASSES = (["fuse_conv"], ["nhwc"], ["fuse_conv", "nhwc"], None)
 ops = ow.ops
 
+FLAGS = Path("/proc/cpuinfo").read_text().split()
+needs_bfloat16 = pytest.mark.skipif(
+    "avx512bw" not in FLAGS, reason="oneDNN computes bfloat16 with AVX-512"
+)
+
 
 class Net:
     """A network of layers on images x [2, 3, 9, 8], with parameters that are not trivial."""
 
-    def __init__(self, write: Callable[[Any], Any], *, training: bool = False) -> None:
+    def __init__(
+        self, write: Callable[[Any], Any], *, training: bool = False, dtype: str = "float32"
+    ) -> None:
         self.main, self.startup = ow.Program(), ow.Program()
         self.scope = ow.Scope()
         rng = np.random.default_rng(5)
-        self.x = rng.standard_normal((2, 3, 9, 8)).astype("float32")
+        kind = dtype_to_numpy(dtype)
+        self.x = rng.standard_normal((2, 3, 9, 8)).astype(kind)
         with ow.program_guard(self.main, self.startup):
-            x = layers.data("x", shape=[None, 3, 9, 8], dtype="float32")
+            x = layers.data("x", shape=[None, 3, 9, 8], dtype=dtype)
             x.stop_gradient = False
             out = write(x)
             self.out = [out] if not isinstance(out, list) else out
@@ -36,11 +46,11 @@ class Net:
                 self.out = [loss, *(grad for _, grad in pairs)]
         ow.Network(self.startup.global_block()).run(self.scope)
         for variable in self.main.global_block().vars.values():
-            if variable.persistable and variable.dtype == "float32":
+            if variable.persistable and variable.dtype == dtype:
                 value = rng.uniform(0.5, 1.5, variable.shape) * rng.choice([-1, 1])
                 positive = variable.name.endswith("variance")
                 value = np.abs(value) if positive else value
-                self.scope.var(variable.name).set(value.astype("float32"))
+                self.scope.var(variable.name).set(value.astype(kind))
 
     def run(
         self, passes: Sequence[str] | None, fetch: Sequence[Any] = ()
@@ -90,6 +100,22 @@ def test_a_residual_network_becomes_fused_convolutions_between_two_transposition
     assert types["cpu.fold_batch_norm"] == 4
     assert types["transpose"] <= 2
     assert not types.keys() & {"conv2d", "batch_norm", "add", "relu"}
+
+
+@needs_bfloat16
+def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_and_rounds_no_more():
+    net, wide = Net(residual_net, dtype="bfloat16"), Net(residual_net)
+    wide.x = net.x.astype("float32")
+    for variable in wide.main.global_block().vars.values():
+        if variable.persistable:
+            values = net.scope.find_var(variable.name).numpy()
+            wide.scope.find_var(variable.name).set(values.astype("float32"))
+    (exact,), types_of_float32 = wide.run(None)
+    (plain,), _ = net.run([])
+    (fused,), types = net.run(None)
+    assert types == types_of_float32
+    far, near = (np.abs(out.astype("float32") - exact).max() for out in (plain, fused))
+    assert near <= max(far, 2.0**-8 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])

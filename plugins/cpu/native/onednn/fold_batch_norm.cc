@@ -2,18 +2,23 @@
 #include <opwright/functors.h>
 
 #include "common/clones.h"
+#include "common/half.h"
 #include "onednn/attributes.h"
 
 namespace opwright_cpu {
 namespace {
 
+OPWRIGHT_CPU_INLINE float Wide(float value) { return value; }
+OPWRIGHT_CPU_INLINE float Wide(opwright::BFloat16 value) { return FloatOfBFloat16(value.bits); }
+
+// Not rounded to bfloat16: a convolution in it multiplies and adds its float sums by them.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Fold(int64_t n, const T* scale, const T* bias, const T* mean,
-                              const T* variance, T epsilon, T* factor, T* shift) {
+                              const T* variance, float epsilon, float* factor, float* shift) {
   for (int64_t c = 0; c < n; ++c) {
-    const T by = scale[c] / opwright::functors::Sqrt(variance[c] + epsilon);
+    const float by = Wide(scale[c]) / opwright::functors::Sqrt(Wide(variance[c]) + epsilon);
     factor[c] = by;
-    shift[c] = bias[c] - mean[c] * by;
+    shift[c] = Wide(bias[c]) - Wide(mean[c]) * by;
   }
 }
 
@@ -31,8 +36,8 @@ struct FoldBatchNormKernel {
 
   opwright::Status Run(const opwright::RunContext& ctx, const FoldBatchNormAttrs& attrs) const {
     Fold<T>(n_, ctx.input(0).data<T>(), ctx.input(1).data<T>(), ctx.input(2).data<T>(),
-            ctx.input(3).data<T>(), static_cast<T>(attrs.epsilon), ctx.output(0).data<T>(),
-            ctx.output(1).data<T>());
+            ctx.input(3).data<T>(), static_cast<float>(attrs.epsilon), ctx.output(0).data<float>(),
+            ctx.output(1).data<float>());
     return opwright::Status::Ok();
   }
 
@@ -43,5 +48,5 @@ struct FoldBatchNormKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("cpu.fold_batch_norm", "cpu", opwright_cpu::FoldBatchNormKernel,
-                             float);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.fold_batch_norm", "cpu", opwright_cpu::FoldBatchNormKernel, float,
+                             opwright::BFloat16);

@@ -1,23 +1,16 @@
 // Maximum pooling and its gradient.
-#include <cstring>
-#include <limits>
+#include <algorithm>
 
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "onednn/attributes.h"
+#include "onednn/maximum.h"
 #include "onednn/places.h"
 #include "onednn/windows.h"
 
 namespace opwright_cpu {
 namespace {
-
-// Whether an element takes the place of the maximum so far: the first of equals stays, and NaN is
-// greater than every number.
-template <typename T>
-OPWRIGHT_CPU_INLINE bool IsGreater(T value, T kept) {
-  return (value > kept) | ((value != value) & (kept == kept));
-}
 
 // Takes element `position` of several windows into their maxima so far. A window that has none yet
 // (index -1) takes any.
@@ -34,12 +27,23 @@ OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t
   }
 }
 
+// The maximum so far of one channel.
 template <typename T>
-OPWRIGHT_CPU_INLINE void TakeOne(T value, int32_t position, T& kept, int32_t& at) {
-  const bool greater = IsGreater(value, kept);
-  kept = greater ? value : kept;
-  at = greater ? position : at;
-}
+struct Kept {
+  T value;
+  typename Order<T>::Key key;
+  int32_t at;
+
+  OPWRIGHT_CPU_INLINE Kept(T first, int32_t position)
+      : value(first), key(Order<T>::Of(first)), at(position) {}
+  OPWRIGHT_CPU_INLINE void Take(T other, int32_t position) {
+    const typename Order<T>::Key other_key = Order<T>::Of(other);
+    const bool greater = Order<T>::IsGreater(other_key, key);
+    value = greater ? other : value;
+    key = greater ? other_key : key;
+    at = greater ? position : at;
+  }
+};
 
 // Some pixels of a window, as elements and positions behind its own.
 constexpr int kTaps = 4;
@@ -62,18 +66,13 @@ OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps
   const int32_t p0 = taps.positions[0] + shift, p1 = taps.positions[1] + shift;
   const int32_t p2 = taps.positions[2] + shift, p3 = taps.positions[3] + shift;
   for (int64_t c = 0; c < channels; ++c) {
-    T kept = x0[c];
-    int32_t at = p0;
-    if constexpr (!kFirst) {
-      kept = best[c];
-      at = index[c];
-      TakeOne(x0[c], p0, kept, at);
-    }
-    TakeOne(x1[c], p1, kept, at);
-    TakeOne(x2[c], p2, kept, at);
-    TakeOne(x3[c], p3, kept, at);
-    best[c] = kept;
-    index[c] = at;
+    Kept<T> kept(kFirst ? x0[c] : best[c], kFirst ? p0 : index[c]);
+    if constexpr (!kFirst) kept.Take(x0[c], p0);
+    kept.Take(x1[c], p1);
+    kept.Take(x2[c], p2);
+    kept.Take(x3[c], p3);
+    best[c] = kept.value;
+    index[c] = kept.at;
   }
 }
 
@@ -185,7 +184,7 @@ struct MaxPool {
     if (shape_.x.run != 1) return PoolPixels(slices, rows, plane, out, index);
     const int64_t length = shape_.out.row();
     std::fill(index, index + length, -1);
-    std::fill(out, out + length, -std::numeric_limits<T>::infinity());
+    std::fill(out, out + length, Order<T>::Least());
     for (int64_t d = slices.begin; d < slices.end; ++d) {
       for (int64_t h = rows.begin; h < rows.end; ++h) {
         const int64_t first = (d * shape_.x.height + h) * shape_.x.width;
@@ -270,7 +269,7 @@ struct MaxPool {
     }
     if (taps.count > 0) take();
     if (is_first) {
-      std::fill(out, out + count * run, -std::numeric_limits<T>::infinity());
+      std::fill(out, out + count * run, Order<T>::Least());
       std::fill(index, index + count * run, -1);
     }
   }
@@ -357,10 +356,10 @@ struct AdaptiveMaxPool2dGradKernel : MaxPoolGrad<T, AdaptivePoolAttrs> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPoolKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d", opwright_cpu::MaxPoolKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d", "cpu", opwright_cpu::MaxPoolKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d", opwright_cpu::MaxPoolKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPoolKernel, float, double,
+                             OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d", "cpu", opwright_cpu::MaxPoolKernel, float, double,
+                             OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
                              double);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel);
@@ -368,8 +367,7 @@ OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d_grad", "cpu", opwright_cpu::MaxPoolGrad
                              double);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d_grad", opwright_cpu::MaxPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d", "cpu", opwright_cpu::AdaptiveMaxPool2dKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d", opwright_cpu::AdaptiveMaxPool2dKernel);
+                             float, double, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d_grad", "cpu",
                              opwright_cpu::AdaptiveMaxPool2dGradKernel, float, double);
 OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d_grad",

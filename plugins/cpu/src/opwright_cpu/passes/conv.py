@@ -20,6 +20,7 @@ from opwright.rewriting import (
     output_of,
 )
 
+NORMALIZED = ("float32", "bfloat16")
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
@@ -92,7 +93,7 @@ def _takes(chain: _Chain, reader: LoweredOp) -> bool:
     """Whether an operator may stand behind the chain so far."""
     if reader.type == "batch_norm":
         first = chain.ops[0].attrs["data_format"] == "NCHW" and len(chain.ops) == 1
-        return first and not reader.attrs["training"] and chain.out.meta.dtype == "float32"
+        return first and not reader.attrs["training"] and chain.out.meta.dtype in NORMALIZED
     if reader.type == "add":
         other = other_input(reader, chain.out)
         return chain.residual is None and other is not None and other.meta == chain.out.meta
@@ -118,7 +119,7 @@ def _fold(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
     """Return the operator that makes factors and summands of the statistics."""
     slots = ("scale", "bias", "mean", "variance")
     given = {slot: value for slot in slots if (value := input_of(norm, slot)) is not None}
-    meta, name = given["scale"].meta, given["scale"].name
+    meta, name = given["scale"].meta._replace(dtype="float32"), given["scale"].name
     written = {slot: graph.value(f"{name}_{slot}", meta) for slot in ("factor", "shift")}
     for slot in ("mean_out", "variance_out"):
         value = output_of(norm, slot)

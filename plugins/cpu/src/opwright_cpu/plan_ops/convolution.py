@@ -100,14 +100,15 @@ def _fold_shape(ctx: InferContext) -> None:
 
 def _fold_maker() -> OpMaker:
     maker = OpMaker("cpu.fold_batch_norm").add_comment(
-        "batch_norm without training as one product and one sum for each channel: factor = scale / "
-        "sqrt(variance + epsilon), shift = bias - mean * factor; mean and variance stay."
+        "batch_norm without training as one product and one sum for each channel, in float32 for "
+        "bfloat16, too: factor = scale / sqrt(variance + epsilon), shift = bias - mean * factor; "
+        "mean and variance stay."
     )
-    maker.add_input("scale", "float [channels]").dtypes("float32")
+    maker.add_input("scale", "float [channels]").dtypes(*FLOATS)
     for slot in ("bias", "mean", "variance"):
         maker.add_input(slot, "[channels]").same_dtype_as("scale")
-    maker.add_output("factor", "[channels]").same_dtype_as("scale")
-    maker.add_output("shift", "[channels]").same_dtype_as("scale")
+    maker.add_output("factor", "[channels]").dtypes("float32")
+    maker.add_output("shift", "[channels]").dtypes("float32")
     for slot in ("mean", "variance"):
         maker.add_output(f"{slot}_out", f"{slot}, as it was").same_dtype_as("scale").aliases(slot)
     return maker.add_attr("epsilon", float, "added to the variance").default(1e-5)
