@@ -66,6 +66,13 @@ from opwright.describe.meta import (
 from opwright.describe.op_maker import BLOCK, OpMaker
 from opwright.describe.op_proto import AttrProto, AttrType, AttrValue, OpProto, VarProto
 from opwright.describe.rule_context import BodyContext, GradientContext
+from opwright.describe.second_gradients import (
+    Composition,
+    by_differentiating,
+    by_slope,
+    linear_in,
+    same_again,
+)
 from opwright.describe.shape_rules import elementwise_shape, same_shape_as
 
 __all__ = [
@@ -81,6 +88,7 @@ __all__ = [
     "AttrValue",
     "BodyContext",
     "Branch",
+    "Composition",
     "Control",
     "GradOp",
     "GradientContext",
@@ -95,6 +103,8 @@ __all__ = [
     "SlotMetas",
     "VarProto",
     "broadcast_shapes",
+    "by_differentiating",
+    "by_slope",
     "can_be_float",
     "canonical_dtype",
     "check_dtype",
@@ -113,6 +123,7 @@ __all__ = [
     "graded_outputs",
     "is_float",
     "item_size",
+    "linear_in",
     "make_docstring",
     "merge_dims",
     "no_gradient",
@@ -120,6 +131,7 @@ __all__ = [
     "normalize_axis",
     "numel",
     "reduced_shape",
+    "same_again",
     "same_shape_as",
     "shapes_match",
 ]

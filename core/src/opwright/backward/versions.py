@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from opwright.describe.second_gradients import composition_reads
 from opwright.program import Operator
 
 
@@ -47,10 +48,17 @@ class ForwardOp:
         self.writes = writes
 
     def data_reads(self) -> Sequence[Key]:
-        """The values whose data is read; those of shape-only slots do not count."""
-        slots = self.op.definition.proto.input_slots
+        """The values whose data is read, by the composition of a gradient at least.
+
+        Those of shape-only slots do not count.
+        """
+        definition = self.op.definition
+        slots, more = definition.proto.input_slots, composition_reads(definition)
         return [
-            key for slot, keys in self.reads.items() if not slots[slot].shape_only for key in keys
+            key
+            for slot, keys in self.reads.items()
+            if not slots[slot].shape_only or slot in more
+            for key in keys
         ]
 
     def written(self) -> Sequence[Key]:

@@ -10,6 +10,7 @@ from opwright.backward.loops import differentiate_loop
 from opwright.backward.routing import Route
 from opwright.backward.versions import ForwardOp, Key
 from opwright.describe.control import Branch, Loop
+from opwright.describe.gradient_rules import find_forward
 from opwright.describe.meta import shapes_match
 from opwright.describe.rule_context import GradientContext
 from opwright.describe.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
@@ -90,11 +91,7 @@ class Walk:
         elif isinstance(definition.control, Loop) and definition.control.stacks:
             found = differentiate_loop(self, forward, definition.control, grads, wanted)
         else:
-            flowing = ", ".join(repr(key.name) for key in forward.data_reads())
-            raise GradientError(
-                f"{forward}: has no gradient rule, but a gradient must flow through it to {flowing}"
-                "; give it one when it is built, declare no_gradient(reason), or set stop_gradient"
-            )
+            raise GradientError(_without_rule(forward))
         for (slot, index), name in found.items():
             if name is not None:
                 self._take(forward, slot, index, name)
@@ -170,6 +167,22 @@ class Walk:
         free = self.block.program.free_name(final)
         self.emitter.emit(type, {X: names}, {OUT: (free,)}, {})
         return free
+
+
+def _without_rule(forward: ForwardOp) -> str:
+    """Say that an operator cannot be differentiated, to its author or to the user of a gradient."""
+    flowing = ", ".join(repr(key.name) for key in forward.data_reads())
+    once = find_forward(forward.op.definition)
+    if once is None:
+        return (
+            f"{forward}: has no gradient rule, but a gradient must flow through it to {flowing}; "
+            "give it one when it is built, declare no_gradient(reason), or set stop_gradient"
+        )
+    return (
+        f"{forward}: {once!r} can be differentiated once, but a gradient of its gradient must "
+        f"flow to {flowing}; write {once!r} with other operators, set stop_gradient on its first "
+        "gradient, or ask for parameters that the target does not reach through it"
+    )
 
 
 def _fit(a: Sequence[int] | None, b: Sequence[int] | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from opwright.describe.definition import OpDefinition, can_be_float
+from opwright.describe.definition import Body, GradientRule, OpDefinition, can_be_float
 from opwright.describe.meta import InferContext, Meta, shapes_match
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto, VarProto
@@ -46,9 +46,13 @@ class GradOp:
         Forward outputs of which it gets the shape only.
     no_grad : tuple of str
         Forward inputs that never have a gradient.
+    gradient : callable or None
+        The rule of the gradient operator itself.
+    body : callable or None
+        The gradient operator as a composition, which is differentiated in its place.
     """
 
-    __slots__ = ("also", "needs", "no_grad", "type")
+    __slots__ = ("also", "body", "gradient", "needs", "no_grad", "type")
 
     def __init__(
         self,
@@ -56,8 +60,12 @@ class GradOp:
         needs: Sequence[str] = (),
         also: Sequence[str] = (),
         no_grad: Sequence[str] = (),
+        gradient: GradientRule | None = None,
+        body: Body | None = None,
     ) -> None:
         self.type = type
+        self.gradient = gradient
+        self.body = body
         self.needs = tuple(needs)
         self.also = tuple(also)
         self.no_grad = tuple(no_grad)
@@ -129,6 +137,9 @@ def grad_op(
     needs: Sequence[str] = (),
     also: Sequence[str] = (),
     no_grad: Sequence[str] = (),
+    *,
+    gradient: GradientRule | None = None,
+    body: Body | None = None,
 ) -> GradOp:
     """Return the rule that writes one operator `type` as the gradient.
 
@@ -158,8 +169,14 @@ def grad_op(
     no_grad : sequence of str
         Float inputs that never have a gradient, such as state that the operator updates. A wish for
         one is refused, as is a gradient of an output that has none: nothing becomes zero unseen.
+    gradient : callable, optional
+        The rule by which the gradient operator is differentiated in turn, such as `linear_in`.
+    body : callable, optional
+        In its place: the gradient operator as a composition, such as `by_slope` and
+        `by_differentiating` make. It is written where a second gradient is asked for, and where a
+        device has no kernel. Without either, the operator can be differentiated once.
     """
-    return GradOp(type, needs, also, no_grad)
+    return GradOp(type, needs, also, no_grad, gradient, body)
 
 
 def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
@@ -212,7 +229,14 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
         dispatch=proto.dispatch_slot or None,
     )
     check_op_proto(derived)
-    return OpDefinition(derived, _GradShape(forward, derived, [slot.name for slot in wanted]))
+    shape = _GradShape(forward, derived, [slot.name for slot in wanted])
+    return OpDefinition(derived, shape, rule.gradient, body=rule.body)
+
+
+def find_forward(definition: OpDefinition) -> str | None:
+    """Return the operator type whose derived gradient this is, None for other operators."""
+    rule = definition.infer_shape
+    return rule.op_type if isinstance(rule, _GradShape) else None
 
 
 class _Read(NamedTuple):
@@ -258,6 +282,11 @@ class _GradShape:
         simple = not any(slot.optional or slot.duplicable for slot in forward.proto.outputs)
         # Of an operator whose outputs are always there, once each.
         self._counts = (1,) * len(forward.proto.outputs) if simple else None
+
+    @property
+    def op_type(self) -> str:
+        """The forward operator type."""
+        return self._forward.op_type
 
     def __call__(self, ctx: InferContext) -> None:
         """Refuse inputs that do not fit together; each gradient has the meta of its input."""

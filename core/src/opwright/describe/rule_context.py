@@ -80,6 +80,11 @@ class RuleContext:
         self._emitter = emitter
 
     @property
+    def emitter(self) -> Emitter:
+        """Where the operators go."""
+        return self._emitter
+
+    @property
     def block(self) -> Any:
         """The block that operators are written to."""
         return self._emitter.block

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from opwright.op import grad_op, same_shape_as
+from opwright.op import grad_op, same_again, same_shape_as
+from opwright_std.compositions import activations as activations_gradients
 from opwright_std.numerics.dtypes import NUMBERS, Array
 from opwright_std.operators.unary import unary
 
@@ -33,7 +34,10 @@ def relu_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 RELU = unary(
     "relu", "Rectifier, out = maximum(x, 0). The gradient at 0 is 0; NaN passes it on.", NUMBERS
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("relu_grad", needs=["out"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("relu_grad", needs=["out"], gradient=same_again),
+)
 
 
 def sigmoid(x: Array, out: Array) -> None:
@@ -51,7 +55,8 @@ def sigmoid_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 SIGMOID = unary("sigmoid", "Logistic function, out = 1 / (1 + exp(-x)).").build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("sigmoid_grad", needs=["out"])
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("sigmoid_grad", needs=["out"], body=activations_gradients.SIGMOID),
 )
 
 
@@ -66,7 +71,8 @@ def tanh_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 TANH = unary("tanh", "Hyperbolic tangent, out = tanh(x).").build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("tanh_grad", needs=["out"])
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("tanh_grad", needs=["out"], body=activations_gradients.TANH),
 )
 
 
@@ -91,7 +97,10 @@ SOFTPLUS = unary(
     "softplus",
     "Smooth rectifier, out = ln(1 + exp(x)), computed as maximum(x, 0) + log1p(exp(-|x|)). "
     "Dugas et al., 2001.",
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("softplus_grad", needs=["out"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("softplus_grad", needs=["out"], body=activations_gradients.SOFTPLUS),
+)
 
 
 def silu(x: Array, out: Array) -> None:
@@ -113,7 +122,10 @@ def silu_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 SILU = unary(
     "silu",
     "Sigmoid-weighted unit, out = x * sigmoid(x), with its limit 0 at -inf. Elfwing et al., 2017.",
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("silu_grad", needs=["x"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("silu_grad", needs=["x"], body=activations_gradients.SWISH),
+)
 
 
 def gelu(x: Array, out: Array, *, approximate: str) -> None:
@@ -163,7 +175,10 @@ GELU = (
     .add_attr("approximate", str, "the exact distribution function or its tanh approximation")
     .default("none")
     .one_of("none", "tanh")
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("gelu_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("gelu_grad", needs=["x"], body=activations_gradients.GELU),
+    )
 )
 
 
@@ -192,7 +207,10 @@ ELU = (
     .add_attr("alpha", float, "out tends to -alpha on the left")
     .default(1.0)
     .at_least(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("elu_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("elu_grad", needs=["x"], body=activations_gradients.ELU),
+    )
 )
 
 
@@ -218,5 +236,8 @@ LEAKY_RELU = (
     .add_attr("alpha", float, "slope below 0")
     .default(0.01)
     .at_least(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("leaky_relu_grad", needs=["out"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("leaky_relu_grad", needs=["out"], gradient=same_again),
+    )
 )

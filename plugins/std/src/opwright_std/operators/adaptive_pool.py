@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op
+from opwright.op import InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
     Ints,
@@ -109,7 +109,10 @@ ADAPTIVE_AVG_POOL2D = _adaptive_maker(
     "adaptive_avg_pool2d",
     "Average pooling to a given size, [1, 1] for the mean of each plane: out[n, c, i, j] = the "
     "mean of x[n, c]",
-).build(infer_shape=_adaptive_shape, gradient=grad_op("adaptive_avg_pool2d_grad"))
+).build(
+    infer_shape=_adaptive_shape,
+    gradient=grad_op("adaptive_avg_pool2d_grad", gradient=linear_in("x")),
+)
 
 ADAPTIVE_MAX_POOL2D = add_place_output(
     _adaptive_maker(

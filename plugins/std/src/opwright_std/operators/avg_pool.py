@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import BodyContext, InferContext, OpMaker, grad_op
+from opwright.op import BodyContext, InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
     Axis,
@@ -112,9 +112,9 @@ def _avg_pool1d_body(b: BodyContext) -> None:
 AVG_POOL1D = _avg_pool_maker(1).build(infer_shape=_avg_pool_shape, body=_avg_pool1d_body)
 
 AVG_POOL2D = _avg_pool_maker(2).build(
-    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool2d_grad")
+    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool2d_grad", gradient=linear_in("x"))
 )
 
 AVG_POOL3D = _avg_pool_maker(3).build(
-    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool3d_grad")
+    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool3d_grad", gradient=linear_in("x"))
 )

@@ -10,6 +10,7 @@ from opwright.op import (
     dims_match,
     format_shape,
     grad_op,
+    linear_in,
     merge_dims,
     normalize_axis,
 )
@@ -58,5 +59,5 @@ CONCAT = (
     .same_dtype_as("x")
     .add_attr("axis", int, "the axis along which to join")
     .default(0)
-    .build(infer_shape=_concat_shape, gradient=grad_op("concat_grad"))
+    .build(infer_shape=_concat_shape, gradient=grad_op("concat_grad", gradient=linear_in("x")))
 )

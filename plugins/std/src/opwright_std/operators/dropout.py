@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op
+from opwright.op import InferContext, OpMaker, grad_op, same_again
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.philox import random_words
 from opwright_std.operators.random import add_seed
@@ -79,6 +79,6 @@ DROPOUT = add_seed(
     .default(False)
 ).build(
     infer_shape=_dropout_shape,
-    gradient=grad_op("dropout_grad", needs=["mask"]),
+    gradient=grad_op("dropout_grad", needs=["mask"], gradient=same_again),
     random=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape, grad_op
+from opwright.op import InferContext, OpMaker, format_shape, grad_op, linear_in
 from opwright_std.numerics.add_slices import add_slices
 from opwright_std.numerics.class_ids import check_ids, flat_ids
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
@@ -53,5 +53,8 @@ EMBEDDING = (
     .add_attr("padding_index", int, "the id whose vector is 0; -1: none")
     .default(-1)
     .at_least(-1)
-    .build(infer_shape=_embedding_shape, gradient=grad_op("embedding_grad", needs=["index"]))
+    .build(
+        infer_shape=_embedding_shape,
+        gradient=grad_op("embedding_grad", needs=["index"], gradient=linear_in("weight")),
+    )
 )

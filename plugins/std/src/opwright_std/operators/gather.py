@@ -11,6 +11,7 @@ from opwright.op import (
     OpMaker,
     format_shape,
     grad_op,
+    linear_in,
     normalize_axis,
 )
 from opwright_std.numerics.add_slices import add_slices
@@ -50,7 +51,10 @@ GATHER = (
     .same_dtype_as("x")
     .add_attr("axis", int, "the axis of the slices")
     .default(0)
-    .build(infer_shape=_gather_shape, gradient=grad_op("gather_grad", needs=["index"]))
+    .build(
+        infer_shape=_gather_shape,
+        gradient=grad_op("gather_grad", needs=["index"], gradient=linear_in("x")),
+    )
 )
 
 

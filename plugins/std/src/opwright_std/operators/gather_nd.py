@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, Shape, format_shape, grad_op
+from opwright.op import InferContext, OpMaker, Shape, format_shape, grad_op, linear_in
 from opwright_std.numerics.add_slices import add_slices
 from opwright_std.numerics.dtypes import INDICES, Array
 from opwright_std.numerics.scatter import (
@@ -105,7 +105,10 @@ GATHER_ND = (
     .dtypes(*INDICES)
     .add_output("out", "shape of index without its last axis, then that of x from axis k on")
     .same_dtype_as("x")
-    .build(infer_shape=_gather_nd_shape, gradient=grad_op("gather_nd_grad", needs=["index"]))
+    .build(
+        infer_shape=_gather_nd_shape,
+        gradient=grad_op("gather_nd_grad", needs=["index"], gradient=linear_in("x")),
+    )
 )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op
+from opwright.op import InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
     Ints,
@@ -115,5 +115,5 @@ def _interpolate_maker() -> OpMaker:
 
 
 INTERPOLATE = _interpolate_maker().build(
-    infer_shape=_interpolate_shape, gradient=grad_op("interpolate_grad")
+    infer_shape=_interpolate_shape, gradient=grad_op("interpolate_grad", gradient=linear_in("x"))
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import grad_op, same_shape_as
+from opwright.op import grad_op, same_again, same_shape_as
+from opwright_std.compositions import activations as activations_gradients
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.unary import unary
 
@@ -28,7 +29,10 @@ RELU6 = unary(
     "relu6",
     "Rectifier up to 6, out = minimum(maximum(x, 0), 6). The gradient at 0 and 6 is 0; NaN passes "
     "it on.",
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("relu6_grad", needs=["out"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("relu6_grad", needs=["out"], gradient=same_again),
+)
 
 
 def hard_sigmoid(x: Array, out: Array, *, alpha: float, beta: float) -> None:
@@ -56,7 +60,10 @@ HARD_SIGMOID = (
     .default(0.2)
     .add_attr("beta", float, "out at 0")
     .default(0.5)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("hard_sigmoid_grad", needs=["out"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("hard_sigmoid_grad", needs=["out"], gradient=same_again),
+    )
 )
 
 
@@ -80,7 +87,10 @@ HARD_SWISH = unary(
     "hard_swish",
     "Rectifier with a bend, out = x * minimum(maximum(x + 3, 0), 6) / 6, with its limit 0 at -inf. "
     "The gradient is 0 up to -3 and 1 from 3 on. Howard et al., 2019.",
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("hard_swish_grad", needs=["x"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("hard_swish_grad", needs=["x"], body=activations_gradients.HARD_SWISH),
+)
 
 
 def _near(x: Array, threshold: float) -> Array:
@@ -117,7 +127,10 @@ HARD_SHRINK = (
     .add_attr("threshold", float, "half the width of what becomes 0")
     .default(0.5)
     .at_least(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("hard_shrink_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("hard_shrink_grad", needs=["x"], gradient=same_again),
+    )
 )
 SOFT_SHRINK = (
     unary(
@@ -128,7 +141,10 @@ SOFT_SHRINK = (
     .add_attr("threshold", float, "how far x is moved")
     .default(0.5)
     .at_least(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("soft_shrink_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("soft_shrink_grad", needs=["x"], gradient=same_again),
+    )
 )
 
 
@@ -150,5 +166,8 @@ THRESHOLDED_RELU = (
     )
     .add_attr("alpha", float, "greatest x that becomes 0")
     .default(1.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("thresholded_relu_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("thresholded_relu_grad", needs=["x"], gradient=same_again),
+    )
 )

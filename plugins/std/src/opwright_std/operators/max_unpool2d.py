@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op
+from opwright.op import InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.class_ids import check_ids
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
@@ -75,5 +75,6 @@ def _unpool_maker() -> OpMaker:
 
 
 MAX_UNPOOL2D = _unpool_maker().build(
-    infer_shape=_unpool_shape, gradient=grad_op("max_unpool2d_grad", needs=["index"])
+    infer_shape=_unpool_shape,
+    gradient=grad_op("max_unpool2d_grad", needs=["index"], gradient=linear_in("x")),
 )

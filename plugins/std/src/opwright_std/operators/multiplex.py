@@ -10,6 +10,7 @@ from opwright.op import (
     dims_match,
     format_shape,
     grad_op,
+    linear_in,
     merge_dims,
     shapes_match,
 )
@@ -58,5 +59,8 @@ MULTIPLEX = (
     .add_output("out", "shape and dtype of x[0]")
     .same_dtype_as("x")
     .dispatch_on("x")
-    .build(infer_shape=_multiplex_shape, gradient=grad_op("multiplex_grad", needs=["index"]))
+    .build(
+        infer_shape=_multiplex_shape,
+        gradient=grad_op("multiplex_grad", needs=["index"], gradient=linear_in("x")),
+    )
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op
+from opwright.op import InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.dtypes import Array
 
 Ints = tuple[int, ...]
@@ -87,5 +87,5 @@ PAD = (
     .one_of("constant", "reflect", "edge")
     .add_attr("value", float, "the border's value where mode is constant; the dtype must hold it")
     .default(0.0)
-    .build(infer_shape=_pad_shape, gradient=grad_op("pad_grad"))
+    .build(infer_shape=_pad_shape, gradient=grad_op("pad_grad", gradient=linear_in("x", value=0.0)))
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import OpMaker, grad_op
+from opwright.op import OpMaker, grad_op, same_again
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.mse import same_shapes
 
@@ -169,7 +169,7 @@ def _loss(op_type: str, comment: str, label: str = "shape and dtype of x") -> Op
 
 
 L1 = _loss("l1", "Absolute error, out = |x - label|, element by element.").build(
-    infer_shape=same_shapes, gradient=grad_op("l1_grad", needs=["x", "label"])
+    infer_shape=same_shapes, gradient=grad_op("l1_grad", needs=["x", "label"], gradient=same_again)
 )
 
 HUBER = (
@@ -201,7 +201,10 @@ HINGE = _loss(
     "Distance to the right side of the margin, out = max(0, 1 - x * label), element by element. "
     "The gradient is 0 beyond the margin. Cortes and Vapnik, 1995.",
     "shape and dtype of x: 1 or -1",
-).build(infer_shape=same_shapes, gradient=grad_op("hinge_grad", needs=["x", "label"]))
+).build(
+    infer_shape=same_shapes,
+    gradient=grad_op("hinge_grad", needs=["x", "label"], gradient=same_again),
+)
 
 LOG_LOSS = (
     _loss(

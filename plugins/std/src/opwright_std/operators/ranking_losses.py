@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims, shapes_match
+from opwright.op import (
+    InferContext,
+    OpMaker,
+    format_shape,
+    grad_op,
+    merge_dims,
+    same_again,
+    shapes_match,
+)
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.pointwise_losses import find_hinge_slopes, write_hinge
 from opwright_std.operators.sigmoid_cross_entropy_with_logits import (
@@ -96,7 +104,7 @@ MARGIN_RANK_LOSS = (
     .default(0.0)
     .build(
         infer_shape=_same_shapes,
-        gradient=grad_op("margin_rank_loss_grad", needs=["x", "y", "label"]),
+        gradient=grad_op("margin_rank_loss_grad", needs=["x", "y", "label"], gradient=same_again),
     )
 )
 

@@ -15,6 +15,7 @@ from opwright.op import (
     OpDefinition,
     OpMaker,
     grad_op,
+    linear_in,
     no_gradient,
     normalize_axes,
     normalize_axis,
@@ -119,7 +120,7 @@ def _accumulation(op_type: str, comment: str) -> OpMaker:
 
 
 SUM = _accumulation("sum", "Sum over axes, 0 where there is nothing to add.").build(
-    infer_shape=_sum_meta, gradient=grad_op("sum_grad")
+    infer_shape=_sum_meta, gradient=grad_op("sum_grad", gradient=linear_in("x"))
 )
 
 
@@ -214,7 +215,7 @@ MEAN = reduction(
     "Arithmetic mean over axes, NaN where there is nothing to take it of. 16-bit floats are added "
     "up in float32.",
     FLOATS,
-).build(infer_shape=_reduced_shape, gradient=grad_op("mean_grad"))
+).build(infer_shape=_reduced_shape, gradient=grad_op("mean_grad", gradient=linear_in("x")))
 
 
 def max_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op
+from opwright.op import InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.boxes import add_roi_slots, check_images, infer_roi, scale_rois
 from opwright_std.numerics.dtypes import Array
 from opwright_std.numerics.windows import Ints
@@ -118,5 +118,7 @@ def _align_maker() -> OpMaker:
 
 ROI_ALIGN = _align_maker().build(
     infer_shape=_align_shape,
-    gradient=grad_op("roi_align_grad", needs=["rois", "batch_index"], no_grad=["rois"]),
+    gradient=grad_op(
+        "roi_align_grad", needs=["rois", "batch_index"], no_grad=["rois"], gradient=linear_in("x")
+    ),
 )

@@ -11,6 +11,7 @@ from opwright.op import (
     dims_match,
     format_shape,
     grad_op,
+    linear_in,
     shapes_match,
 )
 from opwright_std.numerics.class_ids import check_ids
@@ -113,7 +114,10 @@ ROTARY_EMBEDDING = (
     .build(
         infer_shape=_rotary_shape,
         gradient=grad_op(
-            "rotary_embedding_grad", needs=["cos", "sin", "index"], no_grad=["cos", "sin"]
+            "rotary_embedding_grad",
+            needs=["cos", "sin", "index"],
+            no_grad=["cos", "sin"],
+            gradient=linear_in("x"),
         ),
     )
 )

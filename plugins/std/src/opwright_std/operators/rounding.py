@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from opwright.op import OpDefinition, OpMaker, grad_op, no_gradient, same_shape_as
+from opwright.op import OpDefinition, OpMaker, grad_op, no_gradient, same_again, same_shape_as
 from opwright_std.numerics.dtypes import NUMBERS, Array
 from opwright_std.operators.unary import unary
 
@@ -91,5 +91,8 @@ NAN_TO_NUM = (
     .default(math.inf)
     .add_attr("neginf", float, f"what stands for -infinity; {_END}")
     .default(-math.inf)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("nan_to_num_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("nan_to_num_grad", needs=["x"], gradient=same_again),
+    )
 )

@@ -10,6 +10,7 @@ from opwright.op import (
     broadcast_shapes,
     format_shape,
     grad_op,
+    linear_in,
     normalize_axis,
 )
 from opwright_std.numerics.dtypes import INDICES, Array
@@ -100,7 +101,10 @@ TAKE_ALONG_AXIS = (
     .same_dtype_as("x")
     .add_attr("axis", int, "the axis of the positions")
     .default(-1)
-    .build(infer_shape=_take_shape, gradient=grad_op("take_along_axis_grad", needs=["index"]))
+    .build(
+        infer_shape=_take_shape,
+        gradient=grad_op("take_along_axis_grad", needs=["index"], gradient=linear_in("x")),
+    )
 )
 
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.op import (
-    GradientContext,
-    InferContext,
-    OpMaker,
-    grad_op,
-    no_gradient,
-)
+from opwright.op import GradientContext, InferContext, OpMaker, grad_op, linear_in, no_gradient
 from opwright_std.numerics.dtypes import INDICES, Array
 from opwright_std.numerics.sequences import (
     check_lengths,
@@ -137,7 +131,10 @@ SEQUENCE_PACK = (
     .add_output("out", "[sum of lengths, ...], dtype of x; its rows are known after the kernel ran")
     .same_dtype_as("x")
     .dynamic_output()
-    .build(infer_shape=_pack_shape, gradient=grad_op("sequence_pack_grad", needs=["lengths"]))
+    .build(
+        infer_shape=_pack_shape,
+        gradient=grad_op("sequence_pack_grad", needs=["lengths"], gradient=linear_in("x")),
+    )
 )
 
 
@@ -165,5 +162,8 @@ SEQUENCE_UNPACK = (
     .add_attr("max_length", int, "t")
     .required()
     .at_least(0)
-    .build(infer_shape=_unpack_shape, gradient=grad_op("sequence_unpack_grad", needs=["lengths"]))
+    .build(
+        infer_shape=_unpack_shape,
+        gradient=grad_op("sequence_unpack_grad", needs=["lengths"], gradient=linear_in("x")),
+    )
 )

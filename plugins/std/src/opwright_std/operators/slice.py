@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker, grad_op, normalize_axes
+from opwright.op import GradientContext, InferContext, OpMaker, grad_op, linear_in, normalize_axes
 from opwright_std.numerics.dtypes import Array
 
 Ints = tuple[int, ...]
@@ -81,7 +81,7 @@ SLICE = _with_box(
     .add_input("x", "any shape, any dtype")
     .add_output("out", "what is left of each axis, dtype of x")
     .same_dtype_as("x")
-).build(infer_shape=_slice_shape, gradient=grad_op("slice_grad"))
+).build(infer_shape=_slice_shape, gradient=grad_op("slice_grad", gradient=linear_in("x")))
 
 
 def _scatter_shape(ctx: InferContext) -> None:

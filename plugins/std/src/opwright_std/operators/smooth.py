@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import grad_op, same_shape_as
+from opwright_std.compositions import activations as activations_gradients
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.activations import sigmoid, silu_grad, softplus
 from opwright_std.operators.unary import unary
@@ -32,7 +33,8 @@ def log_sigmoid_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 LOG_SIGMOID = unary("log_sigmoid", "Logarithm of the sigmoid, out = -ln(1 + exp(-x)).").build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("log_sigmoid_grad", needs=["out"])
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("log_sigmoid_grad", needs=["out"], body=activations_gradients.LOG_SIGMOID),
 )
 
 
@@ -51,7 +53,8 @@ def softsign_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 SOFTSIGN = unary("softsign", "Softsign, out = x / (1 + |x|), with its limits at infinities.").build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("softsign_grad", needs=["x"])
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("softsign_grad", needs=["x"], body=activations_gradients.SOFTSIGN),
 )
 
 
@@ -85,7 +88,10 @@ def mish_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 MISH = unary(
     "mish",
     "Self-gated unit, out = x * tanh(ln(1 + exp(x))), with its limit 0 at -inf. Misra, 2019.",
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("mish_grad", needs=["x"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("mish_grad", needs=["x"], body=activations_gradients.MISH),
+)
 
 
 def tanh_shrink(x: Array, out: Array) -> None:
@@ -98,7 +104,8 @@ def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 TANH_SHRINK = unary("tanh_shrink", "What tanh takes away, out = x - tanh(x).").build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("tanh_shrink_grad", needs=["x"])
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("tanh_shrink_grad", needs=["x"], body=activations_gradients.TANH_SHRINK),
 )
 
 
@@ -122,7 +129,10 @@ SELU = unary(
     "selu",
     "Scaled exponential linear unit, out = 1.0507 * x above 0, else 1.7581 * (exp(x) - 1), with "
     "the factors to all digits of the dtype. Klambauer et al., 2017.",
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("selu_grad", needs=["x"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("selu_grad", needs=["x"], body=activations_gradients.SELU),
+)
 
 
 def celu(x: Array, out: Array, *, alpha: float) -> None:
@@ -150,7 +160,10 @@ CELU = (
     .add_attr("alpha", float, "out tends to -alpha on the left")
     .default(1.0)
     .greater_than(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("celu_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("celu_grad", needs=["x"], body=activations_gradients.CELU),
+    )
 )
 
 
@@ -172,7 +185,10 @@ SWISH = (
     )
     .add_attr("beta", float, "steepness of the gate; 1 makes it silu")
     .default(1.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("swish_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("swish_grad", needs=["x"], body=activations_gradients.SWISH),
+    )
 )
 
 
@@ -195,7 +211,10 @@ STANH = (
     .default(0.67)
     .add_attr("scale_b", float, "what out tends to")
     .default(1.7159)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("stanh_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("stanh_grad", needs=["x"], body=activations_gradients.STANH),
+    )
 )
 
 
@@ -218,5 +237,8 @@ SOFT_RELU = (
     .add_attr("threshold", float, "x is bounded to [-threshold, threshold]")
     .default(40.0)
     .at_least(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("soft_relu_grad", needs=["x"]))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("soft_relu_grad", needs=["x"], body=activations_gradients.SOFT_RELU),
+    )
 )

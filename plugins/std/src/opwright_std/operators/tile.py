@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op
+from opwright.op import InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.dtypes import Array
 
 Ints = tuple[int, ...]
@@ -53,5 +53,5 @@ TILE = (
     .add_attr("repeats", list[int], "how often each axis is repeated")
     .required()
     .at_least(0)
-    .build(infer_shape=_tile_shape, gradient=grad_op("tile_grad"))
+    .build(infer_shape=_tile_shape, gradient=grad_op("tile_grad", gradient=linear_in("x")))
 )

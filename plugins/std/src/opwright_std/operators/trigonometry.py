@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from opwright.op import GradientContext, OpDefinition, elementwise_shape, grad_op, same_shape_as
+from opwright_std.compositions import activations as activations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.binary import binary
 from opwright_std.operators.sum_like import set_broadcast_grad
@@ -94,20 +95,22 @@ COS = _define(
 TAN = _define(
     "tan",
     "Tangent of radians, out = tan(x), NaN at infinities.",
-    grad_op("tan_grad", needs=["out"]),
+    grad_op("tan_grad", needs=["out"], body=activations_gradients.TAN),
 )
 ASIN = _define(
     "asin",
     "Inverse of the sine in radians, out = asin(x), NaN beyond 1. The gradient at 1 is infinite.",
-    grad_op("asin_grad", needs=["x"]),
+    grad_op("asin_grad", needs=["x"], body=activations_gradients.ASIN),
 )
 ACOS = _define(
     "acos",
     "Inverse of the cosine in radians, out = acos(x), NaN beyond 1. The gradient at 1 is infinite.",
-    grad_op("acos_grad", needs=["x"]),
+    grad_op("acos_grad", needs=["x"], body=activations_gradients.ACOS),
 )
 ATAN = _define(
-    "atan", "Inverse of the tangent in radians, out = atan(x).", grad_op("atan_grad", needs=["x"])
+    "atan",
+    "Inverse of the tangent in radians, out = atan(x).",
+    grad_op("atan_grad", needs=["x"], body=activations_gradients.ATAN),
 )
 SINH = _define("sinh", "Hyperbolic sine, out = sinh(x).", _by_function("cosh"))
 COSH = _define("cosh", "Hyperbolic cosine, out = cosh(x).", _by_function("sinh"))

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker, grad_op, same_shape_as
+from opwright.op import GradientContext, InferContext, OpMaker, grad_op, same_again, same_shape_as
+from opwright_std.compositions import activations as activations_gradients
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 
 _INF = math.inf
@@ -44,7 +45,7 @@ def abs_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 ABS = unary("abs", "Absolute value, out = |x|. The gradient at 0 is 0.", NUMBERS).build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("abs_grad", needs=["x"])
+    infer_shape=same_shape_as("x"), gradient=grad_op("abs_grad", needs=["x"], gradient=same_again)
 )
 
 
@@ -161,7 +162,10 @@ def rsqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 RSQRT = unary(
     "rsqrt", "Reciprocal of the square root, out = 1 / sqrt(x): infinite at 0, NaN below."
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("rsqrt_grad", needs=["out"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("rsqrt_grad", needs=["out"], body=activations_gradients.RSQRT),
+)
 
 
 def pow_scalar(x: Array, out: Array, *, exponent: float) -> None:
@@ -197,7 +201,10 @@ def sqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 SQRT = unary(
     "sqrt", "Square root, out = x**0.5, NaN below 0. The gradient at 0 is infinite."
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("sqrt_grad", needs=["out"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("sqrt_grad", needs=["out"], body=activations_gradients.SQRT),
+)
 
 
 def square(x: Array, out: Array) -> None:
@@ -210,7 +217,8 @@ def square_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 SQUARE = unary("square", "Square, out = x * x.", NUMBERS).build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("square_grad", needs=["x"])
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("square_grad", needs=["x"], body=activations_gradients.SQUARE),
 )
 
 
@@ -225,7 +233,8 @@ def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 RECIPROCAL = unary("reciprocal", "Reciprocal, out = 1 / x.").build(
-    infer_shape=same_shape_as("x"), gradient=grad_op("reciprocal_grad", needs=["out"])
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("reciprocal_grad", needs=["out"], body=activations_gradients.RECIPROCAL),
 )
 
 
@@ -246,7 +255,10 @@ def erf_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 ERF = unary(
     "erf", "Error function, out = 2 / sqrt(pi) * integral of exp(-t**2) from 0 to x."
-).build(infer_shape=same_shape_as("x"), gradient=grad_op("erf_grad", needs=["x"]))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=grad_op("erf_grad", needs=["x"], body=activations_gradients.ERF),
+)
 
 
 def scale(x: Array, out: Array, *, scale: float, bias: float) -> None:
@@ -309,5 +321,5 @@ CLIP = (
     .default(-_INF)
     .add_attr("max", float, "greatest value of out")
     .default(_INF)
-    .build(infer_shape=_clip_shape, gradient=grad_op("clip_grad", needs=["x"]))
+    .build(infer_shape=_clip_shape, gradient=grad_op("clip_grad", needs=["x"], gradient=same_again))
 )

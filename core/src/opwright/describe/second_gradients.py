@@ -1,0 +1,265 @@
+"""How gradient operators are differentiated: rules and compositions for `grad_op`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from opwright.describe.definition import Body, GradientRule, NoGradient, OpDefinition
+from opwright.describe.meta import Meta
+from opwright.describe.rule_context import BodyContext, GradientContext, grad_name
+from opwright.describe.vocabulary import ADD_N, FILL_LIKE, GRAD_SUFFIX, OUT, X
+from opwright.errors import GradientError
+
+Forward: TypeAlias = "Callable[[BodyContext], str | Mapping[str, str]]"
+"""Writes an operator as simpler ones; returns its float output, or several by slot."""
+
+Slope: TypeAlias = Callable[[BodyContext], str]
+"""Writes the derivative of an element-wise function; returns the variable."""
+
+
+def linear_in(slot: str, **attrs: Any) -> GradientRule:
+    """Return the rule of the gradient of an operator that is linear in one input.
+
+    The gradient of such a gradient is the operator itself, of what is given for the input.
+
+    Parameters
+    ----------
+    slot : str
+        The input. No other one may have a gradient, and the operator must have one float output.
+    **attrs
+        Attributes to be changed for this, such as ``value=0.0`` of a pad.
+    """
+
+    def rule(g: GradientContext) -> None:
+        type = g.type.removesuffix(GRAD_SUFFIX)
+        inputs: dict[str, Any] = {
+            name: g.inputs(name)
+            for name, held in g.proto.input_slots.items()
+            if not held.shape_only and not name.endswith(GRAD_SUFFIX)
+        }
+        inputs[slot] = g.filled_output_grads(grad_name(slot))
+        (grads,) = [name for name in g.proto.input_slots if name.endswith(GRAD_SUFFIX)]
+        out = grads.removesuffix(GRAD_SUFFIX)
+        results = g.emit_multi(type, inputs, {out: len(g.inputs(grads))}, {**g.attrs, **attrs})
+        for index, name in enumerate(results[out]):
+            g.set_input_grad(grads, name, index)
+
+    return rule
+
+
+def same_again(g: GradientContext) -> None:
+    """Differentiate the gradient of an element-wise function that is made of straight lines.
+
+    Its slope is constant between the kinks. So the gradient of the gradient by ``out_grad`` is the
+    same operator again, and by everything else it is zero.
+    """
+    inputs: dict[str, Any] = {name: g.inputs(name) for name in g.proto.input_slots}
+    (grads,) = [name for name in g.proto.input_slots if name.endswith(GRAD_SUFFIX)]
+    parts = []
+    for slot in g.proto.outputs:
+        given = g.output_grad(slot.name)
+        if given is not None:
+            inputs[grads] = given
+            parts.append(g.emit(g.type, inputs, {slot.name: 1}, g.attrs))
+    for slot in g.proto.inputs:
+        for index in range(len(g.inputs(slot.name))):
+            if slot.name != grads:
+                g.set_input_grad(slot.name, None, index)
+    total = parts[0] if len(parts) == 1 else g.emit(ADD_N, {X: parts})
+    g.set_input_grad(grads, total)
+
+
+class Composition:
+    """The body of a gradient operator: written in its place where it is differentiated.
+
+    Attributes
+    ----------
+    reads : tuple of str
+        Inputs whose data the body reads though the kernels read the shape only.
+    """
+
+    __slots__ = ("_write", "reads")
+
+    def __init__(self, write: Body, reads: Sequence[str] = ()) -> None:
+        self._write = write
+        self.reads = tuple(reads)
+
+    def __call__(self, b: BodyContext) -> None:
+        """Write the operators."""
+        self._write(b)
+
+
+def by_slope(slope: Slope) -> Composition:
+    """Return the composition ``x_grad = out_grad * slope`` of an element-wise ``x -> out``."""
+
+    def write(b: BodyContext) -> None:
+        factors = {X: b.input("out_grad"), "y": slope(b)}
+        b.emit("multiply", factors, {OUT: b.outputs("x_grad")})
+
+    return Composition(write)
+
+
+def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Composition:
+    """Return the composition of a gradient that is derived from one of the forward operator.
+
+    Parameters
+    ----------
+    forward : callable
+        Writes the forward operator as simpler differentiable ones, from the inputs of the gradient
+        operator, which are named as those of the forward operator are. It returns the name of what
+        stands for ``out``, or several by slot.
+    reads : sequence of str
+        Inputs that it reads besides those that the gradient's kernels need.
+    """
+
+    def write(b: BodyContext) -> None:
+        tape = _Tape(b)
+        made = forward(BodyContext(b.op, b.proto, tape))
+        results = {OUT: made} if isinstance(made, str) else dict(made)
+        grads = {
+            name: grad
+            for slot, name in results.items()
+            if (grad := b.input(grad_name(slot))) is not None
+        }
+        wanted = _wanted(b)
+        found = tape.differentiate(grads, [name for name, _ in wanted])
+        for name, place in wanted:
+            grad = found.get(name)
+            if grad is None:
+                b.emit(FILL_LIKE, {X: name}, {OUT: place}, {"value": 0.0})
+            else:
+                b.emit("assign", {X: grad}, {OUT: place})
+
+    return Composition(write, reads)
+
+
+def _wanted(b: BodyContext) -> list[tuple[str, str]]:
+    """Return each forward input whose gradient is an output, and that output."""
+    return [
+        pair
+        for slot in b.proto.outputs
+        for pair in zip(
+            b.inputs(slot.name.removesuffix(GRAD_SUFFIX)), b.outputs(slot.name), strict=False
+        )
+    ]
+
+
+class _Written(NamedTuple):
+    """One operator that a composition has written."""
+
+    definition: OpDefinition
+    type: str
+    inputs: dict[str, tuple[str, ...]]
+    outputs: dict[str, list[str]]
+    attrs: Mapping[str, Any]
+
+
+class _Tape:
+    """Passes on what a composition writes, and differentiates it."""
+
+    def __init__(self, b: BodyContext) -> None:
+        self._emitter: Any = b.emitter
+        self._written: list[_Written] = []
+        self._is_recording = True
+
+    @property
+    def block(self) -> Any:
+        """The block that operators are written to."""
+        return self._emitter.block
+
+    @property
+    def program(self) -> Any:
+        """Its program."""
+        return self._emitter.program
+
+    def meta(self, name: str) -> Meta | None:
+        """Return the meta of a variable; None where its rank is unknown."""
+        meta: Meta | None = self._emitter.meta(name)
+        return meta
+
+    def find_definition(self, type: str) -> OpDefinition:
+        """Return the definition of an operator type."""
+        found: OpDefinition = self._emitter.find_definition(type)
+        return found
+
+    def emit(
+        self,
+        type: str,
+        inputs: dict[str, tuple[str, ...]],
+        outputs: dict[str, tuple[str, ...] | int],
+        attrs: dict[str, Any],
+    ) -> dict[str, list[str]]:
+        """Write one operator; see `opwright.describe.rule_context.Emitter`."""
+        made: dict[str, list[str]] = self._emitter.emit(type, inputs, outputs, attrs)
+        if self._is_recording:
+            definition = self.find_definition(type)
+            filled = definition.proto.fill_attrs(attrs)
+            self._written.append(_Written(definition, type, inputs, made, filled))
+        return made
+
+    def differentiate(self, grads: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
+        """Write the gradients of the wanted variables from those of what was written.
+
+        Raises
+        ------
+        GradientError
+            Where an operator on the way has no rule.
+        """
+        self._is_recording = False
+        needed = self._find_needed(wanted)
+        partials: dict[str, list[str]] = {name: [grad] for name, grad in grads.items()}
+        for op in reversed(self._written):
+            given = {
+                slot: [self._close(partials, name) for name in names]
+                for slot, names in op.outputs.items()
+            }
+            flags = {slot: [name in needed for name in names] for slot, names in op.inputs.items()}
+            if any(map(any, given.values())) and any(map(any, flags.values())):
+                self._apply(op, given, flags, partials)
+        closed = {name: self._close(partials, name) for name in wanted}
+        return {name: grad for name, grad in closed.items() if grad is not None}
+
+    def _find_needed(self, wanted: Sequence[str]) -> set[str]:
+        needed = set(wanted)
+        for op in self._written:
+            slots = op.definition.proto.input_slots
+            reads = (n for s, names in op.inputs.items() if not slots[s].shape_only for n in names)
+            if not isinstance(op.definition.gradient, NoGradient) and not needed.isdisjoint(reads):
+                needed.update(name for names in op.outputs.values() for name in names)
+        return needed
+
+    def _apply(
+        self,
+        op: _Written,
+        given: Mapping[str, Sequence[str | None]],
+        flags: Mapping[str, Sequence[bool]],
+        partials: dict[str, list[str]],
+    ) -> None:
+        rule = op.definition.gradient
+        if not callable(rule):
+            raise GradientError(
+                f"{op.type}: an operator in the composition of a gradient must have a gradient "
+                "rule, got none; write it with others"
+            )
+        context = GradientContext(op, op.definition.proto, self, given, flags)
+        rule(context)
+        context.check_complete()
+        for (slot, index), name in context.input_grads.items():
+            if name is not None:
+                partials.setdefault(op.inputs[slot][index], []).append(name)
+
+    def _close(self, partials: dict[str, list[str]], name: str) -> str | None:
+        """Sum what was added for a variable; None where that is nothing."""
+        listed = partials.pop(name, None)
+        if listed is None:
+            return None
+        if len(listed) == 1:
+            return listed[0]
+        return self.emit(ADD_N, {X: tuple(listed)}, {}, {})[OUT][0]
+
+
+def composition_reads(definition: OpDefinition) -> Sequence[str]:
+    """Return the shape-only inputs whose data the composition of a gradient reads."""
+    body = definition.body
+    return body.reads if isinstance(body, Composition) else ()

@@ -1,0 +1,1 @@
+"""Gradients written as simpler operators, which are differentiated in their place."""

@@ -1,0 +1,157 @@
+"""Slopes of element-wise functions, and functions from which their slopes follow."""
+
+from __future__ import annotations
+
+import math
+
+from opwright.op import BodyContext, by_differentiating, by_slope
+from opwright_std.compositions.expression import Expression, read
+
+SELU_SCALE = 1.0507009873554804934
+SELU_ALPHA = 1.6732632423543772848
+
+
+def _acos(b: BodyContext) -> str:
+    return (-(1.0 - read(b, "x").then("square")).then("rsqrt")).name
+
+
+def _asin(b: BodyContext) -> str:
+    return (1.0 - read(b, "x").then("square")).then("rsqrt").name
+
+
+def _atan(b: BodyContext) -> str:
+    return (read(b, "x").then("square") + 1.0).then("reciprocal").name
+
+
+def _tan(b: BodyContext) -> str:
+    return (read(b, "out").then("square") + 1.0).name
+
+
+def _below(x: Expression, slope: Expression, above: float) -> str:
+    """A slope up to 0, and a number above it."""
+    return x.compare("less_equal", 0.0).choose(slope, x.filled(above)).name
+
+
+def _celu(b: BodyContext) -> str:
+    x = read(b, "x")
+    return _below(x, (x.then("clip", max=0.0) / b.attr("alpha")).then("exp"), 1.0)
+
+
+def _elu(b: BodyContext) -> str:
+    x = read(b, "x")
+    return _below(x, x.then("clip", max=0.0).then("exp") * b.attr("alpha"), 1.0)
+
+
+def _selu(b: BodyContext) -> str:
+    x = read(b, "x")
+    slope = x.then("clip", max=0.0).then("exp") * (SELU_ALPHA * SELU_SCALE)
+    return _below(x, slope, SELU_SCALE)
+
+
+def _erf(b: BodyContext) -> str:
+    # Beyond 40 the density is 0 in every dtype, and the square of x might overflow.
+    x = read(b, "x").then("clip", min=-40.0, max=40.0)
+    return ((-x.then("square")).then("exp") * (2 / math.sqrt(math.pi))).name
+
+
+def _gelu(b: BodyContext) -> str:
+    x = read(b, "x")
+    if b.attr("approximate") == "tanh":
+        inner = (x + x * x.then("square") * 0.044715) * math.sqrt(2 / math.pi)
+        return (x * (inner.then("tanh") + 1.0) * 0.5).name
+    return (x * ((x * math.sqrt(0.5)).then("erf") + 1.0) * 0.5).name
+
+
+def _hard_swish(b: BodyContext) -> str:
+    x = read(b, "x")
+    inner = x.compare("greater_equal", 3.0).choose(x.filled(1.0), x / 3.0 + 0.5)
+    return x.compare("less_equal", -3.0).choose(x.filled(0.0), inner).name
+
+
+def _log_sigmoid(b: BodyContext) -> str:
+    return (-read(b, "out").then("expm1")).name
+
+
+def _mish(b: BodyContext) -> str:
+    x = read(b, "x")
+    return (x * x.then("softplus").then("tanh")).name
+
+
+def _reciprocal(b: BodyContext) -> str:
+    return (-read(b, "out").then("square")).name
+
+
+def _rsqrt(b: BodyContext) -> str:
+    out = read(b, "out")
+    return (out * out.then("square") * -0.5).name
+
+
+def _sqrt(b: BodyContext) -> str:
+    return (0.5 / read(b, "out")).name
+
+
+def _square(b: BodyContext) -> str:
+    return (read(b, "x") * 2.0).name
+
+
+def _sigmoid(b: BodyContext) -> str:
+    out = read(b, "out")
+    return (out * (1.0 - out)).name
+
+
+def _tanh(b: BodyContext) -> str:
+    return (1.0 - read(b, "out").then("square")).name
+
+
+def _softplus(b: BodyContext) -> str:
+    return (-(-read(b, "out")).then("expm1")).name
+
+
+def _softsign(b: BodyContext) -> str:
+    return (read(b, "x").then("abs") + 1.0).then("reciprocal").then("square").name
+
+
+def _soft_relu(b: BodyContext) -> str:
+    limit = b.attr("threshold")
+    x = read(b, "x").then("clip", min=-limit, max=limit)
+    return x.then("softplus").name
+
+
+def _stanh(b: BodyContext) -> str:
+    return ((read(b, "x") * b.attr("scale_a")).then("tanh") * b.attr("scale_b")).name
+
+
+def _swish(b: BodyContext) -> str:
+    x = read(b, "x")
+    beta = 1.0 if b.type == "silu_grad" else b.attr("beta")
+    return (x * (x * beta).then("sigmoid")).name
+
+
+def _tanh_shrink(b: BodyContext) -> str:
+    return read(b, "x").then("tanh").then("square").name
+
+
+ACOS = by_slope(_acos)
+ASIN = by_slope(_asin)
+ATAN = by_slope(_atan)
+TAN = by_slope(_tan)
+CELU = by_slope(_celu)
+ELU = by_slope(_elu)
+SELU = by_slope(_selu)
+ERF = by_slope(_erf)
+GELU = by_differentiating(_gelu)
+HARD_SWISH = by_slope(_hard_swish)
+LOG_SIGMOID = by_slope(_log_sigmoid)
+MISH = by_differentiating(_mish)
+RECIPROCAL = by_slope(_reciprocal)
+RSQRT = by_slope(_rsqrt)
+SQRT = by_slope(_sqrt)
+SQUARE = by_slope(_square)
+SIGMOID = by_slope(_sigmoid)
+TANH = by_slope(_tanh)
+SOFTPLUS = by_slope(_softplus)
+SOFTSIGN = by_slope(_softsign)
+SOFT_RELU = by_differentiating(_soft_relu)
+STANH = by_differentiating(_stanh)
+SWISH = by_differentiating(_swish)
+TANH_SHRINK = by_slope(_tanh_shrink)

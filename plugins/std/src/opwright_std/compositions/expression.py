@@ -1,0 +1,96 @@
+"""Formulas in bodies and compositions: ``x * (1.0 - x)`` writes two operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from opwright.op import BodyContext
+
+Operand: TypeAlias = "Expression | float"
+
+
+class Expression:
+    """A variable of a body; arithmetic with it writes operators.
+
+    Attributes
+    ----------
+    name : str
+        The variable.
+    """
+
+    __slots__ = ("_b", "name")
+
+    def __init__(self, b: BodyContext, name: str | None) -> None:
+        self._b = b
+        self.name = name or ""
+
+    def then(self, op_type: str, **attrs: Any) -> Expression:
+        """Write an operator of one input."""
+        return Expression(self._b, self._b.emit(op_type, {"x": self.name}, attrs=attrs))
+
+    def with_(self, op_type: str, y: Expression, **attrs: Any) -> Expression:
+        """Write an operator of two inputs, this one and `y`."""
+        return Expression(
+            self._b, self._b.emit(op_type, {"x": self.name, "y": y.name}, attrs=attrs)
+        )
+
+    def like(self, other: Expression, op_type: str = "reshape_like") -> Expression:
+        """Write `reshape_like`, `expand_like` or `sum_like`."""
+        inputs = {"x": self.name, "like": other.name}
+        return Expression(self._b, self._b.emit(op_type, inputs))
+
+    def filled(self, value: float) -> Expression:
+        """Return an array of this shape that holds one number."""
+        return self.then("fill_like", value=value)
+
+    def compare(self, op_type: str, value: float) -> Expression:
+        """Return where elements compare with a number."""
+        return self.with_(op_type, self.filled(value))
+
+    def choose(self, x: Expression, y: Expression) -> Expression:
+        """Return x where this condition holds, else y."""
+        inputs = {"condition": self.name, "x": x.name, "y": y.name}
+        return Expression(self._b, self._b.emit("where", inputs))
+
+    def reduce(self, op_type: str, axis: Sequence[int]) -> Expression:
+        """Reduce axes, which stay with length 1."""
+        return self.then(op_type, axis=list(axis), keepdims=True)
+
+    def __neg__(self) -> Expression:
+        return self.then("negative")
+
+    def __add__(self, other: Operand) -> Expression:
+        if isinstance(other, Expression):
+            return self.with_("add", other)
+        return self.then("scale", scale=1.0, bias=float(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Operand) -> Expression:
+        if isinstance(other, Expression):
+            return self.with_("subtract", other)
+        return self.then("scale", scale=1.0, bias=-float(other))
+
+    def __rsub__(self, other: float) -> Expression:
+        return self.then("scale", scale=-1.0, bias=float(other))
+
+    def __mul__(self, other: Operand) -> Expression:
+        if isinstance(other, Expression):
+            return self.with_("multiply", other)
+        return self.then("scale", scale=float(other), bias=0.0)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Operand) -> Expression:
+        if isinstance(other, Expression):
+            return self.with_("divide", other)
+        return self * (1.0 / other)
+
+    def __rtruediv__(self, other: float) -> Expression:
+        return self.then("reciprocal") * other
+
+
+def read(b: BodyContext, slot: str) -> Expression:
+    """Return an input of a body."""
+    return Expression(b, b.input(slot))

@@ -1,0 +1,105 @@
+"""Gradients of gradients against central differences of the first ones, for every operator."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from case import Array, Case, is_float
+from one_operator import OneOperator, build, compiled, definition_of, graded_slots
+from table import EVERY, graded, over_cases
+from test_gradients import (
+    append,
+    central_differences,
+    float_inputs,
+    known_shape,
+    weighted_sum,
+)
+
+import opwright as ow
+from opwright.errors import GradientError
+
+ONCE = {
+    "sign": "its gradient is 0 everywhere, so nothing leads from it to x",
+}
+"""The differentiable operators that can be differentiated once, and why."""
+
+CASES_PER_OPERATOR = 2
+
+
+def chosen_cases() -> Iterator[Case]:
+    """Give the largest cases of each operator, or all of them."""
+    found: dict[str, list[Case]] = defaultdict(list)
+    for case, dtype in graded():
+        if dtype == "float64" and case.slopes is None:
+            found[case.op].append(case)
+    for cases in found.values():
+        cases.sort(key=lambda case: -sum(a.size for a in inputs_of(case)))
+        yield from cases if EVERY else cases[:CASES_PER_OPERATOR]
+
+
+def inputs_of(case: Case) -> list[Array]:
+    return [array for arrays in case.make_inputs("float64").values() for array in arrays]
+
+
+def add_squared_loss(one: OneOperator) -> ow.Variable:
+    """Append ``sum(weight * out**2)``: its first gradient depends on the inputs of any operator."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for slot in one.definition.proto.outputs:
+        for variable in one.outputs[slot.name]:
+            dtype = np.dtype(variable.dtype)
+            if is_float(dtype) and not slot.intermediate and not slot.aliases:
+                square = append(one.block, "multiply", {"x": variable, "y": variable})
+                weight = np.asarray(rng.standard_normal(known_shape(one, variable)))
+                parts.append(weighted_sum(one, square, weight.astype(dtype)))
+    return append(one.block, "add_n", {"x": parts})
+
+
+def add_sum_of_gradients(one: OneOperator, wanted: list[ow.Variable]) -> ow.Variable:
+    """Append the first gradients, and their sum with weights at random."""
+    pairs = ow.append_backward([add_squared_loss(one)], parameters=wanted)
+    rng = np.random.default_rng(1)
+    parts = []
+    for variable, gradient in pairs:
+        weight = np.asarray(rng.standard_normal(one.feeds[variable.name].shape))
+        parts.append(weighted_sum(one, gradient, weight.astype(variable.dtype)))
+    return append(one.block, "add_n", {"x": parts})
+
+
+@over_cases(case for case in chosen_cases() if case.op not in ONCE)
+def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case) -> None:
+    arrays = case.make_inputs("float64")
+    one = build(case, arrays)
+    wanted = float_inputs(one, graded_slots(case, arrays))
+    total = add_sum_of_gradients(one, wanted)
+    # Built before the second backward pass: that writes compositions in the place of kernels.
+    with np.errstate(all="ignore"):
+        first = compiled(one.block, one.feeds, [total])
+        slopes = {v.name: central_differences(first, one.feeds, v.name) for v in wanted}
+        pairs = ow.append_backward([total], parameters=wanted)
+        fetch = [total, *(gradient for _, gradient in pairs)]
+        value, *seconds = compiled(one.block, one.feeds, fetch)(**one.feeds)
+        np.testing.assert_allclose(value, first(**one.feeds)[0], rtol=1e-9, atol=1e-9)
+    for variable, second in zip(wanted, seconds, strict=True):
+        directions, expected = slopes[variable.name]
+        size = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+        found = [float(np.sum(second * direction)) for direction in directions]
+        np.testing.assert_allclose(
+            found, expected, rtol=1e-5, atol=1e-6 * size, err_msg=f"{case}: {variable.name}"
+        )
+
+
+@pytest.mark.parametrize("op_type", sorted(ONCE))
+def test_what_can_be_differentiated_once_says_so_to_the_user(op_type: str) -> None:
+    case = next(case for case in chosen_cases() if case.op == op_type)
+    arrays = case.make_inputs("float64")
+    one = build(case, arrays)
+    wanted = float_inputs(one, graded_slots(case, arrays))
+    total = add_sum_of_gradients(one, wanted)
+    said = rf"'{op_type}' can be differentiated once|got no operator that leads from it there"
+    with pytest.raises(GradientError, match=said):
+        ow.append_backward([total], parameters=wanted)
+    assert definition_of(case).gradient is not None
