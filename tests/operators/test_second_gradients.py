@@ -22,6 +22,11 @@ import opwright as ow
 from opwright.errors import GradientError
 
 ONCE = {
+    "ctc_loss": "its gradient sums over alignments; PyTorch's cannot be differentiated either",
+    "gru": "its steps are no operators; scan and gru_cell are",
+    "linear_chain_crf": "its gradient sums over paths",
+    "lstm": "its steps are no operators; scan and lstm_cell are",
+    "rnn": "its steps are no operators; scan and fc are",
     "sign": "its gradient is 0 everywhere, so nothing leads from it to x",
 }
 """The differentiable operators that can be differentiated once, and why."""

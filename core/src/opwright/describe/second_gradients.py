@@ -44,6 +44,8 @@ def linear_in(slot: str, **attrs: Any) -> GradientRule:
         results = g.emit_multi(type, inputs, {out: len(g.inputs(grads))}, {**g.attrs, **attrs})
         for index, name in enumerate(results[out]):
             g.set_input_grad(grads, name, index)
+        for index in range(len(g.inputs(slot))):
+            g.set_input_grad(slot, None, index)
 
     return rule
 
@@ -214,7 +216,11 @@ class _Tape:
                 slot: [self._close(partials, name) for name in names]
                 for slot, names in op.outputs.items()
             }
-            flags = {slot: [name in needed for name in names] for slot, names in op.inputs.items()}
+            slots = op.definition.proto.input_slots
+            flags = {
+                slot: [name in needed and not slots[slot].shape_only for name in names]
+                for slot, names in op.inputs.items()
+            }
             if any(map(any, given.values())) and any(map(any, flags.values())):
                 self._apply(op, given, flags, partials)
         closed = {name: self._close(partials, name) for name in wanted}

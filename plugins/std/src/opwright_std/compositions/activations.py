@@ -118,7 +118,8 @@ def _soft_relu(b: BodyContext) -> str:
 
 
 def _stanh(b: BodyContext) -> str:
-    return ((read(b, "x") * b.attr("scale_a")).then("tanh") * b.attr("scale_b")).name
+    inner = read(b, "x") * float(b.attr("scale_a"))
+    return (inner.then("tanh") * float(b.attr("scale_b"))).name
 
 
 def _swish(b: BodyContext) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from opwright.errors import GradientError
 from opwright.op import BodyContext
 
 Operand: TypeAlias = "Expression | float"
@@ -94,3 +95,21 @@ class Expression:
 def read(b: BodyContext, slot: str) -> Expression:
     """Return an input of a body."""
     return Expression(b, b.input(slot))
+
+
+def rank_of(b: BodyContext, slot: str) -> int:
+    """Return the number of dimensions of an input.
+
+    Raises
+    ------
+    GradientError
+        Where it is unknown.
+    """
+    name = b.input(slot) or ""
+    meta = b.meta(name)
+    if meta is None:
+        raise GradientError(
+            f"{b.type}: its gradient depends on the number of dimensions of {slot}, got {name!r} "
+            "without a shape; declare it, with -1 for unknown dimensions"
+        )
+    return len(meta.shape)

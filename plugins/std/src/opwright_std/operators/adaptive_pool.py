@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op, linear_in
+from opwright_std.compositions.selections import pick_in_planes
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
     Ints,
@@ -121,5 +122,6 @@ ADAPTIVE_MAX_POOL2D = add_place_output(
         "the greatest element of x[n, c], the first of equal ones, NaN being above every number,",
     )
 ).build(
-    infer_shape=_adaptive_max_shape, gradient=grad_op("adaptive_max_pool2d_grad", needs=["index"])
+    infer_shape=_adaptive_max_shape,
+    gradient=grad_op("adaptive_max_pool2d_grad", needs=["index"], gradient=pick_in_planes),
 )

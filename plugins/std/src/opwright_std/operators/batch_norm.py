@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims
+from opwright_std.compositions import normalisations as normalisations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 _STATISTICS = ("mean", "variance")
@@ -153,6 +154,7 @@ BATCH_NORM = (
             "batch_norm_grad",
             needs=["x", "scale", "saved_mean", "saved_inv_std"],
             no_grad=_STATISTICS,
+            body=normalisations_gradients.BATCH_NORM,
         ),
     )
 )

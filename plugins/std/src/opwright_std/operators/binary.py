@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import GradientContext, OpMaker, elementwise_shape, grad_op
+from opwright_std.compositions import power as power_gradients
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 from opwright_std.operators.sum_like import set_broadcast_grad, sum_to
 
@@ -149,7 +150,7 @@ POWER = binary(
     "take no y below 0.",
 ).build(
     infer_shape=elementwise_shape("x", "y"),
-    gradient=grad_op("power_grad", needs=["x", "y", "out"]),
+    gradient=grad_op("power_grad", needs=["x", "y", "out"], body=power_gradients.POWER),
 )
 
 

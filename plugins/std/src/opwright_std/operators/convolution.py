@@ -15,6 +15,7 @@ from opwright.op import (
     grad_op,
     merge_dims,
 )
+from opwright_std.compositions.selections import convolve_again
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
     FORMATS,
@@ -276,9 +277,11 @@ def _conv1d_body(b: BodyContext) -> None:
 CONV1D = _convolution_maker(1).build(infer_shape=_convolution_shape, body=_conv1d_body)
 
 CONV2D = _convolution_maker(2).build(
-    infer_shape=_convolution_shape, gradient=grad_op("conv2d_grad", needs=["x", "weight"])
+    infer_shape=_convolution_shape,
+    gradient=grad_op("conv2d_grad", needs=["x", "weight"], gradient=convolve_again),
 )
 
 CONV3D = _convolution_maker(3).build(
-    infer_shape=_convolution_shape, gradient=grad_op("conv3d_grad", needs=["x", "weight"])
+    infer_shape=_convolution_shape,
+    gradient=grad_op("conv3d_grad", needs=["x", "weight"], gradient=convolve_again),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, broadcast_shapes, grad_op, normalize_axis
+from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.sum_like import sum_to
 
@@ -97,6 +98,10 @@ COS_SIM = (
     .greater_than(0.0)
     .build(
         infer_shape=_cos_sim_shape,
-        gradient=grad_op("cos_sim_grad", needs=["x", "y", "out", "x_norm", "y_norm"]),
+        gradient=grad_op(
+            "cos_sim_grad",
+            needs=["x", "y", "out", "x_norm", "y_norm"],
+            body=losses_gradients.COS_SIM,
+        ),
     )
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op
+from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.class_ids import find_places, flat_ids, infer_row_loss
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
@@ -85,6 +86,8 @@ CROSS_ENTROPY = (
     .at_least(0.0)
     .build(
         infer_shape=_cross_entropy_shape,
-        gradient=grad_op("cross_entropy_grad", needs=["x", "label"]),
+        gradient=grad_op(
+            "cross_entropy_grad", needs=["x", "label"], body=losses_gradients.CROSS_ENTROPY
+        ),
     )
 )

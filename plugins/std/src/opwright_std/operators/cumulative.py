@@ -12,6 +12,7 @@ from opwright.op import (
     grad_op,
     normalize_axis,
 )
+from opwright_std.compositions import layers as layers_gradients
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 
 
@@ -106,4 +107,7 @@ CUMSUM = _cumulative("cumsum", "Running sum, out[i] = x[0] + ... + x[i] along on
 
 CUMPROD = _cumulative(
     "cumprod", "Running product, out[i] = x[0] * ... * x[i] along one axis."
-).build(infer_shape=_cumulative_meta, gradient=grad_op("cumprod_grad", needs=["x"]))
+).build(
+    infer_shape=_cumulative_meta,
+    gradient=grad_op("cumprod_grad", needs=["x"], body=layers_gradients.CUMPROD),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, Shape, format_shape, grad_op, linear_in
+from opwright_std.compositions.selections import scatter_again
 from opwright_std.numerics.add_slices import add_slices
 from opwright_std.numerics.dtypes import INDICES, Array
 from opwright_std.numerics.scatter import (
@@ -137,5 +138,7 @@ SCATTER_ND = add_reduction(
     .same_dtype_as("x")
 ).build(
     infer_shape=_scatter_nd_shape,
-    gradient=grad_op("scatter_nd_grad", needs=["x", "index", "updates", "out"]),
+    gradient=grad_op(
+        "scatter_nd_grad", needs=["x", "index", "updates", "out"], gradient=scatter_again
+    ),
 )

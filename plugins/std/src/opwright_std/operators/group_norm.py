@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims
+from opwright_std.compositions import normalisations as normalisations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.layer_norm import layer_norm, write_x_grad
 
@@ -137,7 +138,10 @@ GROUP_NORM = (
     .add_attr("groups", int, "number of groups, a divisor of channels")
     .required()
     .at_least(1)
-    .build(infer_shape=_group_norm_shape, gradient=grad_op("group_norm_grad", needs=_NEEDS))
+    .build(
+        infer_shape=_group_norm_shape,
+        gradient=grad_op("group_norm_grad", needs=_NEEDS, body=normalisations_gradients.GROUP_NORM),
+    )
 )
 
 INSTANCE_NORM = _maker(
@@ -146,4 +150,9 @@ INSTANCE_NORM = _maker(
     "mean and variance (of all elements, not of all but one) are those of one channel of one item. "
     "Ulyanov, Vedaldi and Lempitsky, 2016.",
     "[n, channels]",
-).build(infer_shape=_instance_norm_shape, gradient=grad_op("instance_norm_grad", needs=_NEEDS))
+).build(
+    infer_shape=_instance_norm_shape,
+    gradient=grad_op(
+        "instance_norm_grad", needs=_NEEDS, body=normalisations_gradients.INSTANCE_NORM
+    ),
+)

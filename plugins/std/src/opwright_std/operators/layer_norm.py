@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, normalize_axis, shapes_match
+from opwright_std.compositions import normalisations as normalisations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -130,6 +131,10 @@ LAYER_NORM = (
     .at_least(0.0)
     .build(
         infer_shape=_layer_norm_shape,
-        gradient=grad_op("layer_norm_grad", needs=["x", "scale", "mean", "inv_std"]),
+        gradient=grad_op(
+            "layer_norm_grad",
+            needs=["x", "scale", "mean", "inv_std"],
+            body=normalisations_gradients.LAYER_NORM,
+        ),
     )
 )

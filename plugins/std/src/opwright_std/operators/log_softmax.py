@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import grad_op
+from opwright_std.compositions import normalisations as normalisations_gradients
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.softmax import along_axis, along_axis_shape, shift_by_maximum
 
@@ -26,4 +27,7 @@ LOG_SOFTMAX = along_axis(
     "log_softmax",
     "Logarithm of softmax, out = x - m - ln(sum(exp(x - m))) with m = max(x), along one axis. An "
     "element -inf stays -inf; a line of nothing but -inf, or with NaN or +inf, is NaN throughout.",
-).build(infer_shape=along_axis_shape, gradient=grad_op("log_softmax_grad", needs=["out"]))
+).build(
+    infer_shape=along_axis_shape,
+    gradient=grad_op("log_softmax_grad", needs=["out"], body=normalisations_gradients.LOG_SOFTMAX),
+)

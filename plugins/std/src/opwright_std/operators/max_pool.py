@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from opwright.op import BodyContext, InferContext, OpMaker, grad_op
+from opwright_std.compositions.selections import pick_in_planes
 from opwright_std.numerics.class_ids import check_ids
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
@@ -132,9 +133,11 @@ MAX_POOL1D = _max_pool_maker(1).build(infer_shape=_max_pool_shape, body=_max_poo
 # An index is half the size of an int64, a quarter of what keeping x would take for windows of 2 x
 # 2.
 MAX_POOL2D = _max_pool_maker(2).build(
-    infer_shape=_max_pool_shape, gradient=grad_op("max_pool2d_grad", needs=["index"])
+    infer_shape=_max_pool_shape,
+    gradient=grad_op("max_pool2d_grad", needs=["index"], gradient=pick_in_planes),
 )
 
 MAX_POOL3D = _max_pool_maker(3).build(
-    infer_shape=_max_pool_shape, gradient=grad_op("max_pool3d_grad", needs=["index"])
+    infer_shape=_max_pool_shape,
+    gradient=grad_op("max_pool3d_grad", needs=["index"], gradient=pick_in_planes),
 )

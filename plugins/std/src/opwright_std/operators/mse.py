@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims, shapes_match
+from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -43,5 +44,8 @@ MSE = (
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .build(infer_shape=same_shapes, gradient=grad_op("mse_grad", needs=["x", "label"]))
+    .build(
+        infer_shape=same_shapes,
+        gradient=grad_op("mse_grad", needs=["x", "label"], body=losses_gradients.MSE),
+    )
 )

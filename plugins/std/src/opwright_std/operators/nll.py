@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
+from opwright.op import InferContext, OpMaker, grad_op, linear_in, normalize_axis
 from opwright_std.numerics.class_ids import find_labels, infer_row_loss
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
@@ -57,5 +57,8 @@ NLL = (
     .default(-100)
     .add_attr("axis", int, "the axis of the classes")
     .default(-1)
-    .build(infer_shape=_nll_shape, gradient=grad_op("nll_grad", needs=["x", "label"]))
+    .build(
+        infer_shape=_nll_shape,
+        gradient=grad_op("nll_grad", needs=["x", "label"], gradient=linear_in("x")),
+    )
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import OpMaker, grad_op, same_again
+from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.mse import same_shapes
 
@@ -181,7 +182,10 @@ HUBER = (
     .add_attr("delta", float, "distance from which on the loss is linear")
     .required()
     .greater_than(0.0)
-    .build(infer_shape=same_shapes, gradient=grad_op("huber_grad", needs=["x", "label"]))
+    .build(
+        infer_shape=same_shapes,
+        gradient=grad_op("huber_grad", needs=["x", "label"], body=losses_gradients.HUBER),
+    )
 )
 
 SMOOTH_L1 = (
@@ -193,7 +197,10 @@ SMOOTH_L1 = (
     .add_attr("beta", float, "distance from which on the loss is linear; 0 makes it l1")
     .default(1.0)
     .at_least(0.0)
-    .build(infer_shape=same_shapes, gradient=grad_op("smooth_l1_grad", needs=["x", "label"]))
+    .build(
+        infer_shape=same_shapes,
+        gradient=grad_op("smooth_l1_grad", needs=["x", "label"], body=losses_gradients.SMOOTH_L1),
+    )
 )
 
 HINGE = _loss(
@@ -203,7 +210,7 @@ HINGE = _loss(
     "shape and dtype of x: 1 or -1",
 ).build(
     infer_shape=same_shapes,
-    gradient=grad_op("hinge_grad", needs=["x", "label"], gradient=same_again),
+    gradient=grad_op("hinge_grad", needs=["x", "label"], body=losses_gradients.HINGE),
 )
 
 LOG_LOSS = (
@@ -217,7 +224,10 @@ LOG_LOSS = (
     .add_attr("epsilon", float, "added to each probability")
     .default(1e-4)
     .greater_than(0.0)
-    .build(infer_shape=same_shapes, gradient=grad_op("log_loss_grad", needs=["x", "label"]))
+    .build(
+        infer_shape=same_shapes,
+        gradient=grad_op("log_loss_grad", needs=["x", "label"], body=losses_gradients.LOG_LOSS),
+    )
 )
 
 KL_DIV = (
@@ -230,5 +240,8 @@ KL_DIV = (
     )
     .add_attr("log_label", bool, "whether label holds logarithms")
     .default(False)
-    .build(infer_shape=same_shapes, gradient=grad_op("kl_div_grad", needs=["x", "label"]))
+    .build(
+        infer_shape=same_shapes,
+        gradient=grad_op("kl_div_grad", needs=["x", "label"], body=losses_gradients.KL_DIV),
+    )
 )

@@ -10,9 +10,9 @@ from opwright.op import (
     format_shape,
     grad_op,
     merge_dims,
-    same_again,
     shapes_match,
 )
+from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.pointwise_losses import find_hinge_slopes, write_hinge
 from opwright_std.operators.sigmoid_cross_entropy_with_logits import (
@@ -104,7 +104,11 @@ MARGIN_RANK_LOSS = (
     .default(0.0)
     .build(
         infer_shape=_same_shapes,
-        gradient=grad_op("margin_rank_loss_grad", needs=["x", "y", "label"], gradient=same_again),
+        gradient=grad_op(
+            "margin_rank_loss_grad",
+            needs=["x", "y", "label"],
+            body=losses_gradients.MARGIN_RANK_LOSS,
+        ),
     )
 )
 
@@ -113,4 +117,7 @@ RANK_LOSS = _loss(
     "Cross entropy of which score is larger, out = log(1 + exp(x - y)) - label * (x - y). Burges "
     "et al., 2005 (RankNet).",
     "probability in [0, 1] that x should be the larger one",
-).build(infer_shape=_same_shapes, gradient=grad_op("rank_loss_grad", needs=["x", "y", "label"]))
+).build(
+    infer_shape=_same_shapes,
+    gradient=grad_op("rank_loss_grad", needs=["x", "y", "label"], body=losses_gradients.RANK_LOSS),
+)

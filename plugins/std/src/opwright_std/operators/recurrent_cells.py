@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims
+from opwright_std.compositions import layers as layers_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.recurrent import (
     GRU_KIND,
@@ -178,7 +179,9 @@ LSTM_CELL = _maker(
     ("h", "c"),
 ).build(
     infer_shape=_lstm_cell_shape,
-    gradient=grad_op("lstm_cell_grad", needs=[*_READ, "c", "c_out"]),
+    gradient=grad_op(
+        "lstm_cell_grad", needs=[*_READ, "c", "c_out"], body=layers_gradients.LSTM_CELL
+    ),
 )
 
 GRU_CELL = _maker(
@@ -188,4 +191,7 @@ GRU_CELL = _maker(
     "n = tanh(a_n + r * b_n) and h_out = (1 - z) * n + z * h.",
     3,
     ("h",),
-).build(infer_shape=_gru_cell_shape, gradient=grad_op("gru_cell_grad", needs=_READ))
+).build(
+    infer_shape=_gru_cell_shape,
+    gradient=grad_op("gru_cell_grad", needs=_READ, body=layers_gradients.GRU_CELL),
+)

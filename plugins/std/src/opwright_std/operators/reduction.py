@@ -21,6 +21,7 @@ from opwright.op import (
     normalize_axis,
     reduced_shape,
 )
+from opwright_std.compositions.selections import pick_in_shares
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 
 Axes = tuple[int, ...]
@@ -249,11 +250,13 @@ _TIES = (
 )
 
 MAX = reduction("max", f"Largest element over axes, NaN where one is NaN. {_TIES}", ORDERED).build(
-    infer_shape=_extremum_shape, gradient=grad_op("max_grad", needs=["x", "out"])
+    infer_shape=_extremum_shape,
+    gradient=grad_op("max_grad", needs=["x", "out"], gradient=pick_in_shares),
 )
 
 MIN = reduction("min", f"Smallest element over axes, NaN where one is NaN. {_TIES}", ORDERED).build(
-    infer_shape=_extremum_shape, gradient=grad_op("min_grad", needs=["x", "out"])
+    infer_shape=_extremum_shape,
+    gradient=grad_op("min_grad", needs=["x", "out"], gradient=pick_in_shares),
 )
 
 

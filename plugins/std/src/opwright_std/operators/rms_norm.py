@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, normalize_axis, shapes_match
+from opwright_std.compositions import normalisations as normalisations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -98,6 +99,8 @@ RMS_NORM = (
     .at_least(0.0)
     .build(
         infer_shape=_rms_norm_shape,
-        gradient=grad_op("rms_norm_grad", needs=["x", "scale", "inv_rms"]),
+        gradient=grad_op(
+            "rms_norm_grad", needs=["x", "scale", "inv_rms"], body=normalisations_gradients.RMS_NORM
+        ),
     )
 )

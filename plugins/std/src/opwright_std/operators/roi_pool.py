@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op
+from opwright_std.compositions.selections import pick_in_boxes
 from opwright_std.numerics.boxes import add_roi_slots, check_images, infer_roi, scale_rois
 from opwright_std.numerics.dtypes import Array
 from opwright_std.numerics.windows import Ints
@@ -101,5 +102,10 @@ def _pool_maker() -> OpMaker:
 
 ROI_POOL = _pool_maker().build(
     infer_shape=_pool_shape,
-    gradient=grad_op("roi_pool_grad", needs=["batch_index", "index"], no_grad=["rois"]),
+    gradient=grad_op(
+        "roi_pool_grad",
+        needs=["batch_index", "index"],
+        no_grad=["rois"],
+        gradient=pick_in_boxes,
+    ),
 )

@@ -17,6 +17,7 @@ from opwright.op import (
     merge_dims,
     shapes_match,
 )
+from opwright_std.compositions import layers as layers_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -186,6 +187,7 @@ SCALED_DOT_PRODUCT_ATTENTION = (
             "scaled_dot_product_attention_grad",
             needs=["q", "k", "v", "mask", "out", "log_sum_exp"],
             no_grad=["mask"],
+            body=layers_gradients.ATTENTION,
         ),
     )
 )

@@ -13,6 +13,7 @@ from opwright.op import (
     linear_in,
     normalize_axis,
 )
+from opwright_std.compositions.selections import scatter_again
 from opwright_std.numerics.dtypes import INDICES, Array
 from opwright_std.numerics.scatter import (
     check_positions,
@@ -143,5 +144,7 @@ SCATTER = add_reduction(
     .default(0)
 ).build(
     infer_shape=_scatter_shape,
-    gradient=grad_op("scatter_grad", needs=["x", "index", "updates", "out"]),
+    gradient=grad_op(
+        "scatter_grad", needs=["x", "index", "updates", "out"], gradient=scatter_again
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op
+from opwright_std.compositions.selections import pick_in_shares
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 from opwright_std.numerics.sequences import check_lengths, infer_padded, valid_steps
 from opwright_std.operators.sequence import LENGTHS
@@ -89,6 +90,8 @@ SEQUENCE_POOL = (
     .one_of("sum", "mean", "sqrt", "max", "first", "last")
     .build(
         infer_shape=_pool_shape,
-        gradient=grad_op("sequence_pool_grad", needs=["x", "lengths", "out"]),
+        gradient=grad_op(
+            "sequence_pool_grad", needs=["x", "lengths", "out"], gradient=pick_in_shares
+        ),
     )
 )

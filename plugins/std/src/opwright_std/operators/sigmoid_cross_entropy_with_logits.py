@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import OpMaker, grad_op
+from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.activations import sigmoid
 from opwright_std.operators.mse import same_shapes
@@ -45,6 +46,10 @@ SIGMOID_CROSS_ENTROPY_WITH_LOGITS = (
     .same_dtype_as("x")
     .build(
         infer_shape=same_shapes,
-        gradient=grad_op("sigmoid_cross_entropy_with_logits_grad", needs=["x", "label"]),
+        gradient=grad_op(
+            "sigmoid_cross_entropy_with_logits_grad",
+            needs=["x", "label"],
+            body=losses_gradients.SIGMOID_CROSS_ENTROPY_WITH_LOGITS,
+        ),
     )
 )

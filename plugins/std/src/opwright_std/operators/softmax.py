@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
+from opwright_std.compositions import normalisations as normalisations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -54,4 +55,7 @@ SOFTMAX = along_axis(
     "softmax",
     "Softmax, out = exp(x - m) / sum(exp(x - m)) with m = max(x), along one axis. An element -inf "
     "has probability 0; a line of nothing but -inf, or with NaN or +inf, is NaN throughout.",
-).build(infer_shape=along_axis_shape, gradient=grad_op("softmax_grad", needs=["out"]))
+).build(
+    infer_shape=along_axis_shape,
+    gradient=grad_op("softmax_grad", needs=["out"], body=normalisations_gradients.SOFTMAX),
+)

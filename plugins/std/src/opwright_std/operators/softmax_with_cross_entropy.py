@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
+from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.class_ids import find_labels, infer_row_loss
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 from opwright_std.operators.softmax import shift_by_maximum
@@ -108,7 +109,10 @@ SOFTMAX_WITH_CROSS_ENTROPY = (
     .build(
         infer_shape=_loss_shape,
         gradient=grad_op(
-            "softmax_with_cross_entropy_grad", needs=["label", "softmax"], no_grad=["label"]
+            "softmax_with_cross_entropy_grad",
+            needs=["label", "softmax"],
+            no_grad=["label"],
+            body=losses_gradients.SOFTMAX_WITH_CROSS_ENTROPY,
         ),
     )
 )

@@ -13,6 +13,7 @@ from opwright.op import (
     no_gradient,
     normalize_axis,
 )
+from opwright_std.compositions.selections import pick_along_axis
 from opwright_std.numerics.dtypes import NUMBERS, Array
 from opwright_std.operators.nonzero import Resizable
 from opwright_std.operators.top_k import ranked, top_k_grad
@@ -108,7 +109,11 @@ SORT = (
     .add_output("indices", "where each element was along axis, int64, shape of x")
     .dtypes("int64")
     .as_intermediate()
-    .build(infer_shape=_sort_shape, gradient=grad_op("sort_grad", needs=["indices"]), body=_body)
+    .build(
+        infer_shape=_sort_shape,
+        gradient=grad_op("sort_grad", needs=["indices"], gradient=pick_along_axis),
+        body=_body,
+    )
 )
 
 ARGSORT = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
+from opwright_std.compositions.selections import pick_along_axis
 from opwright_std.numerics.class_ids import check_ids
 from opwright_std.numerics.dtypes import NUMBERS, Array
 
@@ -74,5 +75,8 @@ TOP_K = (
     .default(True)
     .add_attr("sorted", bool, "whether the best must come first, or any order will do")
     .default(True)
-    .build(infer_shape=_top_k_shape, gradient=grad_op("top_k_grad", needs=["indices"]))
+    .build(
+        infer_shape=_top_k_shape,
+        gradient=grad_op("top_k_grad", needs=["indices"], gradient=pick_along_axis),
+    )
 )

@@ -1,0 +1,93 @@
+"""Normalisations and softmax as simpler operators, for gradients of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opwright.op import BodyContext, Composition, by_differentiating
+from opwright_std.compositions.expression import Expression, rank_of, read
+
+
+def _softmax(b: BodyContext) -> None:
+    out, grad = read(b, "out"), read(b, "out_grad")
+    inner = grad - (grad * out).reduce("sum", _axes(b, "out"))
+    b.emit("multiply", {"x": inner.name, "y": out.name}, {"out": b.outputs("x_grad")})
+
+
+def _log_softmax(b: BodyContext) -> None:
+    out, grad = read(b, "out"), read(b, "out_grad")
+    share = out.then("exp") * grad.reduce("sum", _axes(b, "out"))
+    b.emit("subtract", {"x": grad.name, "y": share.name}, {"out": b.outputs("x_grad")})
+
+
+def _axes(b: BodyContext, slot: str) -> list[int]:
+    return [b.attr("axis")] if rank_of(b, slot) else []
+
+
+def _standardise(x: Expression, axes: Sequence[int], epsilon: float) -> Expression:
+    deviation = x - x.reduce("mean", axes)
+    variance = deviation.then("square").reduce("mean", axes)
+    return deviation * (variance + epsilon).then("rsqrt")
+
+
+def _stretch(b: BodyContext, normal: Expression, shape: list[int] | None) -> str:
+    """Multiply by scale and add bias, reshaped to line up with x where a shape is given."""
+    for slot, op_type in (("scale", "multiply"), ("bias", "add")):
+        if slot in b.proto.input_slots and b.has_input(slot):
+            factor = read(b, slot)
+            if shape is not None:
+                factor = factor.then("reshape", shape=shape)
+            normal = normal.with_(op_type, factor)
+    return normal.name
+
+
+def _rows_of(b: BodyContext) -> list[int]:
+    rank = rank_of(b, "x")
+    return list(range(b.attr("begin_norm_axis") % rank, rank))
+
+
+def _layer_norm(b: BodyContext) -> str:
+    return _stretch(b, _standardise(read(b, "x"), _rows_of(b), b.attr("epsilon")), None)
+
+
+def _rms_norm(b: BodyContext) -> str:
+    x = read(b, "x")
+    size = x.then("square").reduce("mean", _rows_of(b)) + b.attr("epsilon")
+    return _stretch(b, x * size.then("rsqrt"), None)
+
+
+def _channel_shape(b: BodyContext) -> list[int]:
+    return [1, -1] + [1] * (rank_of(b, "x") - 2)
+
+
+def _instance_norm(b: BodyContext) -> str:
+    axes = list(range(2, rank_of(b, "x")))
+    # Without axes behind the channels each element is a group of its own; no axes would be all.
+    x = read(b, "x")
+    normal = _standardise(x, axes, b.attr("epsilon")) if axes else x - x
+    return _stretch(b, normal, _channel_shape(b))
+
+
+def _group_norm(b: BodyContext) -> str:
+    x = read(b, "x")
+    grouped = x.then("reshape", shape=[0, b.attr("groups"), -1])
+    normal = _standardise(grouped, [2], b.attr("epsilon")).like(x)
+    return _stretch(b, normal, _channel_shape(b))
+
+
+def _batch_norm(b: BodyContext) -> str:
+    x, shape = read(b, "x"), _channel_shape(b)
+    if b.attr("training"):
+        axes = [0, *range(2, rank_of(b, "x"))]
+        return _stretch(b, _standardise(x, axes, b.attr("epsilon")), shape)
+    mean, variance = (read(b, s).then("reshape", shape=shape) for s in ("mean", "variance"))
+    return _stretch(b, (x - mean) * (variance + b.attr("epsilon")).then("rsqrt"), shape)
+
+
+SOFTMAX = Composition(_softmax)
+LOG_SOFTMAX = Composition(_log_softmax)
+LAYER_NORM = by_differentiating(_layer_norm)
+RMS_NORM = by_differentiating(_rms_norm)
+INSTANCE_NORM = by_differentiating(_instance_norm)
+GROUP_NORM = by_differentiating(_group_norm)
+BATCH_NORM = by_differentiating(_batch_norm, reads=["mean", "variance"])

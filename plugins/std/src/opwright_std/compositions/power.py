@@ -1,0 +1,27 @@
+"""The gradient of power as simpler operators; negative bases have whole exponents."""
+
+from __future__ import annotations
+
+from opwright.op import BodyContext, Composition
+from opwright_std.compositions.expression import Expression, read
+
+
+def _write(b: BodyContext) -> None:
+    x, y, grad = read(b, "x"), read(b, "y"), read(b, "out_grad")
+    if b.has_output("x_grad"):
+        constant = y.compare("equal", 0.0)  # x**0 is 1, even where x is 0
+        slope = y * x.with_("power", constant.choose(y.filled(1.0), y - 1.0))
+        _set(b, "x", constant.choose(y.filled(0.0), slope) * grad)
+    if b.has_output("y_grad"):
+        # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
+        zero = x.compare("equal", 0.0).with_("logical_and", y.compare("greater_equal", 0.0))
+        logs = zero.choose(x.filled(1.0), x).then("log")
+        _set(b, "y", logs * x.with_("power", y) * grad)
+
+
+def _set(b: BodyContext, slot: str, grad: Expression) -> None:
+    inputs = {"x": grad.name, "like": b.input(slot)}
+    b.emit("sum_like", inputs, {"out": b.outputs(f"{slot}_grad")})
+
+
+POWER = Composition(_write)
