@@ -33,6 +33,7 @@ _HOMES = {
     "explain": "opwright.kernel",
     "get_include": "opwright.plugins.include",
     "get_num_threads": "opwright.plugins.threads",
+    "grad": "opwright.run.differentiating",
     "list_ops": "opwright.plugins.catalog",
     "LoadedProgram": "opwright.program.files",
     "load": "opwright.program.files",
@@ -45,6 +46,7 @@ _HOMES = {
     "scope_guard": "opwright.program",
     "set_num_threads": "opwright.plugins.threads",
     "transaction": "opwright.describe.journal",
+    "value_and_grad": "opwright.run.differentiating",
 }
 _MODULES = (
     "commands",
@@ -79,6 +81,7 @@ __all__ = [
     "explain",
     "get_include",
     "get_num_threads",
+    "grad",
     "list_ops",
     "LoadedProgram",
     "load",
@@ -91,6 +94,7 @@ __all__ = [
     "scope_guard",
     "set_num_threads",
     "transaction",
+    "value_and_grad",
     "commands",
     "device",
     "errors",
@@ -142,6 +146,7 @@ if TYPE_CHECKING:
     from opwright.program.files import LoadedProgram, load, load_program, save
     from opwright.registry import OpRegistry
     from opwright.run.bindings import names_read_first
+    from opwright.run.differentiating import grad, value_and_grad
     from opwright.run.network import Network
 
 
