@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -49,7 +50,15 @@ def inputs_of(case: Case) -> list[Array]:
     return [array for arrays in case.make_inputs("float64").values() for array in arrays]
 
 
-def add_squared_loss(one: OneOperator) -> ow.Variable:
+class SumOfGradients(NamedTuple):
+    """A sum of first gradients, and the weights of what it and its loss are sums of, by name."""
+
+    total: ow.Variable
+    of_outputs: dict[str, Array]
+    of_gradients: dict[str, Array]
+
+
+def add_squared_loss(one: OneOperator, weights: dict[str, Array]) -> ow.Variable:
     """Append ``sum(weight * out**2)``: its first gradient depends on the inputs of any operator."""
     rng = np.random.default_rng(0)
     parts = []
@@ -59,19 +68,23 @@ def add_squared_loss(one: OneOperator) -> ow.Variable:
             if is_float(dtype) and not slot.intermediate and not slot.aliases:
                 square = append(one.block, "multiply", {"x": variable, "y": variable})
                 weight = np.asarray(rng.standard_normal(known_shape(one, variable)))
+                weights[variable.name] = weight
                 parts.append(weighted_sum(one, square, weight.astype(dtype)))
     return append(one.block, "add_n", {"x": parts})
 
 
-def add_sum_of_gradients(one: OneOperator, wanted: list[ow.Variable]) -> ow.Variable:
+def add_sum_of_gradients(one: OneOperator, wanted: list[ow.Variable]) -> SumOfGradients:
     """Append the first gradients, and their sum with weights at random."""
-    pairs = ow.append_backward([add_squared_loss(one)], parameters=wanted)
+    of_outputs: dict[str, Array] = {}
+    of_gradients: dict[str, Array] = {}
+    pairs = ow.append_backward([add_squared_loss(one, of_outputs)], parameters=wanted)
     rng = np.random.default_rng(1)
     parts = []
     for variable, gradient in pairs:
         weight = np.asarray(rng.standard_normal(one.feeds[variable.name].shape))
+        of_gradients[variable.name] = weight
         parts.append(weighted_sum(one, gradient, weight.astype(variable.dtype)))
-    return append(one.block, "add_n", {"x": parts})
+    return SumOfGradients(append(one.block, "add_n", {"x": parts}), of_outputs, of_gradients)
 
 
 @over_cases(case for case in chosen_cases() if case.op not in ONCE)
@@ -79,7 +92,7 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
     arrays = case.make_inputs("float64")
     one = build(case, arrays)
     wanted = float_inputs(one, graded_slots(case, arrays))
-    total = add_sum_of_gradients(one, wanted)
+    total = add_sum_of_gradients(one, wanted).total
     # Built before the second backward pass: that writes compositions in the place of kernels.
     with np.errstate(all="ignore"):
         first = compiled(one.block, one.feeds, [total])
@@ -103,7 +116,7 @@ def test_what_can_be_differentiated_once_says_so_to_the_user(op_type: str) -> No
     arrays = case.make_inputs("float64")
     one = build(case, arrays)
     wanted = float_inputs(one, graded_slots(case, arrays))
-    total = add_sum_of_gradients(one, wanted)
+    total = add_sum_of_gradients(one, wanted).total
     said = rf"'{op_type}' can be differentiated once|got no operator that leads from it there"
     with pytest.raises(GradientError, match=said):
         ow.append_backward([total], parameters=wanted)

@@ -39,6 +39,8 @@ class Request:
         Of the loss whose gradient is asked for: array by name of an output.
     wanted : list of str
         Inputs that the loss is differentiated by.
+    again : dict
+        Of the sum of gradients that is differentiated in turn: weights by name of an input.
     """
 
     operators: list[dict[str, Any]] = field(default_factory=list)
@@ -46,6 +48,7 @@ class Request:
     fetch: list[str] = field(default_factory=list)
     weights: dict[str, Array] = field(default_factory=dict)
     wanted: list[str] = field(default_factory=list)
+    again: dict[str, Array] = field(default_factory=dict)
 
     def append(self, op: Any) -> None:
         """Add an operator of a block."""

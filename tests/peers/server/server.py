@@ -2,8 +2,9 @@
 
 It reads pickled requests from stdin and writes pickled answers, each behind its length in 8 bytes.
 A request names the ``peer``, the ``operators`` of a program (see `run`), arrays to ``feed``, names
-to ``fetch``, and, for gradients, ``weights`` of a loss and the names that are ``wanted``. The
-answer has ``outputs`` and ``gradients``, by name; or ``lacks``, what the peer does not have; or
+to ``fetch``, and, for gradients, ``weights`` of a loss and the names that are ``wanted``; for
+gradients of gradients also weights of the first ones, ``again``, and the loss squares the outputs.
+The answer has ``outputs`` and ``gradients``, by name; or ``lacks``, what the peer does not have; or
 ``failed``, a traceback. A request with ``types`` alone asks for the operators of a peer.
 """
 
@@ -79,15 +80,30 @@ def _gradients(request: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
     missing = [name for name in weights if name not in values]
     if missing:
         raise NotExpressibleError(f"the outputs {missing} are not compared")
-    loss = sum(torch.sum(values[name] * weight) for name, weight in weights.items())
+    power = 2 if request["again"] else 1
+    loss = sum(torch.sum(values[name] ** power * weight) for name, weight in weights.items())
+    found = _differentiate(request, values, loss, bool(request["again"]))
+    if request["again"]:
+        again = {name: torch.from_numpy(array) for name, array in request["again"].items()}
+        total = sum(torch.sum(found[name] * weight) for name, weight in again.items())
+        found = _differentiate(request, values, total, False)
+    return {name: _array(gradient) for name, gradient in found.items()}
+
+
+def _differentiate(
+    request: Mapping[str, Any], values: Mapping[str, Any], loss: Any, again: bool
+) -> dict[str, Any]:
     wanted = [values[name] for name in request["wanted"]]
     if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-        return {name: np.zeros(v.shape) for name, v in zip(request["wanted"], wanted, strict=True)}
+        zeros = [torch.zeros(value.shape, dtype=torch.float64) for value in wanted]
+        return dict(zip(request["wanted"], zeros, strict=True))
     try:
-        gradients = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        gradients = torch.autograd.grad(
+            loss, wanted, allow_unused=True, materialize_grads=True, create_graph=again
+        )
     except RuntimeError as error:
         raise NotExpressibleError(f"PyTorch fails to differentiate: {error}") from error
-    return {name: _array(g) for name, g in zip(request["wanted"], gradients, strict=True)}
+    return dict(zip(request["wanted"], gradients, strict=True))
 
 
 def _array(value: Any) -> Any:
