@@ -187,6 +187,12 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("recurrent_cells:LSTM_CELL_GRAD", "lstm_cell_grad"),
     Row("recurrent_cells:GRU_CELL", "gru_cell"),
     Row("recurrent_cells:GRU_CELL_GRAD", "gru_cell_grad"),
+    Row("recurrent_layers:LAYERS", "lstm gru rnn"),
+    Row("recurrent_layers_grad:LAYERS_GRAD", "lstm_grad gru_grad rnn_grad"),
+    Row("sequence:SEQUENCE_MASK", "sequence_mask", INDEX),
+    Row("sequence:SEQUENCE_REVERSE", "sequence_reverse", ANY),
+    Row("sequence:SEQUENCE_POOL", "sequence_pool"),
+    Row("sequence:SEQUENCE_POOL_GRAD", "sequence_pool_grad"),
     Row("attention:ATTENTION", "scaled_dot_product_attention"),
     Row("attention:ATTENTION_GRAD", "scaled_dot_product_attention_grad"),
     Row("normalization:COS_SIM", "cos_sim"),
@@ -281,13 +287,9 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 _LATER: Final = "it is not written yet; the CPU has it (2026-11-23)"
-_SEQUENCES: Final = (
-    *("sequence_mask", "sequence_reverse", "sequence_pool", "sequence_pool_grad"),
-    *("sequence_pack", "sequence_pack_grad", "sequence_unpack", "sequence_unpack_grad"),
-)
+_SEQUENCES: Final = ("sequence_pack_grad", "sequence_unpack", "sequence_unpack_grad")
 
 _REGIONS: Final = ("roi_align", "roi_pool")
-_RECURRENT: Final = ("lstm", "gru", "rnn")
 _DECODING: Final = (
     "edit_distance",
     "linear_chain_crf",
@@ -305,15 +307,14 @@ NOT_THERE: Final = {
     "assert_true": 'the host looks at the values: fallback="cpu" runs it there (2026-11-23)',
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
     **dict.fromkeys(_DECODING, _LATER),
-    **dict.fromkeys(_RECURRENT, _LATER),
     **dict.fromkeys(_SEQUENCES, _LATER),
     **dict.fromkeys(_REGIONS, _LATER),
     **{f"{name}_grad": _LATER for name in _REGIONS},
-    **{f"{name}_grad": _LATER for name in _RECURRENT},
     **dict.fromkeys(
         ("nms", "multiclass_nms"),
         "how many boxes are kept, only the values tell: as of nonzero (2026-11-23)",
     ),
+    "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",
     "prior_box": _LATER,
     **dict.fromkeys(("ctc_loss", "ctc_loss_grad", "auc", "precision_recall"), _LATER),
     **dict.fromkeys(("searchsorted", "bincount", "histogram"), _LATER),

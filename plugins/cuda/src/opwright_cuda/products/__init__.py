@@ -1,7 +1,7 @@
 """Matrix products: cuBLASLt's, and our own kernel's where it refuses."""
 
 from opwright_cuda.products.blas import add_product, find_refusal, tell_blas_path
-from opwright_cuda.products.either import add_either_product
+from opwright_cuda.products.either import add_either_product, repeated_product
 from opwright_cuda.products.product import Operands, Product, describe_product
 from opwright_cuda.products.tiles import PRODUCT_THREADS, TILE, TILE_SUMS, add_own_product
 
@@ -16,5 +16,6 @@ __all__ = [
     "add_product",
     "describe_product",
     "find_refusal",
+    "repeated_product",
     "tell_blas_path",
 ]

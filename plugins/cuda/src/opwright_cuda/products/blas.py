@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from opwright.errors import MissingRequirementError
 from opwright_cuda import native
 from opwright_cuda.dtypes import ITEM_BYTES
-from opwright_cuda.launch import LaunchPlan
+from opwright_cuda.launch import LaunchPlan, Pointer
 from opwright_cuda.launch.indexing import Layout
 from opwright_cuda.products.product import Operands, Product
 
@@ -71,7 +71,14 @@ class Numbers(NamedTuple):
     workspace: int
 
 
-def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
+def product_scratch(plan: LaunchPlan, product: Product) -> Pointer:
+    """Return the memory that cuBLASLt may have; products behind each other may share it."""
+    return plan.workspace(workspace_limit(product, plan.gpu.capability))
+
+
+def add_product(
+    plan: LaunchPlan, product: Product, operands: Operands, scratch: Pointer | None = None
+) -> None:
     """Add a product by cuBLASLt; it must be neither empty nor refused.
 
     Parameters
@@ -82,6 +89,8 @@ def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
         Its shapes; k is at least 1.
     operands : Operands
         A bias, [n], is added before a sum is rounded and stored.
+    scratch : Pointer, optional
+        Memory from `product_scratch` of a product of the same shapes.
 
     Raises
     ------
@@ -90,7 +99,7 @@ def add_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
     """
     tell_blas_path()
     limit = workspace_limit(product, plan.gpu.capability)
-    workspace = plan.workspace(limit)
+    workspace = scratch or product_scratch(plan, product)
     epilogue = Epilogue.DEFAULT if operands.bias is None else Epilogue.BIAS
     numbers = product_numbers(product, epilogue, limit, plan.allows_tf32)
     size, out_size = ITEM_BYTES[product.dtype], ITEM_BYTES[product.out_dtype]

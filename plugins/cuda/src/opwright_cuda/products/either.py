@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opwright_cuda.launch import LaunchPlan
-from opwright_cuda.products.blas import add_product, find_refusal
+from opwright_cuda.products.blas import add_product, find_refusal, product_scratch
 from opwright_cuda.products.product import Operands, Product
 from opwright_cuda.products.tiles import add_own_product
 
@@ -26,3 +28,19 @@ def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -
         add_product(plan, product, operands)
     else:
         add_own_product(plan, product, operands)
+
+
+def repeated_product(plan: LaunchPlan, product: Product) -> Callable[[Operands], None]:
+    """Return what adds a product of these shapes each time, in the same scratch memory.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    product : Product
+        Its shapes; k is at least 1.
+    """
+    if product.is_empty or find_refusal(product) is not None:
+        return lambda operands: add_own_product(plan, product, operands)
+    scratch = product_scratch(plan, product)
+    return lambda operands: add_product(plan, product, operands, scratch)

@@ -1,0 +1,145 @@
+// One step of lstm, gru and rnn between the products, and back: a thread for each element of the
+// state. Rows of x and out are in the order of x, those of everything else in that of time.
+#include "recurrent.h"
+
+using namespace opwright_cuda;
+
+// One direction of a layer. `lengths` may be null: then all sequences have all steps.
+template <typename Index>
+struct Direction {
+  const Index* lengths;
+  int64_t steps;
+  int64_t n;
+  int64_t size;
+  int64_t step_rows;   // from one step of x to the next
+  int64_t batch_rows;  // from one sequence of x to the next
+  int64_t width;       // of a row of out: the states of all directions
+  int64_t begin;       // of this direction in it
+
+  OW_INLINE bool Reaches(int64_t row, int64_t t) const {
+    return lengths == nullptr || t < static_cast<int64_t>(lengths[row]);
+  }
+  OW_INLINE int64_t RowOfX(int64_t row, int64_t t) const {
+    return t * step_rows + row * batch_rows;
+  }
+  OW_INLINE int64_t PlaceInOut(int64_t row, int64_t t, int64_t j) const {
+    return RowOfX(row, t) * width + begin + j;
+  }
+};
+
+// The state of a direction as its product with the weights reads it, and what all steps leave.
+template <typename T>
+struct Trace {
+  T* state;
+  T* cell;  // null where the kind has none, as `cells`
+  T* states;
+  T* cells;
+  T* gates;
+  T* out;
+};
+
+// Step `t`. Where a sequence has ended its state and cell stay, and its gates are 0.
+template <typename T, typename Index, typename Kind>
+__global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, int64_t t) {
+  using C = Compute<T>;
+  for (int64_t k = GlobalIndex(); k < d.n * d.size; k += GridThreads()) {
+    const int64_t row = k / d.size, j = k - row * d.size, place = t * d.n * d.size + k;
+    const int64_t gates_at = (t * d.n + row) * Kind::kSaved * d.size + j;
+    T* const saved = Kind::kSaved == 0 ? nullptr : trace.gates + gates_at;
+    const bool reaches = d.Reaches(row, t);
+    if (reaches) {
+      const int64_t x_at = d.RowOfX(row, t) * Kind::kGates * d.size + j;
+      const Sums<T> sums{parts, x_at, row * Kind::kGates * d.size + j, j, d.size};
+      const auto now = Kind::Step(sums, {Load(trace.state[k]), LoadOr0(trace.cell, k)}, saved);
+      trace.state[k] = Store<T>(now.state);
+      if (Kind::kHasCell) trace.cell[k] = Store<T>(now.cell);
+    } else {
+      for (int g = 0; g < Kind::kSaved; ++g) saved[g * d.size] = Store<T>(C(0));
+    }
+    trace.states[place] = trace.state[k];
+    if (Kind::kHasCell) trace.cells[place] = trace.cell[k];
+    trace.out[d.PlaceInOut(row, t, j)] = reaches ? trace.state[k] : Store<T>(C(0));
+  }
+}
+
+// What a direction gave to the next layer, from its states.
+template <typename T, typename Index>
+__global__ void join_states(T* out, const T* states, Direction<Index> d) {
+  const int64_t of_step = d.n * d.size;
+  for (int64_t i = GlobalIndex(); i < d.steps * of_step; i += GridThreads()) {
+    const int64_t t = i / of_step, k = i - t * of_step, row = k / d.size;
+    const T state = d.Reaches(row, t) ? states[i] : Store<T>(Compute<T>(0));
+    out[d.PlaceInOut(row, t, k - row * d.size)] = state;
+  }
+}
+
+// The gradient of a state: what its product with the weights passes on, and what is beside it.
+template <typename T>
+struct StateFlow {
+  Compute<T>* direct;
+  Compute<T>* cell;
+  const Compute<T>* through;  // null at the last step: then the next two count
+  const T* h_n_grad;
+  const T* c_n_grad;
+
+  OW_INLINE StateCell<Compute<T>> At(int64_t k) const {
+    if (through == nullptr) return {LoadOr0(h_n_grad, k), LoadOr0(c_n_grad, k)};
+    return {direct[k] + through[k], cell == nullptr ? Compute<T>(0) : cell[k]};
+  }
+};
+
+// What a direction left in all steps, and the states and cells before each of them.
+template <typename T>
+struct Kept {
+  const T* gates;
+  const T* states;
+  const T* cells;  // null where the kind has none, as `old_cells`
+  const T* old_states;
+  const T* old_cells;
+};
+
+// Step `t` back; `out_grad` may be null. `to` begins with the first element of the first step.
+template <typename T, typename Index, typename Kind>
+__global__ void layer_step_back(PartGrads<T> to, StateFlow<T> flow, const T* out_grad, Kept<T> kept,
+                                Direction<Index> d, int64_t t) {
+  using C = Compute<T>;
+  for (int64_t k = GlobalIndex(); k < d.n * d.size; k += GridThreads()) {
+    const int64_t row = k / d.size, j = k - row * d.size, place = t * d.n * d.size + k;
+    const int64_t width = Kind::kGates * d.size;
+    const int64_t gates_at = (t * d.n + row) * Kind::kSaved * d.size + j;
+    PartGrads<T> mine = to;
+    mine.of_x += d.RowOfX(row, t) * width + j;
+    if (mine.of_h != nullptr) mine.of_h += (t * d.n + row) * width + j;
+    mine.of_h_now += row * width + j;
+    StateCell<C> grad = flow.At(k);
+    if (d.Reaches(row, t)) {
+      grad.state += LoadOr0(out_grad, d.PlaceInOut(row, t, j));
+      const Saved<T> read{Kind::kSaved == 0 ? nullptr : kept.gates + gates_at,
+                          d.size,
+                          Load(kept.old_states[place]),
+                          LoadOr0(kept.old_cells, place),
+                          Load(kept.states[place]),
+                          LoadOr0(kept.cells, place)};
+      grad = Kind::Back(mine, read, grad);
+    } else {
+      for (int g = 0; g < Kind::kGates; ++g) mine.Put(g, C(0));
+    }
+    flow.direct[k] = grad.state;
+    if (Kind::kHasCell) flow.cell[k] = grad.cell;
+  }
+}
+
+// The gradients of the first state and cell; either output may be null.
+template <typename T>
+__global__ void first_grads(T* h0_grad, T* c0_grad, StateFlow<T> flow, int64_t n) {
+  for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) {
+    const StateCell<Compute<T>> grad = flow.At(k);
+    if (h0_grad != nullptr) h0_grad[k] = Store<T>(grad.state);
+    if (c0_grad != nullptr) c0_grad[k] = Store<T>(grad.cell);
+  }
+}
+
+template <typename T>
+__global__ void add_directions(T* out, const Compute<T>* x, const Compute<T>* y, int64_t n) {
+  for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) out[k] = Store<T>(x[k] + y[k]);
+}

@@ -1,0 +1,230 @@
+"""lstm, gru and rnn: what x gives to all steps at once, then a product and a launch per step.
+
+Rows of x and of out are in the order of x, [t, n] or [n, t]; all else is in that of time.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_bytes, compute_dtype
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.kernels.lengths import launch_check
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
+from opwright_cuda.products import (
+    Operands,
+    add_either_product,
+    describe_product,
+    repeated_product,
+)
+from opwright_cuda.source import own_source
+
+_GATES: Final = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+class Layers(NamedTuple):
+    """What all layers of an operator share.
+
+    Attributes
+    ----------
+    kind : str
+        The operator's type without ``_grad``.
+    functor : str
+        What a step computes, of recurrent.h.
+    dtype, length_type : str
+        The dtype of the states, and the C++ type of lengths.
+    steps, n, inputs, size : int
+        The extents of x and of a state.
+    n_parts, directions : int
+        All directions of all layers, and those of one layer.
+    is_batch_first : bool
+        Whether x is [n, t, inputs].
+    """
+
+    kind: str
+    functor: str
+    dtype: str
+    length_type: str
+    steps: int
+    n: int
+    inputs: int
+    size: int
+    n_parts: int
+    directions: int
+    is_batch_first: bool
+
+    @property
+    def width(self) -> int:
+        """That of the sums of all gates."""
+        return _GATES[self.kind] * self.size
+
+    @property
+    def out_width(self) -> int:
+        """That of the states of all directions."""
+        return self.directions * self.size
+
+    @property
+    def rows(self) -> int:
+        """All steps of all sequences."""
+        return self.steps * self.n
+
+    @property
+    def has_cell(self) -> bool:
+        """Whether there are cells beside the states."""
+        return self.kind == "lstm"
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of one state of all sequences."""
+        return self.n * self.size * ITEM_BYTES[self.dtype]
+
+    def order(self, i: int) -> range:
+        """Return the steps of a direction, its first one first."""
+        return range(self.steps - 1, -1, -1) if self.is_reverse(i) else range(self.steps)
+
+    def is_reverse(self, i: int) -> bool:
+        """Whether a direction begins at the end."""
+        return i % self.directions == 1
+
+    def inputs_of(self, i: int) -> int:
+        """Return the width of what a direction reads."""
+        return self.inputs if i < self.directions else self.out_width
+
+    def memory(self, plan: LaunchPlan, n: int) -> Pointer:
+        """Return memory for numbers of the layers' dtype."""
+        return plan.workspace(max(n, 1) * ITEM_BYTES[self.dtype])
+
+    def sums(self, plan: LaunchPlan, n: int) -> Pointer:
+        """Return memory for numbers as they are computed."""
+        return plan.workspace(max(n, 1) * compute_bytes(self.dtype))
+
+    def part(self, pointer: Pointer, i: int, width: int) -> Pointer:
+        """Return where a direction's numbers begin in a tensor [n_parts, t, n, width]."""
+        return pointer + i * self.rows * width * ITEM_BYTES[self.dtype]
+
+    def end(self, pointer: Pointer | None, i: int) -> Pointer | None:
+        """Return where a direction's numbers begin in a tensor [n_parts, n, size]."""
+        return None if pointer is None else pointer + i * self.state_bytes
+
+    def direction(self, plan: LaunchPlan, i: int) -> Struct:
+        """Return ``Direction`` of recurrent_layers.cu."""
+        step_rows, batch_rows = (1, self.steps) if self.is_batch_first else (self.n, 1)
+        numbers = [self.steps, self.n, self.size, step_rows, batch_rows, self.out_width]
+        begin = i % self.directions * self.size
+        return Struct(plan.optional_input("lengths"), np.array([*numbers, begin], np.int64))
+
+    def launch(
+        self, plan: LaunchPlan, kernel: str, types: str, n: int, arguments: list[Argument]
+    ) -> None:
+        """Add a launch with a thread for each of `n` elements."""
+        if n > 0:
+            source, blocks = own_source("recurrent_layers.cu"), blocks_for(n, plan)
+            plan.launch(source, f"{kernel}<{types}>", blocks, THREADS, arguments)
+
+    @property
+    def step_types(self) -> str:
+        """The template arguments of the kernels of a step."""
+        ctype = CTYPES[self.dtype]
+        return f"{ctype}, {self.length_type}, {self.functor}<{ctype}>"
+
+
+def describe_layers(ctx: PrepareContext) -> Layers:
+    """Return the extents of an operator or of its gradient."""
+    kind = ctx.op_type.removesuffix("_grad")
+    x, is_batch_first = ctx.inputs["x"][0], ctx.attrs["batch_first"]
+    steps, n = (x.shape[1], x.shape[0]) if is_batch_first else x.shape[:2]
+    lengths = ctx.inputs["lengths"]
+    functor = {"lstm": "Lstm", "gru": "Gru"}.get(kind)
+    return Layers(
+        kind,
+        functor or ("TanhRnn" if ctx.attrs["activation"] == "tanh" else "ReluRnn"),
+        x.dtype,
+        CTYPES[lengths[0].dtype] if lengths else "int32_t",
+        steps,
+        n,
+        x.shape[2],
+        ctx.inputs["weight_hh"][0].shape[1],
+        len(ctx.inputs["weight_hh"]),
+        1 + ctx.attrs["bidirectional"],
+        is_batch_first,
+    )
+
+
+def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: int) -> None:
+    """Add the copy of memory, or its filling with 0 where there is none to copy."""
+    if x is None:
+        plan.fill(out, n_bytes)
+    else:
+        plan.copy(out, x, n_bytes)
+
+
+class _Room(NamedTuple):
+    """Memory that all directions use behind each other."""
+
+    x_sums: Pointer
+    h_sums: Pointer
+    state: Pointer
+    cell: Pointer | None
+
+
+def _add_direction(
+    ctx: PrepareContext, plan: LaunchPlan, layers: Layers, i: int, room: _Room, ends: list[Pointer]
+) -> None:
+    """Add all steps of one direction, which reads ends[0] and writes ends[1]."""
+    source, out = ends
+    dtype, wide = layers.dtype, compute_dtype(layers.dtype)
+    x_shapes = (layers.rows, layers.inputs_of(i)), (layers.width, layers.inputs_of(i))
+    product = describe_product(*x_shapes, False, True, dtype, wide)
+    add_either_product(plan, product, Operands(source, plan.input("weight_ih", i), room.x_sums))
+    h_shapes = (layers.n, layers.size), (layers.width, layers.size)
+    multiply = repeated_product(plan, describe_product(*h_shapes, False, True, dtype, wide))
+    firsts = [plan.optional_input("h0"), plan.optional_input("c0") if layers.has_cell else None]
+    copy_or_clear(plan, room.state, layers.end(firsts[0], i), layers.state_bytes)
+    if room.cell is not None:
+        copy_or_clear(plan, room.cell, layers.end(firsts[1], i), layers.state_bytes)
+    biases = [plan.input(slot, i) if ctx.inputs[slot] else None for slot in ("bias_ih", "bias_hh")]
+    kept: list[Pointer | None] = [layers.part(plan.output("states"), i, layers.size), None, None]
+    if layers.has_cell:
+        kept[1] = layers.part(plan.output("cells"), i, layers.size)
+    if layers.kind != "rnn":
+        kept[2] = layers.part(plan.output("gates"), i, 4 * layers.size)
+    trace, parts = Struct(room.state, room.cell, *kept, out), Struct(*room[:2], *biases)
+    for t in layers.order(i):
+        multiply(Operands(room.state, plan.input("weight_hh", i), room.h_sums))
+        arguments: list[Argument] = [trace, parts, layers.direction(plan, i), np.int64(t)]
+        n = layers.n * layers.size
+        layers.launch(plan, "layer_step", layers.step_types, n, arguments)
+    for slot, now in (("h_n", room.state), ("c_n", room.cell)):
+        if now is not None:
+            last = plan.output(slot) + i * layers.state_bytes
+            plan.copy(last, now, layers.state_bytes)
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Run layer after layer; the last one writes out."""
+    layers = describe_layers(ctx)
+    launch_check(ctx, plan, layers.kind, layers.steps)
+    of_state = layers.n * layers.size
+    room = _Room(
+        layers.sums(plan, layers.rows * layers.width),
+        layers.sums(plan, layers.n * layers.width),
+        layers.memory(plan, of_state),
+        layers.memory(plan, of_state) if layers.has_cell else None,
+    )
+    n_out = layers.rows * layers.out_width
+    n_layers = layers.n_parts // layers.directions
+    between = [layers.memory(plan, n_out) for _ in range(min(2, n_layers - 1))]
+    source = plan.input("x")
+    for i in range(layers.n_parts):
+        layer = i // layers.directions
+        out = plan.output("out") if layer == n_layers - 1 else between[layer % 2]
+        _add_direction(ctx, plan, layers, i, room, [source, out])
+        if (i + 1) % layers.directions == 0:
+            source = out
+
+
+LAYERS: Final = Kernel(_fill_in)
+"""lstm, gru and rnn."""
