@@ -134,6 +134,9 @@ def make_call(op_type: str, dtype: str) -> Call:
             arrays["y"] = [np.abs(y) for y in arrays["y"]]  # whole numbers have no other powers
         if "value" in attrs and numpy_dtype(dtype).kind in "biu":
             attrs["value"] = 1.0  # all of them hold it
+    first = definition.proto.inputs[0] if definition.proto.inputs else None
+    if first is not None and set(first.dtypes) == {"int32", "int64"} and dtype in first.dtypes:
+        arrays[first.name] = [a.astype(dtype) for a in arrays[first.name]]
     is_made = "dtype" in definition.proto.attr_protos and not any(case.inputs.values())
     if is_made:
         attrs["dtype"] = dtype

@@ -193,6 +193,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("sequence:SEQUENCE_REVERSE", "sequence_reverse", ANY),
     Row("sequence:SEQUENCE_POOL", "sequence_pool"),
     Row("sequence:SEQUENCE_POOL_GRAD", "sequence_pool_grad"),
+    Row("sequence_packing:SEQUENCE_UNPACK", "sequence_unpack", ANY),
+    Row("sequence_packing:SEQUENCE_UNPACK_GRAD", "sequence_unpack_grad", ANY),
+    Row("sequence_packing:SEQUENCE_PACK_GRAD", "sequence_pack_grad", ANY),
     Row("attention:ATTENTION", "scaled_dot_product_attention"),
     Row("attention:ATTENTION_GRAD", "scaled_dot_product_attention_grad"),
     Row("normalization:COS_SIM", "cos_sim"),
@@ -229,6 +232,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("scatter:SCATTER", "scatter scatter_nd", NUMBER_OR_BOOL, "out=x"),
     Row("scatter:SCATTER_GRAD", "scatter_grad scatter_nd_grad"),
     Row("top_k:TOP_K", "top_k", NUMBER),
+    Row("searchsorted:SEARCHSORTED", "searchsorted", NUMBER),
     Row("top_k:TOP_K_GRAD", "top_k_grad sort_grad"),
     Row("cumulative:RUNNING", "cumsum cumprod", NUMBER),
     Row("cumulative:CUMPROD_GRAD", "cumprod_grad"),
@@ -287,8 +291,6 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 _LATER: Final = "it is not written yet; the CPU has it (2026-11-23)"
-_SEQUENCES: Final = ("sequence_pack_grad", "sequence_unpack", "sequence_unpack_grad")
-
 _REGIONS: Final = ("roi_align", "roi_pool")
 _DECODING: Final = (
     "edit_distance",
@@ -307,7 +309,6 @@ NOT_THERE: Final = {
     "assert_true": 'the host looks at the values: fallback="cpu" runs it there (2026-11-23)',
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
     **dict.fromkeys(_DECODING, _LATER),
-    **dict.fromkeys(_SEQUENCES, _LATER),
     **dict.fromkeys(_REGIONS, _LATER),
     **{f"{name}_grad": _LATER for name in _REGIONS},
     **dict.fromkeys(
@@ -317,7 +318,7 @@ NOT_THERE: Final = {
     "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",
     "prior_box": _LATER,
     **dict.fromkeys(("ctc_loss", "ctc_loss_grad", "auc", "precision_recall"), _LATER),
-    **dict.fromkeys(("searchsorted", "bincount", "histogram"), _LATER),
+    **dict.fromkeys(("bincount", "histogram"), _LATER),
     "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
     "recorded as a graph, has made the output before it runs (2026-11-22)",
 }

@@ -100,3 +100,48 @@ __global__ void sequence_pool_grad(T* x_grad, const T* x, const T* out, const T*
     }
   }
 }
+
+// Where each packed sequence begins, and at n their end, which must be `rows`. One block.
+template <typename Index>
+__global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p, int64_t rows,
+                                Fault* fault, int32_t text) {
+  constexpr int kThreads = 256;
+  OW_SHARED(int64_t, sums, kThreads);
+  const int64_t share = (p.n + kThreads - 1) / kThreads, wanted = threadIdx.x * share;
+  const int64_t first = wanted < p.n ? wanted : p.n;
+  const int64_t last = first + share < p.n ? first + share : p.n;
+  int64_t sum = 0;
+  for (int64_t i = first; i < last; ++i) sum += LengthOf(lengths, i, p.steps);
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  int64_t begin = 0;
+  for (unsigned t = 0; t < threadIdx.x; ++t) begin += sums[t];
+  for (int64_t i = first; i < last; ++i) {
+    begins[i] = begin;
+    begin += LengthOf(lengths, i, p.steps);
+  }
+  if (threadIdx.x == kThreads - 1 && begin != rows) Report(fault, text, begin);
+}
+
+// T is anything of the size of an element; `rows` are those of the packed sequences.
+template <typename T, typename Index>
+__global__ void sequence_unpack(T* padded, const T* packed, const Index* lengths,
+                                const int64_t* begins, Padded p, int64_t rows) {
+  const int64_t of_one = p.steps * p.inner;
+  for (int64_t k = GlobalIndex(); k < p.n * of_one; k += GridThreads()) {
+    const int64_t i = k / of_one, rest = k - i * of_one, step = rest / p.inner;
+    const bool is_there = step < LengthOf(lengths, i, p.steps) && begins[i] + step < rows;
+    padded[k] = is_there ? packed[begins[i] * p.inner + rest] : T(0);
+  }
+}
+
+template <typename T, typename Index>
+__global__ void sequence_pack(T* packed, const T* padded, const Index* lengths,
+                              const int64_t* begins, Padded p, int64_t rows) {
+  const int64_t of_one = p.steps * p.inner;
+  for (int64_t k = GlobalIndex(); k < p.n * of_one; k += GridThreads()) {
+    const int64_t i = k / of_one, rest = k - i * of_one, step = rest / p.inner;
+    const bool is_there = step < LengthOf(lengths, i, p.steps) && begins[i] + step < rows;
+    if (is_there) packed[begins[i] * p.inner + rest] = padded[k];
+  }
+}

@@ -1,0 +1,30 @@
+// Where values would stand in a vector in rising order: a thread for each value.
+#include "functions.h"
+
+using namespace opwright_cuda;
+
+// NaN counts as greater than every number.
+template <typename C>
+OW_INLINE bool IsLess(C x, C y) {
+  return x < y || (x == x && y != y);
+}
+
+template <typename T>
+__global__ void searchsorted(int64_t* out, const T* x, const T* values, int64_t length, int64_t n,
+                             bool is_right) {
+  for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) {
+    const auto value = Load(values[k]);
+    int64_t low = 0, high = length;  // all before `low` stand before the value, none from `high` on
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      const auto other = Load(x[middle]);
+      const bool is_before = is_right ? !IsLess(value, other) : IsLess(other, value);
+      if (is_before) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    out[k] = low;
+  }
+}

@@ -1,0 +1,26 @@
+"""Where values would stand in a vector in rising order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES
+from opwright_cuda.kernels.elementwise import THREADS, blocks_for
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, count_of
+from opwright_cuda.source import own_source
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Search for each value by halves."""
+    (x,), n = ctx.inputs["x"], count_of(ctx.outputs["out"][0])
+    arguments: list[Argument] = [plan.output("out"), plan.input("x"), plan.input("values")]
+    arguments += [np.int64(x.shape[0]), np.int64(n), np.bool_(ctx.attrs["side"] == "right")]
+    expression = f"searchsorted<{CTYPES[x.dtype]}>"
+    plan.launch(own_source("searchsorted.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+
+
+SEARCHSORTED: Final = Kernel(_fill_in)
+"""searchsorted."""
