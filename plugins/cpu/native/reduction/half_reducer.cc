@@ -1,6 +1,7 @@
 #include "reduction/half_reducer.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "common/clones.h"
 #include "common/parallel.h"
@@ -18,6 +19,8 @@ constexpr int64_t kManyPieces = 64;
 // Blocks that are added up by themselves: sums of long columns lose fewer digits.
 constexpr int64_t kBlocks = 32;
 constexpr int64_t kItemBytes = 2;
+// Shorter rows are widened many at a time.
+constexpr int64_t kLeastSummed = 16;
 
 template <typename Rule>
 OPWRIGHT_CPU_CLONES void Rows(const float* x, int64_t n_rows, int64_t length, float* out) {
@@ -55,7 +58,7 @@ OPWRIGHT_CPU_CLONES void CombineRow(const float* x, int64_t width, float* out) {
 template <typename Rule>
 HalfReducer<Rule>::HalfReducer(DLDataType dtype, const std::vector<int64_t>& dims,
                                const std::vector<bool>& reduced)
-    : rows_(HalfRowsOf(dtype)) {
+    : rows_(HalfRowsOf(dtype)), sum_(HalfSumOf(dtype)) {
   std::vector<Span> spans = Collapse(dims, reduced);
   size_t last = spans.size();
   while (last > 0 && !spans[last - 1].reduced) --last;
@@ -117,11 +120,16 @@ template <typename Rule>
 void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, float* out) const {
   alignas(64) float wide[kWide];
   const int64_t length = lines_.length;
+  constexpr bool kIsSum = std::is_same_v<Rule, Sum<float>>;
   const int64_t at_once = kWide / length;
   for (int64_t row = begin; row < end;) {
     const char* from = x + row * length * kItemBytes;
     if (at_once == 0) {
       FoldRows(from, length, 1, out + row++);
+      continue;
+    }
+    if (kIsSum && length >= kLeastSummed) {
+      out[row++] = sum_(from, length);
       continue;
     }
     const int64_t n_rows = std::min(at_once, end - row);
@@ -146,12 +154,16 @@ void HalfReducer<Rule>::ReduceChunk(const char* x, int64_t piece, float* out) co
 template <typename Rule>
 void HalfReducer<Rule>::FoldRows(const char* x, int64_t n_rows, int64_t width, float* out) const {
   alignas(64) float wide[kWide];
+  constexpr bool kIsSum = std::is_same_v<Rule, Sum<float>>;
   float block[kStrip], blocks[kStrip];
   const int64_t at_once = kWide / width;
   for (int64_t row = 0, done = 0; row < n_rows; row += at_once, ++done) {
     const int64_t count = std::min(at_once, n_rows - row);
     const char* from = x + row * lines_.inner * kItemBytes;
-    if (width == lines_.inner) {
+    const bool is_run = width == 1 && lines_.inner == 1;
+    if (kIsSum && is_run) {
+      wide[0] = sum_(from, count);
+    } else if (width == lines_.inner) {
       rows_.widen(from, wide, count * width);
     } else {
       for (int64_t i = 0; i < count; ++i) {
@@ -160,7 +172,7 @@ void HalfReducer<Rule>::FoldRows(const char* x, int64_t n_rows, int64_t width, f
     }
     float* const to = done % kBlocks == 0 ? blocks : block;
     if (width == 1) {
-      Rows<Rule>(wide, 1, count, to);
+      Rows<Rule>(wide, 1, kIsSum && is_run ? 1 : count, to);
     } else {
       Columns<Rule>(wide, count, width, to);
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/half_rows.h"
+#include "common/half_sum.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"
 
@@ -32,6 +33,7 @@ class HalfReducer {
   void FoldRows(const char* x, int64_t n_rows, int64_t width, float* out) const;
 
   HalfRows rows_;
+  HalfSum sum_ = nullptr;
   Lines lines_;           // along the innermost run
   int64_t chunk_ = 0;     // lengths along a line that are one piece
   int64_t n_chunks_ = 1;  // pieces of a line

@@ -1,13 +1,16 @@
 // layer_norm, rms_norm (whose mean is not taken off: not kCentered): an array is rows, the
 // normalised axes being one row.
 #include <algorithm>
+#include <cstring>
 
 #include "common/clones.h"
+#include "common/half_rows.h"
 #include "common/parallel.h"
 #include "common/stream.h"
 #include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
+#include "reduction/half_blocks.h"
 #include "reduction/layer_norm_stream.h"
 #include "reduction/layout.h"
 #include "reduction/normalized_rows.h"
@@ -85,6 +88,69 @@ struct RowNormKernel {
   bool stream_ = false;
 };
 
+// The same for 16-bit floats: blocks of rows are widened, normalised and rounded.
+template <bool kCentered>
+struct HalfRowNormKernel {
+  static constexpr uint32_t kInvStd = kCentered ? 2 : 1;
+
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "native";
+    options.may_reuse = {{"out", "x"}};
+  }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const LayerNormAttrs& attrs) {
+    lines_ = NormalizedRows(ctx.input(0).shape(), attrs.begin_norm_axis);
+    half_ = HalfRowsOf(ctx.input(0).dtype());
+    ctx.SetWorkspace(static_cast<uint64_t>(2 * lines_.length) * sizeof(float));
+    ctx.SetEstimate(StreamNs(6 * lines_.numel(), ctx.n_threads()));
+    return blocks_.Make(lines_);
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const LayerNormAttrs& attrs) const {
+    char* mean = kCentered ? static_cast<char*>(ctx.output(1).raw()) : nullptr;
+    char* inv_std = static_cast<char*>(ctx.output(kInvStd).raw());
+    if (lines_.numel() == 0) {
+      const auto bytes = static_cast<size_t>(lines_.outer * kHalfBytes);
+      if (kCentered) std::memset(mean, 0, bytes);
+      std::memset(inv_std, 0, bytes);
+      return opwright::Status::Ok();
+    }
+    const int64_t n = lines_.length;
+    const float* scale = Widened(ctx, 1, ctx.workspace<float>());
+    const float* bias = kCentered ? Widened(ctx, 2, ctx.workspace<float>() + n) : nullptr;
+    const char* x = static_cast<const char*>(ctx.input(0).raw());
+    char* out = static_cast<char*>(ctx.output(0).raw());
+    const auto epsilon = static_cast<float>(attrs.epsilon);
+    blocks_.ForEach(ctx.n_threads(), [=](int64_t row, int64_t n_rows) {
+      alignas(64) float wide[kWidestRow];
+      alignas(64) float means[kWide];
+      alignas(64) float inv_stds[kWide];
+      const int64_t offset = row * n * kHalfBytes;
+      half_.widen(x + offset, wide, n_rows * n);
+      NormalizeRows<float, kCentered>(wide, scale, bias, n_rows, n, epsilon, wide, means, inv_stds);
+      half_.narrow(wide, out + offset, n_rows * n);
+      if (kCentered) half_.narrow(means, mean + row * kHalfBytes, n_rows);
+      half_.narrow(inv_stds, inv_std + row * kHalfBytes, n_rows);
+    });
+    return opwright::Status::Ok();
+  }
+
+  // What every row is multiplied with or gets added; NULL where it is absent.
+  const float* Widened(const opwright::RunContext& ctx, uint32_t slot, float* to) const {
+    if (!ctx.has_input(slot)) return nullptr;
+    half_.widen(ctx.input(slot).raw(), to, lines_.length);
+    return to;
+  }
+
+  Lines lines_;
+  HalfBlocks blocks_;
+  HalfRows half_;
+};
+
+template <typename>
+using HalfLayerNormKernel = HalfRowNormKernel<true>;
+template <typename>
+using HalfRmsNormKernel = HalfRowNormKernel<false>;
 template <typename T>
 using LayerNormKernel = RowNormKernel<T, true>;
 template <typename T>
@@ -94,6 +160,10 @@ using RmsNormKernel = RowNormKernel<T, false>;
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("layer_norm", "cpu", opwright_cpu::LayerNormKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("layer_norm", "cpu", opwright_cpu::HalfLayerNormKernel,
+                             OPWRIGHT_CPU_HALVES);
 OPWRIGHT_CPU_REGISTER_WIDENED("layer_norm", opwright_cpu::LayerNormKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("rms_norm", "cpu", opwright_cpu::RmsNormKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("rms_norm", "cpu", opwright_cpu::HalfRmsNormKernel,
+                             OPWRIGHT_CPU_HALVES);
 OPWRIGHT_CPU_REGISTER_WIDENED("rms_norm", opwright_cpu::RmsNormKernel);

@@ -2,9 +2,11 @@
 // date. Dao et al., FlashAttention, 2022.
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include <opwright/functors.h>
 
+#include "common/half_rows.h"
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "sequence/attention.h"
@@ -15,9 +17,13 @@ namespace {
 // Multiplications that a second thread needs to be worth waking it.
 constexpr int64_t kThreadWork = 64 * 1024;
 
-// Slots: q, k, v, mask; out, log_sum_exp.
-template <typename T>
+// Slots: q, k, v, mask; out, log_sum_exp. Items of 16 bits are widened where a block is worked on:
+// queries and sums for a block of queries, keys for a unit, values for a block of keys.
+template <typename Item>
 struct AttentionKernel {
+  static constexpr bool kIsHalf = !std::is_floating_point_v<Item>;
+  using T = std::conditional_t<kIsHalf, float, Item>;
+
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AttentionAttrs& attrs) {
@@ -25,11 +31,17 @@ struct AttentionKernel {
     scale_ = ScaleOf<T>(attrs, shape_.size);
     causal_ = attrs.causal;
     if (ctx.has_input(3)) mask_ = MaskLayout(ctx.input(3), ctx.output(1));
+    if (kIsHalf && ctx.has_input(3) && !mask_.is_bool()) {
+      return opwright::Status::Refused("adds no mask of 16-bit floats");
+    }
+    if (kIsHalf) half_ = HalfRowsOf(ctx.input(0).dtype());
     gemm_ = BestGemm<T>();
     const int64_t work = shape_.Multiplications();
     const int64_t most = std::min(shape_.units * shape_.n_blocks(), work / kThreadWork);
     threads_ = static_cast<int32_t>(std::max<int64_t>(1, std::min<int64_t>(most, ctx.n_threads())));
-    thread_items_ = kGemmScratch + kQueryBlock * (kKeyBlock + 3) + shape_.size * shape_.keys;
+    thread_items_ = kWidened + (kIsHalf ? kQueryBlock * (shape_.size + shape_.columns) : 0) +
+                    (kIsHalf ? kKeyBlock * std::max(shape_.size, shape_.columns) : 0) +
+                    shape_.size * shape_.keys;
     ctx.SetWorkspace(static_cast<uint64_t>(threads_ * thread_items_) * sizeof(T));
     ctx.SetEstimate(static_cast<uint64_t>(100 + work / (32 * threads_)));
     return opwright::Status::Ok();
@@ -50,6 +62,8 @@ struct AttentionKernel {
  private:
   // Queries so few that to transpose the keys would take as long as to multiply with them.
   static constexpr int64_t kFewQueries = 3;
+  // Where, in a thread's memory, items that were widened begin, behind the scores.
+  static constexpr int64_t kWidened = kGemmScratch + kQueryBlock * (kKeyBlock + 3);
 
   // One thread: what it reads and writes, and its scratch memory.
   struct Worker {
@@ -58,13 +72,39 @@ struct AttentionKernel {
     T* memory;
     int64_t transposed_unit = -1;
 
+    // Items of an argument, widened into `to` where they have 16 bits.
+    const T* Load(uint32_t slot, int64_t offset, int64_t n, T* to) const {
+      const auto* items = static_cast<const Item*>(ctx.input(slot).raw()) + offset;
+      if constexpr (kIsHalf) {
+        kernel->half_.widen(items, to, n);
+        return to;
+      } else {
+        static_cast<void>(n);
+        static_cast<void>(to);
+        return items;
+      }
+    }
+    // Rows of queries, then sums of values, then a block of keys or values, then the keys of a
+    // unit.
+    T* queries() const { return memory + kWidened; }
+    T* sums() const { return queries() + kQueryBlock * kernel->shape_.size; }
+    T* widened_keys() const { return sums() + kQueryBlock * kernel->shape_.columns; }
+    T* transposed_keys() const {
+      if (!kIsHalf) return queries();
+      return widened_keys() + kKeyBlock * std::max(kernel->shape_.size, kernel->shape_.columns);
+    }
+
     void RunBlock(int64_t unit, int64_t query) {
       const AttentionShape& s = kernel->shape_;
       T* scores = memory + kGemmScratch;
       T* maximum = scores + kQueryBlock * kKeyBlock;
       T *total = maximum + kQueryBlock, *factor = total + kQueryBlock;
       const int64_t rows = std::min(kQueryBlock, s.queries - query);
-      T* out = ctx.output(0).template data<T>() + (unit * s.queries + query) * s.columns;
+      const int64_t first = unit * s.queries + query;
+      Item* const items = static_cast<Item*>(ctx.output(0).raw()) + first * s.columns;
+      T* out = sums();
+      if constexpr (!kIsHalf) out = items;
+      const T* q = Load(0, first * s.size, rows * s.size, queries());
       std::fill(maximum, maximum + rows, -std::numeric_limits<T>::infinity());
       std::fill(total, total + rows, T(0));
       const int64_t keys = kernel->causal_ ? std::min(s.keys, query + rows) : s.keys;
@@ -73,31 +113,35 @@ struct AttentionKernel {
       const MaskBlock<T> of_unit = MaskOf<T>(kernel->mask_, has_mask ? &mask : nullptr, unit);
       for (int64_t key = 0; key < keys; key += kKeyBlock) {
         const int64_t n = std::min(kKeyBlock, keys - key);
-        Score(unit, query, rows, key, n, scores);
+        Score(unit, q, rows, key, n, scores);
         const ScoreBlock<T> block{
             scores, query, rows, key, n, kernel->causal_, of_unit.At(query, key)};
         ExponentiateRows(block, maximum, total, factor);
         if (key > 0) ScaleRows(factor, rows, s.columns, out);
         AddValues(unit, rows, key, n, scores, out);
       }
-      Finish(unit, query, rows, keys, maximum, total, out);
+      Finish(first, rows, keys, maximum, total, out);
+      if constexpr (kIsHalf) kernel->half_.narrow(out, items, rows * s.columns);
     }
 
     // scores = scale * q k^T.
-    void Score(int64_t unit, int64_t query, int64_t rows, int64_t key, int64_t n, T* scores) {
+    void Score(int64_t unit, const T* q, int64_t rows, int64_t key, int64_t n, T* scores) {
       const AttentionShape& s = kernel->shape_;
-      const T* q = ctx.input(0).template data<T>() + (unit * s.queries + query) * s.size;
-      const T* k = ctx.input(1).template data<T>() + unit / s.share * s.keys * s.size;
+      const int64_t first = unit / s.share * s.keys;
       if (s.queries <= kFewQueries) {
+        const T* k = Load(1, (first + key) * s.size, n * s.size, widened_keys());
         for (int64_t i = 0; i < rows; ++i) {
-          DotRows(k + key * s.size, q + i * s.size, 0, n, s.size, kernel->scale_,
-                  scores + i * kKeyBlock);
+          DotRows(k, q + i * s.size, 0, n, s.size, kernel->scale_, scores + i * kKeyBlock);
         }
         return;
       }
-      T* transposed = memory + kGemmScratch + kQueryBlock * (kKeyBlock + 3);
+      T* transposed = transposed_keys();
       if (transposed_unit != unit / s.share) {
-        TransposeRows(k, s.keys, s.size, transposed, s.keys);
+        for (int64_t begin = 0; begin < s.keys; begin += kKeyBlock) {
+          const int64_t count = std::min(kKeyBlock, s.keys - begin);
+          const T* k = Load(1, (first + begin) * s.size, count * s.size, widened_keys());
+          TransposeRows(k, count, s.size, transposed + begin, s.keys);
+        }
         transposed_unit = unit / s.share;
       }
       kernel->gemm_({rows, n, s.size, q, s.size, 1, transposed + key, s.keys, 1, scores, kKeyBlock,
@@ -106,15 +150,15 @@ struct AttentionKernel {
 
     void AddValues(int64_t unit, int64_t rows, int64_t key, int64_t n, const T* weights, T* out) {
       const AttentionShape& s = kernel->shape_;
-      const T* v = ctx.input(2).template data<T>() + (unit / s.share * s.keys + key) * s.columns;
+      const int64_t first = unit / s.share * s.keys + key;
+      const T* v = Load(2, first * s.columns, n * s.columns, widened_keys());
       kernel->gemm_({rows, s.columns, n, weights, kKeyBlock, 1, v, s.columns, 1, out, s.columns,
                      T(1), key == 0 ? T(0) : T(1), memory});
     }
 
-    void Finish(int64_t unit, int64_t query, int64_t rows, int64_t keys, const T* maximum, T* total,
-                T* out) {
+    void Finish(int64_t first, int64_t rows, int64_t keys, const T* maximum, T* total, T* out) {
       const int64_t columns = kernel->shape_.columns;
-      T* log_sum_exp = ctx.output(1).template data<T>() + unit * kernel->shape_.queries + query;
+      T* log_sum_exp = ctx.output(1).template data<T>() + first;
       if (keys == 0) std::fill(out, out + rows * columns, T(0));
       for (int64_t i = 0; i < rows; ++i) {
         log_sum_exp[i] = maximum[i] + opwright::functors::Log(total[i]);
@@ -131,11 +175,12 @@ struct AttentionKernel {
   int32_t threads_ = 1;
   int64_t thread_items_ = 0;
   GemmFn<T> gemm_ = nullptr;
+  HalfRows half_;
 };
 
 }  // namespace
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("scaled_dot_product_attention", "cpu", opwright_cpu::AttentionKernel,
-                             float, double);
+                             float, double, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_CPU_REGISTER_WIDENED("scaled_dot_product_attention", opwright_cpu::AttentionKernel);
