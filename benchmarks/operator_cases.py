@@ -191,6 +191,10 @@ def _movement(size: int) -> Iterator[Case]:
     yield Case("scatter", size, {**x, "index": places, "updates": Spec(shape)}, add, graded=("x",))
     yield Case("one_hot", size, {"x": Spec((rows,), 0, COLUMNS, "int64")}, {"depth": COLUMNS})
     yield Case("nonzero", size, {"x": Spec(shape, dtype="bool")})
+    ids = {"x": Spec((size,), 0, 1000, "int64")}
+    yield Case("bincount", size, ids, {"length": 1000})
+    yield Case("unique", size, ids)
+    yield Case("histogram", size, {"x": Spec((size,))}, {"bins": 100, "min": 0.1, "max": 2.0})
     yield Case("fill", size, {}, {"shape": list(shape), "value": 1.0})
     embedded = {"weight": Spec((1000, COLUMNS)), "index": Spec((rows,), 0, 1000, "int64")}
     yield Case("embedding", size, embedded, graded=("weight",))

@@ -19,13 +19,10 @@ from opwright.registry.native_library import find_library_file
 WIDENED = {"sum": {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"}}
 """What NumPy's kernels compute: docs/decisions/0059-sums-of-whole-numbers-are-64-bits-wide.md."""
 _LAPACK = "LAPACK's and pocketfft's work, which NumPy has compiled"
-_NOT_WRITTEN = "not written yet"
 NUMPY_ALONE = {
     **dict.fromkeys(("print", "assert_true"), "what they do is Python's: text and errors"),
     **dict.fromkeys(("inverse", "cholesky", "solve", "triangular_solve"), _LAPACK),
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft"), _LAPACK),
-    **dict.fromkeys(("unique", "bincount", "histogram"), _NOT_WRITTEN),
-    **dict.fromkeys(("nms", "multiclass_nms", "prior_box"), _NOT_WRITTEN),
 }
 """Standard operators without a kernel in C++, with the reason."""
 

@@ -25,6 +25,26 @@ def test_nothing_is_found_in_references(operator: str) -> None:
     assert messages("opwright-std", operator, RULES) == []
 
 
+@pytest.mark.parametrize(
+    ("subject", "rule"),
+    [
+        ("lrn", "shape-rule"),
+        ("lrn", "gradient-extremes"),
+        ("tan_grad[cpu, numpy]", "gradient-extremes"),
+        ("celu_grad[cpu, numpy]", "gradient-extremes"),
+        ("nan_to_num[cpu, numpy]", "idle-attributes"),
+        ("avg_pool3d[cpu, numpy]", "idle-attributes"),
+        ("nll_grad[cpu, numpy]", "inconsistent-inputs"),
+        ("nms[cpu, numpy]", "reference"),
+    ],
+)
+def test_rules_pass_at_composites_long_periods_thresholds_and_padding(
+    subject: str, rule: str
+) -> None:
+    card = check_package("opwright-std", rules=[rule], subject=subject)
+    assert [(result.state, result.findings) for result in card.results] == [("passed", ())]
+
+
 @pytest.mark.parametrize("operator", ["softmax", "sum", "matmul", "sgd", "cpu.fc_sgd"])
 def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
     assert messages("opwright-cpu", operator, RULES) == []

@@ -48,6 +48,49 @@ struct OneHotAttrs {
   OPWRIGHT_ATTRIBUTES(depth);
 };
 
+struct LengthAttrs {
+  int64_t length;
+  OPWRIGHT_ATTRIBUTES(length);
+};
+
+struct HistogramAttrs {
+  int64_t bins;
+  double min;
+  double max;
+  OPWRIGHT_ATTRIBUTES(bins, min, max);
+};
+
+struct NmsAttrs {
+  double iou_threshold;
+  OPWRIGHT_ATTRIBUTES(iou_threshold);
+};
+
+struct MulticlassNmsAttrs {
+  double score_threshold;
+  double iou_threshold;
+  int64_t nms_top_k;
+  int64_t keep_top_k;
+  double nms_eta;
+  int64_t background_label;
+  bool normalized;
+  OPWRIGHT_ATTRIBUTES(score_threshold, iou_threshold, nms_top_k, keep_top_k, nms_eta,
+                      background_label, normalized);
+};
+
+struct PriorBoxAttrs {
+  std::vector<double> min_sizes;
+  std::vector<double> max_sizes;
+  std::vector<double> aspect_ratios;
+  std::vector<double> variance;
+  std::vector<double> steps;
+  bool flip;
+  bool clip;
+  bool max_size_second;
+  double offset;
+  OPWRIGHT_ATTRIBUTES(min_sizes, max_sizes, aspect_ratios, variance, steps, flip, clip,
+                      max_size_second, offset);
+};
+
 struct UniformAttrs {
   int64_t seed;
   std::optional<int64_t> stream;

@@ -9,7 +9,6 @@ namespace opwright_cpu {
 namespace {
 
 // What both kernels prepare: the shape, and a part of the workspace for each thread.
-template <typename T>
 class CtcPlan {
  public:
   void Prepare(opwright::PrepareContext& ctx, bool keeps_times) {
@@ -20,8 +19,8 @@ class CtcPlan {
     const int64_t wanted = std::min(shape_.rows, steps / 2048);
     n_workers_ =
         static_cast<int32_t>(std::min<int64_t>(ctx.n_threads(), std::max<int64_t>(wanted, 1)));
-    const int64_t elements = n_workers_ * CtcRow<T>::SizeOf(shape_, n_kept_);
-    ctx.SetWorkspace(static_cast<uint64_t>(elements) * sizeof(T));
+    const int64_t elements = n_workers_ * CtcRow::SizeOf(shape_, n_kept_);
+    ctx.SetWorkspace(static_cast<uint64_t>(elements) * sizeof(double));
     ctx.SetEstimate(static_cast<uint64_t>(100 + 3 * steps / n_workers_));
   }
 
@@ -33,10 +32,10 @@ class CtcPlan {
                               const Function& function) const {
     const CtcInputs inputs(ctx, shape_);
     OPWRIGHT_RETURN_IF_ERROR(inputs.Check(blank));
-    T* workspace = ctx.workspace<T>();
+    auto* workspace = ctx.workspace<double>();
     Parallel(n_workers_, [&](int32_t thread, int32_t n_threads) {
       const Part part = PartOf(shape_.rows, 1, thread, n_threads);
-      CtcRow<T> row(shape_, n_kept_, workspace + thread * CtcRow<T>::SizeOf(shape_, n_kept_));
+      CtcRow row(shape_, n_kept_, workspace + thread * CtcRow::SizeOf(shape_, n_kept_));
       for (int64_t i = part.begin; i < part.end; ++i) {
         row.Read(inputs, i, blank);
         function(i, row);
@@ -65,35 +64,35 @@ struct CtcLossKernel {
     const T* x = ctx.input(0).data<T>();
     T* out = ctx.output(0).data<T>();
     const int64_t size = plan_.shape().time * plan_.shape().classes;
-    return plan_.ForEachRow(ctx, attrs.blank, [=](int64_t i, CtcRow<T>& row) {
-      const T loss = -row.GoForward(x + i * size);
-      out[i] = attrs.zero_infinity && loss == -kNever<T> ? T(0) : loss;
+    return plan_.ForEachRow(ctx, attrs.blank, [=](int64_t i, CtcRow& row) {
+      const double loss = -row.GoForward(x + i * size);
+      out[i] = attrs.zero_infinity && loss == -kNever ? T(0) : static_cast<T>(loss);
     });
   }
 
-  CtcPlan<T> plan_;
+  CtcPlan plan_;
 };
 
 // Subtracts from the gradient how much of the likelihood goes through each class at each time.
 template <typename T>
-void GoBack(const T* x, const CtcShape& shape, T end, T out_grad, CtcRow<T>& row, T* x_grad) {
+void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& row, T* x_grad) {
   const int64_t n = row.n();
-  T* betas = row.betas();
-  T* onward = row.onward();
+  double* betas = row.betas();
+  double* onward = row.onward();
   for (int64_t t = row.length() - 1; t >= 0; --t) {
     if (t == row.length() - 1) {
-      std::fill(betas, betas + n, kNever<T>);
-      std::fill(betas + std::max<int64_t>(n - 2, 0), betas + n, T(0));
+      std::fill(betas, betas + n, kNever);
+      std::fill(betas + std::max<int64_t>(n - 2, 0), betas + n, 0.0);
     } else {
       StepBack(onward, row.skips(), n, betas);
     }
     row.ReadScores(x + t * shape.classes);
     for (int64_t k = 0; k < n; ++k) onward[k] = betas[k] + row.scores()[k];
-    onward[n] = onward[n + 1] = kNever<T>;
+    onward[n] = onward[n + 1] = kNever;
     FindShares(row.Alphas(t + 1), betas, end, n, row.shares());
     T* grad = x_grad + t * shape.classes;
     for (int64_t k = 0; k < n; ++k) {
-      const T share = row.shares()[k];
+      const auto share = static_cast<T>(row.shares()[k]);
       if (share != T(0)) grad[row.classes()[k]] -= share * out_grad;
     }
   }
@@ -118,15 +117,15 @@ struct CtcLossGradKernel {
     T* x_grad = ctx.output(0).data<T>();
     const CtcShape shape = plan_.shape();
     const int64_t size = shape.time * shape.classes;
-    return plan_.ForEachRow(ctx, attrs.blank, [=](int64_t i, CtcRow<T>& row) {
+    return plan_.ForEachRow(ctx, attrs.blank, [=](int64_t i, CtcRow& row) {
       std::fill(x_grad + i * size, x_grad + (i + 1) * size, T(0));
-      const T end = row.GoForward(x + i * size);
-      if (end == kNever<T>) return;  // the loss is infinite whatever x is nearby
+      const double end = row.GoForward(x + i * size);
+      if (end == kNever) return;  // the loss is infinite whatever x is nearby
       GoBack(x + i * size, shape, end, out_grad[i], row, x_grad + i * size);
     });
   }
 
-  CtcPlan<T> plan_;
+  CtcPlan plan_;
 };
 
 }  // namespace

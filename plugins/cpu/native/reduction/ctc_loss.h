@@ -74,44 +74,41 @@ class CtcInputs {
   std::optional<ClassIds> label_lengths_;
 };
 
-template <typename T>
-constexpr T kNever = -std::numeric_limits<T>::infinity();
+// A row's log-probability grows with its length, and shares are made of its last digits.
+constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-template <typename T>
-OPWRIGHT_CPU_INLINE T LogOfSum(T a, T b, T c) {
-  const T ab = a > b ? a : b;
-  const T top = ab > c ? ab : c;
-  const T base = top == kNever<T> ? T(0) : top;
+OPWRIGHT_CPU_INLINE double LogOfSum(double a, double b, double c) {
+  const double ab = a > b ? a : b;
+  const double top = ab > c ? ab : c;
+  const double base = top == kNever ? 0.0 : top;
   namespace functors = opwright::functors;
   return base +
          functors::Log(functors::Exp(a - base) + functors::Exp(b - base) + functors::Exp(c - base));
 }
 
 // From one time to the next. Two states that no path is in lie before `from`.
-template <typename T>
-OPWRIGHT_CPU_CLONES void StepForward(const T* from, const T* skips, const T* scores, int64_t n,
-                                     T* to) {
+OPWRIGHT_CPU_CLONES void StepForward(const double* from, const double* skips, const double* scores,
+                                     int64_t n, double* to) {
   for (int64_t k = 0; k < n; ++k) {
     to[k] = LogOfSum(from[k], from[k - 1], from[k - 2] + skips[k]) + scores[k];
   }
 }
 
 // From the next time back. Two states that no path is in lie behind `onward` and `skips`.
-template <typename T>
-OPWRIGHT_CPU_CLONES void StepBack(const T* onward, const T* skips, int64_t n, T* betas) {
+OPWRIGHT_CPU_CLONES void StepBack(const double* onward, const double* skips, int64_t n,
+                                  double* betas) {
   for (int64_t k = 0; k < n; ++k) {
     betas[k] = LogOfSum(onward[k], onward[k + 1], onward[k + 2] + skips[k + 2]);
   }
 }
 
 // shares[k] = how much of the likelihood goes through state k.
-template <typename T>
-OPWRIGHT_CPU_CLONES void FindShares(const T* alphas, const T* betas, T end, int64_t n, T* shares) {
+OPWRIGHT_CPU_CLONES void FindShares(const double* alphas, const double* betas, double end,
+                                    int64_t n, double* shares) {
   for (int64_t k = 0; k < n; ++k) shares[k] = opwright::functors::Exp(alphas[k] + betas[k] - end);
 }
 
 // The states of one row at a time, in a part of the workspace.
-template <typename T>
 class CtcRow {
  public:
   // Arrays of states have two more on one side.
@@ -123,56 +120,58 @@ class CtcRow {
     return Stride(shape) * (6 + n_kept);
   }
 
-  CtcRow(const CtcShape& shape, int64_t n_kept, T* room)
+  CtcRow(const CtcShape& shape, int64_t n_kept, double* room)
       : shape_(shape), n_kept_(n_kept), stride_(Stride(shape)), room_(room) {
-    std::fill(room_, room_ + SizeOf(shape, n_kept), kNever<T>);
+    std::fill(room_, room_ + SizeOf(shape, n_kept), kNever);
   }
 
   void Read(const CtcInputs& inputs, int64_t row, int64_t blank) {
     const int64_t count = inputs.LabelLength(row);
     n_ = 2 * count + 1;
     length_ = inputs.Length(row);
-    T* skip = skips();
-    std::fill(skip, skip + stride_, kNever<T>);
+    double* skip = skips();
+    std::fill(skip, skip + stride_, kNever);
     for (int64_t k = 0; k < n_; ++k) {
       classes()[k] = static_cast<int32_t>(k % 2 == 0 ? blank : inputs.Label(row, k / 2));
-      if (k % 2 == 1 && k > 1 && classes()[k] != classes()[k - 2]) skip[k] = T(0);
+      if (k % 2 == 1 && k > 1 && classes()[k] != classes()[k - 2]) skip[k] = 0.0;
     }
   }
 
   int64_t n() const { return n_; }
   int64_t length() const { return length_; }
   int32_t* classes() { return reinterpret_cast<int32_t*>(room_); }
-  T* skips() { return room_ + 1 * stride_; }
-  T* scores() { return room_ + 2 * stride_; }
-  T* betas() { return room_ + 3 * stride_; }
-  T* onward() { return room_ + 4 * stride_; }
-  T* shares() { return room_ + 5 * stride_; }
-  T* Alphas(int64_t t) { return room_ + (6 + t % n_kept_) * stride_ + 2; }
+  double* skips() { return room_ + 1 * stride_; }
+  double* scores() { return room_ + 2 * stride_; }
+  double* betas() { return room_ + 3 * stride_; }
+  double* onward() { return room_ + 4 * stride_; }
+  double* shares() { return room_ + 5 * stride_; }
+  double* Alphas(int64_t t) { return room_ + (6 + t % n_kept_) * stride_ + 2; }
 
+  template <typename T>
   void ReadScores(const T* x) {
-    for (int64_t k = 0; k < n_; ++k) scores()[k] = x[classes()[k]];
+    for (int64_t k = 0; k < n_; ++k) scores()[k] = static_cast<double>(x[classes()[k]]);
   }
 
   // Returns the logarithm of the likelihood of the labels. Before the first step a path is as if
   // in state 0, from which it stays there or goes on to the first label.
-  T GoForward(const T* x) {
-    T* first = Alphas(0);
-    std::fill(first, first + n_, kNever<T>);
-    first[0] = T(0);
+  template <typename T>
+  double GoForward(const T* x) {
+    double* first = Alphas(0);
+    std::fill(first, first + n_, kNever);
+    first[0] = 0.0;
     for (int64_t t = 0; t < length_; ++t) {
       ReadScores(x + t * shape_.classes);
       StepForward(Alphas(t), skips(), scores(), n_, Alphas(t + 1));
     }
-    const T* last = Alphas(length_);
-    return LogOfSum(last[n_ - 1], n_ > 1 ? last[n_ - 2] : kNever<T>, kNever<T>);
+    const double* last = Alphas(length_);
+    return LogOfSum(last[n_ - 1], n_ > 1 ? last[n_ - 2] : kNever, kNever);
   }
 
  private:
   CtcShape shape_;
   int64_t n_kept_;
   int64_t stride_;
-  T* room_;
+  double* room_;
   int64_t n_ = 0;
   int64_t length_ = 0;
 };

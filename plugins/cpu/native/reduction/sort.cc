@@ -1,105 +1,16 @@
 // sort and argsort along one axis: by digits, which keeps the order of equal elements.
 #include <algorithm>
-#include <cstring>
 #include <limits>
-#include <type_traits>
 
+#include "common/digit_sort.h"
+#include "common/half_rows.h"
 #include "common/parallel.h"
-#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"
 
 namespace opwright_cpu {
 namespace {
-
-// Lines shorter than this are sorted by comparisons: counting digits costs as much as they.
-constexpr int64_t kShort = 512;
-constexpr int kDigitBits = 11;
-constexpr int64_t kDigits = int64_t{1} << kDigitBits;
-
-template <size_t kBytes>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<1> {
-  using Type = uint8_t;
-};
-template <>
-struct UnsignedOf<2> {
-  using Type = uint16_t;
-};
-template <>
-struct UnsignedOf<4> {
-  using Type = uint32_t;
-};
-template <>
-struct UnsignedOf<8> {
-  using Type = uint64_t;
-};
-
-// An unsigned number that is in the order of the elements: of floats the sign turns all other bits
-// over, both zeros are one number, and NaN is the greatest.
-template <typename T, typename Key>
-Key KeyOf(T x) {
-  constexpr Key kSign = static_cast<Key>(Key(1) << (8 * sizeof(Key) - 1));
-  if constexpr (std::is_floating_point_v<T>) {
-    if (x != x) return std::numeric_limits<Key>::max();
-    const T number = x == T(0) ? T(0) : x;
-    Key bits;
-    std::memcpy(&bits, &number, sizeof(bits));
-    return (bits & kSign) != 0 ? ~bits : bits | kSign;
-  } else if constexpr (std::is_signed_v<T>) {
-    return static_cast<Key>(static_cast<Key>(x) ^ kSign);
-  } else {
-    return x;
-  }
-}
-
-template <typename Key>
-struct Keyed {
-  Key key;
-  // As wide as the key where that suffices: less memory is moved.
-  std::conditional_t<sizeof(Key) == 8, int64_t, uint32_t> position;
-};
-
-// One pass over `n` elements: those of equal digits stay in order.
-template <typename Key>
-void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* counts,
-                 Keyed<Key>* to) {
-  int64_t starts[kDigits];
-  int64_t start = 0;
-  for (int64_t digit = 0; digit < kDigits; ++digit) {
-    starts[digit] = start;
-    start += counts[digit];
-  }
-  for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
-}
-
-// Returns which of the two buffers the result is in.
-template <typename Key>
-Keyed<Key>* SortKeyed(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
-  if (n < kShort) {
-    std::sort(items, items + n, [](const Keyed<Key>& a, const Keyed<Key>& b) {
-      return a.key != b.key ? a.key < b.key : a.position < b.position;
-    });
-    return items;
-  }
-  constexpr int kBits = 8 * static_cast<int>(sizeof(Key));
-  constexpr int kPasses = (kBits + kDigitBits - 1) / kDigitBits;
-  int64_t counts[kPasses][kDigits] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    for (int pass = 0; pass < kPasses; ++pass) {
-      ++counts[pass][(items[i].key >> (pass * kDigitBits)) & (kDigits - 1)];
-    }
-  }
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const int shift = pass * kDigitBits;
-    if (counts[pass][(items[0].key >> shift) & (kDigits - 1)] == n) continue;  // one digit only
-    SortByDigit(items, n, shift, counts[pass], other);
-    std::swap(items, other);
-  }
-  return items;
-}
 
 // Slots: x; out and indices of sort, out of argsort.
 template <typename T, bool kValues>
@@ -169,7 +80,7 @@ using ArgsortKernel = SortKernel<T, false>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("sort", "cpu", opwright_cpu::SortValuesKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_CPU_REGISTER_WIDENED("sort", opwright_cpu::SortValuesKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("argsort", "cpu", opwright_cpu::ArgsortKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_CPU_REGISTER_WIDENED("argsort", opwright_cpu::ArgsortKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("sort", "cpu", opwright_cpu::SortValuesKernel, OPWRIGHT_CPU_NUMBERS,
+                             OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("argsort", "cpu", opwright_cpu::ArgsortKernel, OPWRIGHT_CPU_NUMBERS,
+                             OPWRIGHT_CPU_HALVES);

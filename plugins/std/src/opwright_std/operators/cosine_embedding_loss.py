@@ -11,7 +11,10 @@ _LEAST_NORM = 1e-6
 def _cosine_embedding_loss_shape(ctx: InferContext) -> None:
     """The output has the shape of x and y without the last axis, as the label has."""
     x, y, label = (ctx.input(slot).shape for slot in ("x", "y", "label"))
-    ctx.require(len(x) >= 1, "x must be at least 1-d, the last axis being the vectors")
+    ctx.require(
+        len(x) >= 1,
+        f"x must be at least 1-d, the last axis being the vectors, got {format_shape(x)}",
+    )
     if not shapes_match(x, y):
         ctx.fail(f"y must have the shape of x, {format_shape(x)}, got {format_shape(y)}")
     rows = tuple(map(merge_dims, x[:-1], y[:-1]))

@@ -68,6 +68,14 @@ def _add_up(*terms: Array) -> Array:
         return np.asarray(base + np.log(np.exp(stacked - base).sum(axis=0)))
 
 
+def _find_scores(x: Array, paths: _Paths) -> Array:
+    """Return the score of each state at each time, in float64.
+
+    A row's log-probability grows with its length, and its last digits are what shares are made of.
+    """
+    return np.take_along_axis(x.astype(np.float64), paths.classes[:, None], axis=2)
+
+
 def _find_alphas(scores: Array, paths: _Paths) -> Array:
     """Return log-probabilities [n, time + 1, states] of all ways there, before any step first.
 
@@ -105,8 +113,8 @@ def ctc_loss(
 ) -> None:
     _check_blank(blank, x.shape[2])
     paths = _find_paths(x, label, lengths, label_lengths, blank)
-    scores = np.take_along_axis(x, paths.classes[:, None], axis=2)
-    np.negative(_find_ends(_find_alphas(scores, paths), paths), out=out)
+    scores = _find_scores(x, paths)
+    out[...] = -_find_ends(_find_alphas(scores, paths), paths)
     if zero_infinity:
         np.copyto(out, 0, where=np.isposinf(out))
 
@@ -124,15 +132,15 @@ def ctc_loss_grad(
 ) -> None:
     _check_blank(blank, x.shape[2])
     paths = _find_paths(x, label, lengths, label_lengths, blank)
-    scores = np.take_along_axis(x, paths.classes[:, None], axis=2)
+    scores = _find_scores(x, paths)
     alphas = _find_alphas(scores, paths)
     ends = _find_ends(alphas, paths)
     is_possible = ~np.isneginf(ends)
-    x_grad[...] = 0
+    grad = np.zeros(x.shape)
     _, time, states = scores.shape
     state = np.arange(states)
     is_end = (state == paths.last[:, None]) | (state == paths.last[:, None] - 1)
-    final = np.where(is_end, 0, -np.inf).astype(x.dtype)
+    final = np.where(is_end, 0, -np.inf)
     onward = np.full_like(final, -np.inf)  # of all ways on, the next step counted
     for t in reversed(range(time)):
         skipped = _shifted(onward + paths.skips, -2)
@@ -144,7 +152,8 @@ def ctc_loss_grad(
         share = alphas[counted, t + 1] + betas[counted] - ends[counted, None]
         slope = -np.exp(share) * out_grad[counted, None]
         slope[np.isneginf(share)] = 0
-        np.add.at(x_grad[:, t], (np.flatnonzero(counted)[:, None], paths.classes[counted]), slope)
+        np.add.at(grad[:, t], (np.flatnonzero(counted)[:, None], paths.classes[counted]), slope)
+    x_grad[...] = grad
 
 
 def _check_blank(blank: int, n_classes: int) -> None:

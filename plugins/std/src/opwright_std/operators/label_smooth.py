@@ -16,7 +16,10 @@ from opwright_std.numerics.dtypes import FLOATS
 def _label_smooth_shape(ctx: InferContext) -> None:
     """The output has the shape of x, to which prior broadcasts."""
     shape = ctx.input("x").shape
-    ctx.require(len(shape) >= 1, "x must be at least 1-d, the last axis being the classes")
+    ctx.require(
+        len(shape) >= 1,
+        f"x must be at least 1-d, the last axis being the classes, got {format_shape(shape)}",
+    )
     if ctx.has_input("prior"):
         prior = ctx.input("prior").shape
         if not shapes_match(broadcast_shapes(shape, prior, ctx), shape):

@@ -31,6 +31,7 @@ def _detect(boxes: Array, scores: Array, rule: _Rule) -> tuple[Array, Array]:
     """Return class and box of each detection in one image, by class and falling score."""
     classes, kept = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     border = 0.0 if rule.normalized else 1.0
+    scores = scores.astype(np.float64)
     for label, row in enumerate(scores):
         if label == rule.background_label:
             continue

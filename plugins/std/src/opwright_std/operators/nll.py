@@ -24,8 +24,6 @@ def nll(x: Array, label: Array, out: Array, *, ignore_index: int, axis: int) -> 
 def nll_grad(
     x: Array, label: Array, out_grad: Array, x_grad: Array, *, ignore_index: int, axis: int
 ) -> None:
-    if x.size == 0:
-        return
     places, counted = find_labels(_LABEL, label, x, axis, ignore_index)
     x_grad[...] = 0
     x_grad.reshape(-1)[places[counted]] = -out_grad.reshape(-1)[counted]

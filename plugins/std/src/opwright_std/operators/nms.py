@@ -26,6 +26,8 @@ def _areas(boxes: Array, border: float) -> Array:
 def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0.0) -> Array:
     """Return which boxes are kept; the best one comes first.
 
+    Areas and overlaps are computed in float64, so that boxes are kept alike in every dtype.
+
     Parameters
     ----------
     boxes : ndarray
@@ -37,8 +39,9 @@ def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0
     border : float
         Added to widths and heights: 1 where right and bottom are pixels of the box.
     """
+    boxes = boxes.astype(np.float64)
     areas = _areas(boxes, border)
-    worst = np.zeros(len(boxes), boxes.dtype)
+    worst = np.zeros(len(boxes))
     kept = np.zeros(len(boxes), bool)
     for i in range(len(boxes)):
         if worst[i] > threshold:
@@ -76,7 +79,8 @@ def _nms_maker() -> OpMaker:
     maker = OpMaker("nms").add_comment(
         "Non-maximum suppression: goes through the boxes by falling score, and keeps each one "
         "whose intersection over union with every box kept before is at most iou_threshold. Of "
-        "equal scores the first box goes first, and NaN is the best score."
+        "equal scores the first box goes first, and NaN is the best score. Overlaps are computed "
+        "in float64."
     )
     maker.add_input("boxes", "float [n, 4]: left, top, right, bottom").dtypes(*FLOATS)
     maker.add_input("scores", "[n], dtype of boxes").same_dtype_as("boxes")

@@ -148,7 +148,9 @@ def celu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None
     below = x <= 0
     np.divide(x, alpha, out=slope, where=below)
     np.exp(slope, out=slope, where=below)
-    np.multiply(slope, out_grad, out=x_grad)
+    # Far on the left the slope is 0 whatever comes from behind, infinity too.
+    np.copyto(x_grad, 0)
+    np.multiply(slope, out_grad, out=x_grad, where=slope != 0)
 
 
 CELU = (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from opwright_std.samples.operators import Drawn
 
 if TYPE_CHECKING:
@@ -11,10 +13,15 @@ if TYPE_CHECKING:
 
 
 def nan_to_num(draw: Draw) -> Drawn:
-    """Inputs as they are proposed: the operator is there to drop NaN."""
+    """Inputs as they are proposed, in some of them NaN and infinities, which are replaced."""
     draw.drops_nan = "another number stands for it"
     draw.flat_at_nan = "what stands for NaN does not depend on it"
+    draw.loses_tails = "what stands for infinity does not depend on it"
     inputs = draw.propose()
+    if inputs is not None and draw.label.startswith("random"):
+        x = inputs["x"][0].reshape(-1)
+        if x.dtype.kind not in "iu":
+            x[: min(3, x.size)] = (np.nan, np.inf, -np.inf)[: x.size]
     return None if inputs is None else (inputs, draw.attrs)
 
 

@@ -80,6 +80,27 @@ def _volumes(draw: Draw, transposed: bool) -> Drawn:
     return inputs, attrs
 
 
+def pooled_volumes(draw: Draw) -> Drawn:
+    """Volumes of which one axis at most is long, with padding, which count_include_pad counts."""
+    rng, given = draw.rng, {}
+    kernel = [int(size) for size in rng.integers(1, 4, 3)]
+    named = draw.label.partition(" ")[0]
+    if named not in ("kernel", "paddings"):
+        given = {
+            "kernel": kernel,
+            "paddings": [int(rng.integers(0, k)) for k in kernel for _ in "ab"],
+        }
+    lengths = {"n": int(rng.integers(1, 4)), "channels": draw.other_length(), "width": 4}
+    if draw.label != "no short axis":
+        lengths["n" if draw.rows else draw.choice(list(lengths))] = draw.length
+    sizes = (*(int(size) for size in rng.integers(3, 6, 2)), lengths["width"])
+    attrs = {**draw.attrs, **given}
+    last = attrs["data_format"].endswith("C")
+    inner = (*sizes, lengths["channels"]) if last else (lengths["channels"], *sizes)
+    draw.refused["index"] = (-1, prod(sizes))
+    return {"x": draw.floats((lengths["n"], *inner))}, attrs
+
+
 def regions(draw: Draw) -> Drawn:
     """Boxes inside of images."""
     n, channels = int(draw.rng.integers(1, 3)), draw.other_length()
@@ -158,12 +179,13 @@ def _boxes(draw: Draw, shape: tuple[int, ...], spread: float = 9.0) -> Any:
 
 SAMPLES = {
     "adaptive_max_pool2d": places,
+    "avg_pool3d": pooled_volumes,
     "box_coder": coded,
     "conv3d": convolution,
     "conv3d_transpose": transposed_convolution,
     "max_pool1d": places,
     "max_pool2d": places,
-    "max_pool3d": places,
+    "max_pool3d": pooled_volumes,
     "max_unpool2d": unpooled,
     "multiclass_nms": classified,
     "nms": scored,

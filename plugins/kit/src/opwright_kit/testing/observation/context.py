@@ -218,10 +218,22 @@ class CheckContext:
         return tuple(d for d in dtypes if self._only_dtype in (None, d))
 
     def operator_dtypes(self, op_type: str) -> list[str]:
-        """Return the dispatch dtypes in which any kernel of an operator is run, float64 first."""
+        """Return the dispatch dtypes in which any kernel of an operator is run, float64 first.
+
+        Of an operator that only its body computes, those that it declares.
+        """
         dtypes = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
+        dtypes = dtypes or set(self.declared_dtypes(self.context.ops.get(op_type)))
         order = ("float64", "float32", *DTYPES)
         return sorted(dtypes, key=order.index)
+
+    def declared_dtypes(self, definition: OpDefinition) -> tuple[str, ...]:
+        """Return the dispatch dtypes that an operator declares, all where it names none."""
+        proto = definition.proto
+        slot = proto.input_slots.get(proto.dispatch_slot)
+        attr = proto.attr_protos.get(proto.dispatch_slot)
+        allowed = (slot.dtypes if slot else attr.allowed if attr else ()) or DTYPES
+        return tuple(d for d in map(str, allowed) if self._only_dtype in (None, d))
 
     def _is_available(self, device: str) -> bool:
         try:

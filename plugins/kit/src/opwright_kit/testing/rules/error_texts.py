@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
-from opwright.op import DTYPES, OpDefinition
+from opwright.op import OpDefinition
 from opwright_kit.testing.observation.context import NO_INPUTS, CheckContext
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import OperatorSubject
@@ -42,12 +42,9 @@ def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _find_sample(definition: OpDefinition, context: CheckContext) -> Sample:
-    proto = definition.proto
-    slot = proto.input_slots.get(proto.dispatch_slot)
-    attr = proto.attr_protos.get(proto.dispatch_slot)
-    allowed = (slot.dtypes if slot else attr.allowed if attr else ()) or DTYPES
-    for dtype in sorted(allowed, key=lambda name: name != "float32")[:4]:
-        for sample in context.samples(definition, str(dtype)):
+    dtypes = context.declared_dtypes(definition)
+    for dtype in sorted(dtypes, key=lambda name: name != "float32")[:4]:
+        for sample in context.samples(definition, dtype):
             if any(sample.inputs.values()):
                 return sample
     raise Skipped(NO_INPUTS)

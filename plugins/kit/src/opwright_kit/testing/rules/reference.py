@@ -26,6 +26,9 @@ _ULPS: Final = 16
 
 _EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
 
+_LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
+"""The distance of the numbers next to 0, where it is far from nothing."""
+
 
 class Expected(NamedTuple):
     """Outputs by slot, and the kernel that computed them."""
@@ -153,7 +156,8 @@ def _find_difference(
         finite = rounded[np.isfinite(rounded)]
         scale = max(largest, float(np.max(np.abs(finite), initial=0.0)))
         tolerance = _tolerance(dtype, sample, array)
-        apart = np.abs(got - rounded) > tolerance * np.maximum(scale, np.abs(rounded))
+        allowed = tolerance * np.maximum(scale, np.abs(rounded))
+        apart = np.abs(got - rounded) > np.maximum(allowed, _LEAST.get(dtype, 0.0))
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
         same |= np.isinf(got) & (np.abs(rounded) > _overflows_above(dtype))
     return find_first((apart | (np.isfinite(got) != np.isfinite(rounded))) & ~same)
