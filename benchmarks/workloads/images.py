@@ -1,0 +1,222 @@
+"""Networks for images: inference of one image of 224×224, ours in bfloat16 too, and training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contest import Goal, NotAvailableError, Timed, Workload
+from networks.images import CLASSES, EPSILON, MOBILENET, RESNET18, RESNEXT, Conv, ImageNetwork
+
+BATCH, SIZE = 16, 96
+LEARNING_RATE = 0.01
+STEPS_TO_COMPARE = 3
+
+
+def timed(call: Any) -> Timed:
+    """Return a call with the logits that it gives."""
+    return Timed(call, values=np.asarray(call()).ravel().tolist())
+
+
+def make_image() -> np.ndarray:
+    """Return float32 [1, 3, 224, 224]."""
+    return np.random.default_rng(28).standard_normal((1, 3, 224, 224), dtype="float32")
+
+
+def opwright(network: ImageNetwork, dtype: str = "float32") -> Timed:
+    """Layers in inference mode and one compiled network."""
+    import opwright as ow
+    from networks.image_programs import append_network
+    from opwright.op import dtype_to_numpy
+    from opwright_nn import layers
+
+    scope, numpy_dtype = ow.Scope(), dtype_to_numpy(dtype)
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x = layers.data("x", shape=[None, 3, 224, 224], dtype=dtype)
+        logits, initial = append_network(network, x, training=False)
+    for name, value in initial.items():
+        variable = main.global_block().var(name)
+        scope.var(name).set(value.astype(dtype_to_numpy(variable.dtype)))
+    image = make_image().astype(numpy_dtype)
+    call = ow.Network(main.global_block()).compile(feed=["x"], fetch=[logits], scope=scope)
+    return timed(lambda: call(x=image)[0])
+
+
+def opwright_bfloat16(network: ImageNetwork) -> Timed:
+    """The same with all arrays in bfloat16, where the processor can multiply them."""
+    flags = Path("/proc/cpuinfo").read_text().split()
+    if "avx512_bf16" not in flags and "amx_bf16" not in flags:
+        raise NotAvailableError("this processor has no bfloat16 instructions")
+    return opwright(network, "bfloat16")
+
+
+def torch(network: ImageNetwork, channels_last: bool = False, how: str = "eager") -> Timed:
+    """Eager, compiled by torch.compile, or traced and optimized for inference."""
+    import torch
+
+    from networks.image_programs import make_torch_module
+
+    torch.set_grad_enabled(False)
+    module, x = make_torch_module(network, training=False), torch.from_numpy(make_image())
+    if channels_last:
+        module, x = (value.to(memory_format=torch.channels_last) for value in (module, x))
+    if how == "compile":
+        torch._inductor.config.freezing = True
+        module = torch.compile(module)
+    elif how == "traced":
+        module = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(module, x)))
+    return timed(lambda: module(x).numpy())
+
+
+def onnxruntime(network: ImageNetwork) -> Timed:
+    """A session of Conv, BatchNormalization, Relu, Clip, Add nodes, NumPy in and out."""
+    from onnx import TensorProto, helper
+
+    from peers import open_session
+
+    values, nodes = network.make_parameters(), []
+    values |= {"zero": np.array(0, "float32"), "six": np.array(6, "float32")}
+
+    def add(kind: str, *inputs: str, **attributes: Any) -> str:
+        out = f"h{len(nodes)}"
+        nodes.append(helper.make_node(kind, list(inputs), [out], **attributes))
+        return out
+
+    def activate(x: str, activation: str) -> str:
+        if activation == "relu6":
+            return add("Clip", x, "zero", "six")
+        return add("Relu", x) if activation else x
+
+    def conv_bn(x: str, conv: Conv) -> str:
+        h = add(
+            "Conv", x, f"{conv.name}.weight", kernel_shape=[conv.kernel] * 2,
+            strides=[conv.stride] * 2, pads=[conv.padding] * 4, group=conv.groups,
+        )  # fmt: skip
+        states = [f"{conv.name}.{key}" for key in ("scale", "bias", "mean", "variance")]
+        return activate(add("BatchNormalization", h, *states, epsilon=EPSILON), conv.activation)
+
+    h = conv_bn("x", network.stem)
+    if network.pools:
+        h = add("MaxPool", h, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    for block in network.blocks:
+        short = conv_bn(h, block.shortcut) if block.shortcut else h
+        for conv in block.path:
+            h = conv_bn(h, conv)
+        h = activate(add("Add", h, short) if block.adds else h, block.activation)
+    h = conv_bn(h, network.head) if network.head else h
+    h = add("Gemm", add("Flatten", add("GlobalAveragePool", h)), "fc.weight", "fc.bias")
+    shapes = {"x": [1, 3, 224, 224]}, {h: [1, CLASSES]}
+    session = open_session(nodes, *shapes, values, TensorProto.FLOAT)
+    feed = {"x": make_image()}
+    return timed(lambda: session.run(None, feed)[0])
+
+
+def make_batch() -> tuple[np.ndarray, np.ndarray]:
+    """Return images float32 [16, 3, 96, 96] and labels int64 [16, 1]."""
+    rng = np.random.default_rng(29)
+    images = rng.standard_normal((BATCH, 3, SIZE, SIZE), dtype="float32")
+    return images, rng.integers(0, CLASSES, (BATCH, 1))
+
+
+def timed_step(step: Callable[[], float]) -> Timed:
+    """Return a step with the losses of its first calls."""
+    return Timed(step, values=[step() for _ in range(STEPS_TO_COMPARE)])
+
+
+def opwright_step(network: ImageNetwork) -> Timed:
+    """A program of layers and one compiled step."""
+    import opwright as ow
+    import opwright_nn as nn
+    from networks.image_programs import append_network
+    from opwright_nn import layers
+
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", shape=[None, 3, SIZE, SIZE])
+        y = layers.data("y", shape=[None, 1], dtype="int64")
+        logits, initial = append_network(network, x, training=True)
+        loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
+        nn.optimizer.SGD(LEARNING_RATE).minimize(loss)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    for name, value in initial.items():
+        scope.find_var(name).set(value)
+    images, labels = make_batch()
+    call = ow.Network(main.global_block()).compile(feed=["x", "y"], fetch=[loss], scope=scope)
+    return timed_step(lambda: float(call(x=images, y=labels)[0]))
+
+
+def torch_step(network: ImageNetwork, compiled: bool = False, channels_last: bool = False) -> Timed:
+    """A module, autograd and torch.optim.SGD over all parameters at once."""
+    import torch
+    from torch.nn import functional as F  # noqa: N812
+
+    from networks.image_programs import make_torch_module
+
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    images, labels = make_batch()
+    module = make_torch_module(network, training=True).to(memory_format=layout)
+    x, y = torch.from_numpy(images).to(memory_format=layout), torch.from_numpy(labels[:, 0])
+    optimizer = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE, foreach=True)
+    forward = torch.compile(module) if compiled else module
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(forward(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return timed_step(step)
+
+
+def inference(name: str, title: str, network: ImageNetwork, ratio: float) -> Workload:
+    """Return the row of one image through a network."""
+    return Workload(
+        f"{name}-infer-1",
+        f"{title} inference, batch 1, 224×224",
+        "ms",
+        {
+            "opwright": partial(opwright, network),
+            "opwright bfloat16": partial(opwright_bfloat16, network),
+            "onnxruntime": partial(onnxruntime, network),
+            "torch": partial(torch, network),
+            "torch channels_last": partial(torch, network, channels_last=True),
+            "torch.jit traced": partial(torch, network, how="traced"),
+            "torch.compile": partial(torch, network, how="compile"),
+        },
+        {"opwright": [Goal(ratio=ratio)], "opwright bfloat16": [Goal(ratio=0.5)]},
+        tolerance=1e-3,
+        # Eight bits of mantissa, through 18 layers and more.
+        tolerances={"opwright bfloat16": 0.1},
+    )
+
+
+def training(name: str, title: str, network: ImageNetwork) -> Workload:
+    """Return the row of a training step of a network."""
+    return Workload(
+        f"{name}-train-{BATCH}",
+        f"{title} training step, SGD, batch {BATCH}, {SIZE}×{SIZE}",
+        "ms",
+        {
+            "opwright": partial(opwright_step, network),
+            "torch": partial(torch_step, network),
+            "torch channels_last": partial(torch_step, network, channels_last=True),
+            "torch.compile": partial(torch_step, network, compiled=True),
+        },
+        {"opwright": [Goal(ratio=0.75, of="torch")]},
+        # Batch normalisation over the few numbers that late layers have lets roundings grow.
+        tolerance=1e-2,
+    )
+
+
+WORKLOADS = [
+    inference("resnet18", "ResNet-18", RESNET18, 1.0),
+    inference("mobilenet", "MobileNetV2", MOBILENET, 0.95),
+    inference("resnext", "ResNeXt of two blocks a stage", RESNEXT, 0.95),
+    training("mobilenet", "MobileNetV2", MOBILENET),
+    training("resnext", "ResNeXt of two blocks a stage", RESNEXT),
+]
