@@ -40,3 +40,31 @@ def test_program(seed: int, passes: tuple[str, ...] | None, dtype: str, peer: Pe
             atol=tolerance * max(largest, 1e-3),
             err_msg=variable.name,
         )
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_a_gradient_of_gradients_of_a_program_is_that_of_pytorch(seed: int, peer: Peer) -> None:
+    drawing = Drawing(seed, "float64")
+    request, block = drawing.to_request(), drawing.block
+    square = block.append_op("square", {"x": drawing.loss}).output("out")[0]
+    pairs = ow.append_backward([block.var(square)], parameters=drawing.parameters)
+    rng = np.random.default_rng(seed)
+    parts = []
+    for variable, gradient in pairs:
+        weight = np.asarray(rng.standard_normal(variable.shape))
+        request.again[variable.name] = weight
+        block.create_var(f"weight_of_{variable.name}", weight.shape, "float64", stop_gradient=True)
+        drawing.feeds[f"weight_of_{variable.name}"] = weight
+        inputs = {"x": gradient, "y": f"weight_of_{variable.name}"}
+        parts.append(block.append_op("multiply", inputs).output("out")[0])
+    sums = [block.append_op("sum", {"x": part}).output("out")[0] for part in parts]
+    total = block.append_op("add_n", {"x": sums}).output("out")[0]
+    pairs = ow.append_backward([block.var(total)], parameters=drawing.parameters)
+    fetch = [gradient.name for _, gradient in pairs]
+    seconds = compiled(block, drawing.feeds, fetch)(**drawing.feeds)
+    _, slopes = peer.ask("torch", request)
+    largest = max(float(np.max(np.abs(slope), initial=0.0)) for slope in slopes.values())
+    for (variable, _), second in zip(pairs, seconds, strict=True):
+        expected = slopes[variable.name]
+        atol = 1e-8 * max(largest, 1e-3)
+        np.testing.assert_allclose(second, expected, rtol=1e-7, atol=atol, err_msg=variable.name)
