@@ -125,8 +125,9 @@ def test_gradients_agree_with_central_differences(name: str) -> None:
     np.testing.assert_allclose(found, central_difference(program, name), atol=1e-7)
 
 
-def test_a_second_gradient_agrees_with_central_differences_of_the_first() -> None:
-    program = rnn_program("multiply")
+@pytest.mark.parametrize("activation", ["multiply", "tanh", "gelu"])
+def test_a_second_gradient_agrees_with_central_differences_of_the_first(activation: str) -> None:
+    program = rnn_program(activation)
     block = program.global_block()
     (first,) = gradients(program, ["u"])
     block.append_op("multiply", {"x": first, "y": first}, {"out": "norms"})
