@@ -7,11 +7,12 @@ nothing else: names are imported when they are first used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opwright._version import __version__
-from opwright.describe.current import provide_operators
+from opwright.describe.current import provide_functions, provide_operators
 
 # Public name -> module that holds it. Modules that are public as a whole stand for themselves.
 _HOMES = {
@@ -176,7 +177,12 @@ def _find_operators() -> OpRegistry:
     return import_module("opwright.plugins.context").current_context().ops  # type: ignore[no-any-return]
 
 
+def _find_function(op_type: str) -> Callable[..., Any]:
+    return getattr(import_module("opwright.ops"), op_type)  # type: ignore[no-any-return]
+
+
 provide_operators(_find_operators)
+provide_functions(_find_function)
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,12 @@ from opwright.describe.definition import (
     SlotMetas,
     can_be_float,
 )
-from opwright.describe.docstring import describe_attribute, describe_slot, make_docstring
+from opwright.describe.docstring import (
+    describe_attribute,
+    describe_slot,
+    make_docstring,
+    returns_on_request,
+)
 from opwright.describe.dtypes import (
     DTYPES,
     FLOAT_DTYPES,
@@ -125,6 +130,7 @@ __all__ = [
     "item_size",
     "linear_in",
     "make_docstring",
+    "returns_on_request",
     "merge_dims",
     "no_gradient",
     "normalize_axes",

@@ -215,10 +215,13 @@ def test_an_aliased_output_is_the_variable_itself():
     assert ow.ops.sgd(param, grad, rate) is param
 
 
-def test_variables_and_arrays_do_not_mix():
-    x = ow.Program().global_block().create_var("x", [4, 5])
-    with pytest.raises(SlotError, match="variables and arrays cannot be mixed"):
-        ow.ops.add(x, A)
+def test_an_array_beside_a_variable_becomes_a_constant():
+    block = ow.Program().global_block()
+    x = block.create_var("x", [4, 5], is_data=True)
+    out = ow.ops.add(x, A)
+    assert [op.type for op in block.ops] == ["constant", "add"]
+    (value,) = ow.Network(block).compile(feed=["x"], fetch=[out])(x=A)
+    np.testing.assert_array_equal(value, A + A)
 
 
 def test_a_pin_takes_effect_on_operators_that_ran_before():

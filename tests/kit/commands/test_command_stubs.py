@@ -58,12 +58,16 @@ assert_type(ow.ops.acme.swish(a), np.ndarray[Any, Any])
 assert_type(ow.ops.acme.swish(a, beta=np.float64(2.0)), np.ndarray[Any, Any])
 assert_type(ow.ops.acme.swish([1.0, 2.0], beta=2), np.ndarray[Any, Any])
 assert_type(ops.mix.blend([a, a], size=[2, 3]), tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]])
+assert_type(ops.mix.blend([a], size=2, returns="saved"), np.ndarray[Any, Any])
+assert_type(ops.mix.blend([a], size=2, returns=["out"]), tuple[np.ndarray[Any, Any], ...])
 ow.ops.mix.blend((a, b), b, size=(np.int64(2), 3), mode="hard", dtype=np.float32, exact=True)
 
 
 def build(x: Variable) -> Variable:
     pair = ow.ops.mix.blend([x], x, size=[1])
     assert_type(pair, tuple[Variable, Variable])
+    assert_type((1 - x[:, 1:]) ** 2 @ b / 3, Variable)
+    assert_type(x > b, Variable)
     return ow.ops.acme.swish(pair[0])
 
 
@@ -74,11 +78,13 @@ ow.ops.acme.swish()  # E: Missing positional argument "x" in call to "swish"
 ow.ops.acme.swish("text")  # E: Value of type variable "_Array" of "swish" of "_acme_ops" cannot be
 ow.ops.acme.swsh(a)  # E: "_acme_ops" has no attribute "swsh"; maybe "swish"?
 ow.ops.acmee.swish(a)  # E: Module has no attribute "acmee"; maybe "acme"?
-ow.ops.mix.blend([a])  # E: Missing named argument "size"
-ow.ops.mix.blend(a, size=[1])  # E: Argument 1 to "blend" of "_mix_ops" has incompatible type
-ow.ops.mix.blend([a], size=1)  # E: Argument "size" to "blend" of "_mix_ops" has incompatible
-ow.ops.mix.blend([a], size=[1], mode="weak")  # E: Argument "mode" to "blend" of "_mix_ops" has
-ow.ops.mix.blend([a], size=[1], dtype="int8")  # E: Argument "dtype" to "blend" of "_mix_ops"
+ow.ops.mix.blend([a])  # E: No overload variant of "blend" of "_mix_ops" matches
+ow.ops.mix.blend(a, size=[1])  # E: No overload variant of "blend" of "_mix_ops" matches
+ow.ops.mix.blend([a], size="1")  # E: No overload variant of "blend" of "_mix_ops" matches
+ow.ops.mix.blend([a], size=[1], mode="weak")  # E: No overload variant of "blend" of "_mix_ops"
+ow.ops.mix.blend([a], size=[1], dtype="int8")  # E: No overload variant of "blend" of "_mix_ops"
+ow.ops.mix.blend([a], size=1, returns=3)  # E: No overload variant of "blend" of "_mix_ops"
+ow.Program().global_block().create_var("x") + "1"  # E: Unsupported operand types for + ("Variable" and "str")
 ow.ops.acme.swish(a).shpe  # E: "ndarray[Any, Any]" has no attribute "shpe"; maybe "shape"?
 """
 

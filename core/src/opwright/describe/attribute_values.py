@@ -107,12 +107,17 @@ def convert_element(type: AttrType, value: object) -> Any:
     return None
 
 
-def convert_value(type: AttrType, value: object) -> Any:
-    """Return `value` with its exact type, a list as a tuple, or None where it has another type."""
+def convert_value(type: AttrType, value: object, length: int | None = None) -> Any:
+    """Return `value` with its exact type, a list as a tuple, or None where it has another type.
+
+    With `length` a number or bool alone is taken for a list of that many.
+    """
     if not type.is_list:
         return convert_element(type, value)
     if isinstance(value, np.ndarray):
         value = value.tolist() if value.ndim == 1 else None
+    if length is not None and isinstance(value, (int, float, np.number, np.bool_)):
+        value = [value] * length
     if not isinstance(value, (list, tuple, range)):
         return None
     elements = tuple(convert_element(type.element, element) for element in value)

@@ -19,12 +19,21 @@ def make_docstring(definition: OpDefinition) -> str:
         parts += _entry(slot.name, _slot_type(slot, proto), slot.comment)
     for attr in proto.attrs:
         parts += _entry(attr.name, describe_attribute(attr), attr.comment)
+    if returns_on_request(proto):
+        hidden = ", ".join(repr(slot.name) for slot in proto.outputs)
+        parts += _entry("returns", "str or list of str, optional", f"the outputs, of {hidden}")
     parts += ["", "Returns", "-------"]
     for slot in proto.outputs:
         if not slot.intermediate:
             parts += _entry(slot.name, _slot_type(slot, proto), slot.comment)
     parts += ["", "Notes", "-----", *_notes(definition)]
     return "\n".join(parts)
+
+
+def returns_on_request(proto: OpProto) -> bool:
+    """Tell whether a call returns some outputs only where ``returns`` names them."""
+    hidden = any(slot.intermediate or slot.optional for slot in proto.outputs)
+    return hidden and "returns" not in {*proto.input_slots, *proto.attr_protos}
 
 
 def _entry(name: str, type_text: str, comment: str) -> list[str]:
@@ -71,6 +80,8 @@ def describe_attribute(attr: AttrProto) -> str:
     allowed = attr.describe_range()
     if allowed:
         words.append(allowed if attr.allowed else f"in {allowed}")
+    if attr.length > 1:
+        words.append(f"one number stands for {attr.length}")
     if attr.has_default:
         default = list(attr.default) if isinstance(attr.default, tuple) else attr.default
         words.append(f"default {default!r}")

@@ -110,7 +110,7 @@ class OpMaker:
         """Add an output slot of one variable."""
         return self._add("output", name, comment)
 
-    def add_attr(self, name: str, type: object, comment: str) -> OpMaker:
+    def add_attr(self, name: str, type: object, comment: str, length: int = 1) -> OpMaker:
         """Add an attribute; without `default` and `required` it may be absent.
 
         Parameters
@@ -121,6 +121,8 @@ class OpMaker:
             int, float, str, bool, list[int], list[float], list[str], list[bool] or BLOCK.
         comment : str
             What it means.
+        length : int
+            Of a list: how many elements a number given in its place stands for.
         """
         try:
             attr_type = _ATTR_TYPES[type]
@@ -130,7 +132,7 @@ class OpMaker:
                 f"them such as list[int], or BLOCK, got {type!r}"
             ) from None
         self._add("attribute", name, comment)
-        self._drafts[-1].values["type"] = attr_type
+        self._drafts[-1].values.update(type=attr_type, length=length)
         return self
 
     # -- what an attribute may be ------------------------------------------------------------------

@@ -6,7 +6,7 @@ that they reach validation, docstrings, the command line and generated tests ali
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -55,6 +55,8 @@ class AttrProto:
     required : bool
         Whether a value must be given. An attribute that is not required and has no default may be
         absent, which is None everywhere.
+    length : int
+        Of a list of numbers or bools: how many elements one given alone stands for.
     """
 
     name: str
@@ -67,6 +69,7 @@ class AttrProto:
     max_exclusive: bool = False
     allowed: tuple[Any, ...] = ()
     required: bool = False
+    length: int = 1
     # What `check` asks first, made once: the type of a scalar, or of the elements of a list, and
     # whether any value will do.
     _exact: object = _derived()
@@ -118,8 +121,8 @@ class AttrProto:
     def check(self, op_type: str, value: Any) -> AttrValue:
         """Return `value` as exactly the plain Python type that the attribute declares.
 
-        NumPy numbers are converted, an int is taken for a float, lists become tuples, and a dtype
-        attribute takes what NumPy takes for a dtype.
+        NumPy numbers are converted, an int is taken for a float, lists become tuples, a number
+        alone is taken for a list of it, and a dtype attribute takes what NumPy takes for a dtype.
 
         Raises
         ------
@@ -156,7 +159,7 @@ class AttrProto:
     def _check_closely(self, op_type: str, value: object) -> AttrValue:
         if self.is_dtype and not isinstance(value, str) and value is not None:
             value = self._convert_dtype(value)
-        converted = convert_value(self.type, value)
+        converted = convert_value(self.type, value, self.length)
         if converted is None:
             self._fail_type(op_type, value)
         for element in converted if self.type.is_list else (converted,):
@@ -358,7 +361,7 @@ class OpProto:
     def _fail_unknown_attr(self, name: str) -> NoReturn:
         raise AttributeValueError(
             f"{self.type}: unknown attribute, got {name!r}"
-            f"{_hint_in(name, self.attr_protos, 'attributes')}"
+            f"{hint(str(name), self.attr_protos, 'attributes')}"
         )
 
     def to_proto(self) -> Any:
@@ -392,9 +395,5 @@ _Item = TypeVar("_Item")
 def _get(items: Mapping[str, _Item], op_type: str, name: str, what: str, plural: str) -> _Item:
     found = items.get(name)
     if found is None:
-        raise SlotError(f"{op_type}: unknown {what}, got {name!r}{_hint_in(name, items, plural)}")
+        raise SlotError(f"{op_type}: unknown {what}, got {name!r}{hint(str(name), items, plural)}")
     return found
-
-
-def _hint_in(name: str, items: Iterable[str], plural: str) -> str:
-    return hint(str(name), items, plural)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_MAX_LENGTH = 64  # more than the axes of an array
 
 
 def check_op_proto(proto: OpProto) -> None:
@@ -222,6 +223,12 @@ def _check_output(proto: OpProto, slot: VarProto) -> None:
 
 def _check_attr(proto: OpProto, attr: AttrProto) -> None:
     _check_bounds(proto, attr)
+    if not 1 <= attr.length <= _MAX_LENGTH or (attr.length > 1 and not attr.type.is_list):
+        _fail(
+            proto,
+            f"the length of {attr.name!r} must be in [1, {_MAX_LENGTH}], and 1 where it is no "
+            f"list, got {attr.length}",
+        )
     for value in attr.allowed:
         if type(value) is not PYTHON_TYPES[attr.type.element]:
             wanted = describe_type(attr.type.element)

@@ -204,6 +204,7 @@ def _attr_to_message(attr: AttrProto, op_type: str) -> pb.AttrProto:
         min_exclusive=attr.min_exclusive,
         max_exclusive=attr.max_exclusive,
         required=attr.required,
+        length=attr.length if attr.length != 1 else 0,
     )
     who = f"{op_type}: attribute {attr.name!r}"
     if attr.default is not None:
@@ -240,6 +241,7 @@ def _attr_fields(message: pb.AttrProto, op_type: str) -> dict[str, Any]:
         "max_exclusive": message.max_exclusive,
         "allowed": tuple(read_value(value, who, type.element) for value in message.allowed),
         "required": message.required,
+        "length": message.length or 1,
     }
 
 

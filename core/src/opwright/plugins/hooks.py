@@ -76,7 +76,9 @@ class _Registrar(Generic[_Registration]):
 class OpRegistrar(_Registrar[OpRegistration]):
     """What ``opwright_ops`` is given."""
 
-    def add(self, type: str, target: str, hidden: bool = False) -> None:
+    def add(
+        self, type: str, target: str, hidden: bool = False, aliases: Iterable[str] = ()
+    ) -> None:
         """Add one operator.
 
         Parameters
@@ -88,6 +90,9 @@ class OpRegistrar(_Registrar[OpRegistration]):
             operator: its path in the package, ``"opwright_acme/libacme.so"``.
         hidden : bool
             Left out of listings: a helper of gradients.
+        aliases : list of str
+            Names that other frameworks have for it. Nobody can call it by them: they only make the
+            error for such a name say ``did you mean``.
 
         Raises
         ------
@@ -95,7 +100,7 @@ class OpRegistrar(_Registrar[OpRegistration]):
             For a malformed type or target, a foreign prefix, or a type added twice.
         """
         self._check_open(type)
-        registration = make.make_op(type, target, hidden)
+        registration = make.make_op(type, target, hidden, aliases)
         check_op_type(type, self.package)
         self._enter(registration, [type])
 

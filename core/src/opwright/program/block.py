@@ -223,7 +223,8 @@ class Block:
         VariableNotFoundError
             Where there is none; the message names the nearest.
         """
-        return self.vars.get(name) or self.get_var(name, f"block {self.idx}")
+        variable = self.vars.get(name)
+        return self.get_var(name, f"block {self.idx}") if variable is None else variable
 
     def get_var(self, name: str, asker: str) -> Variable:
         """Return what `var` returns; an error begins with `asker`."""

@@ -127,12 +127,17 @@ def find_inputs(block: Block, op_type: str, bound: Slots) -> dict[str, list[Vari
     found: dict[str, list[Variable]] = {}
     local = block.vars
     for slot, names in bound.items():
-        found[slot] = [local.get(name) or _get_input(block, op_type, slot, name) for name in names]
+        found[slot] = [
+            variable
+            if (variable := local.get(name)) is not None
+            else _get_input(block, op_type, slot, name)
+            for name in names
+        ]
     return found
 
 
 def _get_input(block: Block, op_type: str, slot: str, name: str) -> Variable:
-    return block.find_var(name) or block.get_var(name, f"{op_type}: {slot}")
+    return block.get_var(name, f"{op_type}: {slot}")
 
 
 def check_ownership(block: Block, op_type: str, bound: Slots, given: Mapping[str, Given]) -> None:
@@ -144,7 +149,7 @@ def check_ownership(block: Block, op_type: str, bound: Slots, given: Mapping[str
         for item, name in zip(items, bound.get(slot, ()), strict=False):
             if block.vars.get(name) is item or not isinstance(item, Variable):
                 continue
-            if (block.find_var(name) or item) is not item:
+            if block.find_var(name) not in (None, item):
                 raise ProgramError(
                     f"{op_type}: {slot} must be a variable of this block or of one around it, got "
                     f"{item!r} of another program or block; build the operator where its inputs are"

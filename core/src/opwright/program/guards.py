@@ -36,11 +36,19 @@ def default_startup_program() -> Program:
     return _programs()[1]
 
 
+def is_program_guarded() -> bool:
+    """Tell whether this thread or task is within a `program_guard`."""
+    return _PROGRAMS.get() is not None
+
+
 @contextmanager
 def program_guard(
     main: Program, startup: Program | None = None
 ) -> Iterator[tuple[Program, Program]]:
     """Make programs the default ones within a ``with`` block, for this thread or task only.
+
+    A function of `opwright.ops` that is given no input, such as ``fill``, appends to `main` there,
+    and computes at once elsewhere.
 
     Parameters
     ----------

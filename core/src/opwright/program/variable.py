@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opwright.describe.dtypes import canonical_dtype
 from opwright.describe.meta import Meta
 from opwright.errors import AttributeTypeError, ProgramError, ShapeError
+from opwright.program.arithmetic import Arithmetic
 
 if TYPE_CHECKING:
     from opwright.program.block import Block
@@ -49,7 +50,7 @@ def _normalize_dim(name: str, dim: int | None) -> int:
     return value
 
 
-class Variable:
+class Variable(Arithmetic):
     """A value of a program, known by its name in a block.
 
     Made by `Block.create_var` and, for outputs, by `Block.append_op`.

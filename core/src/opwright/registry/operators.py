@@ -159,11 +159,22 @@ class OpRegistry(NamedRegistry[OpEntry]):
         failure = self._report.find_failure(type.partition(".")[0])
         if failure is not None and failure.package not in self._report.loaded:
             return ""  # its plugin is kept out: that is told
+        alias = self._find_by_alias(type)
+        if alias is not None:
+            return f"; did you mean {alias!r}?"
         known = self.types() or self.types(all=True)
         prefix, dot, _ = type.rpartition(".")
         siblings = [other for other in known if dot and other.startswith(prefix + ".")]
         text = hint(type, siblings or known, "operators")
         return text if text.startswith("; did you mean") or siblings else "; see: opwright ops"
+
+    def _find_by_alias(self, name: str) -> str | None:
+        """Return the type that is called so here or elsewhere, with words joined in any way."""
+        folded = _fold(name)
+        for type, (registration, _) in self._entries.items():
+            if folded in map(_fold, (type, *registration.aliases)):
+                return type
+        return None
 
     def _fail(self, type: str) -> NoReturn:
         raise self.not_found(type)
@@ -218,3 +229,8 @@ class OpRegistry(NamedRegistry[OpEntry]):
         if not isinstance(rule, GradOp) or rule.type != type:
             return None
         return self._definitions.setdefault(type, derive_grad_definition(forward))
+
+
+def _fold(name: str) -> str:
+    """``reduce_sum``, ``ReduceSum`` and ``reducesum`` are one name."""
+    return name.replace("_", "").lower()

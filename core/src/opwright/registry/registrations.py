@@ -10,11 +10,12 @@ from opwright.registry.package import Package
 
 
 class OpRegistration(NamedTuple):
-    """One line of ``opwright_ops``."""
+    """One line of ``opwright_ops``; `aliases` are other frameworks' names, for messages alone."""
 
     type: str
     target: str
     hidden: bool
+    aliases: tuple[str, ...] = ()
 
 
 class KernelRegistration(NamedTuple):
@@ -94,11 +95,11 @@ def key_text(*parts: str) -> str:
     return f"{parts[0]}[{', '.join(parts[1:])}]"
 
 
-def make_op(type: str, target: object, hidden: bool) -> OpRegistration:
+def make_op(type: str, target: object, hidden: bool, aliases: object = ()) -> OpRegistration:
     """Check and return one operator; whose prefix it may bear is checked by the caller."""
     check_op_type(type)
     rules.check_target(target, type, libraries=True)
-    return OpRegistration(type, str(target), bool(hidden))
+    return OpRegistration(type, str(target), bool(hidden), rules.check_aliases(aliases, type))
 
 
 def check_kernel(given: KernelRegistration) -> KernelRegistration:

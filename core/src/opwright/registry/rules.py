@@ -76,6 +76,17 @@ def check_target(target: object, who: str, *, libraries: bool = False) -> None:
     )
 
 
+def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
+    """Return the names that other frameworks have for an operator as a tuple."""
+    is_list = isinstance(aliases, Iterable) and not isinstance(aliases, str)
+    names: tuple[Any, ...] = tuple(aliases) if is_list else (None,)  # type: ignore[arg-type]
+    if not all(isinstance(name, str) and name for name in names):
+        raise RegistrationError(
+            f"{who}: aliases must be a list of names, got {aliases!r}; write ['other_name']"
+        )
+    return names
+
+
 def check_arrays(arrays: object, who: str, target: object) -> None:
     """Raise unless a device of this target may have these arrays; None stands for none."""
     if arrays is None:

@@ -8,7 +8,7 @@ strided arrays, and those that are lent by ``__dlpack__`` alone. They are made r
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,10 @@ from opwright.device.incoming import hold, is_array, lend, read_host
 from opwright.device.outgoing import as_given, from_numpy_like
 from opwright.errors import AttributeValueError, SlotError
 from opwright.lowering import Fetches, Given, LoweredPlan, LowerRequest, OpRange, Target, lower
-from opwright.program import Operator, Variable
+from opwright.program import Block, Operator, Variable, default_main_program
+from opwright.program.guards import is_program_guarded
 from opwright.registry import HOST, DeviceName
+from opwright.run.constants import append_constant
 from opwright.run.eager_on_devices import EagerOnDevices
 
 if TYPE_CHECKING:
@@ -40,12 +42,31 @@ class Missing(enum.Enum):
 
 
 class EagerSource:
-    """The slow path of one operator's function; ``eager`` is the runtime's quick one before it."""
+    """The slow path of one operator's function; ``eager`` is the runtime's quick one before it.
 
-    def __init__(self, definition: OpDefinition, context: Context) -> None:
+    Parameters
+    ----------
+    definition : OpDefinition
+        The operator.
+    context : Context
+        Whose kernels it runs.
+    returned : sequence of VarProto, optional
+        The outputs to return, in this order; by default those that are not intermediate, without
+        optional ones.
+    """
+
+    def __init__(
+        self,
+        definition: OpDefinition,
+        context: Context,
+        returned: Sequence[VarProto] | None = None,
+    ) -> None:
         self._definition = definition
         self._context = context
         self._proto = definition.proto
+        usual = tuple(slot for slot in self._proto.outputs if not slot.intermediate)
+        self._returned = usual if returned is None else tuple(returned)
+        self._asked_for = frozenset(slot.name for slot in returned or () if _is_left_out(slot))
         self.eager = _runtime.EagerOperator(
             len(self._proto.inputs),
             sum(1 << i for i, slot in enumerate(self._proto.inputs) if slot.duplicable),
@@ -70,8 +91,17 @@ class EagerSource:
     @property
     def returns_one(self) -> bool:
         """Whether the result is one array and not a tuple: lists are flattened into a tuple."""
-        slots = [slot for slot in self._proto.outputs if not slot.intermediate]
-        return len(slots) == 1 and not slots[0].duplicable
+        return len(self._returned) == 1 and not self._returned[0].duplicable
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """What the operator's function calls: `eager`, where an input tells arrays from Variables.
+
+        An operator that can do without inputs appends within a `program_guard`.
+        """
+        if any(not slot.optional for slot in self._proto.inputs):
+            return self.eager
+        return lambda *args: self.slow(*args) if is_program_guarded() else self.eager(*args)
 
     def slow(self, *args: Any) -> Any:
         """Run or append the operator for arguments in the order of the OpProto."""
@@ -81,6 +111,8 @@ class EagerSource:
         for slot in given:
             if any(isinstance(item, Variable) for item in slot):
                 return self._append(given, attrs)
+        if not any(given) and is_program_guarded():
+            return self._append(given, attrs)
         return self._run(given, attrs, args[n_inputs:])
 
     def _as_list(self, slot: VarProto, value: Any) -> list[Any]:
@@ -114,23 +146,32 @@ class EagerSource:
 
     @transaction()
     def _append(self, given: list[list[Any]], attrs: dict[str, Any]) -> Any:
-        """Append to the current block of the variables' program; return the outputs."""
-        variables = [item for slot in given for item in slot]
-        for item in variables:
-            if not isinstance(item, Variable):
-                raise SlotError(
-                    f"{self._proto.type}: variables and arrays cannot be mixed, got "
-                    f"{type(item).__name__} beside a Variable; make it a variable, or run the "
-                    "network first"
-                )
-        block = variables[0].block.program.current_block()
-        inputs = {s.name: v for s, v in zip(self._proto.inputs, given, strict=True) if v}
-        op = block.append_op(self._proto.type, inputs, attrs=attrs)
-        results = []
-        for slot in self._proto.outputs:
-            if not slot.intermediate:
-                results += [block.var(name) for name in op.output(slot.name)]
+        """Append to the current block of the variables' program, or of the guarded one."""
+        variables = [item for slot in given for item in slot if isinstance(item, Variable)]
+        if variables:
+            block = variables[0].block.program.current_block()
+        else:
+            block = default_main_program().current_block()
+        inputs = {
+            slot.name: [self._as_variable(block, slot, item, given) for item in items]
+            for slot, items in zip(self._proto.inputs, given, strict=True)
+            if items
+        }
+        wanted = {name: block.program.unique_name(name) for name in sorted(self._asked_for)}
+        op = block.append_op(self._proto.type, inputs, wanted, attrs)
+        names = [name for slot in self._returned for name in op.output(slot.name)]
+        results = [block.var(name) for name in names]
         return results[0] if self.returns_one else tuple(results)
+
+    def _as_variable(
+        self, block: Block, slot: VarProto, item: Any, given: list[list[Any]]
+    ) -> Variable:
+        """A Variable as it is, and a number or an array as a constant of the program."""
+        if isinstance(item, Variable):
+            return item
+        dtype, beside = self._expected_dtype(slot, given)
+        who = f"{self._proto.type}: {slot.name}"
+        return append_constant(block, item, dtype, who, beside)
 
     def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
         """Make the arrays ready and run their plan, lowered where none is kept."""
@@ -181,6 +222,8 @@ class EagerSource:
             tied = slot.same_as == other.name or other.same_as == slot.name or other is slot
             tied = tied or (slot.same_as is not None and slot.same_as == other.same_as)
             for item in items:
+                if tied and isinstance(item, Variable):
+                    return item.dtype, other.name
                 if tied and isinstance(item, (np.ndarray, np.generic, _runtime.Tensor)):
                     return meta_of(item).dtype, other.name
         return None, ""
@@ -228,9 +271,14 @@ class EagerSource:
             elif slot.duplicable:
                 names = tuple(f"{slot.name}.{i}" for i in range(count))
             else:
-                names = (slot.name,) * count
+                names = (slot.name,) * max(count, slot.name in self._asked_for)
             if names:
                 outputs[slot.name] = names
-            if not slot.intermediate:
-                fetches += names
+        for slot in self._returned:
+            fetches += outputs.get(slot.name, ())
         return outputs, fetches
+
+
+def _is_left_out(slot: VarProto) -> bool:
+    """Whether an output is there only where somebody asks for it."""
+    return slot.optional and slot.aliases is None and not slot.duplicable

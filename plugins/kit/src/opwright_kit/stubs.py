@@ -12,7 +12,15 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from opwright.op import AttrProto, AttrType, OpDefinition, OpProto, VarProto, make_docstring
+from opwright.op import (
+    AttrProto,
+    AttrType,
+    OpDefinition,
+    OpProto,
+    VarProto,
+    make_docstring,
+    returns_on_request,
+)
 
 # Operators are lower_snake and begin with a letter, so that no name of these is one of theirs.
 _HEADER: Final = '''\
@@ -30,6 +38,7 @@ from typing import Sequence as _Sequence
 from typing import Tuple as _Tuple
 from typing import Type as _Type
 from typing import TypeAlias as _TypeAlias
+from typing import overload as _overload
 
 import numpy as _np
 from typing_extensions import TypeVar as _TypeVar
@@ -101,7 +110,26 @@ def _function(definition: OpDefinition, first: str = "") -> str:
     name = proto.type.rpartition(".")[2]
     doc = make_docstring(definition).replace("\\", "\\\\").replace('"""', r"\"\"\"")
     head = f"def {name}({first}{parameters}) -> {_result(proto)}:".replace("(_self, )", "(_self)")
-    return f'{head}\n    """{textwrap.indent(doc, "    ").lstrip()}\n    """\n'
+    body = f'{head}\n    """{textwrap.indent(doc, "    ").lstrip()}\n    """\n'
+    if not returns_on_request(proto):
+        return body
+    star = "" if proto.attrs else "*, "
+    taken = f"{first}{parameters}, {star}" if parameters else f"{first}{star}"
+    asked = "".join(
+        f"@_overload\ndef {name}({taken}returns: {kind}) -> {result}: ...\n"
+        for kind, result in _requests(proto)
+    )
+    return f"@_overload\n{body}{asked}"
+
+
+def _requests(proto: OpProto) -> list[tuple[str, str]]:
+    """Return the types of ``returns``, and of the result where outputs are asked for."""
+    array = "_Array" if proto.inputs else "_NumPyArray"
+    one = "_Tuple[{}, ...]" if any(slot.duplicable for slot in proto.outputs) else "{}"
+    return [
+        ("_Str", one.format(array)),
+        ("_List[_Str] | _Tuple[_Str, ...]", f"_Tuple[{array}, ...]"),
+    ]
 
 
 def _inputs(proto: OpProto) -> list[str]:
@@ -143,7 +171,10 @@ def _attribute_type(attr: AttrProto) -> str:
         kind = f"_Literal[{', '.join(map(repr, attr.allowed))}]"
     if attr.is_dtype:
         kind = f"{kind} | _DType"
-    return f"_Sequence[{kind}]" if attr.type.is_list else kind
+    if not attr.type.is_list:
+        return kind
+    alone = "" if attr.type is AttrType.STRINGS else f" | {kind}"  # a number stands for all
+    return f"_Sequence[{kind}]{alone}"
 
 
 def _literal(value: object) -> str:

@@ -11,6 +11,7 @@ import builtins
 from typing import NamedTuple
 
 from opwright import plugin
+from opwright_std.foreign_names import FOREIGN_NAMES
 
 FLOAT = ("float16", "float32", "float64")
 WIDE = ("float32", "float64")
@@ -325,7 +326,8 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
             continue
         for op_type in row.types.split():
             target = f"opwright_std.operators.{row.module}:{op_type.upper()}"
-            registry.add(op_type, target, hidden=row.hidden)
+            aliases = FOREIGN_NAMES.get(op_type, "").split()
+            registry.add(op_type, target, hidden=row.hidden, aliases=aliases)
     for module, types in PLAN_OPS:
         for name in types.split():
             target = f"opwright_std.plan_ops.{module}:{name.upper()}"

@@ -5,23 +5,26 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
-from opwright.describe.docstring import make_docstring
+from opwright.describe.docstring import make_docstring, returns_on_request
 from opwright.describe.names import hint
-from opwright.describe.op_proto import AttrProto, OpProto
+from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 from opwright.errors import AttributeValueError, SlotError
 from opwright.run.eager import EagerSource, Missing
 
 if TYPE_CHECKING:
     from opwright.plugins.context import Context
 
+RETURNS: Final = "returns"
+"""The argument that asks for outputs by name; a slot or attribute of this name goes before it."""
+
 _TEMPLATE = """\
 def {name}({parameters}**unknown):
     if unknown:
-        reject(unknown)
+        return extend(unknown)({arguments})
     return call({arguments})
 """
 
@@ -34,10 +37,10 @@ def make_function(definition: OpDefinition, context: Context) -> Callable[..., A
     which costs a tenth of binding it in Python. Calls by position do without even that.
     """
     proto = definition.proto
-    call = EagerSource(definition, context).eager
+    call = EagerSource(definition, context).call
     namespace: dict[str, Any] = {
         "call": call,
-        "reject": _Rejecter(proto),
+        "extend": _Extension(definition, context),
         "MISSING": Missing.VALUE,
         "inf": math.inf,
         "nan": math.nan,
@@ -48,7 +51,7 @@ def make_function(definition: OpDefinition, context: Context) -> Callable[..., A
     function.__doc__ = make_docstring(definition)
     function.__qualname__ = proto.type
     function.__module__ = "opwright.ops"
-    function.__signature__ = _signature(function)  # type: ignore[attr-defined]
+    function.__signature__ = _signature(function, proto)  # type: ignore[attr-defined]
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     quick = _runtime.EagerFunction(call, function, defaults, len(proto.inputs))
     return functools.update_wrapper(quick, function)
@@ -71,7 +74,7 @@ def _default(attr: AttrProto) -> str:
     return "MISSING" if attr.required else "None"
 
 
-def _signature(function: Callable[..., Any]) -> Any:
+def _signature(function: Callable[..., Any], proto: OpProto) -> Any:
     """The signature as users shall see it: without the collector of unknown names."""
     import inspect
 
@@ -81,6 +84,8 @@ def _signature(function: Callable[..., Any]) -> Any:
         for p in signature.parameters.values()
         if p.name != "unknown"
     ]
+    if returns_on_request(proto):
+        parameters.append(inspect.Parameter(RETURNS, inspect.Parameter.KEYWORD_ONLY, default=None))
     try:
         return signature.replace(parameters=parameters)
     except ValueError:  # a required input stands behind an optional one
@@ -88,21 +93,65 @@ def _signature(function: Callable[..., Any]) -> Any:
         return signature.replace(parameters=shown)
 
 
-class _Rejecter:
-    """Raises for keyword arguments that the operator does not have."""
+class _Extension:
+    """What keyword arguments beyond the operator's mean: ``returns``, and mistakes otherwise."""
 
-    def __init__(self, proto: OpProto) -> None:
-        self._proto = proto
+    def __init__(self, definition: OpDefinition, context: Context) -> None:
+        self._definition = definition
+        self._context = context
+        self._sources: dict[object, EagerSource] = {}
 
-    def __call__(self, unknown: dict[str, Any]) -> None:
-        proto = self._proto
-        name = next(iter(unknown))
-        known = [*proto.input_slots, *proto.attr_protos]
-        near = hint(name, known)
-        outputs = ", ".join(proto.output_slots)
+    def __call__(self, unknown: dict[str, Any]) -> Callable[..., Any]:
+        """Return what to call with all arguments in order.
+
+        Raises
+        ------
+        SlotError, AttributeValueError
+            For a name that the operator does not have, naming the nearest.
+        """
+        for name in unknown:
+            if name != RETURNS:
+                self._reject(name)
+        returns = unknown[RETURNS]
+        is_one = isinstance(returns, str)
+        key = returns if is_one or returns is None else tuple(returns)
+        source = self._sources.get(key)
+        if source is None:
+            slots = None if key is None else self._slots((key,) if is_one else key)
+            source = EagerSource(self._definition, self._context, slots)
+            self._sources[key] = source
+        return source.call if is_one or returns is None else _as_tuple(source)
+
+    def _slots(self, names: tuple[Any, ...]) -> list[VarProto]:
+        """The outputs of these names."""
+        proto = self._definition.proto
+        for name in names:
+            if name not in proto.output_slots:
+                raise SlotError(
+                    f"{proto.type}: returns must name outputs, got {name!r}; "
+                    f"outputs are {', '.join(map(repr, proto.output_slots))}"
+                )
+        if not names:
+            raise SlotError(
+                f"{proto.type}: returns must name at least one output, got none; "
+                f"outputs are {', '.join(map(repr, proto.output_slots))}"
+            )
+        return [proto.output_slots[name] for name in names]
+
+    def _reject(self, name: str) -> NoReturn:
+        proto = self._definition.proto
         if name in proto.output_slots:
+            outputs = ", ".join(proto.output_slots)
             raise SlotError(
                 f"{proto.type}: outputs are returned, not given, got {name}=; "
                 f"{outputs} is what it returns"
             )
+        near = hint(name, [*proto.input_slots, *proto.attr_protos])
         raise AttributeValueError(f"{proto.type}: unknown slot or attribute, got {name!r}{near}")
+
+
+def _as_tuple(source: EagerSource) -> Callable[..., Any]:
+    """What returns a tuple of one where one output is asked for in a list."""
+    if not source.returns_one:
+        return source.call
+    return lambda *args: (source.call(*args),)

@@ -23,7 +23,8 @@ def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> 
     name : str, optional
         The prefix of the names of its variables.
     """
-    if isinstance(x, ow.Variable | str) or not isinstance(x, Sequence):
+    given: object = x  # what it is declared as, nobody else need have kept to
+    if isinstance(given, ow.Variable | str) or not isinstance(given, Sequence):
         raise AttributeTypeError(
             f"concat: x must be a list of variables, got {x!r}; write concat([a, b])"
         )

@@ -40,7 +40,9 @@ def add_roi_slots(maker: OpMaker) -> OpMaker:
     maker.add_input("rois", "boxes [boxes, 4]: left, top, right, bottom; dtype of x")
     maker.same_dtype_as("x")
     maker.add_input("batch_index", "[boxes]: the image of each box, in [0, n)").dtypes(*INDICES)
-    maker.add_attr("output_size", list[int], "bins: height and width of out").required().at_least(1)
+    maker.add_attr(
+        "output_size", list[int], "bins: height and width of out", 2
+    ).required().at_least(1)
     maker.add_attr("spatial_scale", float, "pixels of x for one unit of rois")
     return maker.default(1.0).greater_than(0.0)
 

@@ -251,11 +251,13 @@ def side_names(rank: int) -> str:
 def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
     """Add what the windows of pooling have in common."""
     names = axis_names(rank)
-    maker.add_attr("kernel", list[int], f"size of a window: {names}").required().at_least(1)
-    maker.add_attr("strides", list[int], f"distance of two windows: {names}; none: the kernel")
+    maker.add_attr("kernel", list[int], f"size of a window: {names}", rank).required().at_least(1)
+    maker.add_attr(
+        "strides", list[int], f"distance of two windows: {names}; none: the kernel", rank
+    )
     maker.default([]).at_least(1)
     sides = side_names(rank)
-    maker.add_attr("paddings", list[int], f"{sides}, each smaller than the kernel")
+    maker.add_attr("paddings", list[int], f"{sides}, each smaller than the kernel", 2 * rank)
     maker.default([0, 0] * rank).at_least(0)
     maker.add_attr(
         "ceil_mode",

@@ -101,7 +101,7 @@ def _adaptive_maker(op_type: str, comment: str) -> OpMaker:
     maker.dtypes(*FLOATS)
     maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
     maker.same_dtype_as("x")
-    maker.add_attr("output_size", list[int], "height and width of out").required()
+    maker.add_attr("output_size", list[int], "height and width of out", 2).required()
     maker.between(1, 2**16)  # kernels keep a bin for each, also where there are no images
     return add_data_format(maker)
 

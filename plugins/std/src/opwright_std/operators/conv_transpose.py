@@ -144,13 +144,15 @@ def _transpose_maker(rank: int) -> OpMaker:
         f"[n, out_channels, {names}] or as data_format says, dtype of x; size = (size of x - 1) * "
         "stride + (kernel - 1) * dilation + 1 + output_padding - paddings",
     ).same_dtype_as("x")
-    maker.add_attr("strides", list[int], f"distance of two kernels in out: {names}")
+    maker.add_attr("strides", list[int], f"distance of two kernels in out: {names}", rank)
     maker.default([1] * rank).at_least(1)
-    maker.add_attr("paddings", list[int], f"what is cut off out: {side_names(rank)}")
+    maker.add_attr("paddings", list[int], f"what is cut off out: {side_names(rank)}", 2 * rank)
     maker.default([0, 0] * rank).at_least(0)
-    maker.add_attr("dilations", list[int], f"distance of two elements of a kernel: {names}")
+    maker.add_attr("dilations", list[int], f"distance of two elements of a kernel: {names}", rank)
     maker.default([1] * rank).at_least(1)
-    maker.add_attr("output_padding", list[int], f"added at the end, below the stride: {names}")
+    maker.add_attr(
+        "output_padding", list[int], f"added at the end, below the stride: {names}", rank
+    )
     maker.default([0] * rank).at_least(0)
     maker.add_attr("groups", int, "parts that the channels are split into")
     maker.default(1).at_least(1)

@@ -212,11 +212,11 @@ def other_format(ctx: InferContext, channels: int) -> str:
 def add_convolution_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
     """Add what says how the windows of a convolution lie; return the maker."""
     names = axis_names(rank)
-    maker.add_attr("strides", list[int], f"distance of two windows: {names}")
+    maker.add_attr("strides", list[int], f"distance of two windows: {names}", rank)
     maker.default([1] * rank).at_least(1)
-    maker.add_attr("paddings", list[int], f"zeros around x: {side_names(rank)}")
+    maker.add_attr("paddings", list[int], f"zeros around x: {side_names(rank)}", 2 * rank)
     maker.default([0, 0] * rank).at_least(0)
-    maker.add_attr("dilations", list[int], f"distance of two elements of a window: {names}")
+    maker.add_attr("dilations", list[int], f"distance of two elements of a window: {names}", rank)
     maker.default([1] * rank).at_least(1)
     maker.add_attr("groups", int, "parts that the channels are split into; in_channels: depthwise")
     maker.default(1).at_least(1)

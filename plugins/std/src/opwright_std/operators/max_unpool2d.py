@@ -70,7 +70,7 @@ def _unpool_maker() -> OpMaker:
     maker.add_input("index", "shape of x: places in [0, height * width) of out").dtypes("int32")
     maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
     maker.same_dtype_as("x")
-    maker.add_attr("output_size", list[int], "height and width of out").required().at_least(1)
+    maker.add_attr("output_size", list[int], "height and width of out", 2).required().at_least(1)
     return add_data_format(maker)
 
 

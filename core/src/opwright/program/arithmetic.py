@@ -1,0 +1,265 @@
+"""Symbols on Variables: ``x + 1``, ``x @ y``, ``x[:, 1:]`` append the operators of these names.
+
+Core holds no operator: the symbols stand for the types below, which are looked up when a symbol is
+used. Where no plugin provides one, the error says what to install. Numbers and arrays beside a
+Variable become constants as in any call of `opwright.ops`.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+import numpy as np
+
+from opwright.describe.current import current_function
+from opwright.describe.dtypes import is_float
+from opwright.errors import DtypeError, ProgramError
+from opwright.program.indexing import read_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from opwright.program.variable import Variable
+
+SYMBOLS: Final = {
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
+    "//": "floor_divide",
+    "%": "mod",
+    "**": "power",
+    "** number": "pow_scalar",
+    "@": "matmul",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "&": "logical_and",
+    "|": "logical_or",
+    "^": "logical_xor",
+    "~": "logical_not",
+    "-x": "negative",
+    "abs": "abs",
+}
+"""The operator type behind each symbol; one of a number alone has it as an attribute."""
+
+Operand: TypeAlias = "Variable | NDArray[Any] | np.generic | float"
+"""What may stand beside a Variable; an array of any library that speaks DLPack does too."""
+
+
+class Arithmetic:
+    """What a Variable can be written with: NumPy's symbols and its indexing.
+
+    ``==`` and ``!=`` tell whether two Variables are one and the same, for they are kept in sets,
+    lists and dicts. Elements are compared by ``opwright.ops.equal`` and ``not_equal``, of which an
+    error reminds beside a number or an array.
+    """
+
+    __slots__ = ()
+
+    __array_ufunc__ = None
+    """Has NumPy leave ``array + variable`` to the Variable."""
+
+    def __add__(self, other: Operand) -> Variable:
+        return _apply("+", self, other)
+
+    def __radd__(self, other: Operand) -> Variable:
+        return _apply("+", other, self)
+
+    def __sub__(self, other: Operand) -> Variable:
+        return _apply("-", self, other)
+
+    def __rsub__(self, other: Operand) -> Variable:
+        return _apply("-", other, self)
+
+    def __mul__(self, other: Operand) -> Variable:
+        return _apply("*", self, other)
+
+    def __rmul__(self, other: Operand) -> Variable:
+        return _apply("*", other, self)
+
+    def __truediv__(self, other: Operand) -> Variable:
+        return _divide(self, other)
+
+    def __rtruediv__(self, other: Operand) -> Variable:
+        return _divide(other, self)
+
+    def __floordiv__(self, other: Operand) -> Variable:
+        return _apply("//", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Variable:
+        return _apply("//", other, self)
+
+    def __mod__(self, other: Operand) -> Variable:
+        return _apply("%", self, other)
+
+    def __rmod__(self, other: Operand) -> Variable:
+        return _apply("%", other, self)
+
+    def __pow__(self, other: Operand) -> Variable:
+        if isinstance(other, (int, float)) and is_float(_dtype(self)):
+            return _call("** number", self, exponent=float(other))
+        return _apply("**", self, other)
+
+    def __rpow__(self, other: Operand) -> Variable:
+        return _apply("**", other, self)
+
+    def __matmul__(self, other: Operand) -> Variable:
+        return _apply("@", self, other)
+
+    def __rmatmul__(self, other: Operand) -> Variable:
+        return _apply("@", other, self)
+
+    def __lt__(self, other: Operand) -> Variable:
+        return _apply("<", self, other)
+
+    def __le__(self, other: Operand) -> Variable:
+        return _apply("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Variable:
+        return _apply(">", self, other)
+
+    def __ge__(self, other: Operand) -> Variable:
+        return _apply(">=", self, other)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (numbers.Number, np.ndarray)):
+            raise _refuse(
+                self, "compare", "elements are compared by opwright.ops.equal and not_equal"
+            )
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __and__(self, other: Operand) -> Variable:
+        return _combine("&", self, other)
+
+    def __rand__(self, other: Operand) -> Variable:
+        return _combine("&", other, self)
+
+    def __or__(self, other: Operand) -> Variable:
+        return _combine("|", self, other)
+
+    def __ror__(self, other: Operand) -> Variable:
+        return _combine("|", other, self)
+
+    def __xor__(self, other: Operand) -> Variable:
+        return _combine("^", self, other)
+
+    def __rxor__(self, other: Operand) -> Variable:
+        return _combine("^", other, self)
+
+    def __invert__(self) -> Variable:
+        _check_bool("~", self)
+        return _call("~", self)
+
+    def __neg__(self) -> Variable:
+        return _call("-x", self)
+
+    def __pos__(self) -> Variable:
+        return self  # type: ignore[return-value]
+
+    def __abs__(self) -> Variable:
+        return _call("abs", self)
+
+    def __getitem__(self, key: Any) -> Variable:
+        out: Any = self
+        for op_type, index, attrs in read_key(out, key):
+            out = current_function(op_type)(out, *index, **attrs)
+        return out  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise _refuse(
+            self, "set a part of", "opwright.ops.slice_scatter returns a copy with it set"
+        )
+
+    def __bool__(self) -> bool:
+        raise _refuse(
+            self,
+            "ask for the truth of",
+            "test for None with `is None`, choose elements by opwright.ops.where, and operators by "
+            "opwright_nn.layers.cond",
+        )
+
+    def __len__(self) -> int:
+        raise _refuse(self, "take the length of", "x.shape[0] is what is known of it now")
+
+    def __iter__(self) -> NoReturn:
+        raise _refuse(self, "iterate over", "index it, or take opwright.ops.unstack or split")
+
+    def __contains__(self, item: Any) -> bool:
+        raise _refuse(self, "search in", "take opwright.ops.equal and any")
+
+    def __float__(self) -> float:
+        raise _refuse(self, "make a number of", _RUN)
+
+    def __int__(self) -> int:
+        raise _refuse(self, "make a number of", _RUN)
+
+    def __index__(self) -> int:
+        raise _refuse(self, "make an index of", "index with it: opwright.ops.gather(x, index)")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise _refuse(self, "make an array of", _RUN)
+
+
+_RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
+
+
+class NoValueError(ProgramError, TypeError):
+    """A Variable was asked for what only a value has."""
+
+
+def _refuse(variable: Any, what: str, way_out: str) -> NoValueError:
+    return NoValueError(
+        f"{variable.name}: a Variable has no value while a program is built, so nobody can {what} "
+        f"it, got {variable!r}; {way_out}"
+    )
+
+
+def _apply(symbol: str, x: Any, y: Any) -> Variable:
+    """Append the operator behind a symbol; NotImplemented beside what is no operand."""
+    if _is_operand(x) and _is_operand(y):
+        return current_function(SYMBOLS[symbol])(x, y)  # type: ignore[no-any-return]
+    return NotImplemented  # type: ignore[no-any-return]
+
+
+def _call(symbol: str, x: Any, **attrs: Any) -> Variable:
+    return current_function(SYMBOLS[symbol])(x, **attrs)  # type: ignore[no-any-return]
+
+
+def _is_operand(value: Any) -> bool:
+    if isinstance(value, (Arithmetic, np.ndarray, np.generic)):
+        return True
+    return isinstance(value, numbers.Real) or hasattr(value, "__dlpack__")
+
+
+def _divide(x: Any, y: Any) -> Variable:
+    for side in (x, y):
+        if isinstance(side, Arithmetic) and not is_float(_dtype(side)):
+            raise DtypeError(
+                f"/: a quotient is a float, and both sides must be, got {side!r}; cast it by "
+                "opwright.ops.cast(x, dtype='float32'), or write // for the whole quotient"
+            )
+    return _apply("/", x, y)
+
+
+def _combine(symbol: str, x: Any, y: Any) -> Variable:
+    for side in (x, y):
+        if isinstance(side, Arithmetic):
+            _check_bool(symbol, side)
+    return _apply(symbol, x, y)
+
+
+def _check_bool(symbol: str, side: Any) -> None:
+    if _dtype(side) != "bool":
+        raise DtypeError(
+            f"{symbol}: combines bools, got {side!r}; compare it first, as in (x > 0) {symbol} y, "
+            f"or take opwright.ops.{SYMBOLS[symbol]}"
+        )
+
+
+def _dtype(variable: Any) -> str:
+    return variable.dtype  # type: ignore[no-any-return]

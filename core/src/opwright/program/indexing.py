@@ -1,0 +1,194 @@
+"""What ``x[key]`` stands for, as NumPy reads it: slice, squeeze, unsqueeze and gather.
+
+A key holds ints, slices, ``...``, ``None`` and at most one array of positions: an integer Variable,
+a NumPy array or a list. Ints and slices cut; None inserts an axis of length 1; positions pick.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+import numpy as np
+
+from opwright.errors import ShapeError, SlotError
+
+if TYPE_CHECKING:
+    from opwright.program.variable import Variable
+
+Call = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""An operator type, its inputs after x, and its attributes."""
+
+_END: Final = 2**31 - 1
+"""Behind the last element of any axis; its negative is before the first."""
+
+
+class _Cut(NamedTuple):
+    """What a slice does to one axis."""
+
+    axis: int
+    start: int
+    end: int
+    step: int
+
+
+def read_key(x: Variable, key: Any) -> list[Call]:
+    """Return the operators that index a variable, in order; none where nothing is cut.
+
+    Raises
+    ------
+    ShapeError
+        For more indices than x has axes, a position outside a known axis, a step of 0, and an
+        unknown number of axes.
+    SlotError
+        For a mask, for several arrays of positions, and for what is no index.
+    """
+    parts = list(key) if isinstance(key, tuple) else [key]
+    parts = [np.asarray(part) if isinstance(part, list) else part for part in parts]
+    _check_kinds(x, parts)
+    parts = _spell_out(x, parts)
+    return _write(x, parts)
+
+
+def _check_kinds(x: Variable, parts: Sequence[Any]) -> None:
+    arrays = [part for part in parts if _is_array(part)]
+    for part in arrays:
+        if str(part.dtype) == "bool":
+            _fail(x, part, "a mask gives a shape that depends on values; take opwright.ops.where")
+        if not str(part.dtype).startswith(("int", "uint")):
+            _fail(x, part, "cast the positions to int64")
+    if len(arrays) > 1:
+        _fail(x, arrays[1], "take opwright.ops.gather_nd, or index with one after the other")
+    for part in parts:
+        if not (part is None or part is Ellipsis or _is_array(part) or isinstance(part, slice)):
+            _position(x, part)
+    if sum(part is Ellipsis for part in parts) > 1:
+        _fail(x, Ellipsis, "write it once")
+
+
+def _is_array(part: Any) -> bool:
+    return hasattr(part, "dtype") and not isinstance(part, np.generic)
+
+
+def _position(x: Variable, part: Any) -> int:
+    """Return a whole number of a key."""
+    if isinstance(part, (bool, np.bool_)):
+        _fail(x, part, "write None for a new axis")
+    try:
+        return operator.index(part)
+    except TypeError:
+        _fail(x, part, "a position that a run knows goes alone: x[i], or opwright.ops.gather")
+
+
+def _fail(x: Variable, part: Any, way_out: str) -> NoReturn:
+    raise SlotError(
+        f"{x.name}: an index must hold ints, slices, ..., None and at most one array of positions, "
+        f"got {part!r}; {way_out}"
+    )
+
+
+def _spell_out(x: Variable, parts: list[Any]) -> list[Any]:
+    """Return the key with a full slice for every axis that it leaves out."""
+    n_axes = sum(part is not None and part is not Ellipsis for part in parts)
+    place = next((i for i, part in enumerate(parts) if part is Ellipsis), None)
+    if x.shape is None:
+        if place is None:  # what is left out stands at the end, however many there are
+            return parts
+        _fail_rank(x)
+    if n_axes > len(x.shape):
+        raise ShapeError(
+            f"{x.name}: an index must have at most {len(x.shape)} parts beside None, one for each "
+            f"axis, got {n_axes} for {x!r}"
+        )
+    full = [slice(None)] * (len(x.shape) - n_axes)
+    if place is None:
+        return parts + full
+    return parts[:place] + full + parts[place + 1 :]
+
+
+def _fail_rank(x: Variable) -> NoReturn:
+    raise ShapeError(
+        f"{x.name}: '...' needs a known number of axes, got {x!r}; give x a shape, or count axes "
+        "from the front"
+    )
+
+
+def _write(x: Variable, parts: Sequence[Any]) -> list[Call]:
+    cuts: list[_Cut] = []
+    removed: list[int] = []
+    picked: tuple[int, Any] | None = None
+    inserted: list[int] = []
+    axis = kept = 0  # of x, and of the result
+    for part in parts:
+        if part is None:
+            inserted.append(kept)
+            kept += 1
+            continue
+        if isinstance(part, slice):
+            cuts += _read_slice(x, axis, part)
+            kept += 1
+        elif _is_array(part):
+            picked = (axis - len(removed), part)
+            kept += _rank(part)
+        else:
+            cuts.append(_read_position(x, axis, part))
+            removed.append(axis)
+        axis += 1
+    if picked is not None and removed:
+        _check_adjacent(x, parts)
+    calls: list[Call] = []
+    if cuts:
+        axes, starts, ends, steps = map(list, zip(*cuts, strict=True))
+        attrs = {"axes": axes, "starts": starts, "ends": ends}
+        calls.append(("slice", (), attrs if set(steps) == {1} else {**attrs, "steps": steps}))
+    if removed:
+        calls.append(("squeeze", (), {"axis": removed}))
+    if picked is not None:
+        calls.append(("gather", (picked[1],), {"axis": picked[0]}))
+    if inserted:
+        calls.append(("unsqueeze", (), {"axis": inserted}))
+    return calls
+
+
+def _rank(positions: Any) -> int:
+    """Return how many axes an array of positions stands for in the result."""
+    if positions.shape is None:
+        _fail_rank(positions)
+    return len(positions.shape)
+
+
+def _check_adjacent(x: Variable, parts: Sequence[Any]) -> None:
+    """An int counts as positions too beside an array: apart from it NumPy moves the axes."""
+    places = [i for i, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
+    if places[-1] - places[0] != len(places) - 1:
+        _fail(x, parts[places[-1]], "index with the int first, then with the array")
+
+
+def _read_slice(x: Variable, axis: int, part: slice) -> list[_Cut]:
+    """Return what a slice cuts from an axis, nothing where it is full."""
+    if part == slice(None):
+        return []
+    step = 1 if part.step is None else _bound(x, part.step)
+    if step == 0:
+        raise ShapeError(f"{x.name}: the step of a slice must not be 0, got {part!r}")
+    first, last = (0, _END) if step > 0 else (_END, -_END - 1)
+    start = first if part.start is None else _bound(x, part.start)
+    end = last if part.stop is None else _bound(x, part.stop)
+    return [_Cut(axis, start, end, step)]
+
+
+def _bound(x: Variable, bound: Any) -> int:
+    if _is_array(bound):
+        _fail(x, bound, "the bounds of a slice are numbers; take opwright.ops.gather with arange")
+    return max(-_END - 1, min(_END, _position(x, bound)))
+
+
+def _read_position(x: Variable, axis: int, part: Any) -> _Cut:
+    position = _position(x, part)
+    length = -1 if x.shape is None else x.shape[axis]
+    if length != -1 and not -length <= position < length:
+        raise ShapeError(
+            f"{x.name}: an index on axis {axis} must be in [{-length}, {length}), got {position}"
+        )
+    return _Cut(axis, position, _END if position == -1 else position + 1, 1)
