@@ -284,6 +284,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("pooling:MAX_GRAD", "max_pool2d_grad max_pool3d_grad adaptive_max_pool2d_grad"),
     Row("unpool:UNPOOL", "max_unpool2d"),
     Row("unpool:UNPOOL_GRAD", "max_unpool2d_grad"),
+    Row("regions:ROI_ALIGN", "roi_align"),
+    Row("regions:ROI_ALIGN_GRAD", "roi_align_grad"),
     Row("interpolate:INTERPOLATE", "interpolate"),
     Row("interpolate:INTERPOLATE_GRAD", "interpolate_grad"),
     Row("pooling:AVERAGE", "avg_pool2d avg_pool3d adaptive_avg_pool2d"),
@@ -291,7 +293,6 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 _LATER: Final = "it is not written yet; the CPU has it (2026-11-23)"
-_REGIONS: Final = ("roi_align", "roi_pool")
 _DECODING: Final = (
     "edit_distance",
     "linear_chain_crf",
@@ -309,8 +310,7 @@ NOT_THERE: Final = {
     "assert_true": 'the host looks at the values: fallback="cpu" runs it there (2026-11-23)',
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
     **dict.fromkeys(_DECODING, _LATER),
-    **dict.fromkeys(_REGIONS, _LATER),
-    **{f"{name}_grad": _LATER for name in _REGIONS},
+    **dict.fromkeys(("roi_pool", "roi_pool_grad"), _LATER),
     **dict.fromkeys(
         ("nms", "multiclass_nms"),
         "how many boxes are kept, only the values tell: as of nonzero (2026-11-23)",
