@@ -17,12 +17,14 @@ def nan_to_num(draw: Draw) -> Drawn:
     draw.drops_nan = "another number stands for it"
     draw.flat_at_nan = "what stands for NaN does not depend on it"
     draw.loses_tails = "what stands for infinity does not depend on it"
-    inputs = draw.propose()
+    inputs, attrs = draw.propose(), draw.attrs
     if inputs is not None and draw.label.startswith("random"):
         x = inputs["x"][0].reshape(-1)
         if x.dtype.kind not in "iu":
             x[: min(3, x.size)] = (np.nan, np.inf, -np.inf)[: x.size]
-    return None if inputs is None else (inputs, draw.attrs)
+        # The greatest number of a dtype is not that of another one.
+        attrs = {**attrs, "posinf": min(attrs["posinf"], 2.0), "neginf": max(attrs["neginf"], -3.0)}
+    return None if inputs is None else (inputs, attrs)
 
 
 SAMPLES = {"nan_to_num": nan_to_num}
