@@ -4,8 +4,8 @@
 NVRTC's version, then what failed. LIBRARY is another NVRTC than the installed one.
 
 An array of a thread whose indices the compiler does not know lies in memory, as registers do that
-there are too few of: a kernel that does so has failed as well. Only CUDA's own sine of a double has
-such an array, which it uses for large arguments.
+there are too few of: a kernel that does so has failed as well. Only CUDA's own sine and tangent
+have such an array, which they use for large arguments.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SPILLED_WIDE = 24
 WIDE = ("double", "int64_t")
 
 SPILLED_BY_TURNS = 40
-"""The digits of 2 / pi with which CUDA takes whole turns from a double beyond `kMostTurning`."""
+"""The digits of 2 / pi with which CUDA takes whole turns from what is beyond `kMostTurning`."""
 
-TURNS = re.compile(r"\b(Sin|Cos|Tan)<double>")
+TURNS = re.compile(r"\b(Sin|Cos|Tan)<(float|double)>")
 """In the name of an instance, or in the chain of operators that is compiled with the file."""
 
 _KERNEL_FACTS = ".nv.info"
