@@ -91,12 +91,6 @@ const void* Operand::ReadRepeated(const void* data, int64_t position, int64_t* c
   return buffer;
 }
 
-int64_t Operand::Offset(int64_t position) const {
-  if (direct()) return position;
-  const Axis inner = axes_.back();
-  return OffsetOfRow(position / inner.size) + position % inner.size * inner.stride;
-}
-
 int64_t Operand::OffsetOfRow(int64_t row) const {
   int64_t offset = 0;
   for (size_t axis = axes_.size() - 1; axis-- > 0;) {

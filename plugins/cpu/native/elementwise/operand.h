@@ -2,6 +2,7 @@
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_OPERAND_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_OPERAND_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,8 +28,10 @@ class Operand {
   // Whether its elements lie in the order of the output's.
   bool direct() const { return kind_ == Kind::kDirect; }
 
-  // Where the element lies that the output's element at `position` is made of.
-  int64_t Offset(int64_t position) const;
+  // Adds terms[i] to where the element lies that the output's element at position + i is made of:
+  // the gradient of an operand that broadcasts. It is not direct.
+  template <typename Item>
+  void AddTo(double* sums, const Item* terms, int64_t position, int64_t count) const;
 
   // Before a thread reads `count` elements or fewer of each block.
   void Begin(const void* data, int64_t count, void* buffer) const;
@@ -56,6 +59,19 @@ class Operand {
   int64_t period_ = 1;      // kTile and kRow: the length of the row
   std::vector<Axis> axes_;  // as few as there can be, the innermost last
 };
+
+template <typename Item>
+void Operand::AddTo(double* sums, const Item* terms, int64_t position, int64_t count) const {
+  const Axis inner = axes_.back();
+  int64_t row = position / inner.size;
+  int64_t column = position % inner.size;
+  for (int64_t done = 0; done < count; ++row, column = 0) {
+    double* to = sums + OffsetOfRow(row) + column * inner.stride;
+    const int64_t part = std::min(inner.size - column, count - done);
+    for (int64_t i = 0; i < part; ++i) to[i * inner.stride] += static_cast<double>(terms[done + i]);
+    done += part;
+  }
+}
 
 }  // namespace opwright_cpu
 

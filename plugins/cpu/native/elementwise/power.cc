@@ -127,14 +127,26 @@ class PowerKernel : public MapKernel {
 // y x**(y - 1), and 0 for the constant x**0 even where x is 0 or out_grad infinite. Where x**y is
 // no number it has no slope, though y - 1 may round to a whole number.
 template <typename T>
-T GradOfBase(T x, T y, T out, T out_grad) {
-  if (y == T(0)) return T(0);
-  return out == out ? y * PowerOf(x, y - T(1)) * out_grad : out;
+OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
+  const T slope = y * PowerOf(x, y - T(1)) * out_grad;
+  const T defined = out == out ? slope : out;
+  return y == T(0) ? T(0) : defined;
 }
 // x**y ln(x), and 0 where x is 0, its limit for every y above 0.
 template <typename T>
-T GradOfExponent(T x, T y, T out, T out_grad) {
-  return x == T(0) && y >= T(0) ? T(0) : functors::Log(x) * out * out_grad;
+OPWRIGHT_CPU_INLINE T GradOfExponent(T x, T y, T out, T out_grad) {
+  const T slope = functors::Log(x) * out * out_grad;
+  return (x == T(0)) & (y >= T(0)) ? T(0) : slope;
+}
+
+template <typename T, bool kOfBase>
+OPWRIGHT_CPU_CLONES void PowerGradLoop(const T* x, const T* y, const T* out, const T* out_grad,
+                                       T* grad, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    grad[i] = kOfBase ? GradOfBase(x[i], y[i], out[i], out_grad[i])
+                      : GradOfExponent(x[i], y[i], out[i], out_grad[i]);
+  }
 }
 
 // x, y, out, out_grad -> x_grad, y_grad: each absent where it is not wanted. What broadcast is
@@ -146,37 +158,65 @@ class PowerGradKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
     n_ = ctx.input(2).numel();
+    uint64_t n_sums = 0;
     for (uint32_t slot = 0; slot < 2; ++slot) {
       operands_.emplace_back(ctx.input(2).shape(), ctx.input(slot).shape(),
                              static_cast<int64_t>(sizeof(T)));
       n_grad_[slot] = ctx.input(slot).numel();
+      if (!operands_[slot].direct())
+        n_sums = std::max(n_sums, static_cast<uint64_t>(n_grad_[slot]));
     }
-    ctx.SetWorkspace(static_cast<uint64_t>(std::max(n_grad_[0], n_grad_[1])) * sizeof(double));
-    ctx.SetEstimate(static_cast<uint64_t>(20 + 50 * n_));
+    ctx.SetWorkspace(n_sums * sizeof(double));
+    ctx.SetEstimate(static_cast<uint64_t>(20 + 10 * n_));
     return opwright::Status::Ok();
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const NoAttrs&) const {
-    if (ctx.has_output(0)) AddUp(ctx, 0, &GradOfBase<T>);
-    if (ctx.has_output(1)) AddUp(ctx, 1, &GradOfExponent<T>);
+    if (ctx.has_output(0)) Compute<true>(ctx, 0);
+    if (ctx.has_output(1)) Compute<false>(ctx, 1);
     return opwright::Status::Ok();
   }
 
  private:
-  void AddUp(const opwright::RunContext& ctx, uint32_t slot, T (*grad_of)(T, T, T, T)) const {
-    const T* x = ctx.input(0).data<T>();
-    const T* y = ctx.input(1).data<T>();
-    const T* out = ctx.input(2).data<T>();
-    const T* out_grad = ctx.input(3).data<T>();
+  template <bool kOfBase>
+  void Compute(const opwright::RunContext& ctx, uint32_t slot) const {
+    T* grad = ctx.output(slot).data<T>();
+    if (operands_[slot].direct()) {
+      ParallelFor(ctx.n_threads(), n_, kBlock, kBlock, [&](int64_t begin, int64_t end) {
+        VisitBlocks<kOfBase>(
+            ctx, begin, end, [=](int64_t at) { return grad + at; },
+            [](const T*, int64_t, int64_t) {});
+      });
+      return;
+    }
     auto* sums = ctx.workspace<double>();
     std::fill_n(sums, n_grad_[slot], 0.0);
-    for (int64_t i = 0; i < n_; ++i) {
-      const T of_one =
-          grad_of(x[operands_[0].Offset(i)], y[operands_[1].Offset(i)], out[i], out_grad[i]);
-      sums[operands_[slot].Offset(i)] += static_cast<double>(of_one);
-    }
-    T* grad = ctx.output(slot).data<T>();
+    T terms[kBlock];
+    VisitBlocks<kOfBase>(
+        ctx, 0, n_, [&](int64_t) { return terms; },
+        [&](const T* block, int64_t at, int64_t count) {
+          operands_[slot].AddTo(sums, block, at, count);
+        });
     for (int64_t i = 0; i < n_grad_[slot]; ++i) grad[i] = static_cast<T>(sums[i]);
+  }
+
+  // Writes the terms of each block to target(position), and calls done(terms, position, count).
+  template <bool kOfBase, typename Target, typename Done>
+  void VisitBlocks(const opwright::RunContext& ctx, int64_t begin, int64_t end,
+                   const Target& target, const Done& done) const {
+    alignas(64) char buffers[2][kBufferBytes];
+    const void* data[2] = {ctx.input(0).raw(), ctx.input(1).raw()};
+    for (size_t i = 0; i < 2; ++i) operands_[i].Begin(data[i], end - begin, buffers[i]);
+    for (int64_t at = begin; at < end;) {
+      int64_t count = std::min(kBlock, end - at);
+      const auto* x = static_cast<const T*>(operands_[0].Read(data[0], at, &count, buffers[0]));
+      const auto* y = static_cast<const T*>(operands_[1].Read(data[1], at, &count, buffers[1]));
+      T* const terms = target(at);
+      PowerGradLoop<T, kOfBase>(x, y, ctx.input(2).data<T>() + at, ctx.input(3).data<T>() + at,
+                                terms, count);
+      done(terms, at, count);
+      at += count;
+    }
   }
 
   int64_t n_ = 0;

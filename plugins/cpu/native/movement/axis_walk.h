@@ -81,28 +81,46 @@ class AxisWalk {
   bool VisitGroup(const Index* index, const Place& place, const Share& share,
                   const Function& function) const {
     const int64_t n = share.along.end - share.along.begin;
+    const int64_t first = kReverse ? share.along.end - 1 : share.along.begin;
+    const int64_t step = kReverse ? -1 : 1;
+    const Index* row = index + place.index + first * axis_.index;
+    int64_t other = place.other + first * axis_.other;
+    if (row_.length == 1) {
+      const WalkAxis line{n, 0, step * axis_.index, step * axis_.other};
+      return VisitLine(line, row, place.x, other, share.positions, function);
+    }
+    const int64_t begin = share.columns.begin;
+    WalkAxis line = row_;
+    line.length = share.columns.end - begin;
     for (int64_t k = 0; k < n; ++k) {
-      const int64_t a = kReverse ? share.along.end - 1 - k : share.along.begin + k;
-      const Index* row = index + place.index + a * axis_.index;
-      const int64_t other = place.other + a * axis_.other;
-      if (row_.length == 1) {
-        if (!VisitOne(*row, place.x, other, share, function)) return false;
-      } else if (row_.index == 0) {
+      if (row_.index == 0) {
         if (!VisitSlice(*row, place.x, other, share, function)) return false;
-      } else if (!VisitRow(row, place.x, other, share, function)) {
+      } else if (!VisitLine(line, row + begin * line.index, place.x + begin * line.x,
+                            other + begin * line.other, share.positions, function)) {
         return false;
       }
+      row += step * axis_.index;
+      other += step * axis_.other;
     }
     return true;
   }
 
+  // Each element of a line has its own position. What the loop reads is held in locals: the
+  // function's writes could otherwise change it for all that the compiler knows.
   template <typename Index, typename Function>
-  OPWRIGHT_CPU_INLINE bool VisitOne(Index given, int64_t x, int64_t other, const Share& share,
-                                    const Function& function) const {
-    const auto position = static_cast<int64_t>(given);
-    if (position < -count_ || position >= count_) return false;
-    const int64_t at = FromFront(position, count_);
-    if (at >= share.positions.begin && at < share.positions.end) function(x + at * axis_.x, other);
+  OPWRIGHT_CPU_INLINE bool VisitLine(WalkAxis line, const Index* index, int64_t x, int64_t other,
+                                     Part positions, Function function) const {
+    const int64_t count = count_;
+    const int64_t distance = axis_.x;
+    const auto n_positions = static_cast<uint64_t>(positions.end - positions.begin);
+    for (int64_t j = 0; j < line.length; ++j) {
+      const int64_t at = FromFront(static_cast<int64_t>(index[j * line.index]), count);
+      if (static_cast<uint64_t>(at - positions.begin) < n_positions) {
+        function(x + j * line.x + at * distance, other + j * line.other);
+      } else if (at < 0 || at >= count) {
+        return false;
+      }
+    }
     return true;
   }
 
@@ -123,17 +141,6 @@ class AxisWalk {
     }
     for (int64_t j = share.columns.begin; j < share.columns.end; ++j) {
       function(begin + j * row_.x, other + j * row_.other);
-    }
-    return true;
-  }
-
-  template <typename Index, typename Function>
-  bool VisitRow(const Index* row, int64_t x, int64_t other, const Share& share,
-                const Function& function) const {
-    for (int64_t j = share.columns.begin; j < share.columns.end; ++j) {
-      if (!VisitOne(row[j * row_.index], x + j * row_.x, other + j * row_.other, share, function)) {
-        return false;
-      }
     }
     return true;
   }

@@ -81,6 +81,26 @@ void ReverseRows(const char* source, char* destination, const CopyAxis& outer,
   }
 }
 
+// Rows of every second item, or of items further apart: lines are read in their order.
+template <typename T>
+OPWRIGHT_CPU_CLONES void StepRow(const char* first, char* destination, int64_t n, int64_t step) {
+  const auto* from = reinterpret_cast<const typename Unaligned<T>::Item*>(first);
+  auto* to = reinterpret_cast<typename Unaligned<T>::Item*>(destination);
+  if (step == 2) {
+    for (int64_t j = 0; j < n; ++j) to[j] = from[2 * j];
+  } else {
+    for (int64_t j = 0; j < n; ++j) to[j] = from[step * j];
+  }
+}
+
+template <typename T>
+void StepRows(const char* source, char* destination, const CopyAxis& outer, const CopyAxis& inner) {
+  const int64_t step = inner.source / inner.destination;
+  for (int64_t i = 0; i < outer.length; ++i) {
+    StepRow<T>(source + i * outer.source, destination + i * outer.destination, inner.length, step);
+  }
+}
+
 template <typename T>
 void CopyItems(const char* source, char* destination, const CopyAxis& outer,
                const CopyAxis& inner) {
@@ -176,6 +196,12 @@ Kernel ReverseKernel(int64_t item_bytes) {
   return item_bytes == 4 ? &ReverseRows<uint32_t> : &ReverseRows<uint64_t>;
 }
 
+Kernel StepKernel(int64_t item_bytes) {
+  if (item_bytes == 1) return &StepRows<uint8_t>;
+  if (item_bytes == 2) return &StepRows<uint16_t>;
+  return item_bytes == 4 ? &StepRows<uint32_t> : &StepRows<uint64_t>;
+}
+
 Kernel TileKernel(int64_t item_bytes, bool stream) {
   // Of bytes a tile has more rows than the processor can gather lines for.
   if (item_bytes == 1) return &CopyTiles<uint8_t, false>;
@@ -187,6 +213,7 @@ Kernel TileKernel(int64_t item_bytes, bool stream) {
 int64_t Lanes(int64_t item_bytes) { return 16 / item_bytes; }
 
 constexpr int64_t kLeastReversed = 8;       // items of a row for which its own loop is faster
+constexpr int64_t kLongestStep = 16;        // items from one that is read to the next in its line
 constexpr int64_t kUnitBytes = 32 * 1024;   // stays in the first-level cache
 constexpr int64_t kLongBytes = 256 * 1024;  // of a row, before it is cut
 constexpr int64_t kTileItems = 64;          // a tile of 64 x 64 floats reads and writes 16 KiB
@@ -217,8 +244,12 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = ReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
+    const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
+                         item_bytes_ <= 8 && inner_.length >= kLeastReversed;
+    if (is_step) kernel_ = StepKernel(item_bytes_);
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].source != item_bytes_) continue;
+      kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
       chosen = i;  // one of the loops must read neighbours
       const int64_t lanes = Lanes(item_bytes_);
       if (item_bytes_ <= 8 && axes_[i].length >= lanes && inner_.length >= lanes) {

@@ -2,7 +2,7 @@
 //
 //   Sin Cos                        within 1 ulp
 //   Tan Asin Acos Atan             within 2.5 ulp
-//   Atan2                          within 1 ulp for float, 3 ulp for double
+//   Atan2                          within 3 ulp
 //
 // A multiple of pi / 2 is subtracted from the arguments of the first three, to as many digits as
 // they need up to kMostTurning. SinNear, CosNear and TanNear are vectorised and serve up to there;
@@ -215,17 +215,14 @@ OPWRIGHT_FUNCTOR double AsinTail(double z) {
 
 // asin(a) where a = |x| <= 1 / 2, else asin(sqrt((1 - a) / 2)), of which it is pi / 2 - 2 times.
 template <typename T>
-struct ArcSine {
-  T part;
-  bool is_far;
-};
-template <typename T>
-OPWRIGHT_FUNCTOR ArcSine<T> TakeArcSine(T x) {
+OPWRIGHT_FUNCTOR T TakeArcSine(T x) {
   const T a = AbsoluteValue(x);
   const bool is_far = a > T(0.5);
   const T z = is_far ? (T(1) - a) * T(0.5) : a * a;
-  const T s = is_far ? Sqrt(z) : a;
-  return {z * s * AsinTail(z) + s, is_far};
+  // A root that is taken of all: one behind a branch keeps loops from being vectorised.
+  const T root = Sqrt(z);
+  const T s = is_far ? root : a;
+  return z * s * AsinTail(z) + s;
 }
 
 }  // namespace detail
@@ -234,21 +231,23 @@ OPWRIGHT_FUNCTOR ArcSine<T> TakeArcSine(T x) {
 template <typename T>
 OPWRIGHT_FUNCTOR T Asin(T x) {
   using Eighth = detail::EighthTurn<T>;
-  const detail::ArcSine<T> arc = detail::TakeArcSine(x);
-  const T far = T(2) * Eighth::kHigh - (T(2) * arc.part - T(2) * Eighth::kLow);
-  return detail::WithSignOf(arc.is_far ? far : arc.part, x);
+  const T part = detail::TakeArcSine(x);
+  const bool is_far = detail::AbsoluteValue(x) > T(0.5);
+  const T far = T(2) * Eighth::kHigh - (T(2) * part - T(2) * Eighth::kLow);
+  return detail::WithSignOf(is_far ? far : part, x);
 }
 
 template <typename T>
 OPWRIGHT_FUNCTOR T Acos(T x) {
   using Eighth = detail::EighthTurn<T>;
-  const detail::ArcSine<T> arc = detail::TakeArcSine(x);
-  const T twice = T(2) * arc.part;
+  const T part = detail::TakeArcSine(x);
+  const bool is_far = detail::AbsoluteValue(x) > T(0.5);
+  const T twice = T(2) * part;
   const T left = T(4) * Eighth::kHigh - (twice - T(4) * Eighth::kLow);
   const T far = x < T(0) ? left : twice;
-  const T sine = detail::WithSignOf(arc.part, x);
+  const T sine = detail::WithSignOf(part, x);
   const T near = T(2) * Eighth::kHigh - (sine - T(2) * Eighth::kLow);
-  return arc.is_far ? far : near;
+  return is_far ? far : near;
 }
 
 // One quotient q serves all x: atan(x) = atan(q) + 0, pi / 4 or pi / 2.
@@ -271,22 +270,20 @@ OPWRIGHT_FUNCTOR T Atan(T x) {
 }
 
 // The angle of the point (x, y), as C's: zeros and infinities of either sign count as limits.
-OPWRIGHT_FUNCTOR double Atan2(double y, double x) {
-  using Eighth = detail::EighthTurn<double>;
-  const double height = detail::AbsoluteValue(y);
-  const double width = detail::AbsoluteValue(x);
+template <typename T>
+OPWRIGHT_FUNCTOR T Atan2(T y, T x) {
+  using Eighth = detail::EighthTurn<T>;
+  const T height = detail::AbsoluteValue(y);
+  const T width = detail::AbsoluteValue(x);
   const bool is_steep = height > width;
-  const double quotient = (is_steep ? width : height) / (is_steep ? height : width);
-  const double slope = height == width ? 1.0 : quotient;
-  const double low = Atan(height + width == 0.0 ? 0.0 : slope);
-  const double steep = 2.0 * Eighth::kHigh - (low - 2.0 * Eighth::kLow);
-  const double right = is_steep ? steep : low;
-  const double left = 4.0 * Eighth::kHigh - (right - 4.0 * Eighth::kLow);
-  const bool is_left = detail::BitCast<int64_t>(x) < 0;
+  const T quotient = (is_steep ? width : height) / (is_steep ? height : width);
+  const T slope = height == width ? T(1) : quotient;
+  const T low = Atan(height + width == T(0) ? T(0) : slope);
+  const T steep = T(2) * Eighth::kHigh - (low - T(2) * Eighth::kLow);
+  const T right = is_steep ? steep : low;
+  const T left = T(4) * Eighth::kHigh - (right - T(4) * Eighth::kLow);
+  const bool is_left = detail::WithSignOf(T(1), x) < T(0);
   return detail::WithSignOf(is_left ? left : right, y);
-}
-OPWRIGHT_FUNCTOR float Atan2(float y, float x) {
-  return static_cast<float>(Atan2(static_cast<double>(y), static_cast<double>(x)));
 }
 
 }  // namespace functors
