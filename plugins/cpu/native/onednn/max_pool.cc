@@ -110,6 +110,19 @@ OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int3
   }
 }
 
+// The greatest of n > 0 elements; NaN where there is one.
+template <typename T>
+OPWRIGHT_CPU_CLONES T GreatestOf(const T* x, int64_t n) {
+  T greatest = x[0];
+  int has_nan = 0;
+#pragma omp simd reduction(max : greatest) reduction(| : has_nan)
+  for (int64_t i = 0; i < n; ++i) {
+    greatest = x[i] > greatest ? x[i] : greatest;
+    has_nan |= x[i] != x[i];
+  }
+  return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : greatest;
+}
+
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* index,
                                        int32_t position, T* x_grad) {
@@ -197,15 +210,18 @@ struct MaxPool {
     }
   }
 
-  // Channels first, windows that are no even distance apart.
+  // Channels first, windows that are no even distance apart. In most rows no element is greater
+  // than the maximum so far: the place of one is looked for only where there is.
   void TakeBins(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
-      for (int64_t w = columns.begin; w < columns.end; ++w) {
-        if (!IsGreater(x[w], out[j]) && index[j] >= 0) continue;
-        out[j] = x[w];
-        index[j] = first + static_cast<int32_t>(w);
-      }
+      if (columns.begin == columns.end) continue;
+      const T most = GreatestOf(x + columns.begin, columns.end - columns.begin);
+      if (!IsGreater(most, out[j]) && index[j] >= 0) continue;
+      int64_t w = columns.begin;
+      while (w + 1 < columns.end && !(x[w] == most || (most != most && x[w] != x[w]))) ++w;
+      out[j] = x[w];
+      index[j] = first + static_cast<int32_t>(w);
     }
   }
 
