@@ -78,9 +78,11 @@ def edges() -> list[Case]:
     """Return where exponentials, squares and corners are at their ends."""
     far = Values([[1000.0, 999.0, 1000.0], [-1000.0, -1001.0, -INF], [INF, 1.0, 2.0]])
     wide = ("float32", "float64")
+    close: dict[str, Any] = {"terms": 3, "magnitude": 0.1}
     zeros = Values([[0.0, 0.0, 0.0], [3.0, 0.0, -4.0]])
     return [
         case("logsumexp", "far", far, "differences are too coarse", attrs={"axis": [1]}),
+        case("logsumexp", "far-slopes", Values([500.0, 499.75, 499.5]), slopes=shares, **close),
         case("logsumexp", "nothing", Values([-INF, -INF]), "-inf", slopes=shares),
         case("variance", "far", Values([1e4, 1e4 + 1, 1e4 + 2]), LENGTH, dtypes=wide),
         *(

@@ -115,7 +115,7 @@ class Program:
         return block
 
     def add_block(self, parent_idx: int) -> Block:
-        """Return a new block within another; the current block stays what it is."""
+        """Return a new block within another; the current block stays the same."""
         block = Block(self, len(self.blocks), parent_idx)
         self.blocks.append(block)
         self.note_change(self.blocks.pop)

@@ -16,7 +16,7 @@ OPWRIGHT_CPU_FUNCTION_1(FloorOfFloat, functors::Floor(x));
 OPWRIGHT_CPU_FUNCTION_1(RoundOfFloat, functors::Round(x));
 OPWRIGHT_CPU_FUNCTION_2(NanToNumGrad, functors::NanToNumGrad(x, y));
 
-// Whole numbers stay what they are.
+// Whole numbers do not change.
 template <template <typename> class F, typename T>
 using WholeOr = std::conditional_t<std::is_integral_v<T>, Identity<BitsOf<T>>, F<T>>;
 template <typename T>

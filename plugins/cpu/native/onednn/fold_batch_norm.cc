@@ -23,7 +23,7 @@ OPWRIGHT_CPU_CLONES void Fold(int64_t n, const T* scale, const T* bias, const T*
 }
 
 // Slots of the plan-only operator of pass fuse_conv: scale, bias, mean, variance -> factor, shift,
-// and mean and variance, which stay what they are where they lie.
+// and mean and variance, which are read in place and do not change.
 template <typename T>
 struct FoldBatchNormKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }

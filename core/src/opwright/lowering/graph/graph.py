@@ -159,7 +159,7 @@ class Graph:
         operator : OpDefinition or str
         inputs, outputs : mapping of str to Value or sequence of Value
             By slot; absent slots are left out. Outputs may be values that other operators write
-            so far: so a fetch or a persistable stays what it is.
+            so far: so a fetch or a persistable keeps its contents.
         attrs : mapping, optional
             Missing ones are filled with their defaults.
         like : LoweredOp

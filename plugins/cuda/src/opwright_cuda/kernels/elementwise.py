@@ -215,7 +215,7 @@ def _substitutes(ctx: PrepareContext, ctype: str) -> Struct:
     """What stands for NaN and infinities, within the range of the dtype."""
     most = _MOST.get(ctx.inputs["x"][0].dtype)
     if most is None:
-        return Struct()  # whole numbers stay what they are
+        return Struct()  # whole numbers do not change
     kind: Any = np.float64 if ctype == "double" else np.float32
     ends = (min(max(ctx.attrs[name], -most), most) for name in ("posinf", "neginf"))
     return Struct(kind(ctx.attrs["nan"]), *(kind(end) for end in ends))

@@ -13,7 +13,7 @@ from opwright.op import (
     reduced_shape,
 )
 from opwright_std.numerics.dtypes import FLOATS
-from opwright_std.operators.reduction import reduction
+from opwright_std.operators.reduction import known_meta, reduction
 
 
 def _quantile_shape(ctx: InferContext) -> None:
@@ -24,16 +24,6 @@ def _quantile_shape(ctx: InferContext) -> None:
     if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
         ctx.fail(f"an axis to reduce must have elements, got shape {list(shape)}")
     ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
-
-
-def _shape(b: BodyContext) -> tuple[int, ...]:
-    meta = b.meta(b.input("x") or "")
-    if meta is None:
-        raise GradientError(
-            f"{b.type}: what it is made of depends on the shape of x, got {b.input('x')!r} without "
-            "one; declare it"
-        )
-    return meta.shape
 
 
 def _length(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> int:
@@ -74,7 +64,7 @@ def _between(b: BodyContext, low: str, high: str, weight: float) -> str:
 
 
 def _body(b: BodyContext) -> None:
-    shape = _shape(b)
+    shape = known_meta(b).shape
     axes = sorted(axis % len(shape) for axis in b.attr("axis")) or list(range(len(shape)))
     n, out = _length(b, shape, axes), {"out": b.output("out")}
     if not axes:

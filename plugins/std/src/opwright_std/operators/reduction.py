@@ -10,8 +10,10 @@ import numpy as np
 from opwright.errors import GradientError
 from opwright.op import (
     INT_DTYPES,
+    BodyContext,
     GradientContext,
     InferContext,
+    Meta,
     OpDefinition,
     OpMaker,
     grad_op,
@@ -41,6 +43,17 @@ def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
         .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
         .default(False)
     )
+
+
+def known_meta(w: BodyContext | GradientContext) -> Meta:
+    """Return shape and dtype of x, whose formula depends on them; refuse where they are unknown."""
+    meta = w.meta(w.input("x") or "")
+    if meta is None:
+        raise GradientError(
+            f"{w.type}: its formula depends on the shape of x, got {w.input('x')!r} without one; "
+            "declare it, with -1 for unknown dimensions"
+        )
+    return meta
 
 
 def _reduced_shape(ctx: InferContext) -> None:

@@ -54,7 +54,7 @@ def nan_to_num_grad(
 
 
 def _rounded(op_type: str, comment: str) -> OpDefinition:
-    return unary(op_type, f"{comment} Whole numbers stay what they are.", NUMBERS).build(
+    return unary(op_type, f"{comment} Whole numbers do not change.", NUMBERS).build(
         infer_shape=same_shape_as("x"), gradient=no_gradient("it is constant between its steps")
     )
 

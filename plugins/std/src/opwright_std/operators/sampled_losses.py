@@ -112,8 +112,9 @@ _LOGITS = (
 NCE = _maker(
     "nce",
     "Noise-contrastive estimation. " + _LOGITS + "out = softplus(-logits(label)) + sum over the "
-    "samples of softplus(logits(sample)): each is told apart from noise. With all "
-    "log-probabilities absent it is negative sampling. Gutmann and Hyvarinen, 2010.",
+    "samples of softplus(logits(sample)): the logit says whether a class is the label or a "
+    "sample. With all log-probabilities absent it is negative sampling. "
+    "Gutmann and Hyvarinen, 2010.",
     False,
 ).build(infer_shape=_sampled_loss_shape, body=_nce_body)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from opwright.errors import GradientError
 from opwright.op import (
     BodyContext,
     GradientContext,
@@ -17,7 +16,7 @@ from opwright.op import (
     reduced_shape,
 )
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS
-from opwright_std.operators.reduction import reduction
+from opwright_std.operators.reduction import known_meta, reduction
 
 Writer = BodyContext | GradientContext
 
@@ -28,6 +27,9 @@ LARGEST: Mapping[str, float] = {
     "float64": 1.7976931348623157e308,
 }
 
+_SHARED = {"min": 1e-30, "max": LARGEST["float32"]}
+"""Sums of shares: about 1, far from 1 where rounding is coarse, and 0 where all of x is -inf."""
+
 
 def _reduced_shape(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
@@ -36,36 +38,26 @@ def _reduced_shape(ctx: InferContext) -> None:
     ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
 
 
-def _meta_of(w: Writer) -> tuple[tuple[int, ...], str]:
-    meta = w.meta(w.input("x") or "")
-    if meta is None:
-        raise GradientError(
-            f"{w.type}: what it is made of depends on the shape of x, got {w.input('x')!r} without "
-            "one; declare it, with -1 for unknown dimensions"
-        )
-    return meta.shape, meta.dtype
-
-
 def _axes(w: Writer, **changes: Any) -> dict[str, Any]:
     return {"axis": w.attr("axis"), "keepdims": w.attr("keepdims"), **changes}
 
 
 def _lengths(w: Writer) -> list[int]:
     """Return the lengths of the axes that are reduced, -1 where unknown."""
-    shape, _ = _meta_of(w)
+    shape = known_meta(w).shape
     axes = w.attr("axis") or range(len(shape))
     return [shape[axis] for axis in axes]
 
 
-def _spread(g: GradientContext, name: str | None) -> str:
-    """Write what has been reduced in the shape of x."""
-    inputs = {"x": g.input("x"), "out_grad": name}
+def _spread(g: GradientContext, name: str | None, like: str | None = None) -> str:
+    """Write what has been reduced in the shape of x; `like` is x in the dtype of `name`."""
+    inputs = {"x": like or g.input("x"), "out_grad": name}
     return g.emit("sum_grad", inputs, {"x_grad": 1}, _axes(g))
 
 
-def _bounded(w: Writer, name: str) -> str:
+def _bounded(w: Writer, name: str, dtype: str) -> str:
     """Write the nearest finite numbers: the difference of two infinities is none."""
-    bound = LARGEST[_meta_of(w)[1]]
+    bound = LARGEST[dtype]
     return w.emit("clip", {"x": name}, attrs={"min": -bound, "max": bound})
 
 
@@ -75,7 +67,8 @@ def _logsumexp_body(b: BodyContext) -> None:
         total = b.emit("sum", {"x": x}, attrs=_axes(b))
         b.emit("log", {"x": total}, {"out": b.output("out")})
         return
-    top = _bounded(b, b.emit("max", {"x": x}, attrs=_axes(b, keepdims=True)))
+    top = b.emit("max", {"x": x}, attrs=_axes(b, keepdims=True))
+    top = _bounded(b, top, known_meta(b).dtype)
     powers = b.emit("exp", {"x": b.emit("subtract", {"x": x, "y": top})})
     logarithm = b.emit("log", {"x": b.emit("sum", {"x": powers}, attrs=_axes(b))})
     top = b.emit("reshape_like", {"x": top, "like": logarithm})
@@ -83,8 +76,24 @@ def _logsumexp_body(b: BodyContext) -> None:
 
 
 def _logsumexp_gradient(g: GradientContext) -> None:
-    out = _spread(g, _bounded(g, g.output("out") or ""))
-    share = g.emit("exp", {"x": g.emit("subtract", {"x": g.input("x"), "y": out})})
+    """Share the gradient out as softmax does, by exp(x - out), divided by its sum.
+
+    The rounding of out would be a relative error of exp. For 16-bit floats out is computed again
+    in float32.
+    """
+    x, dtype = g.input("x"), known_meta(g).dtype
+    is_short = dtype in ("float16", "bfloat16")
+    wide, out = x, g.output("out") or ""
+    if is_short:
+        wide = g.emit("cast", {"x": x}, attrs={"dtype": "float32"})
+        out = g.emit("logsumexp", {"x": wide}, attrs=_axes(g))
+    spread = _spread(g, _bounded(g, out, "float32" if is_short else dtype), like=wide)
+    powers = g.emit("exp", {"x": g.emit("subtract", {"x": wide, "y": spread})})
+    total = g.emit("sum", {"x": powers}, attrs=_axes(g, keepdims=True))
+    total = g.emit("clip", {"x": total}, attrs=_SHARED)
+    share = g.emit("divide", {"x": powers, "y": total})
+    if is_short:
+        share = g.emit("cast_like", {"x": share, "like": x})
     grad = _spread(g, g.output_grad("out"))
     g.set_input_grad("x", g.emit("multiply", {"x": share, "y": grad}))
 
@@ -98,7 +107,7 @@ LOGSUMEXP = reduction(
 
 
 def _number(w: Writer, value: float) -> str:
-    attrs = {"shape": [], "value": value, "dtype": _meta_of(w)[1]}
+    attrs = {"shape": [], "value": value, "dtype": known_meta(w).dtype}
     return w.emit("fill", {}, attrs=attrs)
 
 
@@ -255,7 +264,7 @@ STD = (
 
 def _count_body(b: BodyContext) -> None:
     x = b.input("x") or ""
-    if _meta_of(b)[1] != "bool":
+    if known_meta(b).dtype != "bool":
         x = b.emit("not_equal", {"x": x, "y": _number(b, 0.0)})
     b.emit("sum", {"x": x}, _out(b), _axes(b))
 

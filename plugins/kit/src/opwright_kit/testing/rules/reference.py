@@ -24,7 +24,7 @@ SUBJECT = KernelSubject
 _ULPS: Final = 16
 """Rounding errors that a kernel may make more than the reference, for each sum of terms."""
 
-_EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
+EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
 
 _LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
 """The distance of the numbers next to 0, where it is far from nothing."""
@@ -177,7 +177,7 @@ def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
     dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
     terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])
     # What is kept in a narrower dtype on the way costs as much as the output's own.
-    eps = max(_EPSILON[dtype], _EPSILON.get(sample.dtype, 0.0))
+    eps = max(EPSILON[dtype], EPSILON.get(sample.dtype, 0.0))
     return _ULPS * eps * float(np.sqrt(terms))
 
 
