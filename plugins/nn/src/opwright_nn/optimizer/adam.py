@@ -11,7 +11,31 @@ from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
 
 
-class Adam(Optimizer):
+class AdamLike(Optimizer):
+    """What follows Adam: ``beta1`` and ``beta2`` in [0, 1), and ``epsilon`` above 0."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        *,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        regularizer: Regularizer | None,
+        clip: GradientClip | None,
+    ) -> None:
+        super().__init__(learning_rate, regularizer, clip)
+        who = type(self).__name__
+        self.beta1 = checks.check_float(who, "beta1", beta1, at_least=0.0, below=1.0)
+        self.beta2 = checks.check_float(who, "beta2", beta2, at_least=0.0, below=1.0)
+        self.epsilon = checks.check_float(who, "epsilon", epsilon, above=0.0)
+
+    def attrs(self) -> dict[str, Any]:
+        """Return ``beta1``, ``beta2`` and ``epsilon``, and what a subclass adds."""
+        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+
+
+class Adam(AdamLike):
     """``param -= learning_rate * m / (sqrt(v) + epsilon)``, m and v corrected running moments.
 
     Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1.
@@ -42,15 +66,14 @@ class Adam(Optimizer):
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
     ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        who = type(self).__name__
-        self.beta1 = checks.check_float(who, "beta1", beta1, at_least=0.0, below=1.0)
-        self.beta2 = checks.check_float(who, "beta2", beta2, at_least=0.0, below=1.0)
-        self.epsilon = checks.check_float(who, "epsilon", epsilon, above=0.0)
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``beta1``, ``beta2`` and ``epsilon``."""
-        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        super().__init__(
+            learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            regularizer=regularizer,
+            clip=clip,
+        )
 
     def states(self) -> Sequence[State]:
         """Return both moments, and the powers for the correction of their bias."""

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from opwright_nn import checks
+from opwright_nn.optimizer.adam import AdamLike
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
 
 
-class Adamax(Optimizer):
+class Adamax(AdamLike):
     """``param -= learning_rate * m / u``, u the largest of past gradients, decaying.
 
     Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 2; m is the corrected
@@ -45,14 +46,14 @@ class Adamax(Optimizer):
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
     ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.beta1 = checks.check_float("Adamax", "beta1", beta1, at_least=0.0, below=1.0)
-        self.beta2 = checks.check_float("Adamax", "beta2", beta2, at_least=0.0, below=1.0)
-        self.epsilon = checks.check_float("Adamax", "epsilon", epsilon, above=0.0)
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``beta1``, ``beta2`` and ``epsilon``."""
-        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        super().__init__(
+            learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            regularizer=regularizer,
+            clip=clip,
+        )
 
     def states(self) -> Sequence[State]:
         """Return the moment, the norm, and the power for the correction of the bias."""
@@ -63,7 +64,7 @@ class Adamax(Optimizer):
         )
 
 
-class NAdam(Optimizer):
+class NAdam(AdamLike):
     """Adam with Nesterov momentum, whose share rises towards ``beta1``.
 
     Dozat, Incorporating Nesterov Momentum into Adam, 2016.
@@ -99,22 +100,21 @@ class NAdam(Optimizer):
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
     ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.beta1 = checks.check_float("NAdam", "beta1", beta1, at_least=0.0, below=1.0)
-        self.beta2 = checks.check_float("NAdam", "beta2", beta2, at_least=0.0, below=1.0)
-        self.epsilon = checks.check_float("NAdam", "epsilon", epsilon, above=0.0)
+        super().__init__(
+            learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            regularizer=regularizer,
+            clip=clip,
+        )
         self.momentum_decay = checks.check_float(
             "NAdam", "momentum_decay", momentum_decay, at_least=0.0
         )
 
     def attrs(self) -> dict[str, Any]:
         """Return ``beta1``, ``beta2``, ``epsilon`` and ``momentum_decay``."""
-        return {
-            "beta1": self.beta1,
-            "beta2": self.beta2,
-            "epsilon": self.epsilon,
-            "momentum_decay": self.momentum_decay,
-        }
+        return super().attrs() | {"momentum_decay": self.momentum_decay}
 
     def states(self) -> Sequence[State]:
         """Return both moments, the number of the step, and the product of the shares."""
@@ -126,7 +126,7 @@ class NAdam(Optimizer):
         )
 
 
-class RAdam(Optimizer):
+class RAdam(AdamLike):
     """Adam that takes steps of momentum alone until the second moment is well known.
 
     Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2020.
@@ -159,14 +159,14 @@ class RAdam(Optimizer):
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
     ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.beta1 = checks.check_float("RAdam", "beta1", beta1, at_least=0.0, below=1.0)
-        self.beta2 = checks.check_float("RAdam", "beta2", beta2, at_least=0.0, below=1.0)
-        self.epsilon = checks.check_float("RAdam", "epsilon", epsilon, above=0.0)
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``beta1``, ``beta2`` and ``epsilon``."""
-        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        super().__init__(
+            learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            regularizer=regularizer,
+            clip=clip,
+        )
 
     def states(self) -> Sequence[State]:
         """Return both moments and the number of the step."""
@@ -177,7 +177,7 @@ class RAdam(Optimizer):
         )
 
 
-class Lamb(Optimizer):
+class Lamb(AdamLike):
     """Adam whose steps are as long as the parameter is large, for large batches.
 
     You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020.
@@ -213,20 +213,19 @@ class Lamb(Optimizer):
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
     ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.beta1 = checks.check_float("Lamb", "beta1", beta1, at_least=0.0, below=1.0)
-        self.beta2 = checks.check_float("Lamb", "beta2", beta2, at_least=0.0, below=1.0)
-        self.epsilon = checks.check_float("Lamb", "epsilon", epsilon, above=0.0)
+        super().__init__(
+            learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            regularizer=regularizer,
+            clip=clip,
+        )
         self.weight_decay = checks.check_float("Lamb", "weight_decay", weight_decay, at_least=0.0)
 
     def attrs(self) -> dict[str, Any]:
         """Return ``beta1``, ``beta2``, ``epsilon`` and ``weight_decay``."""
-        return {
-            "beta1": self.beta1,
-            "beta2": self.beta2,
-            "epsilon": self.epsilon,
-            "weight_decay": self.weight_decay,
-        }
+        return super().attrs() | {"weight_decay": self.weight_decay}
 
     def states(self) -> Sequence[State]:
         """Return both moments, and the powers for the correction of their bias."""

@@ -27,8 +27,20 @@ def _parameters(given: Sequence[Listed | None], i: int) -> Parameters:
     return Parameters(*(_pick(arrays, i) for arrays in given))
 
 
-def _first(given: Array | None, states: Array, i: int) -> Array:
-    return np.zeros(states.shape[2:], states.dtype) if given is None else given[i]
+Ends = tuple[Array | None, Array | None]
+"""States and cells of all layers and directions, at the beginning or at the end; None: zeros."""
+
+
+def _ends(given: Ends, trace: Trace, i: int) -> tuple[Array, Array | None]:
+    """Return the state and the cell of one layer and direction; no cell where it has none."""
+    zeros = np.zeros(trace.states.shape[2:], trace.states.dtype)
+    state, cell = (zeros if array is None else array[i] for array in given)
+    return state, None if trace.cells is None else cell
+
+
+def _part(trace: Trace, i: int) -> Trace:
+    cells = None if trace.cells is None else trace.cells[i]
+    return Trace(trace.gates[i], trace.states[i], cells)
 
 
 def run_layers(
@@ -36,7 +48,7 @@ def run_layers(
     kind: Kind,
     x: Array,
     weights: Sequence[Listed | None],
-    first: tuple[Array | None, Array | None],
+    first: Ends,
     lengths: Array | None,
     batch_first: bool,
     out: Array,
@@ -49,14 +61,9 @@ def run_layers(
     size = trace.states.shape[-1]
     directions = out.shape[-1] // max(size, 1) or 1
     for i in range(len(trace.states)):
-        cells = None if trace.cells is None else trace.cells[i]
-        begin = (
-            _first(first[0], trace.states, i),
-            None if cells is None else _first(first[1], trace.states, i),
-        )
-        part = Trace(trace.gates[i], trace.states[i], cells)
+        begin, is_reverse = _ends(first, trace, i), i % directions == 1
         state, cell = run_steps(
-            kind, _parameters(weights, i), layer, begin, valid, i % directions == 1, part
+            kind, _parameters(weights, i), layer, begin, valid, is_reverse, _part(trace, i)
         )
         last[0][i] = state
         if last[1] is not None:
@@ -77,50 +84,40 @@ def run_layers_back(
     kind: Kind,
     x: Array,
     weights: Sequence[Listed | None],
-    first: tuple[Array | None, Array | None],
+    first: Ends,
     lengths: Array | None,
     batch_first: bool,
     trace: Trace,
     grads_in: tuple[Array | None, Array | None, Array | None],
     x_grad: Array | None,
     weight_grads: Sequence[Listed | None],
-    first_grads: tuple[Array | None, Array | None],
+    first_grads: Ends,
     directions: int,
 ) -> None:
     """Run all layers back, the last one first."""
     start = np.swapaxes(x, 0, 1) if batch_first else x
     valid = _valid(op_type, lengths, *start.shape[:2])
     count, steps, n, size = trace.states.shape
-    out_grad, h_grad, c_grad = grads_in
+    out_grad, *last_grads = grads_in
     if out_grad is None:
         flow = np.zeros((steps, n, directions * size), x.dtype)
     else:
         flow = np.swapaxes(out_grad, 0, 1) if batch_first else out_grad
-    zeros = np.zeros((n, size), x.dtype)
     for layer in reversed(range(count // directions)):
         source = _joined(trace.states, layer - 1, directions, valid) if layer else start
         total = np.zeros(source.shape, x.dtype)
         for d in range(directions):
             i = layer * directions + d
-            cells = None if trace.cells is None else trace.cells[i]
-            ends = (
-                zeros if h_grad is None else h_grad[i],
-                None if cells is None else zeros if c_grad is None else c_grad[i],
-            )
-            begin = (
-                _first(first[0], trace.states, i),
-                None if cells is None else _first(first[1], trace.states, i),
-            )
             result = run_back(
                 kind,
                 _parameters(weights, i),
                 source,
-                begin,
+                _ends(first, trace, i),
                 valid,
                 d == 1,
-                Trace(trace.gates[i], trace.states[i], cells),
+                _part(trace, i),
                 flow[..., d * size : (d + 1) * size],
-                ends,
+                _ends((last_grads[0], last_grads[1]), trace, i),
                 _parameters(weight_grads, i),
             )
             total += result.x
