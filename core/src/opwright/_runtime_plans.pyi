@@ -153,6 +153,8 @@ class Plan:
     @property
     def arena_bytes(self) -> int:
         """Memory of one instance: arenas and buffers of all devices."""
+    def bound_idle_memory(self) -> None:
+        """Count what idle instances hold against the bound for eager operators; before a run."""
     @property
     def instances(self) -> int:
         """Instances that exist now, idle or running."""

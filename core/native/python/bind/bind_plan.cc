@@ -101,6 +101,7 @@ void BindPlan(py::module_& module) {
                              [](const PlanHandle& self) { return self.plan->memory_bytes(); })
       .def_property_readonly("instances",
                              [](const PlanHandle& self) { return self.plan->n_instances(); })
+      .def("bound_idle_memory", [](const PlanHandle& self) { self.plan->BoundIdleMemory(); })
       .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
       .def_property_readonly("capture_refusal",
                              [](const PlanHandle& self) {

@@ -20,6 +20,7 @@ Instance::Instance(const Plan& plan, Instance* parent, const Child* child)
       source_bindings_(child == nullptr ? &kNoBindings : &child->bindings) {}
 
 Instance::~Instance() {
+  if (counted_bytes_ != 0) IdleMemory::Get().Count(-counted_bytes_);
   for (size_t i = n_bound_; i-- > 0;) {
     const PlanStep& step = plan_.steps[i];
     if (step.kind != StepKind::kKernel) continue;
@@ -28,6 +29,25 @@ Instance::~Instance() {
     FreeAtBorder("a kernel's unbind ",
                  [&] { kernel.unbind(step.prepared->state(), steps_[i].call.bound); });
   }
+}
+
+int64_t Instance::memory_bytes() const {
+  uint64_t bytes = 0;
+  const auto add = [&bytes](const std::shared_ptr<Storage>& storage) {
+    if (storage) bytes += storage->bytes();
+  };
+  for (const auto& blocks : memory_) std::for_each(blocks.begin(), blocks.end(), add);
+  std::for_each(staging_.begin(), staging_.end(), add);
+  for (const DynamicSlot& slot : dynamic_) add(slot.storage);
+  for (const auto& child : children_) bytes += static_cast<uint64_t>(child->memory_bytes());
+  return static_cast<int64_t>(bytes);
+}
+
+int64_t Instance::CountMemory() noexcept {
+  const int64_t bytes = memory_bytes();
+  if (bytes != counted_bytes_) IdleMemory::Get().Count(bytes - counted_bytes_);
+  counted_bytes_ = bytes;
+  return bytes;
 }
 
 Owner Instance::OwnerOf(uint32_t value) const {

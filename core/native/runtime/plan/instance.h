@@ -82,6 +82,9 @@ class Instance {
     return plan_.args[step.args_begin + arg];
   }
 
+  // Counts in IdleMemory what it holds, with its children; returns the bytes.
+  int64_t CountMemory() noexcept;
+
   // Runs all steps. On failure the first one to fail is noted in `state`.
   int32_t Run(RunState* state) noexcept;
   RunState* state() const { return state_; }
@@ -136,6 +139,7 @@ class Instance {
   const DynamicSlot& dynamic(uint32_t value) const {
     return dynamic_[static_cast<size_t>(plan_.values[value].index)];
   }
+  int64_t memory_bytes() const;  // with that of the children
   void AllocateMemory();
   void LayOutTensors();
   void LayOutSteps();
@@ -171,7 +175,8 @@ class Instance {
   std::unique_ptr<Graph> graph_;  // of plan_.graph, for the memory that is bound now
   std::unique_ptr<Event> feeds_read_;
   std::unique_ptr<StepTimer> timer_;
-  bool has_run_ = false;  // kernels may load and allocate in their first run
+  int64_t counted_bytes_ = 0;  // in IdleMemory
+  bool has_run_ = false;       // kernels may load and allocate in their first run
   std::shared_ptr<Scope> scope_;
   uint64_t bound_version_ = 0;
   RunState* state_ = nullptr;

@@ -1,5 +1,6 @@
 #include "runtime/plan/plan.h"
 
+#include "runtime/border.h"
 #include "runtime/plan/instance.h"
 
 namespace opwright {
@@ -12,6 +13,7 @@ constexpr size_t kMaxIdle = 7;
 Plan::Plan() { idle_.reserve(kMaxIdle); }
 
 Plan::~Plan() {
+  if (is_counted_.load(std::memory_order_acquire)) IdleMemory::Get().Remove(place_);
   delete hot_.load(std::memory_order_acquire);
   for (Instance* instance : idle_) delete instance;
 }
@@ -38,18 +40,56 @@ Instance* Plan::Acquire(const Scope* scope) const {
   return made.release();
 }
 
-void Plan::GiveBack(Instance* instance) const noexcept {
+bool Plan::Keep(Instance* instance) const noexcept {
   Instance* expected = nullptr;
-  if (hot_.compare_exchange_strong(expected, instance, std::memory_order_acq_rel)) return;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.size() < kMaxIdle) {
-      idle_.push_back(instance);
-      return;
-    }
+  if (hot_.compare_exchange_strong(expected, instance, std::memory_order_acq_rel)) return true;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (idle_.size() == kMaxIdle) return false;
+  idle_.push_back(instance);
+  return true;
+}
+
+void Plan::GiveBack(Instance* instance) const noexcept {
+  if (__builtin_expect(is_counted_.load(std::memory_order_relaxed), 0)) {
+    was_used_.store(true, std::memory_order_relaxed);
+    // Dropping unbinds kernels, which inside another plugin could wait for a lock that it holds.
+    const bool is_large = instance->CountMemory() > IdleMemory::kMostOfOne;
+    if ((is_large && !InsidePlugin::is_here()) || !Keep(instance)) Drop(instance);
+    IdleMemory::Get().KeepBound();
+  } else if (!Keep(instance)) {
+    Drop(instance);
   }
+}
+
+void Plan::Drop(Instance* instance) const noexcept {
   n_instances_.fetch_sub(1, std::memory_order_relaxed);
   delete instance;
+}
+
+void Plan::DropIdle() const noexcept {
+  while (true) {
+    Instance* instance = hot_.exchange(nullptr, std::memory_order_acq_rel);
+    if (instance == nullptr) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (idle_.empty()) return;
+      instance = idle_.back();
+      idle_.pop_back();
+    }
+    Drop(instance);
+  }
+}
+
+bool Plan::HoldsMemory() const {
+  return memory_bytes() >= IdleMemory::kFewBytes || !dynamic_values.empty() || !children.empty();
+}
+
+void Plan::BoundIdleMemory() const {
+  if (bounds_idle_memory_.exchange(true)) return;
+  if (HoldsMemory()) {
+    place_ = IdleMemory::Get().Add(this);
+    is_counted_.store(true, std::memory_order_release);
+  }
+  for (const Child* child : children) child->plan->BoundIdleMemory();
 }
 
 void Plan::RefuseCapture(const char* reason) const noexcept {

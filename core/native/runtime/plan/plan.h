@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/plan/capture.h"
+#include "runtime/plan/idle_memory.h"
 #include "runtime/plan/prepared.h"
 #include "runtime/values/scope.h"
 
@@ -167,7 +168,7 @@ struct ContinueDetail : StepDetail {
   std::vector<std::shared_ptr<const Known>> known;  // guarded; most recent first
 };
 
-class Plan : public Retirable {
+class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
  public:
   Plan();
   ~Plan() override;
@@ -179,6 +180,13 @@ class Plan : public Retirable {
   void GiveBack(Instance* instance) const noexcept;
   int64_t n_instances() const { return n_instances_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const;
+  // From now on what idle instances hold is bounded, together with other such plans; also for the
+  // plans of its chain. Before the first run.
+  void BoundIdleMemory() const;
+  bool bounds_idle_memory() const { return bounds_idle_memory_.load(std::memory_order_relaxed); }
+  // Whether it has run since the last call of this function.
+  bool ForgetUse() const { return was_used_.exchange(false, std::memory_order_relaxed); }
+  void DropIdle() const noexcept;
   // The external of this role and name, or -1.
   int64_t FindExternal(Role role, const std::string& external) const;
   bool IsDynamic(uint32_t value) const { return values[value].kind == ValueKind::kDynamic; }
@@ -221,6 +229,10 @@ class Plan : public Retirable {
   std::shared_ptr<void> describe;  // the binding's own
 
  private:
+  bool Keep(Instance* instance) const noexcept;  // false: enough of them wait
+  void Drop(Instance* instance) const noexcept;
+  bool HoldsMemory() const;
+
   // One instance waits in an atomic slot, so that the usual call takes no lock.
   mutable std::atomic<Instance*> hot_{nullptr};
   mutable std::atomic<int64_t> n_instances_{0};
@@ -229,6 +241,10 @@ class Plan : public Retirable {
   mutable std::atomic<bool> may_capture_{true};
   mutable std::atomic<int64_t> n_graphs_{0};
   mutable std::string capture_refusal_;  // guarded
+  mutable std::atomic<bool> bounds_idle_memory_{false};
+  mutable std::atomic<bool> is_counted_{false};  // in IdleMemory, at place_
+  mutable std::atomic<bool> was_used_{false};
+  mutable IdleMemory::Plans::iterator place_;
 };
 
 // Holds an instance until it goes out of scope; the plan too, unless it is only borrowed from

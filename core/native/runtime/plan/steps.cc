@@ -16,7 +16,8 @@ int32_t RunChild(Instance* parent, const Child& child) {
 
 // The chain's next plan for the shapes found: known, or asked for.
 std::shared_ptr<const ContinueDetail::Known> FindNext(ContinueDetail* detail,
-                                                      std::vector<Shape> shapes) {
+                                                      std::vector<Shape> shapes,
+                                                      bool bounds_memory) {
   constexpr size_t kMaxKnown = 8;
   {
     const std::lock_guard<std::mutex> lock(detail->mutex);
@@ -31,6 +32,7 @@ std::shared_ptr<const ContinueDetail::Known> FindNext(ContinueDetail* detail,
   auto made = std::make_shared<ContinueDetail::Known>();
   made->plan = detail->resolve(shapes);
   if (!made->plan) return nullptr;
+  if (bounds_memory) made->plan->BoundIdleMemory();
   made->shapes = std::move(shapes);
   for (const auto& [value, name] : detail->bindings) {
     const int64_t external = made->plan->FindExternal(Role::kCaptured, name);
@@ -73,7 +75,7 @@ int32_t RunNext(Instance* instance, ContinueDetail* detail) {
     const int64_t* dims = instance->dims(value);
     shapes.emplace_back(dims, dims + instance->plan().values[value].ndim);
   }
-  const auto known = FindNext(detail, std::move(shapes));
+  const auto known = FindNext(detail, std::move(shapes), instance->plan().bounds_idle_memory());
   if (!known) return OW_ERROR;
   CheckCaptured(instance, *known);
   RunState* state = instance->state();

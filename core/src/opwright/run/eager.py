@@ -258,7 +258,9 @@ class EagerSource:
             Given(metas, on_device=frozenset(there), copied=False),  # a call alone is no graph
             fetches=Fetches(fetches, on_device=True),
         )
-        return lower(request)
+        lowered = lower(request)
+        lowered.plan.bound_idle_memory()
+        return lowered
 
     def _outputs(
         self, inputs: dict[str, tuple[str, ...]], counts: Sequence[int]

@@ -1,0 +1,69 @@
+#include "runtime/plan/idle_memory.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
+
+#include "runtime/border.h"
+#include "runtime/plan/plan.h"
+
+namespace opwright {
+
+namespace {
+
+// A child of fork must not find it locked by a thread that it does not have.
+std::mutex* fork_mutex = nullptr;
+
+void LockForFork() { fork_mutex->lock(); }
+void UnlockAfterFork() { fork_mutex->unlock(); }
+
+}  // namespace
+
+IdleMemory::IdleMemory() {
+  fork_mutex = &mutex_;
+  pthread_atfork(LockForFork, UnlockAfterFork, UnlockAfterFork);
+}
+
+IdleMemory& IdleMemory::Get() noexcept {
+  // Never destroyed: plans may outlive every static at exit. In memory that cannot be lacking.
+  alignas(IdleMemory) static std::array<std::byte, sizeof(IdleMemory)> place;
+  static auto* memory = new (place.data()) IdleMemory;
+  return *memory;
+}
+
+IdleMemory::Plans::iterator IdleMemory::Add(const Plan* plan) {
+  Plans added{plan};
+  const auto place = added.begin();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  plans_.splice(plans_.end(), added);
+  return place;
+}
+
+void IdleMemory::Remove(Plans::iterator place) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  plans_.erase(place);
+}
+
+void IdleMemory::Shrink() noexcept {
+  if (InsidePlugin::is_here()) return;
+  size_t most = 0;  // one round takes the mark off those that have run, a second one frees
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    most = 2 * plans_.size();
+  }
+  for (; most > 0 && bytes() > kMostBytes; --most) {
+    std::shared_ptr<const Plan> plan;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (plans_.empty()) return;
+      plans_.splice(plans_.end(), plans_, plans_.begin());
+      plan = plans_.back()->weak_from_this().lock();  // null: its end waits for our lock
+    }
+    if (plan && !plan->ForgetUse()) plan->DropIdle();
+  }
+}
+
+}  // namespace opwright

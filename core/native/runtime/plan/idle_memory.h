@@ -1,0 +1,53 @@
+// A bound on the memory that eager operators keep between calls.
+#ifndef OPWRIGHT_RUNTIME_IDLE_MEMORY_H_
+#define OPWRIGHT_RUNTIME_IDLE_MEMORY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <mutex>
+
+namespace opwright {
+
+class Plan;
+
+// Of the whole process: each operator keeps hundreds of plans, and there are hundreds of operators.
+// Counts what the instances of its plans hold. Beyond the bound, idle instances go, those of plans
+// that have not run lately first; their plans stay, and make new ones when they run.
+class IdleMemory {
+ public:
+  static constexpr int64_t kMostBytes = int64_t{64} << 20;
+  // An instance that holds more is not kept: it would drive out many others.
+  static constexpr int64_t kMostOfOne = kMostBytes / 4;
+  // Plans that need less are not counted: they weigh about as much themselves.
+  static constexpr uint64_t kFewBytes = 4096;
+
+  using Plans = std::list<const Plan*>;
+
+  IdleMemory(const IdleMemory&) = delete;
+  IdleMemory& operator=(const IdleMemory&) = delete;
+  static IdleMemory& Get() noexcept;
+
+  Plans::iterator Add(const Plan* plan);
+  void Remove(Plans::iterator place) noexcept;
+
+  void Count(int64_t bytes) noexcept { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Drops idle instances until the bound holds. Inside a plugin nothing is done: the kernels that
+  // are unbound might wait for a lock that it holds. A later call does it.
+  void KeepBound() noexcept {
+    if (__builtin_expect(bytes() > kMostBytes, 0)) Shrink();
+  }
+
+ private:
+  IdleMemory();
+  void Shrink() noexcept;
+
+  std::mutex mutex_;
+  Plans plans_;  // guarded; the next one to look at is first
+  std::atomic<int64_t> bytes_{0};
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_IDLE_MEMORY_H_
