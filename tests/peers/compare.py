@@ -33,10 +33,15 @@ def check(case: Case, dtype: str, target: Target, peer: Peer, ulps: float = 16.0
     wanted = [v.name for v in float_inputs(one, graded_slots(case, arrays))]
     gradients = wanted if add_weights(one, request) else []
     try:
-        computed = run(case, one, target, fetch, request, gradients)
-    except KernelNotFoundError:  # a library may lack the gradient in this dtype
-        one, gradients = build(case, arrays), []
-        computed = run(case, one, target, fetch, request, [])
+        try:
+            computed = run(case, one, target, fetch, request, gradients)
+        except KernelNotFoundError:  # a library may lack the gradient in this dtype
+            one, gradients = build(case, arrays), []
+            computed = run(case, one, target, fetch, request, [])
+    except KernelNotFoundError as error:
+        if " refused: " not in str(error):
+            raise
+        pytest.skip(f"{target.library} leaves this size to another library")
     if gradients:
         request.wanted = wanted
     outputs, slopes = peer.ask_any(request)

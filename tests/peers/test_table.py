@@ -10,20 +10,12 @@ from peer import Peer
 from table import every_dtype, over_targets, standard_types
 
 _DRAWN = "the numbers are those of our generator"
-_FORMULA = "no peer has it; tests/operators has its formula"
 
 NO_PEER = {
     **dict.fromkeys(("bernoulli", "dropout", "normal", "permutation", "randint"), _DRAWN),
     **dict.fromkeys(("truncated_normal", "uniform"), _DRAWN),
     **dict.fromkeys(("cond", "scan", "while_loop"), "its bodies are blocks"),
     **dict.fromkeys(("assert_true", "print"), "it computes nothing"),
-    **dict.fromkeys(("accuracy", "iou", "lamb", "lion", "ftrl"), _FORMULA),
-    **dict.fromkeys(("proximal_adagrad", "proximal_gd"), _FORMULA),
-    **dict.fromkeys(("edit_distance", "linear_chain_crf", "viterbi_decode"), _FORMULA),
-    **dict.fromkeys(("nce", "sampled_softmax", "auc", "precision_recall"), _FORMULA),
-    **dict.fromkeys(("sequence_conv", "sequence_pack", "sequence_unpack"), _FORMULA),
-    **dict.fromkeys(("box_coder", "multiclass_nms", "prior_box"), _FORMULA),
-    **dict.fromkeys(("nms", "roi_align", "roi_pool"), _FORMULA),
 }
 """Operators that no peer has, with the reason."""
 

@@ -189,4 +189,15 @@ CASES = (
         {"iou_threshold": 0.5},
         label="equal-scores-and-no-area",
     ),
+    Case(  # areas beyond the greatest float16
+        "nms",
+        {
+            "boxes": Values([[0, 0, 512, 512], [0, 0, 512, 500], [0, 0, 512, 100]]),
+            "scores": Values([0.5, 0.25, 0.125]),
+        },
+        nms,
+        {"iou_threshold": 0.5},
+        dtypes=("float16", "float32", "float64"),
+        label="large-areas",
+    ),
 )

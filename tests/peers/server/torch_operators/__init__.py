@@ -11,12 +11,16 @@ default. `NotExpressibleError` says that PyTorch has no such call.
 from __future__ import annotations
 
 from torch_operators import (
+    decoding,
+    detection,
     elementwise,
     linear_algebra,
     losses,
+    metrics,
     movement,
     networks,
     optimizers,
+    proximal,
     recurrent,
     reductions,
     sequences,
@@ -32,7 +36,11 @@ OPERATORS: dict[str, Function] = {
     **recurrent.OPERATORS,
     **sequences.OPERATORS,
     **losses.OPERATORS,
+    **decoding.OPERATORS,
+    **detection.OPERATORS,
+    **metrics.OPERATORS,
     **optimizers.OPERATORS,
+    **proximal.OPERATORS,
 }
 
 __all__ = ["OPERATORS", "NotExpressibleError"]

@@ -52,7 +52,10 @@ def _nll(x: Tensor, label: Tensor, ignore_index: int, axis: int) -> Tensor:
 def _cosine_embedding_loss(x: Tensor, y: Tensor, label: Tensor, margin: float) -> Tensor:
     norms = [torch.linalg.vector_norm(one, dim=-1) for one in (x, y)]
     require(all(bool((norm > 1e-3).all()) for norm in norms), "vectors of almost no length")
-    return F.cosine_embedding_loss(x, y, label, margin, reduction="none")
+    # PyTorch's own loss adds 1e-12 to the squares.
+    cosine = F.cosine_similarity(x, y, -1)
+    apart = torch.where(label == -1, torch.clamp_min(cosine - margin, 0), 0.0)
+    return torch.where(label == 1, 1 - cosine, apart)
 
 
 def _ctc_loss(
@@ -101,6 +104,52 @@ def _margin_rank_loss(x: Tensor, y: Tensor, label: Tensor, margin: float) -> Ten
     return F.margin_ranking_loss(x, y, label, margin, reduction="none")
 
 
+def _logits(
+    x: Tensor,
+    weight: Tensor,
+    ids: Tensor,
+    bias: Tensor | None,
+    log_probability: Tensor | None,
+) -> Tensor:
+    """Return the scores of some classes for all rows, [n, ids]."""
+    logits = F.linear(x, weight, bias)[:, ids.long()]
+    return logits if log_probability is None else logits - log_probability
+
+
+def _sampled(loss: Function) -> Function:
+    """Return a loss of the logits of the label, of the samples, and where those are the label."""
+
+    def run(
+        x: Tensor,
+        weight: Tensor,
+        label: Tensor,
+        samples: Tensor,
+        remove_accidental_hits: bool,
+        bias: Tensor | None = None,
+        label_log_probability: Tensor | None = None,
+        samples_log_probability: Tensor | None = None,
+    ) -> Tensor:
+        true = _logits(x, weight, label, bias, label_log_probability).diagonal()
+        others = _logits(x, weight, samples, bias, samples_log_probability)
+        hits = (label[:, None] == samples) & remove_accidental_hits
+        return loss(true, others, hits)
+
+    return run
+
+
+def _nce(true: Tensor, others: Tensor, hits: Tensor) -> Tensor:
+    one = F.binary_cross_entropy_with_logits
+    each = one(others, torch.zeros_like(others), reduction="none")
+    own = one(true, torch.ones_like(true), reduction="none")
+    return own + torch.where(hits, torch.zeros_like(each), each).sum(1)
+
+
+def _sampled_softmax(true: Tensor, others: Tensor, hits: Tensor) -> Tensor:
+    held = torch.where(hits, torch.full_like(others, -torch.inf), others)
+    logits = torch.cat([true[:, None], held], 1)
+    return F.cross_entropy(logits, torch.zeros(len(true), dtype=torch.int64), reduction="none")
+
+
 OPERATORS: dict[str, Function] = {
     "cross_entropy": _cross_entropy,
     "softmax_with_cross_entropy": _softmax_with_cross_entropy,
@@ -108,6 +157,8 @@ OPERATORS: dict[str, Function] = {
         x, label, reduction="none"
     ),
     "nll": _nll,
+    "nce": _sampled(_nce),
+    "sampled_softmax": _sampled(_sampled_softmax),
     "cosine_embedding_loss": _cosine_embedding_loss,
     "ctc_loss": _ctc_loss,
     "label_smooth": _label_smooth,

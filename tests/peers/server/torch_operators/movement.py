@@ -186,6 +186,9 @@ OPERATORS: dict[str, Function] = {
     "cast": lambda x, dtype: x.to(_dtype(dtype)),
     "nonzero": lambda x: torch.nonzero(x).T,
     "fill": lambda shape, value, dtype: torch.full(tuple(shape), value, dtype=_dtype(dtype)),
+    "constant": lambda values, shape, dtype: (
+        torch.tensor(values, dtype=torch.float64).reshape(shape).to(_dtype(dtype))
+    ),
     "fill_like": lambda x, value: torch.full_like(x, value),
     "cast_like": lambda x, like: x.to(like.dtype),
     "expand_like": lambda x, like: x.expand_as(like).clone(),

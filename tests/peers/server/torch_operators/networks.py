@@ -146,6 +146,7 @@ def _rms_norm(x: Tensor, epsilon: float, scale: Tensor | None = None, **axis: in
 def _group_norm(
     x: Tensor, groups: int, epsilon: float, scale: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:
+    require(x.numel() == 0 or x[0].numel() > groups, "groups of one element")
     return F.group_norm(x, groups, scale, bias, epsilon)
 
 
@@ -172,9 +173,6 @@ def _fc(
         "relu": torch.relu,
         "sigmoid": torch.sigmoid,
         "tanh": torch.tanh,
-        "lrn": _lrn,
-        "maxout": _maxout,
-        "rotary_embedding": _rotary,
         "softmax": lambda x: torch.softmax(x, -1),
     }
     require(activation in functions, f"activation {activation}")

@@ -51,15 +51,10 @@ def _momentum(
     return out, state["momentum_buffer"]
 
 
-def _count_steps(power: Tensor, beta: float) -> int:
-    """Return behind how many steps a power of a share is this one, the step to come counted."""
-    require(0 < float(power) < 1 and 0 < beta < 1, "a power that no step leads to")
-    count = round(math.log(float(power)) / math.log(beta))
-    require(
-        count >= 1 and math.isclose(beta**count, float(power), rel_tol=1e-9),
-        "a power that no step leads to",
-    )
-    return count
+def _correct(power: Tensor, beta: float) -> float:
+    """Return the correction of a power beside that of a first step, which is all PyTorch counts."""
+    require(0 <= float(power) < 1 and 0 <= beta < 1, "a power that no step leads to")
+    return (1 - float(power)) / (1 - beta)
 
 
 def _adam(optimizer: type[Any]) -> Function:
@@ -76,14 +71,15 @@ def _adam(optimizer: type[Any]) -> Function:
         epsilon: float,
         **options: float,
     ) -> Any:
-        count = _count_steps(beta1_power, beta1)
-        require(count == _count_steps(beta2_power, beta2), "powers of two different steps")
-        state = {"step": torch.tensor(count - 1.0), "exp_avg": moment1, "exp_avg_sq": moment2}
-        rate = float(learning_rate)
-        out, after = take_step(
-            optimizer, param, grad, state, lr=rate, betas=(beta1, beta2), eps=epsilon, **options
-        )
-        return out, after["exp_avg"], after["exp_avg_sq"]
+        state = {"step": torch.tensor(0.0), "exp_avg": moment1, "exp_avg_sq": moment2}
+        root = math.sqrt(_correct(beta2_power, beta2))
+        factor = root / _correct(beta1_power, beta1)
+        if "weight_decay" in options:  # PyTorch's is a share of the rate
+            options = {"weight_decay": options["weight_decay"] / factor}
+        options |= {"lr": float(learning_rate) * factor, "eps": epsilon * root}
+        out, after = take_step(optimizer, param, grad, state, betas=(beta1, beta2), **options)
+        powers = beta1_power * beta1, beta2_power * beta2
+        return out, after["exp_avg"], after["exp_avg_sq"], *powers
 
     return step
 
@@ -144,11 +140,11 @@ def _adamax(
     beta2: float,
     epsilon: float,
 ) -> Any:
-    count = _count_steps(beta1_power, beta1)
-    state = {"step": torch.tensor(count - 1.0), "exp_avg": moment, "exp_inf": infinity_norm}
-    options = {"lr": float(learning_rate), "betas": (beta1, beta2), "eps": epsilon}
+    state = {"step": torch.tensor(0.0), "exp_avg": moment, "exp_inf": infinity_norm}
+    rate = float(learning_rate) / _correct(beta1_power, beta1)
+    options = {"lr": rate, "betas": (beta1, beta2), "eps": epsilon}
     out, after = take_step(torch.optim.Adamax, param, grad, state, **options)
-    return out, after["exp_avg"], after["exp_inf"]
+    return out, after["exp_avg"], after["exp_inf"], beta1_power * beta1
 
 
 def _counted(optimizer: type[Any]) -> Function:

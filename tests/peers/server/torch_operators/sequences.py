@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F  # noqa: N812
+from torch.nn.utils.rnn import pad_sequence
 
 from torch_operators.convert import Function, require
 
@@ -48,9 +50,47 @@ def _reverse(x: Tensor, lengths: Tensor) -> Tensor:
     return x[torch.arange(x.shape[0])[:, None], torch.where(back >= 0, back, steps)]
 
 
+def _conv(
+    x: Tensor,
+    lengths: Tensor,
+    weight: Tensor,
+    context_length: int,
+    context_start: int | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Convolve each sequence by itself, between zeros."""
+    require(x.numel() > 0 and weight.numel() > 0, "convolutions of nothing")
+    first = -(context_length // 2) if context_start is None else context_start
+    before, behind = max(0, -first), max(0, first + context_length - 1)
+    require(before + behind < 1000, "contexts far outside")
+    kernel = weight.reshape(context_length, x.shape[2], -1).permute(2, 1, 0)
+    out = []
+    for row, count in zip(x, lengths.tolist(), strict=True):
+        held = F.pad(row[:count].T, [before, behind])
+        held = held[None, :, before + first :][..., : count + context_length - 1]
+        one = F.conv1d(held, kernel, bias)[0].T if count else row.new_zeros(0, kernel.shape[0])
+        out.append(F.pad(one, [0, 0, 0, x.shape[1] - count]))
+    return torch.stack(out)
+
+
+def _pack(x: Tensor, lengths: Tensor) -> Tensor:
+    require(len(x) > 0, "no sequences")
+    return torch.cat([row[:count] for row, count in zip(x, lengths.tolist(), strict=True)])
+
+
+def _unpack(x: Tensor, lengths: Tensor, max_length: int) -> Tensor:
+    require(len(lengths) > 0, "no sequences")
+    padded = pad_sequence(list(torch.split(x, lengths.tolist())), batch_first=True)
+    rest = max_length - padded.shape[1]
+    return torch.cat([padded, padded.new_zeros(len(padded), rest, *x.shape[1:])], 1)
+
+
 OPERATORS: dict[str, Function] = {
     "sequence_mask": _mask,
     "sequence_pool": _pool,
     "sequence_softmax": _softmax,
     "sequence_reverse": _reverse,
+    "sequence_conv": _conv,
+    "sequence_pack": _pack,
+    "sequence_unpack": _unpack,
 }
