@@ -12,9 +12,13 @@ from peer import Request, widen
 
 import opwright as ow
 
-UNARY = ("tanh", "sigmoid", "softplus", "gelu", "silu", "relu", "abs", "erf", "elu", "leaky_relu")
-BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
-REDUCTIONS = ("mean", "sum", "max", "min")
+UNARY = (
+    *("tanh", "sigmoid", "softplus", "gelu", "silu", "relu", "abs", "erf", "elu", "leaky_relu"),
+    *("mish", "selu", "celu", "softsign", "log_sigmoid", "tanh_shrink", "sin", "cos", "atan"),
+    *("hard_sigmoid", "hard_swish", "hard_shrink", "soft_shrink", "relu6", "stanh", "swish"),
+)
+BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "squared_difference")
+REDUCTIONS = ("mean", "sum", "max", "min", "logsumexp", "variance")
 BATCH, MOST_ELEMENTS = 4, 4096
 
 
@@ -88,8 +92,12 @@ class Drawing:
         rank = len(self._shape(x))
         if rank >= 2:
             makers += [self._product, self._fc, self._normalize, self._reduce, self._softmax]
+            makers += [self._rearrange, self._rearrange, self._choose_between]
+        if rank == 3:
+            makers += [self._attend, self._recur, self._convolve_lines]
         if rank == 4:
             makers += [self._convolve, self._convolve, self._pool, self._batch_norm]
+            makers += [self._resize, self._enlarge, self._normalize_groups]
         self.values.append(self._choose(*makers)(x))
 
     def _unary(self, x: str) -> str:
@@ -118,8 +126,11 @@ class Drawing:
         length = self._shape(x)[-1]
         if length < 3:
             return self._unary(x)
-        inputs = {"x": x, "scale": self._parameter(length), "bias": self._parameter(length)}
-        return self._append("layer_norm", inputs, begin_norm_axis=len(self._shape(x)) - 1)
+        inputs, axis = {"x": x, "scale": self._parameter(length)}, len(self._shape(x)) - 1
+        if self.rng.random() < 0.3:
+            return self._append("rms_norm", inputs, begin_norm_axis=axis, epsilon=1e-3)
+        inputs["bias"] = self._parameter(length)
+        return self._append("layer_norm", inputs, begin_norm_axis=axis)
 
     def _softmax(self, x: str) -> str:
         return self._append(self._choose("softmax", "log_softmax"), {"x": x})
@@ -144,6 +155,86 @@ class Drawing:
             paddings = [0, 0] * (len(shape) - 1) + [1, 0]
             return self._append("pad", {"x": x}, paddings=paddings, value=0.5)
         return self._append("reshape", {"x": x}, shape=[shape[0], math.prod(shape[1:])])
+
+    def _rearrange(self, x: str) -> str:
+        """Append what moves elements along the last axis, or adds them up."""
+        shape = self._shape(x)
+        axis = len(shape) - 1
+        kind = self._choose("flip", "roll", "cumsum", "sort", "triu", "tile", "gather", "stack")
+        if kind in {"tile", "stack"} and (2 * math.prod(shape) > MOST_ELEMENTS or axis > 2):
+            kind = "flip"
+        if kind == "gather":
+            index = f"index_{len(self.feeds)}"
+            self.feeds[index] = self.rng.integers(0, shape[-1], 3)
+            self.block.create_var(index, (3,), "int64", stop_gradient=True)
+            return self._append("gather", {"x": x, "index": index}, axis=axis)
+        if kind == "stack":
+            same = [name for name in self.values if self._shape(name) == shape]
+            return self._append("stack", {"x": [x, self._choose(*same)]}, axis=axis)
+        attrs: dict[str, Any] = {
+            "flip": {"axis": [axis]},
+            "roll": {"shift": [1], "axis": [axis]},
+            "cumsum": {"axis": axis},
+            "sort": {"axis": axis},
+            "triu": {},
+            "tile": {"repeats": [1] * axis + [2]},
+        }[kind]
+        return self._append(kind, {"x": x}, **attrs)
+
+    def _choose_between(self, x: str) -> str:
+        same = [name for name in self.values if self._shape(name) == self._shape(x)]
+        y = self._choose(*same)
+        if self.rng.random() < 0.3:
+            weight = self._parameter(self._shape(x)[-1])
+            return self._append("lerp", {"x": x, "y": y, "weight": weight})
+        less = self._append("less", {"x": x, "y": y})
+        negated = self._append("scale", {"x": y}, scale=-0.5, bias=0.1)
+        return self._append("where", {"condition": less, "x": x, "y": negated})
+
+    def _attend(self, x: str) -> str:
+        size = self._shape(x)[-1]
+        heads = {
+            slot: self._append("matmul", {"x": x, "y": self._parameter(size, 4)})
+            for slot in ("q", "k", "v")
+        }
+        causal = bool(self.rng.random() < 0.5)
+        return self._append("scaled_dot_product_attention", heads, causal=causal)
+
+    def _recur(self, x: str) -> str:
+        kind, size, hidden = self._choose("lstm", "gru", "rnn"), self._shape(x)[-1], 3
+        gates = {"lstm": 4, "gru": 3, "rnn": 1}[kind] * hidden
+        inputs = {
+            "x": x,
+            "weight_ih": [self._parameter(gates, size)],
+            "weight_hh": [self._parameter(gates, hidden)],
+        }
+        return self._append(kind, inputs, batch_first=True)
+
+    def _convolve_lines(self, x: str) -> str:
+        weight = self._parameter(int(self.rng.integers(1, 5)), self._shape(x)[1], 3)
+        return self._append("conv1d", {"x": x, "weight": weight}, paddings=[1, 1])
+
+    def _resize(self, x: str) -> str:
+        size, mode = [4, 6], self._choose("nearest", "bilinear")
+        if self.rng.random() < 0.3:
+            return self._append("adaptive_avg_pool2d", {"x": x}, output_size=[2, 3])
+        return self._append("interpolate", {"x": x}, output_size=size, mode=mode)
+
+    def _enlarge(self, x: str) -> str:
+        shape = self._shape(x)
+        if 4 * math.prod(shape) > MOST_ELEMENTS:
+            return self._unary(x)
+        weight = self._parameter(shape[1], 2, 2, 2)
+        return self._append("conv2d_transpose", {"x": x, "weight": weight}, strides=[2, 2])
+
+    def _normalize_groups(self, x: str) -> str:
+        channels = self._shape(x)[1]
+        if math.prod(self._shape(x)[2:]) < 4:
+            return self._unary(x)
+        inputs = {"x": x, "scale": self._parameter(channels), "bias": self._parameter(channels)}
+        if self.rng.random() < 0.5:
+            return self._append("instance_norm", inputs, epsilon=1e-3)
+        return self._append("group_norm", inputs, groups=1, epsilon=1e-3)
 
     def _convolve(self, x: str) -> str:
         channels = self._shape(x)[1]

@@ -14,7 +14,7 @@ _DRAWN = "the numbers are those of our generator"
 NO_PEER = {
     **dict.fromkeys(("bernoulli", "dropout", "normal", "permutation", "randint"), _DRAWN),
     **dict.fromkeys(("truncated_normal", "uniform"), _DRAWN),
-    **dict.fromkeys(("cond", "scan", "while_loop"), "its bodies are blocks"),
+    **dict.fromkeys(("cond", "scan", "while_loop"), "its bodies are blocks: test_loops.py"),
     **dict.fromkeys(("assert_true", "print"), "it computes nothing"),
 }
 """Operators that no peer has, with the reason."""

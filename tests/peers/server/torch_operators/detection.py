@@ -29,9 +29,7 @@ def _iou(x: Tensor, y: Tensor, border: float = 0.0) -> Tensor:
     return torch.where(empty, 0.0 * both, both / torch.where(empty, 1.0, union))
 
 
-def _keep(
-    order: Sequence[int], overlaps: Tensor, threshold: float, eta: float = 1.0
-) -> list[int]:
+def _keep(order: Sequence[int], overlaps: Tensor, threshold: float, eta: float = 1.0) -> list[int]:
     """Return the boxes that suppression keeps, of those in an order."""
     kept: list[int] = []
     for box in order:
@@ -139,7 +137,10 @@ def _prior_box(
         at = 1 if max_size_second else len(shaped)
         sides += shaped[:at] + square + shaped[at:]
     boxes = [
-        [((j + offset) * across + sign * w / 2) / width, ((i + offset) * down + sign * h / 2) / height]
+        [
+            ((j + offset) * across + sign * w / 2) / width,
+            ((i + offset) * down + sign * h / 2) / height,
+        ]
         for i in range(rows)
         for j in range(columns)
         for w, h in sides
@@ -151,7 +152,11 @@ def _prior_box(
 
 
 def _sampled(
-    image: Tensor, begins: Sequence[float], extents: Sequence[float], bins: Sequence[int], ratio: int
+    image: Tensor,
+    begins: Sequence[float],
+    extents: Sequence[float],
+    bins: Sequence[int],
+    ratio: int,
 ) -> Tensor:
     """Return the mean of the samples of each bin of one box, [channels, *bins]."""
     places = []
