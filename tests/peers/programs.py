@@ -36,8 +36,9 @@ class Drawing:
     loss : str
     """
 
-    def __init__(self, seed: int, dtype: str) -> None:
+    def __init__(self, seed: int, dtype: str, has_recurrent: bool = True) -> None:
         self.rng = np.random.default_rng(seed)
+        self._has_recurrent = has_recurrent
         self.dtype = dtype
         self.block = ow.Program().global_block()
         self.feeds: dict[str, Array] = {}
@@ -94,7 +95,8 @@ class Drawing:
             makers += [self._product, self._fc, self._normalize, self._reduce, self._softmax]
             makers += [self._rearrange, self._rearrange, self._choose_between]
         if rank == 3:
-            makers += [self._attend, self._recur, self._convolve_lines]
+            makers += [self._attend, self._convolve_lines]
+            makers += [self._recur] if self._has_recurrent else []
         if rank == 4:
             makers += [self._convolve, self._convolve, self._pool, self._batch_norm]
             makers += [self._resize, self._enlarge, self._normalize_groups]
