@@ -62,9 +62,7 @@ def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0
 def nms(boxes: Array, scores: Array, out: Resizable, *, iou_threshold: float) -> None:
     # Best scores first, NaN before all; of equal ones the first box.
     order = np.lexsort((-scores, ~np.isnan(scores)))
-    # Areas of float16 would end at 65,504.
-    wide = boxes.astype(np.result_type(boxes, np.float32), copy=False)
-    kept = order[suppress(wide[order], iou_threshold)]
+    kept = order[suppress(boxes[order], iou_threshold)]
     out.resize((len(kept),))[...] = kept
 
 
