@@ -80,7 +80,7 @@ ow.ops.acme.swsh(a)  # E: "_acme_ops" has no attribute "swsh"; maybe "swish"?
 ow.ops.acmee.swish(a)  # E: Module has no attribute "acmee"; maybe "acme"?
 ow.ops.mix.blend([a])  # E: No overload variant of "blend" of "_mix_ops" matches
 ow.ops.mix.blend(a, size=[1])  # E: No overload variant of "blend" of "_mix_ops" matches
-ow.ops.mix.blend([a], size="1")  # E: No overload variant of "blend" of "_mix_ops" matches
+ow.ops.mix.blend([a], size="1")  # E: Argument "size" to "blend" of "_mix_ops" has incompatible
 ow.ops.mix.blend([a], size=[1], mode="weak")  # E: No overload variant of "blend" of "_mix_ops"
 ow.ops.mix.blend([a], size=[1], dtype="int8")  # E: No overload variant of "blend" of "_mix_ops"
 ow.ops.mix.blend([a], size=1, returns=3)  # E: No overload variant of "blend" of "_mix_ops"
