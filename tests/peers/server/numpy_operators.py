@@ -152,6 +152,8 @@ OPERATORS: dict[str, Function] = {
     "cast": _cast,
     "transpose": lambda x, axes: np.transpose(x, axes or None),
     "expand": lambda x, shape: np.broadcast_to(x, shape),
-    "arange": lambda start, stop, step, dtype: np.arange(start, stop, step, dtype),
+    "arange": lambda start, stop, step, dtype: np.arange(
+        start, stop, step, "float64" if dtype == "bfloat16" else dtype
+    ),
     "linspace": lambda start, stop, num, dtype: np.linspace(start, stop, num, dtype=dtype),
 }
