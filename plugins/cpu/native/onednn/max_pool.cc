@@ -110,17 +110,19 @@ OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int3
   }
 }
 
-// The greatest of n > 0 elements; NaN where there is one.
+// The greatest of n > 0 elements, as it is compared; NaN where there is one.
 template <typename T>
-OPWRIGHT_CPU_CLONES T GreatestOf(const T* x, int64_t n) {
-  T greatest = x[0];
+OPWRIGHT_CPU_CLONES typename Order<T>::Key GreatestOf(const T* x, int64_t n) {
+  using Key = typename Order<T>::Key;
+  Key greatest = Order<T>::Of(x[0]);
   int has_nan = 0;
 #pragma omp simd reduction(max : greatest) reduction(| : has_nan)
   for (int64_t i = 0; i < n; ++i) {
-    greatest = x[i] > greatest ? x[i] : greatest;
-    has_nan |= x[i] != x[i];
+    const Key key = Order<T>::Of(x[i]);
+    greatest = key > greatest ? key : greatest;
+    has_nan |= key != key;
   }
-  return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : greatest;
+  return has_nan != 0 ? std::numeric_limits<Key>::quiet_NaN() : greatest;
 }
 
 template <typename T>
@@ -216,10 +218,10 @@ struct MaxPool {
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
       if (columns.begin == columns.end) continue;
-      const T most = GreatestOf(x + columns.begin, columns.end - columns.begin);
-      if (!IsGreater(most, out[j]) && index[j] >= 0) continue;
+      const auto most = GreatestOf(x + columns.begin, columns.end - columns.begin);
+      if (!Order<T>::IsGreater(most, Order<T>::Of(out[j])) && index[j] >= 0) continue;
       int64_t w = columns.begin;
-      while (w + 1 < columns.end && !(x[w] == most || (most != most && x[w] != x[w]))) ++w;
+      while (w + 1 < columns.end && Order<T>::IsGreater(most, Order<T>::Of(x[w]))) ++w;
       out[j] = x[w];
       index[j] = first + static_cast<int32_t>(w);
     }
