@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from case import LENGTHS, Array, Case, Random, Source
+from case import LENGTHS, Array, Case, Random, Source, Values
 
 
 def softmax(x: Array) -> Array:
@@ -15,7 +15,7 @@ def softmax(x: Array) -> Array:
 
 ACTIVATIONS = {
     "": lambda x: x,
-    "relu": lambda x: np.where(x > 0, x, 0.0),
+    "relu": lambda x: np.maximum(x, 0.0),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
     "softmax": softmax,
@@ -52,6 +52,17 @@ def case(
 
 
 CASES = (
+    Case(
+        "fc",
+        {
+            "x": Values([[np.nan, 1.0], [-1.0, 2.0], [-np.inf, 0.0]]),
+            "weight": Values([[1.0, -3.0], [1.0, 2.0]]),
+        },
+        fc,
+        attrs={"activation": "relu"},
+        label="relu-of-nan",
+        no_grad="a difference shows nothing at infinity",
+    ),
     *(case((3, 4), 5, activation=name) for name in ACTIVATIONS),
     *(case((3, n), 2, activation="sigmoid") for n in LENGTHS),
     case((3, 4), 5, bias=False),

@@ -34,6 +34,15 @@ OPWRIGHT_CPU_CLONES void FinishRelu(int64_t n, const T* bias, T* row) {
   for (int64_t j = 0; j < n; ++j) row[j] = row[j] < T(0) ? T(0) : row[j];  // NaN stays
 }
 
+// oneDNN's relu makes 0 of NaN. Negative numbers have the sign bit, NaN the greatest magnitudes.
+OPWRIGHT_CPU_CLONES void ReluOfBits(int64_t n, uint16_t* bits) {
+  constexpr uint16_t kInfinity = 0x7f80, kSign = 0x8000;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_negative = bits[i] > kSign && bits[i] <= (kSign | kInfinity);
+    bits[i] = is_negative ? uint16_t{0} : bits[i];
+  }
+}
+
 template <typename T>
 OPWRIGHT_CPU_CLONES void FinishSigmoid(int64_t n, const T* bias, T* row) {
   AddBias(n, bias, row);
@@ -127,6 +136,10 @@ struct FcKernel {
         own_.template Run<T>(x, weight, out, ctx.workspace<char>());
       }
       Finish<T>(activation_, rows_, columns_, bias, out, ctx.n_threads());
+    } else if (activation_ == Activation::kRelu) {
+      auto* bits = reinterpret_cast<uint16_t*>(out);
+      ParallelFor(ctx.n_threads(), rows_ * columns_, kElementGrain, 1,
+                  [=](int64_t begin, int64_t end) { ReluOfBits(end - begin, bits + begin); });
     }
     return opwright::Status::Ok();
   }
@@ -164,7 +177,8 @@ struct FcKernel {
     request.shape = shape_;
     request.dtype = OneDnnType<T>();
     request.with_bias = ctx.has_input(2);
-    request.activation = activation_;
+    const bool is_bits = !std::is_floating_point_v<T> && activation_ == Activation::kRelu;
+    request.activation = is_bits ? Activation::kNone : activation_;
     request.pack_y = ctx.packable(1);
     request.n_threads = ctx.n_threads();
     OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));
