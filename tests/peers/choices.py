@@ -44,6 +44,11 @@ def _far_from_zero(given: Inputs) -> Array:
     return np.full(x.shape, x.size > 0 and bool(np.ptp(x) < 1e-2 * np.abs(x).max()))
 
 
+def _near_poles(given: Inputs) -> Array:
+    x = given["x"].astype(np.float64)
+    return np.abs(np.cos(np.where(np.isfinite(x), x, 0.0))) < 0.02
+
+
 def _not_finite(given: Inputs) -> Array:
     marks = [~np.isfinite(given[slot]).all() for slot in ("x", "label")]
     return np.full(given["x"].shape, any(marks))
@@ -97,6 +102,7 @@ GRADIENTS: dict[str, Mask] = {
     "cumprod": _any(lambda x: ~np.isfinite(x)),
     "logsumexp": _any(np.isinf),
     "scatter": lambda given: np.isnan(given["x"]).any() | np.isnan(given["updates"]).any(),
+    "tan": _near_poles,  # where it is the square of a rounded number
     "acos": lambda given: np.abs(given["x"]) > 0.99,  # where digits of 1 - x are few
     "asin": lambda given: np.abs(given["x"]) > 0.99,
     "instance_norm": _equal_rows,

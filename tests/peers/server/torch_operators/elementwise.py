@@ -104,6 +104,14 @@ UNARY: dict[str, Function] = {
     "pow_scalar": _pow_scalar,
 }
 
+
+def _celu(x: Tensor, alpha: float) -> Tensor:
+    # The gradient of F's rounds 1 / alpha to float32, in float64 too; that of expm1 adds 1 to -1.
+    least = torch.clamp(x, max=0) / alpha
+    below = alpha * torch.exp(least)
+    return torch.where(x <= 0, below + (alpha * torch.expm1(least) - below).detach(), x)
+
+
 ACTIVATIONS: dict[str, Function] = {
     "sigmoid": lambda x: torch.sigmoid(x),
     "log_sigmoid": lambda x: F.logsigmoid(x),
@@ -116,7 +124,7 @@ ACTIVATIONS: dict[str, Function] = {
     "tanh_shrink": lambda x: F.tanhshrink(x),
     "elu": lambda x, alpha: F.elu(x, alpha),
     "selu": lambda x: F.selu(x),
-    "celu": lambda x, alpha: F.celu(x, alpha),
+    "celu": _celu,
     "leaky_relu": lambda x, alpha: F.leaky_relu(x, alpha),
     "gelu": lambda x, approximate: F.gelu(x, approximate=approximate),
     "hard_sigmoid": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),

@@ -59,6 +59,13 @@ def _slice(
     return x
 
 
+def _roll(x: Tensor, shift: Sequence[int], axis: Sequence[int]) -> Tensor:
+    sizes = [x.shape[a] for a in axis] if axis else [x.numel()]
+    # Far beyond an axis PyTorch takes no whole number.
+    turns = tuple(n % max(size, 1) for n, size in zip(shift, sizes, strict=True))
+    return torch.roll(x, turns, tuple(axis))
+
+
 def _slice_scatter(
     x: Tensor,
     updates: Tensor,
@@ -67,6 +74,8 @@ def _slice_scatter(
     ends: Sequence[int],
     steps: Sequence[int],
 ) -> Tensor:
+    if x.dim() == 0:
+        return updates.clone()
     places = [list(range(n)) for n in x.shape]
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
         places[axis] = list(range(x.shape[axis])[start:end:step])
@@ -179,7 +188,7 @@ OPERATORS: dict[str, Function] = {
     "scatter": _scatter,
     "scatter_nd": _scatter_nd,
     "flip": lambda x, axis: torch.flip(x, tuple(axis) or tuple(range(x.dim()))),
-    "roll": lambda x, shift, axis: torch.roll(x, tuple(shift), tuple(axis) or None),
+    "roll": _roll,
     "triu": lambda x, k: torch.triu(x, k),
     "tril": lambda x, k: torch.tril(x, k),
     "one_hot": _one_hot,
