@@ -100,7 +100,6 @@ long double ExactSigmoid(long double x) {
 template <typename T>
 void CheckTrigonometry(const std::vector<T>& sweep) {
   using Wide = long double;
-  constexpr bool kIsFloat = sizeof(T) == sizeof(float);
   std::vector<T> angles = sweep;
   for (int64_t n = 1; n < 700000; n = n + 1 + n / 50) {  // what is near a multiple of pi / 2
     const T multiple =

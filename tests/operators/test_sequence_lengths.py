@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from case import Case, Values
-from one_operator import build, pinned, run, run_case, targets
+from one_operator import Target, build, pinned, run, run_case, targets
+from table import over_targets
 
 import opwright as ow
 from opwright.errors import OpwrightError
@@ -24,33 +26,47 @@ READERS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
 )
 
 
-def case_of(op: str, inputs: dict[str, Any], attrs: dict[str, Any], lengths: Any) -> Case:
-    return Case(op, {**inputs, "lengths": Values(lengths, "int64")}, None, attrs)
+def case_of(
+    op: str, inputs: dict[str, Any], attrs: dict[str, Any], lengths: Any, label: str = ""
+) -> Case:
+    return Case(op, {**inputs, "lengths": Values(lengths, "int64")}, None, attrs, label=label)
 
 
-def run_everywhere(case: Case, message: str) -> None:
-    """Expect an error of every kernel."""
-    found = targets(case, "float32")
-    assert found
-    for target in found:
-        with pytest.raises((OpwrightError, ValueError), match=message), pinned(case, target):
-            run_case(case, case.make_inputs("float32"), target)
+def out_of_range() -> Iterator[tuple[Case, str]]:
+    for reader in READERS:
+        for wrong in (-1, 4, -(2**62)):
+            yield case_of(*reader, [1, wrong], str(wrong)), "float32"
 
 
-@pytest.mark.parametrize("wrong", [-1, 4, -(2**62)])
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
-def test_a_length_out_of_range_is_an_error(reader: Any, wrong: int) -> None:
-    case = case_of(*reader, [1, wrong])
-    run_everywhere(case, rf"(?s){case.op}.*lengths must be in \[0, [34][\])], got {wrong}")
+def unlike_the_rows() -> Iterator[tuple[Case, str]]:
+    for lengths in ([1, 2], [3, 2]):
+        label = str(sum(lengths))
+        yield (
+            case_of("sequence_unpack", {"x": MATRIX}, {"max_length": 3}, lengths, label),
+            "float32",
+        )
 
 
-@pytest.mark.parametrize("lengths", [[1, 2], [3, 2]])
-def test_packed_rows_are_the_sum_of_the_lengths(lengths: list[int]) -> None:
-    case = case_of("sequence_unpack", {"x": MATRIX}, {"max_length": 3}, lengths)
-    message = (
-        f"lengths must add up to the 4 rows of the packed sequences, got a sum of {sum(lengths)}"
+def expect_error(case: Case, dtype: str, target: Target, message: str) -> None:
+    with pytest.raises((OpwrightError, ValueError), match=message), pinned(case, target):
+        run_case(case, case.make_inputs(dtype), target)
+
+
+@over_targets(out_of_range)
+def test_a_length_out_of_range_is_an_error(case: Case, dtype: str, target: Target) -> None:
+    message = rf"(?s){case.op}.*lengths must be in \[0, [34][\])], got {case.label}"
+    expect_error(case, dtype, target, message)
+
+
+@over_targets(unlike_the_rows)
+def test_packed_rows_are_the_sum_of_the_lengths(case: Case, dtype: str, target: Target) -> None:
+    expect_error(
+        case,
+        dtype,
+        target,
+        "(?s)sequence_unpack.*lengths must add up to the 4 rows of the packed sequences, "
+        f"got a sum of {case.label}",
     )
-    run_everywhere(case, rf"(?s)sequence_unpack.*{message}")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ def test_no_way_between_layers_leads_back():
         source = "x"
         for weight in ("tied_0_w_param", "other_0_x", "tied_0_w_param"):
             for _ in range(2):
-                block.find_var(weight) or block.create_parameter(weight, [3, 3])
+                if block.find_var(weight) is None:
+                    block.create_parameter(weight, [3, 3])
                 written = f"{weight[:-1]}_{next(names)}"
                 block.append_op("matmul", {"x": source, "y": weight}, {"out": written})
                 source = written
