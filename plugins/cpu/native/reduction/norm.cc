@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/clones.h"
+#include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/reducer_kernel.h"
 
@@ -90,3 +91,4 @@ struct NormKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("norm", "cpu", opwright_cpu::NormKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("norm", opwright_cpu::NormKernel);

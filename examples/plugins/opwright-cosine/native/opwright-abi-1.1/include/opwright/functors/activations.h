@@ -142,7 +142,8 @@ OPWRIGHT_FUNCTOR T Celu(T x, T alpha) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T CeluGrad(T x, T out_grad, T alpha) {
-  const T below = ExpNonPositive((x > T(0) ? T(0) : x) / alpha) * out_grad;
+  const T slope = ExpNonPositive((x > T(0) ? T(0) : x) / alpha);
+  const T below = slope == T(0) ? T(0) : slope * out_grad;
   return x <= T(0) ? below : out_grad;
 }
 
