@@ -40,31 +40,23 @@ def _recurrent(kind: str) -> Function:
             state.append(zeros if c0 is None else c0)
         layers = len(weight_ih) // (2 if bidirectional else 1)
         function = getattr(torch, f"rnn_{activation}" if kind == "rnn" else kind)
-        given = state if kind == "lstm" else state[0]
+        options = (parameters, True, layers, 0.0, False, bidirectional)
         if lengths is None:
-            return function(
-                x, given, parameters, True, layers, 0.0, False, bidirectional, batch_first
-            )
+            return function(x, _given(kind, state), *options, batch_first)
         packed = pack_padded_sequence(x, lengths.long(), batch_first, enforce_sorted=False)
         order, back = packed.sorted_indices, packed.unsorted_indices
-        state = [one.index_select(1, order) for one in state]
-        given = state if kind == "lstm" else state[0]
-        data, *last = function(
-            packed.data,
-            packed.batch_sizes,
-            given,
-            parameters,
-            True,
-            layers,
-            0.0,
-            False,
-            bidirectional,
-        )
+        given = _given(kind, [one.index_select(1, order) for one in state])
+        data, *last = function(packed.data, packed.batch_sizes, given, *options)
         steps = x.shape[1 if batch_first else 0]
         out, _ = pad_packed_sequence(packed._replace(data=data), batch_first, 0.0, steps)
         return out, *(one.index_select(1, back) for one in last)
 
     return run
+
+
+def _given(kind: str, state: list[Tensor]) -> Any:
+    """Return a state as PyTorch's function takes it: of lstm a list."""
+    return state if kind == "lstm" else state[0]
 
 
 def _or_zeros(biases: Sequence[Tensor], weights: Sequence[Tensor]) -> list[Tensor]:
