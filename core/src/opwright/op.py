@@ -26,7 +26,6 @@ from opwright.describe.definition import (
     NoGradient,
     OpDefinition,
     SlotMetas,
-    can_be_float,
 )
 from opwright.describe.docstring import (
     describe_attribute,
@@ -79,6 +78,7 @@ from opwright.describe.second_gradients import (
     same_again,
 )
 from opwright.describe.shape_rules import elementwise_shape, same_shape_as
+from opwright.describe.slot_dtypes import can_be_float
 
 __all__ = [
     "BLOCK",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from opwright.describe.control import Branch, Control, Loop
-from opwright.describe.dtypes import FLOAT_DTYPES
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
+from opwright.describe.slot_dtypes import find_source, make_rules
 from opwright.describe.vocabulary import STEP_SLOT
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 
@@ -28,7 +28,6 @@ __all__ = [
     "OpDefinition",
     "SlotMetas",
     "Upgrade",
-    "can_be_float",
 ]
 
 InferShape: TypeAlias = Callable[[InferContext], None]
@@ -51,16 +50,6 @@ class NoGradient(NamedTuple):
     """Says that an operator has no gradient on purpose, and why."""
 
     reason: str
-
-
-class _DtypeRule(NamedTuple):
-    """What the dtype of one input slot must be: that of another slot or attribute, or in a list."""
-
-    place: int
-    slot: VarProto
-    source_index: int
-    source_attr: str | None
-    allowed: frozenset[str]
 
 
 class OpDefinition:
@@ -144,27 +133,11 @@ class OpDefinition:
             if slot.aliases is not None
         )
         self.attr_names = frozenset(proto.attr_protos)
-        rules = (self._make_rule(i, slot) for i, slot in enumerate(proto.inputs))
-        self._input_rules = tuple(rule for rule in rules if rule is not None)
-        self._output_sources = tuple(self._make_source(slot) for slot in proto.outputs)
+        self._input_rules = make_rules(proto.inputs, self.input_index)
+        self._output_sources = tuple(find_source(slot, self.input_index) for slot in proto.outputs)
 
     def __repr__(self) -> str:
         return f"OpDefinition({self.op_type!r})"
-
-    def _make_rule(self, index: int, slot: VarProto) -> _DtypeRule | None:
-        if slot.same_as is None and not slot.dtypes:
-            return None
-        source_index, source_attr, _ = self._make_source(slot)
-        return _DtypeRule(index, slot, source_index, source_attr, frozenset(slot.dtypes))
-
-    def _make_source(self, slot: VarProto) -> tuple[int, str | None, str | None]:
-        """Where the dtype of a slot comes from: an input, an attribute, or a constant."""
-        source = slot.same_as
-        if source in self.input_index:
-            return self.input_index[source], None, None
-        if source is not None:
-            return -1, source, None
-        return -1, None, slot.dtypes[0] if len(slot.dtypes) == 1 else None
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
         """Return the dtype that the OpProto gives an output, or None where it leaves it open."""
@@ -386,15 +359,3 @@ def _check_step(ctx: InferContext) -> None:
     for meta in ctx.inputs(STEP_SLOT):
         if any(dim not in (1, -1) for dim in meta.shape):
             ctx.fail(f"{STEP_SLOT} must have one element, got {meta}; give the number of the run")
-
-
-def can_be_float(proto: OpProto, slot: VarProto) -> bool:
-    """Tell whether a slot can hold floats, and so have a gradient."""
-    seen = set()
-    while slot.same_as is not None and slot.name not in seen and not slot.dtypes:
-        seen.add(slot.name)
-        attr = proto.attr_protos.get(slot.same_as)
-        if attr is not None:
-            return any(dtype in FLOAT_DTYPES for dtype in attr.allowed)
-        slot = proto.input(slot.same_as)
-    return not slot.dtypes or any(dtype in FLOAT_DTYPES for dtype in slot.dtypes)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from opwright.describe.definition import Body, GradientRule, OpDefinition, can_be_float
+from opwright.describe.definition import Body, GradientRule, OpDefinition
 from opwright.describe.meta import InferContext, Meta, shapes_match
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto, VarProto
 from opwright.describe.proto_rules import check_op_proto
 from opwright.describe.rule_context import BodyContext, Emitter, GradientContext, grad_name
+from opwright.describe.slot_dtypes import can_be_float
 from opwright.errors import (
     DtypeError,
     GradientError,

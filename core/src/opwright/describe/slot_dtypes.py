@@ -1,0 +1,52 @@
+"""Where the dtypes of slots come from: another slot, an attribute, or a list of those allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from opwright.describe.dtypes import FLOAT_DTYPES
+from opwright.describe.op_proto import OpProto, VarProto
+
+DtypeSource: TypeAlias = tuple[int, str | None, str | None]
+"""The place of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
+
+
+class DtypeRule(NamedTuple):
+    """What the dtype of one input slot must be: that of another slot or attribute, or in a list."""
+
+    place: int
+    slot: VarProto
+    source_index: int
+    source_attr: str | None
+    allowed: frozenset[str]
+
+
+def make_rules(slots: Sequence[VarProto], places: Mapping[str, int]) -> tuple[DtypeRule, ...]:
+    """Return the rules of the input slots that have one; `places` is where each slot stands."""
+    rules = []
+    for place, slot in enumerate(slots):
+        if slot.same_as is not None or slot.dtypes:
+            index, attr, _ = find_source(slot, places)
+            rules.append(DtypeRule(place, slot, index, attr, frozenset(slot.dtypes)))
+    return tuple(rules)
+
+
+def find_source(slot: VarProto, places: Mapping[str, int]) -> DtypeSource:
+    """Return where the dtype of a slot comes from; `places` is where each input slot stands."""
+    source = slot.same_as
+    if source is None:
+        return -1, None, slot.dtypes[0] if len(slot.dtypes) == 1 else None
+    return (places[source], None, None) if source in places else (-1, source, None)
+
+
+def can_be_float(proto: OpProto, slot: VarProto) -> bool:
+    """Tell whether a slot can hold floats, and so have a gradient."""
+    seen = set()
+    while slot.same_as is not None and slot.name not in seen and not slot.dtypes:
+        seen.add(slot.name)
+        attr = proto.attr_protos.get(slot.same_as)
+        if attr is not None:
+            return any(dtype in FLOAT_DTYPES for dtype in attr.allowed)
+        slot = proto.input(slot.same_as)
+    return not slot.dtypes or any(dtype in FLOAT_DTYPES for dtype in slot.dtypes)
