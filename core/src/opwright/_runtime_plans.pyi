@@ -112,7 +112,7 @@ class PlanBuilder:
 
         `sequences` and `stacks` are (value of this plan, external of the body that is one element
         of it): arrays with `max_iterations` elements along axis 0, of which each turn reads or
-        writes one, in order or in `reverse`; -1 for a stack that nobody reads. `turns` is a value
+        writes one, in order or in `reverse`; -1 for a stack that is not read. `turns` is a value
         of this plan with the number of turns to take, `turns_taken` one that receives it.
         """
     def continuation(

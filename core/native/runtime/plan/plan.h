@@ -126,7 +126,7 @@ struct Carried {
 
 // An array of the parent with one element, along axis 0, for each turn of a loop.
 struct Elements {
-  int64_t value;       // of the parent; -1: nobody reads the array, so there is none
+  int64_t value;       // of the parent; -1: it is not read, and so not kept
   uint32_t external;   // of the body: the element
   uint64_t bytes = 0;  // of one
   // The element is copied where it does not lie as kernels expect it. Index into Instance's

@@ -214,7 +214,7 @@ class NoValueError(ProgramError, TypeError):
 
 def _refuse(variable: Any, what: str, way_out: str) -> NoValueError:
     return NoValueError(
-        f"{variable.name}: a Variable has no value while a program is built, so nobody can {what} "
+        f"{variable.name}: a Variable has no value while a program is built, so one cannot {what} "
         f"it, got {variable!r}; {way_out}"
     )
 

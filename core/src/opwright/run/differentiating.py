@@ -32,7 +32,7 @@ Argnums = int | Sequence[int]
 
 
 class _Trace(NamedTuple):
-    """A compiled program of value and gradients, and what it is fed."""
+    """A compiled program of value and gradients, and its feeds."""
 
     call: Callable[..., list[Any]]
     feeds: list[str]

@@ -282,5 +282,5 @@ class EagerSource:
 
 
 def _is_left_out(slot: VarProto) -> bool:
-    """Whether an output is there only where somebody asks for it."""
+    """Whether an output is there only where it is asked for."""
     return slot.optional and slot.aliases is None and not slot.duplicable

@@ -15,7 +15,7 @@
 
 namespace opwright_cpu {
 
-// A block of scores fits the second cache beside what it is multiplied with; whole panels of Gemm.
+// A block of scores fits the second cache beside its values; whole panels of Gemm.
 constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 

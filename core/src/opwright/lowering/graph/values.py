@@ -115,7 +115,7 @@ class Child:
     elements : tuple of int
         Of a loop: the externals that are elements of its sequences.
     unread : set of Value
-        Of a loop: the stacked outputs that nobody reads, which therefore have no memory.
+        Of a loop: the stacked outputs that are not read, which therefore have no memory.
     """
 
     __slots__ = ("bindings", "elements", "n_turns", "plan", "unread")

@@ -111,7 +111,7 @@ def place_sinks(graph: Graph) -> None:
 
 
 def _drop_unread_stacks(graph: Graph) -> None:
-    """Give no memory to what loops stack for nobody, or for those who read the shape alone."""
+    """Give no memory to stacks of loops that are not read, or whose shape alone is."""
     loops = [(op, op.definition.control) for op in graph.ops if op.children]
     if not loops:
         return

@@ -27,7 +27,7 @@ PRINT = (
     OpMaker("print")
     .add_comment("out = x, and writes message, dtype, shape and values of x to the output.")
     .add_input("x", "any shape")
-    .add_output("out", "shape and dtype of x; what nobody reads is not printed")
+    .add_output("out", "shape and dtype of x; it must be read: else nothing is printed")
     .same_dtype_as("x")
     .add_attr("message", str, "what stands before the values, such as their name")
     .default("")
