@@ -32,6 +32,8 @@ MODULES: Final = {
     "opwright_nn.clip": "Limits for gradients.",
     "opwright_nn.metrics": "Measures of predictions.",
     "opwright_nn.datasets": "Data that ships with the package.",
+    "opwright_nn.schedule": "Learning rates that change from step to step.",
+    "opwright_nn.checkpoint": "Checkpoints of trainings, and weights of other frameworks.",
 }
 """Every public module and what it is for."""
 

@@ -39,6 +39,7 @@ _HOMES = {
     "LoadedProgram": "opwright.program.files",
     "load": "opwright.program.files",
     "load_program": "opwright.program.files",
+    "load_tensors": "opwright.program.files",
     "name_guard": "opwright.program",
     "names_read_first": "opwright.run.bindings",
     "op_proto": "opwright.plugins.catalog",
@@ -87,6 +88,7 @@ __all__ = [
     "LoadedProgram",
     "load",
     "load_program",
+    "load_tensors",
     "name_guard",
     "names_read_first",
     "op_proto",
@@ -144,7 +146,7 @@ if TYPE_CHECKING:
         program_guard,
         scope_guard,
     )
-    from opwright.program.files import LoadedProgram, load, load_program, save
+    from opwright.program.files import LoadedProgram, load, load_program, load_tensors, save
     from opwright.registry import OpRegistry
     from opwright.run.bindings import names_read_first
     from opwright.run.differentiating import grad, value_and_grad

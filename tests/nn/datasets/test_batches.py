@@ -142,8 +142,8 @@ def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
 @pytest.mark.parametrize(
     ("data", "error", "rule"),
     [
-        (DATA[0], AttributeTypeError, "must be a tuple or list of arrays, got ndarray"),
-        ("ab", AttributeTypeError, "must be a tuple or list of arrays, got str"),
+        (DATA[0], AttributeTypeError, "must be a tuple, list or dict of arrays, got ndarray"),
+        ("ab", AttributeTypeError, "must be a tuple, list or dict of arrays, got str"),
         ((), ShapeError, "at least one array"),
         ((np.float32(1),), ShapeError, "each with an axis of rows"),
         (
@@ -175,3 +175,59 @@ def test_bad_data_is_refused_at_the_call(data, error, rule):
 def test_bad_argument_is_named_at_the_call(arguments, error):
     with pytest.raises(error, match=f"batches: {list(arguments)[-1]} must be"):
         nn.batches(DATA, **arguments)
+
+
+def test_a_second_loop_continues_with_the_next_epoch_in_an_order_of_its_own():
+    whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=3, seed=5)]
+    single = nn.batches(DATA, 4, seed=5)
+    parts = [[labels.tolist() for _, labels in single] for _ in range(3)]
+    assert [*parts[0], *parts[1], *parts[2]] == whole
+    assert parts[0] != parts[1]
+    assert next(single, None) is None
+
+
+def test_batches_made_in_a_loop_of_epochs_have_other_orders_by_first_epoch():
+    whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=2, seed=5)]
+    later = nn.batches(DATA, 4, first_epoch=1, seed=5)
+    assert later.position["epoch"] == 1
+    assert [labels.tolist() for _, labels in later] == whole[3:]
+
+
+def test_a_loop_that_was_left_continues_and_an_ended_one_that_was_restored_stays_ended():
+    left = nn.batches(DATA, 4, epochs=2, seed=5)
+    first = [labels.tolist() for _, (_, labels) in zip(range(2), left, strict=False)]
+    whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=2, seed=5)]
+    assert [*first, *(labels.tolist() for _, labels in left)][:2] == whole[:2]
+    again = nn.batches(DATA, 4, epochs=2, seed=5)
+    again.restore(left.position)
+    assert list(again) == []
+
+
+@pytest.mark.parametrize(("drop_last", "per_epoch"), [(False, 3), (True, 2)])
+def test_the_length_is_the_number_of_batches(drop_last, per_epoch):
+    batches = nn.batches(DATA, 4, epochs=5, drop_last=drop_last)
+    assert batches.per_epoch == per_epoch
+    assert len(batches) == 5 * per_epoch == len(list(batches)) == len(batches)
+    assert len(batches.repeat(2)) == 2 * per_epoch
+
+
+def test_a_dict_gives_dicts_in_the_same_order():
+    pairs = list(nn.batches(DATA, 4, epochs=2, seed=3))
+    dicts = list(nn.batches({"img": DATA[0], "label": DATA[1]}, 4, epochs=2, seed=3))
+    assert [sorted(batch) for batch in dicts] == [["img", "label"]] * 6
+    for (images, labels), batch in zip(pairs, dicts, strict=True):
+        np.testing.assert_array_equal(batch["img"], images)
+        np.testing.assert_array_equal(batch["label"], labels)
+
+
+def test_a_position_of_other_names_is_refused():
+    position = nn.batches({"img": DATA[0], "label": DATA[1]}, 4).position
+    with pytest.raises(AttributeValueError, match=r"'img: float32\[10, 1\]'"):
+        nn.batches({"image": DATA[0], "label": DATA[1]}, 4).restore(position)
+
+
+def test_a_mistyped_argument_is_named():
+    with pytest.raises(
+        AttributeTypeError, match="batches: arguments .* 'epoch'; did you mean 'epo"
+    ):
+        nn.batches(DATA, 4, epoch=2)

@@ -1,13 +1,24 @@
 """opwright-nn: models, layers, optimizers and data sets for opwright, like PyTorch's `torch.nn`.
 
-Rooms, each importing only those below it: `model` · `layers`, `optimizer` · `parameters` ·
-`operators` · `datasets`, `metrics` · `checks`. The modules `clip`, `initializer` and `regularizer`
+Rooms, each importing only those below it: `training` · `model` · `layers`, `optimizer` ·
+`schedule`, `checkpoint` · `parameters` · `operators` · `datasets`, `metrics` · `arguments` ·
+`checks`. The modules `clip`, `initializer` and `regularizer`
 are the public names of what lies in `optimizer` and `parameters`.
 """
 
 from __future__ import annotations
 
-from opwright_nn import clip, datasets, initializer, layers, metrics, optimizer, regularizer
+from opwright_nn import (
+    checkpoint,
+    clip,
+    datasets,
+    initializer,
+    layers,
+    metrics,
+    optimizer,
+    regularizer,
+    schedule,
+)
 from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
 from opwright_nn.model import Model, inference_program
@@ -18,6 +29,7 @@ __all__ = [
     "Model",
     "ParamAttr",
     "batches",
+    "checkpoint",
     "clip",
     "create_parameter",
     "datasets",
@@ -29,5 +41,6 @@ __all__ = [
     "optimize",
     "optimizer",
     "regularizer",
+    "schedule",
     "__version__",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opwright.program.files.loading import LoadedProgram, load, load_program
+from opwright.program.files.tensors import load_tensors
 from opwright.program.files.writing import save
 
-__all__ = ["LoadedProgram", "load", "load_program", "save"]
+__all__ = ["LoadedProgram", "load", "load_program", "load_tensors", "save"]

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 
 Arrays = tuple[npt.NDArray[Any], ...]
+NamedArrays = dict[str, npt.NDArray[Any]]
+Batch = TypeVar("Batch", Arrays, NamedArrays)
 
 _KEYS: Final = frozenset(
     {"epoch", "batch", "size", "seed", "shuffle", "drop_last", "arrays", "order_crc32"}
 )
 
 
-class Batches(Iterator[Arrays]):
-    """The iterator that `batches` returns; it can continue from any position."""
+class Batches(Iterator[Batch], Generic[Batch]):
+    """The iterator that `batches` returns; it can continue from any position.
+
+    A loop over it after the end continues with the next epochs, in orders of their own. ``len`` is
+    the number of batches from one end to the next, whatever the position.
+    """
 
     def __init__(
         self,
         arrays: Arrays,
+        names: tuple[str, ...] | None,
         size: int,
+        first_epoch: int,
         epochs: int,
         seed: int | None,
         drop_last: bool,
@@ -34,24 +42,55 @@ class Batches(Iterator[Arrays]):
         rows = len(arrays[0])
         stop = rows - size + 1 if drop_last else rows
         self._arrays = arrays
+        self._names = names
         self._starts = range(0, max(stop, 0), size)
         self._epochs = epochs
+        self._end_epoch = first_epoch + epochs
         self._seed = seed
         self._drop_last = drop_last
         self._progress = progress
         self._description: tuple[int, int | None] | None = None
-        self._begin(0)
+        self._begin(first_epoch * len(self._starts))
 
     def _begin(self, first: int) -> None:
         self._next = first
-        iterator = self._iterate(first)
-        total = self._epochs * len(self._starts)
+        self._ended = False
+        iterator: Iterator[Batch] = self._iterate(first)
+        total = self._end_epoch * len(self._starts)
+        self._batches: Iterator[Batch]
         self._batches = _show_progress(iterator, first, total) if self._progress else iterator
 
-    def __next__(self) -> Arrays:
-        batch = next(self._batches)
+    def __len__(self) -> int:
+        return self._epochs * len(self._starts)
+
+    @property
+    def per_epoch(self) -> int:
+        """The number of batches in an epoch."""
+        return len(self._starts)
+
+    def __iter__(self) -> Batches[Batch]:
+        if self._ended:
+            first = self._end_epoch * len(self._starts)
+            self._end_epoch += self._epochs
+            self._begin(first)
+        return self
+
+    def __next__(self) -> Batch:
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._ended = True
+            raise
         self._next += 1
         return batch
+
+    def repeat(self, epochs: int) -> Batches[Batch]:
+        """Return the same batches from their beginning, for another number of epochs."""
+        epochs = checks.check_int("batches.repeat", "epochs", epochs, at_least=0)
+        size, progress = self._starts.step, self._progress
+        return Batches(
+            self._arrays, self._names, size, 0, epochs, self._seed, self._drop_last, progress
+        )
 
     @property
     def position(self) -> dict[str, Any]:
@@ -74,9 +113,14 @@ class Batches(Iterator[Arrays]):
             "seed": self._seed,
             "shuffle": self._seed is not None,
             "drop_last": self._drop_last,
-            "arrays": [f"{array.dtype.name}{list(array.shape)}" for array in self._arrays],
+            "arrays": [self._describe_array(i) for i in range(len(self._arrays))],
             "order_crc32": self._description[1],
         }
+
+    def _describe_array(self, index: int) -> str:
+        array = self._arrays[index]
+        name = "" if self._names is None else f"{self._names[index]}: "
+        return f"{name}{array.dtype.name}{list(array.shape)}"
 
     def restore(self, position: object) -> None:
         """Continue from a `position` of this run or an earlier one; ``epochs`` may differ.
@@ -106,9 +150,9 @@ class Batches(Iterator[Arrays]):
                 f"{', '.join(differences)}; create them as before"
             )
         first = epoch * len(self._starts) + batch
-        if batch >= max(len(self._starts), 1) or first > self._epochs * len(self._starts):
+        if batch >= max(len(self._starts), 1) or first > self._end_epoch * len(self._starts):
             raise AttributeValueError(
-                f"{who}: position must be within {self._epochs} epochs of {len(self._starts)} "
+                f"{who}: position must be within {self._end_epoch} epochs of {len(self._starts)} "
                 f"batches, got batch {batch} of epoch {epoch}; create them with more epochs"
             )
         self._begin(first)
@@ -120,37 +164,76 @@ class Batches(Iterator[Arrays]):
         # One generator per epoch, so that epoch 7 is the same in a long and in a short run.
         return np.random.default_rng((self._seed, epoch)).permutation(len(self._arrays[0]))
 
-    def _iterate(self, first: int) -> Iterator[Arrays]:
+    def _iterate(self, first: int) -> Iterator[Batch]:
         first_epoch, skipped = divmod(first, max(len(self._starts), 1))
-        for epoch in range(first_epoch, self._epochs):
+        for epoch in range(first_epoch, self._end_epoch):
             rows = self._order(epoch)
             for start in self._starts[skipped:]:
                 part = slice(start, start + self._starts.step)
-                pick = part if rows is None else rows[part]
-                yield tuple(array[pick] for array in self._arrays)
+                yield self._take(part if rows is None else rows[part])
             skipped = 0
 
+    def _take(self, rows: Any) -> Any:
+        picked = [array[rows] for array in self._arrays]
+        return tuple(picked) if self._names is None else dict(zip(self._names, picked))
 
+
+@overload
+def batches(
+    data: Mapping[str, npt.ArrayLike],
+    size: int,
+    *,
+    epochs: int = ...,
+    first_epoch: int = ...,
+    seed: int = ...,
+    shuffle: bool = ...,
+    drop_last: bool = ...,
+    progress: bool = ...,
+) -> Batches[NamedArrays]: ...
+
+
+@overload
 def batches(
     data: Sequence[npt.ArrayLike],
     size: int,
     *,
+    epochs: int = ...,
+    first_epoch: int = ...,
+    seed: int = ...,
+    shuffle: bool = ...,
+    drop_last: bool = ...,
+    progress: bool = ...,
+) -> Batches[Arrays]: ...
+
+
+@arguments.suggest
+def batches(
+    data: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike],
+    size: int,
+    *,
     epochs: int = 1,
+    first_epoch: int = 0,
     seed: int = 0,
     shuffle: bool = True,
     drop_last: bool = False,
     progress: bool = False,
-) -> Batches:
+) -> Batches[Any]:
     """Iterate over `data` in batches: ``for images, labels in batches(train, size=64): ...``.
+
+    One call with all `epochs` has another order in each of them. A script that loops over epochs
+    itself creates the batches once, before that loop, or passes ``first_epoch=epoch``.
 
     Parameters
     ----------
-    data : sequence of arrays
-        Each [n, …] with the same n, such as a `Dataset`.
+    data : sequence or mapping of arrays
+        Each [n, …] with the same n, such as a `Dataset`; or by the names of inputs:
+        ``{"img": images, "label": labels}``.
     size : int, at least 1
         Rows in a batch. The last batch of an epoch has fewer if n is not a multiple.
     epochs : int, at least 0
         How many times to iterate over the data.
+    first_epoch : int, at least 0
+        The number of the first epoch: 3 gives the orders of the fourth epoch and later.
     seed : int, at least 0
         Of the order of the rows, which differs from epoch to epoch.
     shuffle : bool
@@ -163,25 +246,27 @@ def batches(
     Returns
     -------
     Batches
-        An iterator of tuples with one array [size, …] for each in `data`. `Model.save` and
-        `Model.resume` take it, to continue an interrupted training.
+        An iterator of tuples with one array [size, …] for each in `data`; of dicts, if `data` is a
+        mapping. `Model.save` and `Model.resume` take it, to continue an interrupted training.
 
     Raises
     ------
     AttributeTypeError, AttributeValueError, ShapeError
         At the call, before the first batch.
     """
-    arrays = _check_data(data)
+    names, arrays = _check_data(data)
     size = checks.check_int("batches", "size", size, at_least=1)
     epochs = checks.check_int("batches", "epochs", epochs, at_least=0)
+    first_epoch = checks.check_int("batches", "first_epoch", first_epoch, at_least=0)
     seed = checks.check_int("batches", "seed", seed, at_least=0)
     shuffle = checks.check_bool("batches", "shuffle", shuffle)
     drop_last = checks.check_bool("batches", "drop_last", drop_last)
     progress = checks.check_bool("batches", "progress", progress)
-    return Batches(arrays, size, epochs, seed if shuffle else None, drop_last, progress)
+    order_seed = seed if shuffle else None
+    return Batches(arrays, names, size, first_epoch, epochs, order_seed, drop_last, progress)
 
 
-def _show_progress(iterator: Iterator[Arrays], first: int, total: int) -> Iterator[Arrays]:
+def _show_progress(iterator: Iterator[Batch], first: int, total: int) -> Iterator[Batch]:
     # 30 ms to import, and needed only for a progress bar.
     from tqdm import tqdm  # type: ignore[import-untyped]
 
@@ -189,10 +274,14 @@ def _show_progress(iterator: Iterator[Arrays], first: int, total: int) -> Iterat
     yield from tqdm(iterator, initial=first, total=total, unit=" batches", disable=None)
 
 
-def _check_data(data: Sequence[npt.ArrayLike]) -> Arrays:
+def _check_data(data: object) -> tuple[tuple[str, ...] | None, Arrays]:
+    names: tuple[str, ...] | None = None
+    if isinstance(data, Mapping):
+        names = tuple([checks.check_str("batches", "names of data", name) for name in data])
+        data = list(data.values())
     if isinstance(data, np.ndarray | str | bytes) or not isinstance(data, Sequence):
         raise AttributeTypeError(
-            "batches: data must be a tuple or list of arrays, got "
+            "batches: data must be a tuple, list or dict of arrays, got "
             f"{type(data).__name__}; pass a single array as (array,)"
         )
     arrays = tuple(np.asarray(array) for array in data)
@@ -206,4 +295,4 @@ def _check_data(data: Sequence[npt.ArrayLike]) -> Arrays:
             "batches: all arrays of data must have the same number of rows, got shapes "
             f"{[list(array.shape) for array in arrays]}; pass one row of each per sample"
         )
-    return arrays
+    return names, arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,19 @@ from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
 from opwright_nn.model.files import ModelFiles
 from opwright_nn.model.inference import input_names
+from opwright_nn.model.optimizer_methods import OptimizerMethods
 from opwright_nn.model.predictor import Predictor
 from opwright_nn.model.programs import Input
 from opwright_nn.model.run_options import check_options
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
-from opwright_nn.optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
-from opwright_nn.optimizer.clip import GradientClip
-from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.optimizer import Accumulate, Optimizer, make_optimizer
 
 Array = npt.NDArray[Any]
+Step = Callable[..., list[Array]]
 
 
-class Model(ModelFiles):
+class Model(ModelFiles, OptimizerMethods):
     """A network that is built layer by layer and trained one batch at a time.
 
     ::
@@ -188,28 +188,6 @@ class Model(ModelFiles):
         self._set("optimizer", optimizer)
         return optimizer
 
-    def sgd(
-        self,
-        learning_rate: float = 0.01,
-        *,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> Optimizer:
-        """Append gradient descent, see `optimizer.SGD`."""
-        return self.optimize(SGD(learning_rate, regularizer=regularizer, clip=clip))
-
-    def momentum(self, learning_rate: float = 0.01, mu: float = 0.9, **options: Any) -> Optimizer:
-        """Append gradient descent with momentum, see `optimizer.Momentum`."""
-        return self.optimize(Momentum(learning_rate, mu, **options))
-
-    def adam(self, learning_rate: float = 0.001, **options: Any) -> Optimizer:
-        """Append Adam, see `optimizer.Adam`."""
-        return self.optimize(Adam(learning_rate, **options))
-
-    def adamw(self, learning_rate: float = 0.001, **options: Any) -> Optimizer:
-        """Append AdamW, see `optimizer.AdamW`."""
-        return self.optimize(AdamW(learning_rate, **options))
-
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate of later steps; the parameters must be initialized."""
         if self.optimizer is None:
@@ -330,11 +308,37 @@ class Model(ModelFiles):
         self._startup.initialize()
         if keep:
             return self._run_kept(inputs, fetches)
-        self._step = self.network.compile(
-            feed=inputs, fetch=fetches, scope=self.scope, **self._options._asdict()
-        )
+        self._step = self._compile(inputs, fetches)
         self._generation = self.program.generation
         return self._step(**self._feeds)  # type: ignore[no-any-return]
+
+    def compile_step(self, example_feeds: Mapping[str, Any], fetch: Iterable[Input] = ()) -> Step:
+        """Return the training step as a function: ``step(img=images, label=labels) -> list``.
+
+        A loop that calls it instead of `fill` and `run` saves a microsecond per step. Parameters
+        without a value are initialized.
+
+        Parameters
+        ----------
+        example_feeds : mapping of str to array
+            A batch, which provides shapes that the model does not know yet.
+        fetch : iterable of Variable or str
+            What is returned behind what `run` returns.
+        """
+        who = "Model.compile_step"
+        examples = self._check_inputs(who, dict(example_feeds))
+        more = [self._get_variable(who, item).name for item in fetch]
+        if self.optimizer is not None:
+            self._trained.check_unchanged(who)
+        self._startup.settle(examples)
+        self._startup.initialize()
+        return self._compile(input_names(self.program), [*self._fetches(), *more])
+
+    def _compile(self, inputs: list[str], fetches: list[str]) -> Step:
+        options = self._options._asdict()
+        if isinstance(self.optimizer, Accumulate):
+            return self.optimizer.compile(self.program, inputs, fetches, self.scope, **options)
+        return self.network.compile(feed=inputs, fetch=fetches, scope=self.scope, **options)
 
     def _run_kept(self, inputs: list[str], fetches: list[str]) -> list[Array]:
         for name in inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opwright_nn.optimizer.accumulate import Accumulate, AccumulatingStep
 from opwright_nn.optimizer.adam import Adam, AdamW
 from opwright_nn.optimizer.adam_variants import Adamax, Lamb, Lion, NAdam, RAdam
 from opwright_nn.optimizer.adaptive import Adadelta, Adagrad, RMSprop
@@ -13,6 +14,8 @@ from opwright_nn.optimizer.sgd import SGD, Momentum
 __all__ = [
     "OPTIMIZERS",
     "SGD",
+    "Accumulate",
+    "AccumulatingStep",
     "Adadelta",
     "Adagrad",
     "Adam",

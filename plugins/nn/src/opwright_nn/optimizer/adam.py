@@ -9,6 +9,7 @@ from opwright_nn import checks
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.schedule import Rate
 
 
 class AdamLike(Optimizer):
@@ -16,7 +17,7 @@ class AdamLike(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float,
+        learning_rate: Rate,
         *,
         beta1: float,
         beta2: float,
@@ -42,7 +43,7 @@ class Adam(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     beta1, beta2 : float in [0, 1)
         The decay rates of the first and second moment.
@@ -58,7 +59,7 @@ class Adam(AdamLike):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: Rate = 0.001,
         *,
         beta1: float = 0.9,
         beta2: float = 0.999,
@@ -92,7 +93,7 @@ class AdamW(Adam):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     beta1, beta2 : float in [0, 1)
         The decay rates of the first and second moment.
@@ -110,7 +111,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: Rate = 0.001,
         *,
         beta1: float = 0.9,
         beta2: float = 0.999,

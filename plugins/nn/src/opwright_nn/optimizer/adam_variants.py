@@ -10,6 +10,7 @@ from opwright_nn.optimizer.adam import AdamLike
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.schedule import Rate
 
 
 class Adamax(AdamLike):
@@ -20,7 +21,7 @@ class Adamax(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     beta1 : float in [0, 1)
         The decay rate of the first moment.
@@ -38,7 +39,7 @@ class Adamax(AdamLike):
 
     def __init__(
         self,
-        learning_rate: float = 0.002,
+        learning_rate: Rate = 0.002,
         *,
         beta1: float = 0.9,
         beta2: float = 0.999,
@@ -71,7 +72,7 @@ class NAdam(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     beta1 : float in [0, 1)
         The decay rate of the first moment.
@@ -91,7 +92,7 @@ class NAdam(AdamLike):
 
     def __init__(
         self,
-        learning_rate: float = 0.002,
+        learning_rate: Rate = 0.002,
         *,
         beta1: float = 0.9,
         beta2: float = 0.999,
@@ -133,7 +134,7 @@ class RAdam(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     beta1 : float in [0, 1)
         The decay rate of the first moment.
@@ -151,7 +152,7 @@ class RAdam(AdamLike):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: Rate = 0.001,
         *,
         beta1: float = 0.9,
         beta2: float = 0.999,
@@ -184,7 +185,7 @@ class Lamb(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     beta1 : float in [0, 1)
         The decay rate of the first moment.
@@ -204,7 +205,7 @@ class Lamb(AdamLike):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: Rate = 0.001,
         *,
         beta1: float = 0.9,
         beta2: float = 0.999,
@@ -244,7 +245,7 @@ class Lion(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     beta1 : float in [0, 1)
         The share of the moment in the direction of a step.
@@ -262,7 +263,7 @@ class Lion(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.0001,
+        learning_rate: Rate = 0.0001,
         *,
         beta1: float = 0.9,
         beta2: float = 0.99,

@@ -9,6 +9,7 @@ from opwright_nn import checks
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.schedule import Rate
 
 
 class Adagrad(Optimizer):
@@ -18,7 +19,7 @@ class Adagrad(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     epsilon : float, > 0
         Added to what is divided by.
@@ -34,7 +35,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: Rate = 0.01,
         *,
         epsilon: float = 1e-10,
         initial_squares: float = 0.0,
@@ -63,7 +64,7 @@ class Adadelta(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     rho : float in [0, 1)
         The decay rate of both means.
@@ -79,7 +80,7 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 1.0,
+        learning_rate: Rate = 1.0,
         *,
         rho: float = 0.9,
         epsilon: float = 1e-6,
@@ -110,7 +111,7 @@ class RMSprop(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     rho : float in [0, 1)
         The decay rate of the means.
@@ -130,7 +131,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: Rate = 0.01,
         *,
         rho: float = 0.99,
         epsilon: float = 1e-8,

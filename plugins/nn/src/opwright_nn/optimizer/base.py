@@ -22,6 +22,7 @@ from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
 from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.schedule import Rate, Schedule
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -48,13 +49,13 @@ class Optimizer:
     """The base of optimizers. A subclass names its operator, its attributes and its states.
 
     The learning rate is a persistable float32 [1] variable of the program, not an attribute, so
-    that it may change between two steps without a new plan. Gradients are clipped first, then
-    regularized.
+    that it may change between two steps without a new plan. A schedule writes it in each step, and
+    counts the steps in another variable. Gradients are clipped first, then regularized.
 
     Parameters
     ----------
-    learning_rate : float, at least 0
-        The learning rate after initialization.
+    learning_rate : float, at least 0, or Schedule
+        The learning rate after initialization, or that of each step.
     regularizer : Regularizer, optional
         For every parameter without one of its own.
     clip : GradientClip, optional
@@ -66,13 +67,17 @@ class Optimizer:
 
     def __init__(
         self,
-        learning_rate: float,
+        learning_rate: Rate,
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
     ) -> None:
         who = self._who
+        self.schedule = learning_rate if isinstance(learning_rate, Schedule) else None
         self.initial_learning_rate = checks.check_float(
-            who, "learning_rate", learning_rate, at_least=0.0
+            who,
+            "learning_rate",
+            learning_rate.rate(0) if isinstance(learning_rate, Schedule) else learning_rate,
+            at_least=0.0,
         )
         checks.check_instance(who, "regularizer", regularizer, Regularizer)
         checks.check_instance(who, "clip", clip, GradientClip)
@@ -122,6 +127,17 @@ class Optimizer:
             There are no pairs, these or the optimizer belong to another program, or a parameter is
             not trainable.
         """
+        self._check_pairs(pairs)
+        rate = self._make_learning_rate()
+        clipped_pairs = pairs if self.clip is None else self.clip.append(pairs)
+        for parameter, gradient in clipped_pairs:
+            own = getattr(parameter, "regularizer", None)
+            checks.check_instance(self._who, f"regularizer of {parameter.name!r}", own, Regularizer)
+            regularizer = own or self.regularizer
+            new_gradient = regularizer.append(parameter, gradient) if regularizer else gradient
+            self._append_update(parameter, new_gradient, rate)
+
+    def _check_pairs(self, pairs: Sequence[Pair]) -> None:
         program = ow.default_main_program()
         for _, gradient in pairs:
             if gradient.block.program is not program:
@@ -141,14 +157,6 @@ class Optimizer:
                 f"{self._who}: there must be a parameter to train, got none; the loss must depend "
                 "on a parameter with trainable=True"
             )
-        rate = self._make_learning_rate()
-        clipped_pairs = pairs if self.clip is None else self.clip.append(pairs)
-        for parameter, gradient in clipped_pairs:
-            own = getattr(parameter, "regularizer", None)
-            checks.check_instance(self._who, f"regularizer of {parameter.name!r}", own, Regularizer)
-            regularizer = own or self.regularizer
-            new_gradient = regularizer.append(parameter, gradient) if regularizer else gradient
-            self._append_update(parameter, new_gradient, rate)
 
     @property
     def learning_rate(self) -> ow.Variable:
@@ -170,6 +178,11 @@ class Optimizer:
         value : float, at least 0
             The new learning rate.
         """
+        if self.schedule is not None:
+            raise ProgramError(
+                f"{self._who}: the learning rate must be a number to be set, got a schedule, which "
+                "computes it in each step; pass learning_rate=0.001, for example"
+            )
         if not isinstance(scope, ow.Scope):
             raise AttributeTypeError(
                 f"{self._who}: scope must be a Scope, got {scope!r} ({type(scope).__name__}); "
@@ -195,12 +208,25 @@ class Optimizer:
             initial = Constant(self.initial_learning_rate)
             self._learning_rate = make_state(self._who, name, lambda: (1,), initial)
             record_undo(setattr, self, "_learning_rate", None)
+            if self.schedule is not None:
+                self._append_schedule(self.schedule, self._learning_rate)
         elif self._learning_rate.block.program is not program:
             raise ProgramError(
                 f"{self._who}: an optimizer serves one program, got a second one; make another "
                 "optimizer for it"
             )
         return self._learning_rate
+
+    def _append_schedule(self, schedule: Schedule, rate: ow.Variable) -> None:
+        """Append what computes the rate of this step, and counts it."""
+        program = ow.default_main_program()
+        name = program.free_name("schedule_step")
+        count = make_state(self._who, name, lambda: (1,), Constant(0.0), "int64")
+        block = program.global_block()
+        step = operators.append(block, "cast", {"x": count}, {"dtype": "float32"}, prefix=name)
+        # Written to the variables themselves, so that a scope and a checkpoint hold them.
+        block.append_op("assign", {"x": schedule.append(step)}, {"out": rate.name})
+        block.append_op("increment", {"x": count}, {"out": count.name})
 
     def _append_update(
         self, parameter: ow.Variable, gradient: ow.Variable, rate: ow.Variable

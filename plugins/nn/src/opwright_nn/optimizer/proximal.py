@@ -9,6 +9,7 @@ from opwright_nn import checks
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.schedule import Rate
 
 
 class ProximalGD(Optimizer):
@@ -18,7 +19,7 @@ class ProximalGD(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     l1 : float, at least 0
         The factor of the sum of absolute values.
@@ -34,7 +35,7 @@ class ProximalGD(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: Rate = 0.01,
         *,
         l1: float = 0.0,
         l2: float = 0.0,
@@ -57,7 +58,7 @@ class ProximalAdagrad(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     l1 : float, at least 0
         The factor of the sum of absolute values.
@@ -77,7 +78,7 @@ class ProximalAdagrad(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: Rate = 0.01,
         *,
         l1: float = 0.0,
         l2: float = 0.0,
@@ -111,7 +112,7 @@ class Ftrl(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, > 0
+    learning_rate : float, > 0, or Schedule
         The size of a step.
     l1 : float, at least 0
         The factor of the sum of absolute values.
@@ -129,7 +130,7 @@ class Ftrl(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: Rate = 0.01,
         *,
         l1: float = 0.0,
         l2: float = 0.0,
@@ -143,7 +144,7 @@ class Ftrl(Optimizer):
         self.initial_squares = checks.check_float(
             "Ftrl", "initial_squares", initial_squares, at_least=0.0
         )
-        checks.check_float("Ftrl", "learning_rate", learning_rate, above=0.0)
+        checks.check_float("Ftrl", "learning_rate", self.initial_learning_rate, above=0.0)
 
     def attrs(self) -> dict[str, Any]:
         """Return ``l1`` and ``l2``."""

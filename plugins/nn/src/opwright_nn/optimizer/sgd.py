@@ -9,6 +9,7 @@ from opwright_nn import checks
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.schedule import Rate
 
 
 class SGD(Optimizer):
@@ -16,7 +17,7 @@ class SGD(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     regularizer : Regularizer, optional
         For every parameter without one of its own.
@@ -28,7 +29,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: Rate = 0.01,
         *,
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
@@ -44,7 +45,7 @@ class Momentum(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0
+    learning_rate : float, at least 0, or Schedule
         The size of a step.
     mu : float in [0, 1)
         The share of the velocity that remains.
@@ -60,7 +61,7 @@ class Momentum(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: Rate = 0.01,
         mu: float = 0.9,
         *,
         nesterov: bool = False,

@@ -1,0 +1,95 @@
+"""Reads what a training has saved: the newest generation, or the newest that is not damaged."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import opwright as ow
+from opwright.errors import FileMissingError, FormatError
+from opwright_nn.checkpoint.state import unpack_state
+
+_GENERATIONS: Final = "generations"
+_NUMBER: Final = re.compile(r"[0-9]{8,15}")
+
+
+class Saved(NamedTuple):
+    """A saved program, a scope with its variables, and the notes that were saved with it."""
+
+    program: ow.Program
+    scope: ow.Scope
+    notes: Mapping[str, Any]
+
+
+def read_saved(path: str | os.PathLike[str]) -> Saved:
+    """Return what `opwright.save` has written to a folder last."""
+    scope = ow.Scope()
+    model = ow.load(path, scope)
+    return Saved(model.program, scope, model.notes)
+
+
+def has_program(path: str | os.PathLike[str]) -> bool:
+    """Return whether a folder holds a saved program."""
+    try:
+        ow.load_program(path)
+    except FileMissingError:
+        return False
+    return True
+
+
+def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
+    """Return the newest generation of a folder that is whole, None where there is none.
+
+    Parameters
+    ----------
+    who : str
+        The caller, for messages.
+    path : str or PathLike
+        The folder, or one of those in its ``generations``.
+
+    Raises
+    ------
+    FormatError
+        Every generation is damaged.
+
+    Warns
+    -----
+    RuntimeWarning
+        A newer generation is torn or damaged; the message names it.
+    """
+    folder = Path(path)
+    paths = _list_generations(folder)
+    if not paths:
+        return read_saved(folder) if has_program(folder) else None
+    for position, generation in enumerate(paths):
+        try:
+            saved = read_saved(generation)
+            unpack_state(saved.notes)
+        except (FormatError, OSError) as error:
+            if position == len(paths) - 1:
+                raise FormatError(
+                    f"{who}: {folder} must hold a checkpoint that is whole, got damage in all "
+                    f"{len(paths)}; the oldest: {error}"
+                ) from error
+            warnings.warn(
+                f"{who}: skips the damaged checkpoint {generation} and takes the one before it, "
+                f"{paths[position + 1].name}: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        else:
+            return saved
+    return None
+
+
+def _list_generations(folder: Path) -> list[Path]:
+    """Return the generations of a folder, the newest first."""
+    generations = folder / _GENERATIONS
+    if not generations.is_dir():
+        return []
+    paths = [path for path in generations.iterdir() if _NUMBER.fullmatch(path.name)]
+    return sorted(paths, key=lambda path: int(path.name), reverse=True)

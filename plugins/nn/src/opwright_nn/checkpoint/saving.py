@@ -1,0 +1,123 @@
+"""Saves the state of a training, and resumes it: variables, random numbers, position, more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import opwright as ow
+from opwright_nn import arguments, checks
+from opwright_nn.checkpoint.comparing import Array, check_same, fitting_values
+from opwright_nn.checkpoint.reading import Saved, read_newest
+from opwright_nn.checkpoint.state import pack_state, unpack_state
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint that fits a program, before anything is changed.
+
+    Attributes
+    ----------
+    saved : Saved
+        What the folder holds.
+    values : dict
+        The arrays of the persistable variables, by name.
+    state : dict
+        The argument `state` of `save`.
+    """
+
+    saved: Saved
+    values: dict[str, Array]
+    state: dict[str, Any]
+
+
+@arguments.suggest
+def save(
+    path: str | os.PathLike[str],
+    program: ow.Program,
+    scope: ow.Scope | None = None,
+    fetch: Iterable[ow.Variable | str] = (),
+    *,
+    state: Mapping[str, Any] | None = None,
+    notes: Mapping[str, Any] | None = None,
+    keep: int = 3,
+) -> None:
+    """Write everything that later steps depend on, so that `resume` continues bit for bit.
+
+    These are the persistable variables of the program (parameters, states of the optimizer,
+    learning rate, ``@step`` of random numbers), its seed, and `state`. They are written beside
+    earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
+    leaves whole ones. Files have checksums.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder, as `opwright.save` lays it out.
+    program : Program
+        The training step.
+    scope : Scope, optional
+        Holds the persistable variables; the default scope by default.
+    fetch : iterable of Variable or str
+        The results, for those who load the program.
+    state : mapping, optional
+        What else the script has to know, as JSON can write it: ``{"data": batches.position}``.
+    notes : mapping, optional
+        Further notes of `opwright.save`.
+    keep : int, at least 1
+        How many checkpoints the folder keeps.
+    """
+    checks.check_instance("checkpoint.save", "state", state, Mapping)
+    own_notes = {**pack_state(state or {}), **(notes or {})}
+    ow.save(path, program, scope, fetch, keep=keep, notes=own_notes)
+
+
+@arguments.suggest
+def resume(
+    path: str | os.PathLike[str], program: ow.Program, scope: ow.Scope | None = None
+) -> dict[str, Any] | None:
+    """Set the variables of the newest checkpoint that is whole, and return its `state`.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder.
+    program : Program
+        Built as the saved one: with the same operators and variables. It gets the saved seed.
+    scope : Scope, optional
+        Gets the variables; the default scope by default.
+
+    Returns
+    -------
+    dict or None
+        The argument `state` of `save`; None where nothing has been saved.
+
+    Raises
+    ------
+    ProgramError
+        The checkpoint is one of another program, with the names of the variables that differ;
+        nothing is changed.
+    FormatError
+        All checkpoints of the folder are damaged.
+
+    Warns
+    -----
+    RuntimeWarning
+        The newest checkpoint is torn or damaged, and an older one is taken.
+    """
+    found = read_matching("checkpoint.resume", path, program)
+    if found is None:
+        return None
+    target = ow.default_scope() if scope is None else scope
+    target.set_all(found.values)
+    program.seed = found.saved.program.seed
+    return found.state
+
+
+def read_matching(who: str, path: str | os.PathLike[str], program: ow.Program) -> Checkpoint | None:
+    """Return the newest whole checkpoint of a folder; ProgramError where it fits not `program`."""
+    saved = read_newest(who, path)
+    if saved is None:
+        return None
+    values = fitting_values(who, path, program, saved)
+    check_same(who, path, program, saved, values)
+    return Checkpoint(saved, values, unpack_state(saved.notes))

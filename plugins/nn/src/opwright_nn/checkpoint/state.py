@@ -1,0 +1,37 @@
+"""What a script saves beside the variables: a mapping among the notes, with a checksum."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from opwright.errors import FormatError
+
+_STATE: Final = "opwright_nn.state"
+_CHECKSUM: Final = "opwright_nn.state_crc32"
+
+
+def pack_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state and its checksum as notes of `opwright.save`."""
+    return {_STATE: dict(state), _CHECKSUM: _checksum(state)}
+
+
+def unpack_state(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state among notes, empty where none was saved.
+
+    Raises
+    ------
+    FormatError
+        It does not have its checksum.
+    """
+    state = notes.get(_STATE, {})
+    if not isinstance(state, dict) or (state and notes.get(_CHECKSUM) != _checksum(state)):
+        raise FormatError("generation.json: damaged, got a state that does not have its checksum")
+    return state
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    text = json.dumps(state, sort_keys=True, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"

@@ -1,0 +1,164 @@
+"""Accumulate: sums gradients over several steps before an optimizer updates the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import opwright as ow
+from opwright.errors import ProgramError
+from opwright.plugin import record_undo
+from opwright_nn import arguments, checks, operators
+from opwright_nn.optimizer.base import Optimizer, Pair
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.parameter import make_state
+
+
+class Accumulate(Optimizer):
+    """Update by the mean of the gradients of so many steps: a large batch in small parts.
+
+    ::
+
+        model.optimize(nn.optimizer.Accumulate(nn.optimizer.Adam(1e-3), steps=4))
+
+    The sums and the count of the steps are persistable, so that a checkpoint continues between two
+    updates. Clipping, regularization and schedules belong to `optimizer`, and happen once in an
+    update.
+
+    `Model` and `nn.train` leave out the update in the other steps. With a program, `compile` does
+    it: what ``Network.compile`` returns would update in each step.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        What updates the parameters.
+    steps : int, at least 1
+        The number of steps in an update.
+    """
+
+    @arguments.suggest
+    def __init__(self, optimizer: Optimizer, steps: int) -> None:
+        checks.check_instance("Accumulate", "optimizer", optimizer, Optimizer, required=True)
+        if isinstance(optimizer, Accumulate):
+            raise ProgramError(
+                "Accumulate: optimizer must update in each step, got Accumulate; give it the "
+                "product of both numbers of steps"
+            )
+        super().__init__(optimizer.schedule or optimizer.initial_learning_rate)
+        self.optimizer = optimizer
+        self.steps = checks.check_int("Accumulate", "steps", steps, at_least=1)
+        self._count: str | None = None
+        self._n_ops = 0
+
+    @ow.transaction()
+    def apply_gradients(self, pairs: Sequence[Pair]) -> None:
+        """Append the sums of gradients, and behind them the updates by their means."""
+        if self._count is not None:
+            raise ProgramError("Accumulate: apply_gradients must be called once, got a second call")
+        program = ow.default_main_program()
+        self._check_pairs(pairs)
+        block = program.global_block()
+        count = make_state(
+            self._who, program.free_name("accumulated_steps"), _one, Constant(0.0), "int64"
+        )
+        block.append_op("increment", {"x": count}, {"out": count.name})
+        sums = [(parameter, self._append_sum(parameter, grad)) for parameter, grad in pairs]
+        record_undo(setattr, self, "_count", None)
+        self._count, self._n_ops = count.name, len(block.ops)
+        scale = {"scale": 1.0 / self.steps}
+        means = [
+            (parameter, operators.append(block, "scale", {"x": total}, scale, prefix=total.name))
+            for parameter, total in sums
+        ]
+        self.optimizer.apply_gradients(means)
+        for _, total in sums:
+            block.append_op("fill_like", {"x": total}, {"out": total.name}, {"value": 0.0})
+
+    @property
+    def learning_rate(self) -> ow.Variable:
+        """The variable of the learning rate of the optimizer within."""
+        return self.optimizer.learning_rate
+
+    def compile(
+        self,
+        program: ow.Program,
+        feed: Sequence[ow.Variable | str],
+        fetch: Sequence[ow.Variable | str],
+        scope: ow.Scope,
+        **options: Any,
+    ) -> AccumulatingStep:
+        """Return the training step: a callable that updates in the last of each `steps` calls.
+
+        Parameters
+        ----------
+        program : Program
+            The one that `minimize` has appended to.
+        feed, fetch, scope, **options
+            As ``Network.compile`` takes them; fetches must not depend on the updates.
+        """
+        if self._count is None:
+            raise ProgramError(
+                "Accumulate.compile: the updates must be appended first, got no minimize yet; call "
+                "minimize(loss) first"
+            )
+        part = program.clone()
+        part.global_block().replace_ops(part.global_block().ops[: self._n_ops])
+        part.touch()
+        whole = ow.Network(program.global_block())
+        calls = [
+            network.compile(feed=feed, fetch=fetch, scope=scope, **options)
+            for network in (ow.Network(part.global_block()), whole)
+        ]
+        return AccumulatingStep(calls[0], calls[1], scope, self._count, self.steps)
+
+    def _append_sum(self, parameter: ow.Variable, gradient: ow.Variable) -> ow.Variable:
+        name = ow.default_main_program().free_name(f"{parameter.name}_accumulated")
+        zero = Constant(0.0)
+        total = make_state(self._who, name, partial(_shape, parameter), zero, parameter.dtype)
+        gradient.block.append_op("add_n", {"x": [total, gradient]}, {"out": total.name})
+        return total
+
+
+class AccumulatingStep:
+    """A training step that sums gradients, and in the last of so many calls updates by their mean.
+
+    Parameters
+    ----------
+    part, whole : callable
+        The step without and with the updates.
+    scope : Scope
+        Holds the count of steps, by the name `count`.
+    steps : int
+        The number of steps in an update.
+    """
+
+    def __init__(
+        self,
+        part: Any,
+        whole: Any,
+        scope: ow.Scope,
+        count: str,
+        steps: int,
+    ) -> None:
+        self.scope = scope
+        self.feed_names: tuple[str, ...] = whole.feed_names
+        self._part = part
+        self._whole = whole
+        self._count = count
+        self._steps = steps
+
+    def __call__(self, **feeds: Any) -> list[Any]:
+        """Run a step; the count is read from the scope, which may have been loaded since."""
+        done = int(self.scope.var(self._count).numpy()[0])
+        call = self._part if (done + 1) % self._steps else self._whole
+        return call(**feeds)  # type: ignore[no-any-return]
+
+
+def _one() -> Shape:
+    return (1,)
+
+
+def _shape(parameter: ow.Variable) -> Shape:
+    return parameter.shape or ()

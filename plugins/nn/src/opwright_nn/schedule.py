@@ -1,0 +1,193 @@
+"""Learning rates that change from step to step, computed by operators of the training step.
+
+An optimizer takes a schedule as its ``learning_rate``. It keeps the number of the step in a
+persistable variable, so that a checkpoint continues the schedule, and no plan is made anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import AttributeValueError, ProgramError
+from opwright_nn import arguments, checks
+
+__all__ = ["Rate", "Schedule", "cosine", "one_cycle", "step", "warmup"]
+
+Curve = Callable[[Any], Any]
+"""From the number of steps done before, float32 [1], to the learning rate, float32 [1]."""
+
+
+class Schedule:
+    """A learning rate as a function of the number of steps done before.
+
+    Parameters
+    ----------
+    curve : callable
+        Takes that number as a float32 [1] array or Variable, and returns the rate as the same. It
+        computes with symbols and functions of `opwright.ops`, which take both:
+        ``Schedule(lambda t: 0.1 / (1 + 0.01 * t))``.
+    """
+
+    def __init__(self, curve: Curve) -> None:
+        checks.check_callable("Schedule", "curve", curve)
+        self.curve = curve
+
+    def rate(self, step: int) -> float:
+        """Return the rate of a step, of which the first has the number 0."""
+        number = checks.check_int("Schedule.rate", "step", step, at_least=0)
+        value = np.asarray(self.curve(np.array([number], np.float32)))
+        if value.shape != (1,) or not np.isfinite(value).all() or value[0] < 0:
+            raise AttributeValueError(
+                f"Schedule: curve must return one finite rate of at least 0, got {value!r} for "
+                f"step {number}; compute it from its argument, float32 [1]"
+            )
+        return float(value[0])
+
+    def append(self, step: ow.Variable) -> ow.Variable:
+        """Append the operators that compute the rate from `step`, float32 [1]."""
+        rate = self.curve(step)
+        if not isinstance(rate, ow.Variable) or rate.shape != (1,) or rate.dtype != "float32":
+            raise ProgramError(
+                f"Schedule: curve must return a float32 [1] Variable for one, got {rate!r}; use "
+                "symbols and opwright.ops, which take arrays and Variables"
+            )
+        return rate
+
+
+Rate = float | Schedule
+"""What optimizers take as their learning rate."""
+
+
+@arguments.suggest
+def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
+    """Multiply the rate by `gamma` after each `size` steps.
+
+    ``rate * gamma ** floor(t / size)``
+
+    Parameters
+    ----------
+    rate : float, at least 0
+        Of the first steps.
+    size : int, at least 1
+        How many steps have one rate.
+    gamma : float, > 0
+        The factor.
+    """
+    rate = checks.check_float("schedule.step", "rate", rate, at_least=0.0)
+    size = checks.check_int("schedule.step", "size", size, at_least=1)
+    log_gamma = math.log(checks.check_float("schedule.step", "gamma", gamma, above=0.0))
+    return Schedule(partial(_stairs, rate, size, log_gamma))
+
+
+@arguments.suggest
+def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Schedule:
+    """Let the rate fall to `final` along half a cosine, after a linear warm-up.
+
+    ``final + (rate - final) * (1 + cos(pi * p)) / 2``, p the share of the steps after the warm-up.
+    Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017.
+
+    Parameters
+    ----------
+    rate : float, at least 0
+        The greatest rate.
+    steps : int, at least 1
+        The number of the step from which the rate is `final`.
+    warmup : int, in [0, steps)
+        So many of the first steps have the rates ``rate * (t + 1) / warmup``.
+    final : float, at least 0
+        The rate at the end.
+    """
+    who = "schedule.cosine"
+    rate = checks.check_float(who, "rate", rate, at_least=0.0)
+    final = checks.check_float(who, "final", final, at_least=0.0)
+    steps = checks.check_int(who, "steps", steps, at_least=1)
+    n_warm = checks.check_int(who, "warmup", warmup, at_least=0, at_most=steps - 1)
+    falling = Schedule(partial(_half_cosine, rate, final, 0.0, float(steps - n_warm)))
+    return _after_warmup(falling, rate, n_warm)
+
+
+@arguments.suggest
+def warmup(schedule: Rate, steps: int) -> Schedule:
+    """Begin a rate, or another schedule, with a linear warm-up.
+
+    Step t of the first has the rate ``first * (t + 1) / steps``; step 0 of `schedule` follows.
+
+    Parameters
+    ----------
+    schedule : float, at least 0, or Schedule
+        What follows; `first` is this rate, or that of its first step.
+    steps : int, at least 1
+        The length of the warm-up.
+    """
+    who = "schedule.warmup"
+    steps = checks.check_int(who, "steps", steps, at_least=1)
+    if isinstance(schedule, Schedule):
+        return _after_warmup(schedule, schedule.rate(0), steps)
+    rate = checks.check_float(who, "schedule", schedule, at_least=0.0)
+    return _after_warmup(Schedule(partial(_constant, rate)), rate, steps)
+
+
+@arguments.suggest
+def one_cycle(
+    rate: float, steps: int, rise: float = 0.3, start: float = 0.04, final: float = 4e-6
+) -> Schedule:
+    """Let the rate rise from ``rate * start`` to `rate` and fall to ``rate * final``, by cosines.
+
+    Smith and Topin, Super-Convergence: Very Fast Training of Neural Networks Using Large Learning
+    Rates, 2018.
+
+    Parameters
+    ----------
+    rate : float, at least 0
+        The greatest rate.
+    steps : int, at least 2
+        The number of steps from beginning to end.
+    rise : float in (0, 1)
+        The share of them until the greatest rate.
+    start, final : float in [0, 1]
+        The first and the last rate, as shares of the greatest.
+    """
+    who = "schedule.one_cycle"
+    rate = checks.check_float(who, "rate", rate, at_least=0.0)
+    steps = checks.check_int(who, "steps", steps, at_least=2)
+    rise = checks.check_float(who, "rise", rise, above=0.0, below=1.0)
+    low = rate * checks.check_float(who, "start", start, at_least=0.0, at_most=1.0)
+    last = rate * checks.check_float(who, "final", final, at_least=0.0, at_most=1.0)
+    return Schedule(partial(_cycle, low, rate, last, rise * steps, float(steps)))
+
+
+# Curves are functions of the module, not of a call, so that models with a schedule can be pickled.
+
+
+def _constant(rate: float, t: Any) -> Any:
+    return 0.0 * t + rate
+
+
+def _stairs(rate: float, size: int, log_gamma: float, t: Any) -> Any:
+    return rate * ow.ops.exp(log_gamma * ow.ops.floor((t + 0.5) * (1.0 / size)))
+
+
+def _half_cosine(first: float, last: float, begin: float, end: float, t: Any) -> Any:
+    """From `first` at `begin` and before to `last` at `end` and after."""
+    share = ow.ops.clip((t - begin) * (1.0 / (end - begin)), min=0.0, max=1.0)
+    return (ow.ops.cos(share * math.pi) + 1.0) * (0.5 * (first - last)) + last
+
+
+def _cycle(low: float, high: float, last: float, top: float, end: float, t: Any) -> Any:
+    rising = _half_cosine(low, high, 0.0, top, t)
+    return ow.ops.where(t < top, rising, _half_cosine(high, last, top, end, t))
+
+
+def _after_warmup(schedule: Schedule, rate: float, n_warm: int) -> Schedule:
+    return Schedule(partial(_warm, rate, n_warm, schedule)) if n_warm else schedule
+
+
+def _warm(rate: float, n_warm: int, schedule: Schedule, t: Any) -> Any:
+    later = schedule.curve(ow.ops.relu(t - float(n_warm)))
+    return ow.ops.where(t < float(n_warm), (t + 1.0) * (rate / n_warm), later)
