@@ -2,7 +2,8 @@
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``operator_times.json``, from
 which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
-ARGS="add exp --output some.json"`` measures those alone.
+ARGS="add exp --output some.json"`` measures those alone. With ``--resume`` a run goes on that was
+cut off.
 
 Every contestant is a process of its own with the same number of threads (NumPy has one but for
 products); in every round each has its turn, so that a slow moment of the machine strikes all. Ours
@@ -19,7 +20,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,6 +101,20 @@ def measure(
     }
 
 
+def measure_operator(
+    numbers: Sequence[int], contestants: Sequence[Contestant], args: Any
+) -> Iterator[dict[str, Any]]:
+    """Measure and print the cases of one operator, which have these numbers."""
+    all_cases = list_cases()
+    for number in numbers:
+        case = all_cases[number]
+        for gradient in (False, True) if case.graded and not args.no_gradients else (False,):
+            row = measure(case, number, gradient, contestants, args)
+            if row is not None:
+                print_row(case.op, row)
+                yield row
+
+
 def _check_sums(case: Case, sums: Mapping[str, float]) -> None:
     scale = max(1.0, *(abs(total) for total in sums.values()))
     apart = max(sums.values()) - min(sums.values())
@@ -146,6 +161,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.02, help="length of a turn")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-gradients", action="store_true")
+    parser.add_argument("--resume", action="store_true", help="keep what the output holds")
     parser.add_argument("--output", type=Path, default=HERE / "operator_times.json")
     args = parser.parse_args()
     known = {case.op for case in list_cases()}
@@ -155,38 +171,52 @@ def parse() -> argparse.Namespace:
     return args
 
 
+def write(output: Path, about: Mapping[str, Any], operators: Mapping[str, Any]) -> None:
+    """Write what has been measured so far."""
+    measured = {"summary": summarize(operators), "operators": dict(sorted(operators.items()))}
+    output.write_text(json.dumps({**about, **measured}, indent=1) + "\n", encoding="utf-8")
+
+
+def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run that was cut off has measured, on this machine beside these peers."""
+    result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    apart = [key for key, value in about.items() if result[key] != value]
+    if apart:
+        sys.exit(f"operator_times.py: {output} has another {apart[0]}: {result[apart[0]]}")
+    measured: dict[str, Any] = result["operators"]
+    return measured
+
+
 def main() -> int:
-    """Measure what the command line names, and write the file."""
+    """Measure what the command line names, and write the file after each operator."""
     args = parse()
     types = set(ow.current_context().ops.types())
     if not Path(args.peers).exists():
         sys.exit(f"operator_times.py: --peers must name an interpreter, got {args.peers}")
     pythons = {"opwright": sys.executable, "torch": args.peers, "numpy": args.peers}
     contestants = [Contestant(name, pythons[name], args.threads) for name in CONTESTANTS]
-    operators: dict[str, Any] = {}
-    print(f"{'operator':44} {'size':>10} {'opwright µs':>12} {'PyTorch µs':>12}  ratio")
-    for number, case in enumerate(list_cases()):
-        if case.op not in types or (args.operators and case.op not in args.operators):
-            continue
-        for gradient in (False, True) if case.graded and not args.no_gradients else (False,):
-            row = measure(case, number, gradient, contestants, args)
-            if row is not None:
-                print_row(case.op, row)
-                operators.setdefault(case.op, {"kernel": name_kernel(case.op), "times": []})
-                operators[case.op]["times"].append(row)
     versions = {
         peer: contestants[i].ask(version=peer)["version"] for i, peer in enumerate(CONTESTANTS)
     }
-    result = {
+    about = {
         "machine": {**describe_machine(), "threads": args.threads},
         "torch": versions["torch"],
         "numpy": versions["numpy"],
         "limit": LIMIT,
-        "summary": summarize(operators),
-        "operators": dict(sorted(operators.items())),
     }
-    print("geometric mean of the ratios to PyTorch:", result["summary"])
-    args.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    operators = read_measured(args.output, about) if args.resume else {}
+    chosen = types.intersection(args.operators or types).difference(operators)
+    numbers: dict[str, list[int]] = {}
+    for number, case in enumerate(list_cases()):
+        if case.op in chosen:
+            numbers.setdefault(case.op, []).append(number)
+    print(f"{'operator':44} {'size':>10} {'opwright µs':>12} {'PyTorch µs':>12}  ratio")
+    for op_type, cases in numbers.items():
+        rows = list(measure_operator(cases, contestants, args))
+        if rows:
+            operators[op_type] = {"kernel": name_kernel(op_type), "times": rows}
+            write(args.output, about, operators)
+    print("geometric mean of the ratios to PyTorch:", summarize(operators))
     return 0
 
 

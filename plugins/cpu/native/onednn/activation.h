@@ -1,26 +1,38 @@
-// Activations as oneDNN takes them: without another pass over memory.
+// Functions of one element as oneDNN takes them: without another pass over memory.
 #ifndef OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 #define OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 
-#include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
 
-#include "common/activation.h"
+#include <oneapi/dnnl/dnnl.hpp>
 
 namespace opwright_cpu {
 
-// Appends one to what oneDNN does with each element. Softmax, which looks at a whole row, is none.
-inline void AppendActivation(Activation activation, dnnl::post_ops* post_ops) {
-  switch (activation) {
-    case Activation::kRelu:
-      return post_ops->append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
-    case Activation::kSigmoid:
-      return post_ops->append_eltwise(dnnl::algorithm::eltwise_logistic, 0.f, 0.f);
-    case Activation::kTanh:
-      return post_ops->append_eltwise(dnnl::algorithm::eltwise_tanh, 0.f, 0.f);
-    case Activation::kNone:
-    case Activation::kSoftmax:
-      return;
+struct Eltwise {
+  std::string_view op;  // the operator's type
+  dnnl::algorithm algorithm;
+  float alpha = 0;
+  float beta = 0;
+};
+
+// Returns NULL where oneDNN has no such function, as of softmax, which looks at a whole row.
+inline const Eltwise* FindEltwise(std::string_view op) {
+  static constexpr Eltwise kAll[] = {
+      {"relu", dnnl::algorithm::eltwise_relu},
+      {"sigmoid", dnnl::algorithm::eltwise_logistic},
+      {"tanh", dnnl::algorithm::eltwise_tanh},
+      {"relu6", dnnl::algorithm::eltwise_clip, 0.f, 6.f},
+      {"silu", dnnl::algorithm::eltwise_swish, 1.f},
+      {"hard_swish", dnnl::algorithm::eltwise_hardswish, 1.f / 6.f, 0.5f},
+  };
+  for (const Eltwise& one : kAll) {
+    if (one.op == op) return &one;
   }
+  return nullptr;
+}
+
+inline void AppendEltwise(const Eltwise& eltwise, dnnl::post_ops* post_ops) {
+  post_ops->append_eltwise(eltwise.algorithm, eltwise.alpha, eltwise.beta);
 }
 
 }  // namespace opwright_cpu

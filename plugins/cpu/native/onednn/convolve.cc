@@ -22,7 +22,7 @@ struct Epilogue {
   bool scale = false;  // times a number for each channel
   bool shift = false;  // plus a number for each channel
   bool residual = false;
-  Activation activation = Activation::kNone;
+  const Eltwise* activation = nullptr;
 };
 
 // The numbers of the tensors that a pipeline works on.
@@ -145,7 +145,7 @@ class ConvolutionPipeline {
     if (epilogue.residual) {
       post_ops.append_binary(dnnl::algorithm::binary_add, shape.AsPreferred(shape.out()));
     }
-    AppendActivation(epilogue.activation, &post_ops);
+    if (epilogue.activation != nullptr) AppendEltwise(*epilogue.activation, &post_ops);
     dnnl::primitive_attr attr = UserScratchpad();
     attr.set_post_ops(post_ops);
     return attr;
@@ -239,7 +239,11 @@ struct ConvolutionKernel {
       epilogue.scale = ctx.has_input(kScale);
       epilogue.shift = ctx.has_input(kShift);
       epilogue.residual = ctx.has_input(kResidual);
-      OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation.value(), &epilogue.activation));
+      const std::string& activation = attrs.activation.value();
+      epilogue.activation = FindEltwise(activation);
+      if (epilogue.activation == nullptr && !activation.empty()) {
+        return opwright::Status::Refused("has no activation ", activation);
+      }
     }
     return convolution_.Make(ctx, shape, epilogue, ctx.packable(kWeight));
   }

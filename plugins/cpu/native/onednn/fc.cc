@@ -7,6 +7,7 @@
 
 #include <opwright/functors.h>
 
+#include "common/activation.h"
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
@@ -155,7 +156,7 @@ struct FcKernel {
     constexpr bool is_float = std::is_floating_point_v<T>;
     if (is_float && shape_.Multiplications() == 0) return opwright::Status::Ok();
     if constexpr (kIsOneDnnType<T>) {
-      if (!is_float || !IsOwn(shape_)) return PrepareOneDnn(ctx);
+      if (!is_float || !IsOwn(shape_)) return PrepareOneDnn(ctx, attrs);
     }
     if constexpr (is_float) {
       own_.template Make<T>(shape_, ctx.n_threads());
@@ -164,7 +165,7 @@ struct FcKernel {
     return opwright::Status::Ok();
   }
 
-  opwright::Status PrepareOneDnn(opwright::PrepareContext& ctx) {
+  opwright::Status PrepareOneDnn(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
     if (!std::is_floating_point_v<T>) {
       if (activation_ == Activation::kSoftmax) {
         return opwright::Status::Refused("softmax in bfloat16 behind a product");
@@ -178,7 +179,7 @@ struct FcKernel {
     request.dtype = OneDnnType<T>();
     request.with_bias = ctx.has_input(2);
     const bool is_bits = !std::is_floating_point_v<T> && activation_ == Activation::kRelu;
-    request.activation = is_bits ? Activation::kNone : activation_;
+    request.activation = is_bits ? nullptr : FindEltwise(attrs.activation);
     request.pack_y = ctx.packable(1);
     request.n_threads = ctx.n_threads();
     OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));

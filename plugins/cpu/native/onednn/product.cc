@@ -52,7 +52,7 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
                                       const memory::desc& y) {
   dnnl::primitive_attr attr = UserScratchpad();
   dnnl::post_ops post_ops;
-  AppendActivation(request.activation, &post_ops);
+  if (request.activation != nullptr) AppendEltwise(*request.activation, &post_ops);
   attr.set_post_ops(post_ops);
   const memory::desc x = Factor(part.shape, request.dtype, true);
   const memory::desc out = Result(part, request.dtype);

@@ -19,7 +19,7 @@ struct ProductRequest {
   MatrixShape shape;
   dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;
   bool with_bias = false;
-  Activation activation = Activation::kNone;
+  const Eltwise* activation = nullptr;  // NULL for none
   bool pack_y = false;  // y may be kept in the layout that the primitive likes best
   int32_t n_threads = 1;
 };

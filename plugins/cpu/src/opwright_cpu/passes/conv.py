@@ -19,9 +19,9 @@ from opwright.rewriting import (
     other_input,
     output_of,
 )
+from opwright_cpu.plan_ops.convolution import ACTIVATIONS
 
 NORMALIZED = ("float32", "bfloat16")
-ACTIVATIONS = ("relu", "sigmoid", "tanh")
 SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 

@@ -6,7 +6,8 @@ from opwright.op import InferContext, OpMaker, format_shape
 
 FLOATS = ("float32", "bfloat16")
 FORMATS = ("NCHW", "NHWC")
-ACTIVATIONS = ("", "relu", "sigmoid", "tanh")
+ACTIVATIONS = ("relu", "sigmoid", "tanh", "relu6", "silu", "hard_swish")
+"""Operators that a convolution takes along; native/onednn/activation.h has what computes them."""
 
 
 def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
@@ -83,7 +84,7 @@ def _fused_maker() -> OpMaker:
     maker.add_output("out", "as conv2d gives it").same_dtype_as("x")
     _add_conv2d_attrs(maker)
     maker.add_attr("activation", str, "operator behind the sum, none for an empty name")
-    return maker.default("").one_of(*ACTIVATIONS)
+    return maker.default("").one_of("", *ACTIVATIONS)
 
 
 CONV2D_FUSED = _fused_maker().build(infer_shape=_fused_shape, plan_only=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from opwright.op import Meta
 from opwright.rewriting import Graph, LoweredOp, Value
+from opwright_std.passes.elementwise import CHAIN, KINDS
 
 TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -49,15 +50,7 @@ NORMS = {
 }
 """Channels last they are those of a matrix with one row for each pixel."""
 
-UNARY = (
-    "abs negative square exp log sqrt reciprocal erf relu sigmoid tanh softplus elu leaky_relu "
-    "silu gelu scale clip"
-)
-OTHERS = "add subtract multiply divide maximum minimum add_n assign cast std.elementwise_chain"
-
-ELEMENTWISE = frozenset(
-    [*UNARY.split(), *[f"{name}_grad" for name in UNARY.split()], *OTHERS.split()]
-)
+ELEMENTWISE = frozenset([*KINDS, CHAIN, "add_n", "assign", "cast"])
 """Operators that compute each element of their images from those at the same place."""
 
 
