@@ -13,6 +13,7 @@ import pytest
 import opwright as ow
 import opwright_nn as nn
 from opwright.op import dtype_to_numpy
+from opwright_cpu.plan_ops.convolution import ACTIVATIONS
 from opwright_nn import layers
 
 PASSES = (["fuse_conv"], ["nhwc"], ["fuse_conv", "nhwc"], None)
@@ -118,7 +119,7 @@ def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_and_rounds_no_mor
     assert near <= max(far, 2.0**-8 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("bias", [False, True])
 def test_bias_and_activation_are_taken_along(activation, bias):
     types = Net(lambda x: conv(x, bias=bias, activation=activation)).check()

@@ -139,6 +139,32 @@ def test_convolutions_of_large_images_are_numpys(data_format, groups, n_threads)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
+FEW_IMAGES = [
+    (
+        (1, 40, 37, 6),
+        (24, 6, 5, 3),
+        {"strides": [2, 1], "dilations": [2, 1], "paddings": [3, 1, 0, 1]},
+    ),
+    ((1, 33, 31, 40), (24, 40, 1, 1), {}),
+    ((2, 33, 31, 40), (24, 20, 1, 1), {"groups": 2}),
+    ((1, 33, 31, 40), (24, 40, 1, 1), {"strides": [2, 2]}),
+    ((3, 41, 30, 32), (32, 1, 3, 3), {"groups": 32, "paddings": [1, 1, 1, 1]}),
+    ((1, 4, 64, 32), (16, 32, 5, 5), {"paddings": [2, 2, 2, 2]}),
+    ((1, 40, 37, 16), (16, 16, 1, 1), {"paddings": [2, 3, 0, 0]}),
+    ((1, 9, 20, 21, 8), (16, 8, 3, 3, 3), {"paddings": [1, 0, 1, 1, 0, 0]}),
+]
+
+
+@pytest.mark.parametrize(("images", "weight", "attrs"), FEW_IMAGES)
+def test_fewer_images_than_threads_are_shared_by_their_rows(images, weight, attrs, n_threads):
+    is_flat = len(images) == 4
+    attrs = {**attrs, "data_format": "NHWC" if is_flat else "NDHWC"}
+    inputs = {"x": numbers(*images), "weight": numbers(*weight), "bias": numbers(weight[0])}
+    op = "conv2d" if is_flat else "conv3d"
+    got, wanted = (call(op, inputs, attrs, library) for library in ("onednn", "numpy"))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
 # The last one's weights are too many for sums of each thread's own.
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(

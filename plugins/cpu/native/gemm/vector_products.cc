@@ -9,22 +9,22 @@ namespace {
 // as a short row.
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void AddScaledRows(const T* __restrict x, const T* __restrict w, int64_t k,
-                                       int64_t n, T* __restrict out) {
+OPWRIGHT_CPU_CLONES void AddScaledRows(const T* __restrict x, const T* __restrict w, int64_t stride,
+                                       int64_t k, int64_t n, T* __restrict out) {
   int64_t p = 0;
   for (; p + 8 <= k; p += 8) {
-    const T* row = w + p * n;
+    const T* row = w + p * stride;
     const T* f = x + p;
     for (int64_t j = 0; j < n; ++j) {
-      const T first =
-          f[0] * row[j] + f[1] * row[n + j] + f[2] * row[2 * n + j] + f[3] * row[3 * n + j];
-      const T second = f[4] * row[4 * n + j] + f[5] * row[5 * n + j] + f[6] * row[6 * n + j] +
-                       f[7] * row[7 * n + j];
+      const T first = f[0] * row[j] + f[1] * row[stride + j] + f[2] * row[2 * stride + j] +
+                      f[3] * row[3 * stride + j];
+      const T second = f[4] * row[4 * stride + j] + f[5] * row[5 * stride + j] +
+                       f[6] * row[6 * stride + j] + f[7] * row[7 * stride + j];
       out[j] += first + second;
     }
   }
   for (; p < k; ++p) {
-    for (int64_t j = 0; j < n; ++j) out[j] += x[p] * w[p * n + j];
+    for (int64_t j = 0; j < n; ++j) out[j] += x[p] * w[p * stride + j];
   }
 }
 
@@ -96,9 +96,9 @@ OPWRIGHT_CPU_CLONES void AddRows(const T* __restrict y, int64_t rows, int64_t n,
 }  // namespace
 
 template <typename T>
-void VectorTimesMatrix(const T* x, const T* w, int64_t k, int64_t n, T* out) {
+void VectorTimesMatrix(const T* x, const T* w, int64_t stride, int64_t k, int64_t n, T* out) {
   for (int64_t j = 0; j < n; ++j) out[j] = T(0);
-  AddScaledRows(x, w, k, n, out);
+  AddScaledRows(x, w, stride, k, n, out);
 }
 
 template <typename T>
@@ -118,8 +118,8 @@ void SumColumns(const T* y, int64_t rows, int64_t n, T* sums) {
   AddRows(y, rows, n, sums);
 }
 
-template void VectorTimesMatrix(const float*, const float*, int64_t, int64_t, float*);
-template void VectorTimesMatrix(const double*, const double*, int64_t, int64_t, double*);
+template void VectorTimesMatrix(const float*, const float*, int64_t, int64_t, int64_t, float*);
+template void VectorTimesMatrix(const double*, const double*, int64_t, int64_t, int64_t, double*);
 template void MatrixTimesVector(const float*, int64_t, const float*, int64_t, int64_t, float*);
 template void MatrixTimesVector(const double*, int64_t, const double*, int64_t, int64_t, double*);
 template void UpdateByOuterProduct(const float*, const float*, int64_t, int64_t, float, float,

@@ -10,9 +10,9 @@ namespace opwright_cpu {
 // Rows of the batch up to which these are faster than tiles of a matrix product.
 constexpr int64_t kFewRows = 3;
 
-// out[j] = sum over p of x[p] * w[p * n + j], for w [k, n].
+// out[j] = sum over p of x[p] * w[p * stride + j], for w [k, n].
 template <typename T>
-void VectorTimesMatrix(const T* x, const T* w, int64_t k, int64_t n, T* out);
+void VectorTimesMatrix(const T* x, const T* w, int64_t stride, int64_t k, int64_t n, T* out);
 
 // out[i] = sum over j of w[i * stride + j] * x[j], for w [rows, n].
 template <typename T>

@@ -101,6 +101,36 @@ void StepRows(const char* source, char* destination, const CopyAxis& outer, cons
   }
 }
 
+// Few planes whose items are put side by side, as the colours of images: what is written is dense.
+template <typename T, int64_t kPlanes>
+OPWRIGHT_CPU_CLONES void InterleavePlanes(const char* first, int64_t stride, char* destination,
+                                          int64_t n) {
+  using Item = typename Unaligned<T>::Item;
+  const Item* from[kPlanes];
+  for (int64_t c = 0; c < kPlanes; ++c) {
+    from[c] = reinterpret_cast<const Item*>(first + c * stride);
+  }
+  auto* to = reinterpret_cast<Item*>(destination);
+#pragma GCC ivdep
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t c = 0; c < kPlanes; ++c) to[j * kPlanes + c] = from[c][j];
+  }
+}
+
+// Neighbours of a plane follow each other along `outer`, planes along `inner`.
+template <typename T>
+void InterleaveRows(const char* source, char* destination, const CopyAxis& outer,
+                    const CopyAxis& inner) {
+  switch (inner.length) {
+    case 2:
+      return InterleavePlanes<T, 2>(source, inner.source, destination, outer.length);
+    case 3:
+      return InterleavePlanes<T, 3>(source, inner.source, destination, outer.length);
+    default:
+      return InterleavePlanes<T, 4>(source, inner.source, destination, outer.length);
+  }
+}
+
 template <typename T>
 void CopyItems(const char* source, char* destination, const CopyAxis& outer,
                const CopyAxis& inner) {
@@ -202,6 +232,16 @@ Kernel StepKernel(int64_t item_bytes) {
   return item_bytes == 4 ? &StepRows<uint32_t> : &StepRows<uint64_t>;
 }
 
+bool IsInterleaved(int64_t item_bytes, const CopyAxis& outer, const CopyAxis& inner) {
+  return item_bytes <= 4 && inner.length >= 2 && inner.length <= 4 && outer.source == item_bytes &&
+         outer.destination == inner.length * item_bytes;
+}
+
+Kernel InterleaveKernel(int64_t item_bytes) {
+  if (item_bytes == 1) return &InterleaveRows<uint8_t>;
+  return item_bytes == 2 ? &InterleaveRows<uint16_t> : &InterleaveRows<uint32_t>;
+}
+
 Kernel TileKernel(int64_t item_bytes, bool stream) {
   // Of bytes a tile has more rows than the processor can gather lines for.
   if (item_bytes == 1) return &CopyTiles<uint8_t, false>;
@@ -252,7 +292,9 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
       kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
       chosen = i;  // one of the loops must read neighbours
       const int64_t lanes = Lanes(item_bytes_);
-      if (item_bytes_ <= 8 && axes_[i].length >= lanes && inner_.length >= lanes) {
+      if (IsInterleaved(item_bytes_, axes_[i], inner_)) {
+        kernel_ = InterleaveKernel(item_bytes_);
+      } else if (item_bytes_ <= 8 && axes_[i].length >= lanes && inner_.length >= lanes) {
         is_tiled_ = true;
       }
     }

@@ -21,6 +21,7 @@ void ConvolutionShape::Make(const opwright::Shape& x, const opwright::Shape& wei
                             const opwright::Shape& out, const ConvolutionAttrs& attrs,
                             memory::data_type dtype, bool is_transposed) {
   is_channels_last_ = IsChannelsLast(attrs.data_format);
+  is_transposed_ = is_transposed;
   const int32_t channel_axis = is_channels_last_ ? out.rank() - 1 : 1;
   channels_ = out.dim(channel_axis);
   inner_ = 1;
@@ -92,13 +93,60 @@ int64_t ConvolutionShape::windows() const {
   return count;
 }
 
+void ConvolutionShape::SetImages(const memory::dims& x, const memory::dims& out) {
+  const int64_t before = windows();
+  x_ = Images(x);
+  out_ = Images(out);
+  multiplications_ = multiplications_ / before * windows();
+}
+
 ConvolutionShape ConvolutionShape::OfImages(int64_t n) const {
   ConvolutionShape part = *this;
   memory::dims x = x_.get_dims(), out = out_.get_dims();
-  part.multiplications_ = multiplications_ / x[0] * n;
   x[0] = out[0] = n;
-  part.x_ = Images(x);
-  part.out_ = Images(out);
+  part.SetImages(x, out);
+  return part;
+}
+
+ConvolutionShape ConvolutionShape::AsColumn() const {
+  const memory::dims weight = weight_.get_dims();
+  memory::dims x = x_.get_dims(), out = out_.get_dims();
+  for (size_t i = 0; i < strides_.size(); ++i) {
+    const bool is_one = weight[weight.size() - 1 - i] == 1 && strides_[i] == 1;
+    if (!is_one || x[2 + i] != out[2 + i] || !is_channels_last_) return *this;
+  }
+  ConvolutionShape column = *this;
+  for (size_t i = 3; i < x.size(); ++i) {
+    x[2] *= x[i];
+    x[i] = 1;
+  }
+  for (size_t i = 2; i < out.size(); ++i) out[i] = x[i];
+  column.SetImages(x, out);
+  return column;
+}
+
+int64_t ConvolutionShape::reach() const {
+  const memory::dims weight = weight_.get_dims();
+  return (weight[weight.size() - strides_.size()] - 1) * (dilations_[0] + 1) + 1;
+}
+
+bool ConvolutionShape::has_parts() const {
+  const int64_t padding = std::max(padding_begin_[0], padding_end_[0]);
+  return is_channels_last_ && !is_transposed_ && padding < reach();
+}
+
+ConvolutionShape ConvolutionShape::OfRows(int64_t begin, int64_t end, int64_t* first) const {
+  ConvolutionShape part = *this;
+  memory::dims x = x_.get_dims(), out = out_.get_dims();
+  const int64_t from = begin * strides_[0] - padding_begin_[0];
+  const int64_t to = (end - 1) * strides_[0] - padding_begin_[0] + reach();
+  part.padding_begin_[0] = std::max<int64_t>(-from, 0);
+  part.padding_end_[0] = std::max<int64_t>(to - x[2], 0);
+  *first = std::max<int64_t>(from, 0);
+  x[2] = std::min(to, x[2]) - *first;
+  out[2] = end - begin;
+  x[0] = out[0] = 1;
+  part.SetImages(x, out);
   return part;
 }
 

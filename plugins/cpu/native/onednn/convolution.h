@@ -22,6 +22,18 @@ class ConvolutionShape {
 
   // The same for some of the images.
   ConvolutionShape OfImages(int64_t n) const;
+  // The same where windows of one element stand side by side: an image is one column of its pixels,
+  // which parts for threads can be cut from anywhere.
+  ConvolutionShape AsColumn() const;
+
+  // Whether rows of an output can be computed by themselves: channels lie last, nothing is
+  // transposed, and every window reads a row of x.
+  bool has_parts() const;
+  // Of the output: sizes of its first spatial axis.
+  int64_t rows() const { return out_.get_dims()[2]; }
+  // The same for the rows [begin, end) of the output of one image; `first` becomes the first row of
+  // x that they read.
+  ConvolutionShape OfRows(int64_t begin, int64_t end, int64_t* first) const;
 
   // Whether there is nothing to convolve: then an output is its bias. Nothing below is set.
   bool is_empty() const { return is_empty_; }
@@ -52,18 +64,25 @@ class ConvolutionShape {
   // Bytes of one image.
   int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
   int64_t out_bytes() const { return static_cast<int64_t>(out_.get_size()) / images(); }
+  // Bytes of one row of an image whose channels lie last.
+  int64_t x_row_bytes() const { return x_bytes() / x_.get_dims()[2]; }
+  int64_t out_row_bytes() const { return out_bytes() / rows(); }
 
   int64_t multiplications() const { return multiplications_; }
 
  private:
   dnnl::memory::desc Images(const opwright::Shape& shape) const;
   dnnl::memory::desc Images(const dnnl::memory::dims& dims) const;
+  // Elements of the first spatial axis of x that a window spans.
+  int64_t reach() const;
+  void SetImages(const dnnl::memory::dims& x, const dnnl::memory::dims& out);
   dnnl::memory::desc Weight(const opwright::Shape& shape, int64_t groups, bool is_transposed) const;
 
   bool is_empty_ = false;
   int64_t channels_ = 0;
   int64_t inner_ = 1;
   bool is_channels_last_ = false;
+  bool is_transposed_ = false;
   dnnl::memory::data_type dtype_ = dnnl::memory::data_type::f32;
   dnnl::memory::desc x_, weight_, bias_, out_, per_channel_;
   dnnl::memory::dims strides_, dilations_, padding_begin_, padding_end_;

@@ -94,8 +94,8 @@ struct ConvolutionGradKernel {
       bound.weight_change.Run(scratch, tensors[kWeight], workspace);
       tensors[kWeight] = workspace;
     }
-    bound.parts.Run(scratch, tensors);
-    bound.whole.Run(scratch, tensors);
+    bound.parts.Run(ctx.n_threads(), scratch, tensors);
+    bound.whole.Run(ctx.n_threads(), scratch, tensors);
     FinishWeight(ctx, bound, scratch);
     return opwright::Status::Ok();
   }
@@ -181,7 +181,7 @@ struct ConvolutionGradKernel {
     for (int32_t i = 0; i < split.n_parts; ++i) {
       const Part images = split.part(i);
       const int64_t n_images = images.end - images.begin;
-      if (i > 0 && pipelines->AddLike(n_images, FirstBytes(images, i, with_weight))) continue;
+      if (i > 0 && pipelines->AddLike({n_images}, FirstBytes(images, i, with_weight))) continue;
       const ConvolutionShape shape = shape_.OfImages(n_images);
       const memory::desc slopes = shape.AsPreferred(shape.out());
       const dnnl::convolution_forward::primitive_desc forward(
@@ -200,7 +200,7 @@ struct ConvolutionGradKernel {
         }
         OPWRIGHT_RETURN_IF_ERROR(steps.AddWeightGradient(forward, with_bias_, &weight_grad_used_));
       }
-      pipelines->Add(n_images, std::move(steps.pipeline), FirstBytes(images, i, with_weight),
+      pipelines->Add({n_images}, std::move(steps.pipeline), FirstBytes(images, i, with_weight),
                      split.n_threads);
     }
     return opwright::Status::Ok();

@@ -2,6 +2,7 @@
 // pass over memory.
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <type_traits>
 
 #include "common/widened.h"
@@ -28,6 +29,31 @@ struct Epilogue {
 // The numbers of the tensors that a pipeline works on.
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
+// How images are shared among threads: as by ImageSplit, but where there are fewer of them than
+// threads each image is shared by its rows, and by threads of oneDNN's own only where that cannot
+// be.
+struct ConvolutionSplit {
+  ConvolutionSplit(const ConvolutionShape& shape, const opwright::PrepareContext& ctx, bool by_rows)
+      : images(shape.images(), ctx), n_rows(shape.rows()), n_threads(images.n_threads) {
+    if (n_threads == 1 || !by_rows || !shape.has_parts()) return;
+    constexpr int64_t kLeast = 1 << 17;  // multiplications of a part
+    const int64_t most = std::min(n_rows, shape.multiplications() / shape.images() / kLeast);
+    const int64_t wanted = n_threads / std::gcd(shape.images(), int64_t{n_threads});
+    n_row_parts = static_cast<int32_t>(std::clamp<int64_t>(most, 1, wanted));
+    images.n_parts = static_cast<int32_t>(shape.images());
+    n_threads = 1;
+  }
+
+  int32_t n_parts() const { return images.n_parts * n_row_parts; }
+  Part images_of(int32_t i) const { return images.part(i / n_row_parts); }
+  Part rows_of(int32_t i) const { return PartOf(n_rows, 1, i % n_row_parts, n_row_parts); }
+
+  ImageSplit images;
+  int64_t n_rows;
+  int32_t n_row_parts = 1;
+  int32_t n_threads;  // of oneDNN's own, for each part
+};
+
 // `Forward` is oneDNN's primitive of a convolution or a transposed one, which it calls a
 // deconvolution.
 template <typename Forward>
@@ -38,25 +64,16 @@ class ConvolutionPipeline {
   // The weight is read packed where that is of use and `may_pack` is true.
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, bool may_pack) {
-    const ImageSplit split(shape.images(), ctx);
     weight_plain_ = shape.weight();
     weight_used_ = shape.AnyWeight();
-    const ThreadCount count(split.n_threads);
-    for (int32_t i = 0; i < split.n_parts; ++i) {
-      const Part images = split.part(i);
-      const int64_t n_images = images.end - images.begin;
-      ImageBytes first{};
-      first[kX] = images.begin * shape.x_bytes();
-      first[kOut] = first[kResidual] = images.begin * shape.out_bytes();
-      if (split_.AddLike(n_images, first)) continue;
-      const ConvolutionShape part = shape.OfImages(n_images);
-      const Description description = Describe(part, epilogue);
-      if (!description.get(true)) {
-        return opwright::Status::Unsupported("oneDNN has no convolution of this dtype for it");
-      }
-      weight_used_ = description.weights_desc();  // from now on that of all parts
-      split_.Add(n_images, Steps(description, part, epilogue), first, split.n_threads);
+    const ConvolutionSplit split(shape, ctx, true);
+    opwright::Status status = AddParts(shape, epilogue, split);
+    if (!status.ok() && split.n_row_parts > 1) {
+      split_ = {};
+      weight_used_ = shape.AnyWeight();
+      status = AddParts(shape, epilogue, ConvolutionSplit(shape, ctx, false));
     }
+    OPWRIGHT_RETURN_IF_ERROR(status);
     if (weight_used_ != weight_plain_ && may_pack) {
       packed_bytes_ = weight_used_.get_size();
     } else if (weight_used_ != weight_plain_) {
@@ -88,17 +105,52 @@ class ConvolutionPipeline {
     bound.parts.Bind(split_);
     bound.weight_change.Bind(weight_change_);
   }
-  void Run(Bound& bound, char* workspace, std::array<void*, kTensors> tensors) const {
+  void Run(Bound& bound, int32_t n_threads, char* workspace,
+           std::array<void*, kTensors> tensors) const {
     char* const scratch = workspace + weight_bytes();
     if (!weight_change_.empty()) {
       bound.weight_change.Run(scratch, tensors[kWeight], workspace);
       tensors[kWeight] = workspace;
     }
-    bound.parts.Run(scratch, tensors);
+    bound.parts.Run(n_threads, scratch, tensors);
   }
 
  private:
   using Description = typename Forward::primitive_desc;
+
+  opwright::Status AddParts(const ConvolutionShape& shape, const Epilogue& epilogue,
+                            const ConvolutionSplit& split) {
+    std::string implementation;  // oneDNN's, of the first part
+    for (int32_t i = 0; i < split.n_parts(); ++i) {
+      const Part images = split.images_of(i), rows = split.rows_of(i);
+      ImageBytes first{};
+      first[kX] = images.begin * shape.x_bytes();
+      first[kOut] = images.begin * shape.out_bytes();
+      ConvolutionShape part = shape.OfImages(images.end - images.begin);
+      if (split.n_row_parts > 1) {
+        int64_t x_row = 0;
+        part = part.OfRows(rows.begin, rows.end, &x_row);
+        first[kX] += x_row * shape.x_row_bytes();
+        first[kOut] += rows.begin * shape.out_row_bytes();
+      }
+      first[kResidual] = first[kOut];
+      const PartSizes sizes{images.end - images.begin, rows.end - rows.begin,
+                            part.padding_begin()[0], part.padding_end()[0]};
+      if (split_.AddLike(sizes, first)) continue;
+      const ThreadCount count(split.n_threads);
+      const Description description = Describe(part, epilogue);
+      if (!description.get(true)) {
+        return opwright::Status::Unsupported("oneDNN has no convolution of this dtype for it");
+      }
+      if (i == 0) implementation = description.impl_info_str();
+      if (split.n_row_parts > 1 && description.impl_info_str() != implementation) {
+        return opwright::Status::Unsupported("oneDNN has no code for the layout of other rows");
+      }
+      weight_used_ = description.weights_desc();  // from now on that of all parts
+      split_.Add(sizes, Steps(description, part, epilogue), first, split.n_threads);
+    }
+    return opwright::Status::Ok();
+  }
 
   // Whose convolution needs another layout of images than NCHW gets its operands in it, too.
   Description Describe(const ConvolutionShape& shape, const Epilogue& epilogue) const {
@@ -223,7 +275,7 @@ struct ConvolutionKernel {
       if (ctx.has_input(slot)) tensors[slot] = const_cast<void*>(ctx.input(slot).raw());
     }
     tensors[kOut] = ctx.output(0).raw();
-    convolution_.Run(bound, ctx.workspace<char>(), tensors);
+    convolution_.Run(bound, ctx.n_threads(), ctx.workspace<char>(), tensors);
     return opwright::Status::Ok();
   }
 
@@ -245,7 +297,7 @@ struct ConvolutionKernel {
         return opwright::Status::Refused("has no activation ", activation);
       }
     }
-    return convolution_.Make(ctx, shape, epilogue, ctx.packable(kWeight));
+    return convolution_.Make(ctx, shape.AsColumn(), epilogue, ctx.packable(kWeight));
   }
 
   opwright::Status PrepareEmpty(const ConvolutionShape& shape) {

@@ -14,8 +14,8 @@ template <typename T>
 void FloatGemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
                T* workspace) {
   if (size.m == 1 && a.column_stride == 1) {
-    if (b.column_stride == 1 && b.row_stride == size.n) {
-      return VectorTimesMatrix(a.data, b.data, size.k, size.n, c.data);
+    if (b.column_stride == 1) {
+      return VectorTimesMatrix(a.data, b.data, b.row_stride, size.k, size.n, c.data);
     }
     if (b.row_stride == 1) {
       return MatrixTimesVector(b.data, b.column_stride, a.data, size.n, size.k, c.data);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,17 +39,30 @@ struct ImageSplit {
   int32_t n_threads = 1;  // of each part
 };
 
+// What parts with the same steps have in common.
+struct PartSizes {
+  int64_t n_images = 1;
+  int64_t n_rows = 0;  // of each output; 0 for all
+  // Rows of zeros before and behind those of x.
+  int64_t padding_begin = 0, padding_end = 0;
+
+  bool operator!=(const PartSizes& other) const {
+    return std::tie(n_images, n_rows, padding_begin, padding_end) !=
+           std::tie(other.n_images, other.n_rows, other.padding_begin, other.padding_end);
+  }
+};
+
 // Bytes from one part's beginning to the next image's in each tensor, by the tensor's number.
 using ImageBytes = std::array<int64_t, kFirstTemporary>;
 
 // Immutable after Prepare.
 class SplitPipeline {
  public:
-  // Adds a part that begins with these bytes of the tensors, if steps for so many images are there;
+  // Adds a part that begins with these bytes of the tensors, if steps for such parts are there;
   // tells whether they are. Making them anew would compile the same code again.
-  bool AddLike(int64_t n_images, const ImageBytes& offsets) {
+  bool AddLike(const PartSizes& sizes, const ImageBytes& offsets) {
     for (size_t i = 0; i < pipelines_.size(); ++i) {
-      if (pipelines_[i].n_images != n_images) continue;
+      if (pipelines_[i].sizes != sizes) continue;
       parts_.push_back({i, offsets});
       return true;
     }
@@ -56,9 +70,9 @@ class SplitPipeline {
   }
 
   // The same with steps of its own.
-  void Add(int64_t n_images, Pipeline steps, const ImageBytes& offsets, int32_t n_threads) {
+  void Add(const PartSizes& sizes, Pipeline steps, const ImageBytes& offsets, int32_t n_threads) {
     part_bytes_ = std::max(part_bytes_, steps.workspace_bytes());
-    pipelines_.push_back({n_images, std::move(steps)});
+    pipelines_.push_back({sizes, std::move(steps)});
     parts_.push_back({pipelines_.size() - 1, offsets});
     n_threads_ = n_threads;
   }
@@ -70,7 +84,7 @@ class SplitPipeline {
   friend class SplitExecution;
 
   struct Steps {
-    int64_t n_images;
+    PartSizes sizes;
     Pipeline pipeline;
   };
   struct Portion {
@@ -98,10 +112,10 @@ class SplitExecution {
   }
 
   template <size_t kTensors>
-  void Run(char* workspace, const std::array<void*, kTensors>& tensors) {
+  void Run(int32_t n_threads, char* workspace, const std::array<void*, kTensors>& tensors) {
     static_assert(kTensors <= kFirstTemporary, "the other numbers are temporaries'");
     const auto n_parts = static_cast<int32_t>(executions_.size());
-    opwright::Parallel(n_parts, n_parts, [&](int32_t i) {
+    opwright::Parallel(std::min(n_threads, n_parts), n_parts, [&](int32_t i) {
       const auto part = static_cast<size_t>(i);
       std::array<void*, kTensors> own;
       for (size_t tensor = 0; tensor < kTensors; ++tensor) {

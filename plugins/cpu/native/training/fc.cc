@@ -71,7 +71,7 @@ struct FcKernel {
   void Multiply(const T* x, const T* w, int64_t begin, int64_t end, T* scratch, T* out) const {
     if (m_ <= kFewRows) {
       for (int64_t i = 0; i < m_; ++i) {
-        VectorTimesMatrix(x + i * k_ + begin, w + begin * n_, end - begin, n_, out + i * n_);
+        VectorTimesMatrix(x + i * k_ + begin, w + begin * n_, n_, end - begin, n_, out + i * n_);
       }
       return;
     }
