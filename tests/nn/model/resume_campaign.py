@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ STEP_PAUSE_S = 0.004
 """A pause, so that a kill comes after a few steps, however fast these are."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+Train = Callable[..., Arrays]
+"""Trains into a folder, and writes a byte to a file after its first step; see `train`."""
 
 
 class Outcome(NamedTuple):
@@ -86,7 +89,7 @@ class Life(NamedTuple):
     resumed: bool
 
 
-def live(folder: Path, result: Path, kill_after_s: float) -> Life:
+def live(train: Train, folder: Path, result: Path, kill_after_s: float) -> Life:
     """Run a training in a process of its own, and kill it so long after its first step."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -108,7 +111,7 @@ def live(folder: Path, result: Path, kill_after_s: float) -> Life:
     return Life(status != 0, word == b"r")
 
 
-def run_campaign(folder: Path, kills: int, seed: int = 0) -> Outcome:
+def run_campaign(folder: Path, kills: int, seed: int = 0, train: Train = train) -> Outcome:
     """Kill trainings so often, and compare the bits of each with those of one never killed."""
     expected = train(folder / "whole")
     moments = random.Random(seed)
@@ -119,7 +122,7 @@ def run_campaign(folder: Path, kills: int, seed: int = 0) -> Outcome:
         model, result = folder / f"model_{trainings}", folder / f"{trainings}.npz"
         life = Life(killed=True, resumed=False)
         while life.killed:
-            life = live(model, result, moments.uniform(0.0, 0.2))
+            life = live(train, model, result, moments.uniform(0.0, 0.2))
             done += life.killed
             resumed += life.resumed
         findings += [f"training {trainings}: {name}" for name in differing(result, expected)]
@@ -134,13 +137,14 @@ def differing(result: Path, expected: Arrays) -> list[str]:
         return [name for name in expected if arrays[name].tobytes() != expected[name].tobytes()]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(train: Train = train, about: str | None = __doc__) -> int:
+    """Run the campaign that the command line asks for."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run_campaign(Path(folder), args.kills, args.seed)
+        outcome = run_campaign(Path(folder), args.kills, args.seed, train)
     for finding in outcome.findings:
         print(f"{finding} differs")
     print(

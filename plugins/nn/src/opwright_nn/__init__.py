@@ -24,10 +24,27 @@ from opwright_nn.datasets.batches import batches
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import optimize
 from opwright_nn.parameters import ParamAttr, create_parameter, dim
+from opwright_nn.training import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    History,
+    Plateau,
+    TensorBoard,
+    Training,
+    train,
+)
 
 __all__ = [
+    "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "History",
     "Model",
     "ParamAttr",
+    "Plateau",
+    "TensorBoard",
+    "Training",
     "batches",
     "checkpoint",
     "clip",
@@ -42,5 +59,6 @@ __all__ = [
     "optimizer",
     "regularizer",
     "schedule",
+    "train",
     "__version__",
 ]

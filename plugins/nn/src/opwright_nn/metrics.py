@@ -1,13 +1,81 @@
-"""Metrics of predictions, on NumPy arrays."""
+"""Metrics of predictions, on NumPy arrays: of all rows at once, or batch by batch."""
 
 from __future__ import annotations
+
+import abc
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opwright.errors import ShapeError
+import opwright as ow
+from opwright.errors import AttributeTypeError, ShapeError
+from opwright_nn import arguments
 
-__all__ = ["accuracy"]
+__all__ = ["Accuracy", "Metric", "accuracy"]
+
+
+class Metric(abc.ABC):
+    """A metric that accumulates over the batches of an evaluation; `nn.train` takes it.
+
+    Parameters
+    ----------
+    *variables : Variable or str
+        What `update` is given the arrays of: variables that the model computes, and inputs.
+    """
+
+    def __init__(self, *variables: ow.Variable | str) -> None:
+        for variable in variables:
+            if not isinstance(variable, ow.Variable | str):
+                raise AttributeTypeError(
+                    f"{type(self).__name__}: variables must be variables or names of a model, got "
+                    f"{variable!r} ({type(variable).__name__}); metrics of arrays are functions, "
+                    "such as metrics.accuracy"
+                )
+        self.variables = variables
+
+    @abc.abstractmethod
+    def reset(self) -> None:
+        """Forget all batches."""
+
+    @abc.abstractmethod
+    def update(self, *arrays: npt.NDArray[Any]) -> None:
+        """Add a batch: one array for each of `variables`."""
+
+    @abc.abstractmethod
+    def result(self) -> float:
+        """Return the metric of the batches since `reset`; NaN where there were none."""
+
+
+class Accuracy(Metric):
+    """The share of rows with the highest score at the label, as `accuracy` counts them.
+
+    Parameters
+    ----------
+    scores : Variable or str, [n, classes]
+        Probabilities or logits.
+    labels : Variable or str, [n] or [n, 1]
+        The class of each row.
+    """
+
+    @arguments.suggest
+    def __init__(self, scores: ow.Variable | str, labels: ow.Variable | str) -> None:
+        super().__init__(scores, labels)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._right, self._rows = 0, 0
+
+    def update(self, *arrays: npt.NDArray[Any]) -> None:
+        """Add a batch of scores and labels."""
+        scores, labels = arrays
+        self._right += round(accuracy(scores, labels) * len(labels))
+        self._rows += len(labels)
+
+    def result(self) -> float:
+        """Return the share, in [0, 1]."""
+        return self._right / self._rows if self._rows else float("nan")
 
 
 def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:

@@ -334,8 +334,12 @@ class Model(ModelFiles, OptimizerMethods):
         self._startup.initialize()
         return self._compile(input_names(self.program), [*self._fetches(), *more])
 
+    def run_options(self) -> dict[str, Any]:
+        """Return device, fallback and determinism as ``Network.compile`` takes them."""
+        return self._options._asdict()
+
     def _compile(self, inputs: list[str], fetches: list[str]) -> Step:
-        options = self._options._asdict()
+        options = self.run_options()
         if isinstance(self.optimizer, Accumulate):
             return self.optimizer.compile(self.program, inputs, fetches, self.scope, **options)
         return self.network.compile(feed=inputs, fetch=fetches, scope=self.scope, **options)

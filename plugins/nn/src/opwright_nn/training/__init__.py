@@ -1,0 +1,22 @@
+"""Training: the loop, its callbacks, and the history of its numbers."""
+
+from __future__ import annotations
+
+from opwright_nn.training.callback import Callback
+from opwright_nn.training.checkpointing import Checkpoint
+from opwright_nn.training.history import History
+from opwright_nn.training.stopping import EarlyStopping, Plateau
+from opwright_nn.training.tensorboard import TensorBoard
+from opwright_nn.training.train import train
+from opwright_nn.training.training import Training
+
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "History",
+    "Plateau",
+    "TensorBoard",
+    "Training",
+    "train",
+]

@@ -1,0 +1,49 @@
+"""Callback: what a training calls between its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opwright_nn.training.training import Training
+
+
+class Callback:
+    """The base of callbacks of `train`; a subclass has the methods that it needs.
+
+    ::
+
+        class PrintRate(nn.Callback):
+            def after_epoch(self, training, record):
+                print(record["epoch"], training.learning_rate)
+
+    Attributes
+    ----------
+    every_steps : int or None
+        After so many steps of the training `after_steps` is called; None for never.
+    is_last : bool
+        Whether it is called after those that are not: one that saves what the others decided.
+    """
+
+    every_steps: int | None = None
+    is_last: bool = False
+
+    def begin(self, training: Training) -> None:
+        """Check what it needs, before the first step."""
+
+    def after_steps(self, training: Training) -> None:
+        """Act after each `every_steps` steps."""
+
+    def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
+        """Act after an epoch; `record` is its row of the history."""
+
+    def end(self, training: Training) -> None:
+        """Act after the last step, also after Ctrl-C."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of it, as JSON can write it."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""

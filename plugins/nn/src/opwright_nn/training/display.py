@@ -1,0 +1,74 @@
+"""Shows the progress of a training on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from opwright_nn.training.history import format_value
+
+_PAUSE_S: Final = 0.1
+_UNITS: Final = {"samples_per_second": "samples/s"}
+_HIDDEN: Final = frozenset({"epoch", "steps", "seconds"})
+
+
+class Display:
+    """A line for each epoch; on a terminal also one that follows the steps of the current epoch.
+
+    Parameters
+    ----------
+    epochs : int
+        The number of epochs.
+    is_shown : bool
+        False writes nothing.
+    """
+
+    def __init__(self, epochs: int, is_shown: bool) -> None:
+        self._epochs = epochs
+        self._is_shown = is_shown
+        self._is_live = is_shown and sys.stderr.isatty()
+        self._next_s = 0.0
+        self._width = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the line of the current epoch should be written again."""
+        return self._is_live and time.monotonic() >= self._next_s
+
+    def update(
+        self, epoch: int, done: int, n_steps: int | None, record: Mapping[str, float]
+    ) -> None:
+        """Write the line of the current epoch."""
+        self._next_s = time.monotonic() + _PAUSE_S
+        total = "" if n_steps is None else f"/{n_steps}"
+        self._write(f"epoch {epoch}/{self._epochs}  step {done}{total}{_values(record)}", end="")
+
+    def add(self, record: Mapping[str, float]) -> None:
+        """Write the line of an epoch that is over."""
+        if self._is_shown:
+            self._write(f"epoch {int(record['epoch'])}/{self._epochs}{_values(record)}")
+
+    def note(self, text: str) -> None:
+        """Write a line of text."""
+        if self._is_shown:
+            self._write(text)
+
+    def _write(self, text: str, end: str = "\n") -> None:
+        if self._is_live:
+            padded = text.ljust(self._width)
+            self._width = 0 if end else len(text)
+            text = f"\r{padded}"
+        sys.stderr.write(text + end)
+        sys.stderr.flush()
+
+
+def _values(record: Mapping[str, float]) -> str:
+    return "".join(
+        f"  {format_value(value)} {_UNITS[name]}"
+        if name in _UNITS
+        else f"  {name} {format_value(value)}"
+        for name, value in record.items()
+        if name not in _HIDDEN
+    )

@@ -1,0 +1,111 @@
+"""Evaluation: losses and metrics of a model on data that it is not trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import AttributeTypeError
+from opwright.vocabulary import STEP
+from opwright_nn import checks
+from opwright_nn.metrics import Metric
+from opwright_nn.model import Model
+from opwright_nn.model.inference import inference_program, input_names, persistable_names
+from opwright_nn.training.source import Source
+from opwright_nn.training.totals import Totals
+
+Metrics = Mapping[str, Metric | ow.Variable | str]
+
+
+class Evaluation:
+    """Computes single numbers of a model without training: no dropout, no update.
+
+    Parameters
+    ----------
+    model : Model
+        Its parameters are read as they are when it is called.
+    values : mapping of str to str
+        Variables with a single number for a batch, whose weighted means are returned.
+    metrics : mapping of str to Metric
+        Metrics that accumulate.
+    """
+
+    def __init__(
+        self, model: Model, values: Mapping[str, str], metrics: Mapping[str, Metric]
+    ) -> None:
+        self._values = dict(values)
+        self._metrics = dict(metrics)
+        self._scope = model.scope
+        program = model.program
+        needed = {name: _names(metric, program) for name, metric in metrics.items()}
+        fed = set(input_names(program))
+        computed = [name for names in needed.values() for name in names if name not in fed]
+        fetches = list(dict.fromkeys([*values.values(), *computed]))
+        self._sources = needed
+        twin = inference_program(program, fetches)
+        self._inputs = input_names(twin)
+        self._fetches = fetches
+        # A plan increments the count of runs in the scope, but not a count that is fed.
+        self._draws = STEP in persistable_names(twin)
+        feed = [*self._inputs, STEP] if self._draws else self._inputs
+        network = ow.Network(twin.global_block())
+        self._call = network.compile(
+            feed=feed, fetch=fetches, scope=model.scope, **model.run_options()
+        )
+
+    def __call__(self, source: Source) -> dict[str, float]:
+        """Return the numbers over all batches of `source`, by name."""
+        totals = Totals(list(self._values))
+        for metric in self._metrics.values():
+            metric.reset()
+        for feeds in source.once():
+            found = self._run(feeds)
+            rows = source.count_rows(feeds)
+            totals.add([[found[name] for name in self._values.values()]], [rows])
+            for name, metric in self._metrics.items():
+                arrays = [found[n] if n in found else feeds[n] for n in self._sources[name]]
+                metric.update(*(np.asarray(array) for array in arrays))
+        results = {name: float(metric.result()) for name, metric in self._metrics.items()}
+        return {**totals.means(), **results}
+
+    def _run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        given = {name: feeds[name] for name in self._inputs}
+        if self._draws:
+            given[STEP] = self._scope.var(STEP).numpy()
+        return dict(zip(self._fetches, self._call(**given), strict=True))
+
+
+def split_metrics(
+    program: ow.Program, metrics: Metrics | None
+) -> tuple[dict[str, str], dict[str, Metric]]:
+    """Return what users pass as metrics: variables by name, and metrics that accumulate."""
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise AttributeTypeError(
+            f"train: metrics must be a mapping by name, got {metrics!r}; write "
+            "metrics={'accuracy': nn.metrics.Accuracy(scores, 'label')}"
+        )
+    values, objects = {}, {}
+    for name, metric in (metrics or {}).items():
+        checks.check_str("train", "names of metrics", name)
+        if isinstance(metric, ow.Variable | str):
+            values[name] = _get_name(metric, program)
+        elif isinstance(metric, Metric):
+            objects[name] = metric
+        else:
+            raise AttributeTypeError(
+                f"train: metrics[{name!r}] must be a Metric, a variable or its name, got "
+                f"{metric!r} ({type(metric).__name__}); write nn.metrics.Accuracy(scores, 'label')"
+            )
+    return values, objects
+
+
+def _names(metric: Metric, program: ow.Program) -> Sequence[str]:
+    return [_get_name(variable, program) for variable in metric.variables]
+
+
+def _get_name(variable: ow.Variable | str, program: ow.Program) -> str:
+    name = variable if isinstance(variable, str) else variable.name
+    return program.global_block().get_var(name, "train: metrics").name

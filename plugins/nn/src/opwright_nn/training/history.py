@@ -1,0 +1,157 @@
+"""History: a row of numbers for each epoch, to print, to draw, and to write to files."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opwright.errors import AttributeValueError
+from opwright.plugin import hint
+from opwright_nn import arguments
+
+TIMES = ("seconds", "samples_per_second")
+"""Columns that differ between two runs of the same training."""
+
+
+class History:
+    """What `train` returns: a row for each epoch.
+
+    ``history["loss"]`` is the list of one column, ``print(history)`` a table.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        The rows.
+
+    Attributes
+    ----------
+    records : list of dict
+        By column: "epoch" counts from 1; "steps" counts all steps until its end; "loss" and other
+        values of the steps are means, weighted by rows; "validation_loss" and so on are those of
+        the validation data; "learning_rate" is that of the last step.
+    stop_reason : str
+        Why it ended: "finished", "interrupted", or what a callback said.
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, float]] = ()) -> None:
+        self.records = [dict(record) for record in records]
+        self.stop_reason = ""
+
+    def add(self, record: Mapping[str, float]) -> None:
+        """Append a row."""
+        self.records.append(dict(record))
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in the order in which they came up."""
+        return list(dict.fromkeys(name for record in self.records for name in record))
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, name: str) -> list[float]:
+        if name not in self.columns:
+            raise AttributeValueError(
+                f"History: the name must be that of a column, "
+                f"got {name!r}{hint(str(name), self.columns, 'columns')}"
+            )
+        return [record.get(name, float("nan")) for record in self.records]
+
+    def __repr__(self) -> str:
+        last = self.records[-1] if self.records else {}
+        values = "".join(
+            f", {name} {format_value(value)}" for name, value in last.items() if name != "epoch"
+        )
+        return f"History({len(self)} epochs{values})"
+
+    def __str__(self) -> str:
+        columns = self.columns
+        cells = [[format_value(self[name][row]) for name in columns] for row in range(len(self))]
+        widths = [max(map(len, column)) for column in zip(columns, *cells)]
+        lines = [columns, *cells]
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines
+        )
+
+    @arguments.suggest
+    def plot(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
+        """Draw the columns over the epochs, each beside its validation.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            A file that ends in ``.png`` or ``.svg``.
+        columns : sequence of str, optional
+            Those to draw; by default losses and metrics, and the learning rate if it changed.
+
+        Raises
+        ------
+        MissingRequirementError
+            matplotlib is not installed; the message has the command.
+        """
+        from opwright_nn.training.plotting import plot
+
+        chosen = self._find_curves() if columns is None else list(columns)
+        for name in chosen:
+            self[name]  # raises where there is no such column
+        plot(self, path, chosen)
+
+    def _find_curves(self) -> list[str]:
+        names = [name for name in self.columns if name not in {"epoch", "steps", *TIMES}]
+        return [name for name in names if name != "learning_rate" or len(set(self[name])) > 1]
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows to a CSV file, with the names of the columns in its first line.
+
+        Numbers are written so that reading them gives the same bits.
+        """
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self.columns)
+            writer.writeheader()
+            writer.writerows(self.records)
+
+    def write_tensorboard(self, folder: str | os.PathLike[str]) -> None:
+        """Write the rows as an event file of TensorBoard, with the steps as its axis.
+
+        Raises
+        ------
+        MissingRequirementError
+            Neither tensorboardX nor tensorboard is installed; the message has the command.
+        """
+        from opwright_nn.training.tensorboard import EventWriter
+
+        with EventWriter(folder) as writer:
+            for record in self.records:
+                writer.add(record)
+
+
+def format_value(value: float) -> str:
+    """Return a number as the display and the table show it."""
+    if isinstance(value, int) or (value == value and abs(value) >= 1000):
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def pack_records(records: Iterable[Mapping[str, float]]) -> list[dict[str, Any]]:
+    """Return rows as JSON can write them, also with NaN and infinities."""
+    return [
+        {
+            name: value if isinstance(value, int) else float(value).hex()
+            for name, value in record.items()
+        }
+        for record in records
+    ]
+
+
+def unpack_records(packed: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Return the rows that `pack_records` packed, with the same bits."""
+    return [
+        {
+            name: value if isinstance(value, int) else float.fromhex(value)
+            for name, value in record.items()
+        }
+        for record in packed
+    ]

@@ -1,0 +1,74 @@
+"""Monitor: follows one number of the history, and knows when it was best."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from opwright.errors import AttributeValueError
+from opwright.plugin import hint
+from opwright_nn import checks
+
+
+class Monitor:
+    """The best value so far of a column of the history.
+
+    Parameters
+    ----------
+    who : str
+        The callback, for messages.
+    name : str, optional
+        The column; by default "validation_loss", and "loss" without validation.
+    mode : str, optional
+        "min" or "max"; by default "min" for a name that ends with "loss" or "error", else "max".
+    min_delta : float, at least 0
+        A value counts as better if it is better by more than this.
+    """
+
+    def __init__(self, who: str, name: str | None, mode: str | None, min_delta: float) -> None:
+        self._who = who
+        self._name = None if name is None else checks.check_str(who, "monitor", name)
+        self._mode = None if mode is None else checks.check_choice(who, "mode", mode, _MODES)
+        self._min_delta = checks.check_float(who, "min_delta", min_delta, at_least=0.0)
+        self.best: float | None = None
+        self.n_worse = 0
+
+    def begin(self, columns: Collection[str]) -> None:
+        """Raise AttributeValueError unless the history will have the column."""
+        if self._name is None:
+            self._name = "validation_loss" if "validation_loss" in columns else "loss"
+        if self._name not in columns:
+            raise AttributeValueError(
+                f"{self._who}: monitor must be a column of the history, "
+                f"got {self._name!r}{hint(self._name, columns, 'columns')}"
+            )
+        if self._mode is None:
+            self._mode = "min" if self._name.endswith(("loss", "error")) else "max"
+
+    @property
+    def name(self) -> str:
+        """The column."""
+        return self._name or "loss"
+
+    def update(self, record: Mapping[str, float]) -> bool:
+        """Return whether a row is better than all before; NaN never is."""
+        value = record[self.name]
+        sign = 1.0 if self._mode == "max" else -1.0
+        is_better = value == value and (
+            self.best is None or sign * (value - self.best) > self._min_delta
+        )
+        if is_better:
+            self.best = value
+        self.n_worse = 0 if is_better else self.n_worse + 1
+        return is_better
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"best": self.best, "n_worse": self.n_worse}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self.best, self.n_worse = state["best"], state["n_worse"]
+
+
+_MODES = ("min", "max")

@@ -1,0 +1,141 @@
+"""Prepares a training: compiles the step, and continues from a checkpoint."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
+from opwright_nn.model import Model
+from opwright_nn.model.inference import input_names
+from opwright_nn.training.callback import Callback
+from opwright_nn.training.checkpointing import Checkpoint
+from opwright_nn.training.display import Display
+from opwright_nn.training.evaluation import Evaluation, Metrics, split_metrics
+from opwright_nn.training.source import Source
+from opwright_nn.training.training import Trained, Training
+
+Step = Callable[..., Any]
+
+
+class Setup(NamedTuple):
+    """The arguments of `train`, checked, without the model."""
+
+    source: Source
+    validation: Source | None
+    metrics: Metrics | None
+    epochs: int
+    callbacks: list[Callback]
+    saver: Checkpoint | None
+    display: Display
+
+    def make(
+        self,
+        trained: Trained,
+        evaluate: Callable[[], Mapping[str, float]] | None,
+        columns: Iterable[str],
+    ) -> Training:
+        """Return the training of a step."""
+        return Training(
+            trained, self.source, self.epochs, self.callbacks, evaluate, columns, self.display
+        )
+
+
+def feed_names(model: Model | Step) -> tuple[str, ...] | None:
+    """Return the inputs of a model or step, in their order; None where they are not known."""
+    if isinstance(model, Model):
+        inputs = set(input_names(model.program))
+        return tuple([name for name in model.program.global_block().vars if name in inputs])
+    if not callable(model):
+        raise AttributeTypeError(
+            f"train: model must be a Model or a step that can be called, got {model!r} "
+            f"({type(model).__name__}); create a Model first"
+        )
+    names = getattr(model, "feed_names", None)
+    if names is not None:
+        return tuple(names)
+    parameters = inspect.signature(model).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return tuple([parameter.name for parameter in parameters])
+
+
+def prepare_model(model: Model, setup: Setup) -> Training:
+    """Return the training of a model, which is compiled, and continued if `setup` says so."""
+    fetches = model._fetches()
+    if model._loss is None:
+        raise ProgramError(
+            "train: the model must have a loss, got none; call model.backward(loss) first"
+        )
+    values, metrics = split_metrics(model.program, setup.metrics)
+    names = ("loss", *fetches[1:])
+    held_out = {}
+    if setup.validation is not None:
+        held_out = {f"validation_{name}": var for name, var in zip(names, fetches, strict=True)}
+    columns = [*names, *held_out, *values, *metrics]
+    _check_distinct([*columns, "epoch", "steps", "learning_rate", "seconds", "samples_per_second"])
+    example = setup.source.example()
+    state = None
+    if setup.saver is not None:
+        saved = setup.saver.read(model.program)
+        if saved is not None:
+            state = saved.state["training"]
+            setup.source.restore(state["position"])
+            model._load_values(saved.saved, saved.values)
+    step = model.compile_step(example)
+    trained = Trained(step, names, model.scope, model.program, model.optimizer, tuple(fetches))
+    evaluate = None
+    if values or metrics or held_out:
+        evaluation = Evaluation(model, {**held_out, **values}, metrics)
+        evaluate = partial(evaluation, setup.validation or setup.source)
+    return _restored(setup.make(trained, evaluate, columns), state)
+
+
+def prepare_step(step: Step, setup: Setup) -> Training:
+    """Return the training of a step that somebody else has compiled."""
+    if setup.validation is not None or setup.metrics:
+        raise AttributeValueError(
+            "train: validation and metrics need a Model, whose program is evaluated without "
+            "training, got a step; compute them in a callback"
+        )
+    scope = getattr(step, "scope", None)
+    state = None
+    if setup.saver is not None:
+        program = setup.saver.get_program(None)
+        saved = setup.saver.read(program)
+        if saved is not None:
+            state = saved.state["training"]
+            setup.source.restore(state["position"])
+            (scope or ow.default_scope()).set_all(saved.values)
+            program.seed = saved.saved.program.seed
+    return _restored(setup.make(Trained(_as_list(step), ("loss",), scope), None, ["loss"]), state)
+
+
+def _restored(training: Training, state: Mapping[str, Any] | None) -> Training:
+    if state is not None:
+        training.restore(state)
+    return training
+
+
+def _as_list(step: Step) -> Step:
+    """Return a step whose values are a list, also if it returns the loss alone."""
+    if isinstance(step, ow.runtime.CompiledNetwork) or hasattr(step, "feed_names"):
+        return step
+
+    def call(**feeds: Any) -> Any:
+        values = step(**feeds)
+        return values if isinstance(values, list | tuple) else [values]
+
+    return call
+
+
+def _check_distinct(columns: list[str]) -> None:
+    for name in columns:
+        if columns.count(name) > 1:
+            raise AttributeValueError(
+                f"train: metrics must have names of their own, got {name!r}, which is another "
+                "column of the history; choose another name"
+            )

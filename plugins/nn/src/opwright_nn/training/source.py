@@ -1,0 +1,187 @@
+"""Source: the batches of a training, epoch by epoch, as feeds of its step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from opwright.errors import AttributeTypeError, AttributeValueError, FeedError
+from opwright.plugin import hint
+from opwright_nn import checks
+from opwright_nn.datasets.batches import Batches, batches
+
+DEFAULT_BATCH_SIZE = 32
+
+Feeds = Mapping[str, Any]
+Data = Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
+"""Arrays, `nn.batches`, an iterable of batches, or a function that returns one."""
+
+
+class Source:
+    """Batches that can be iterated over again, from any batch of any epoch.
+
+    Parameters
+    ----------
+    who : str
+        The argument, for messages.
+    data : Batches, iterable or callable
+        What gives the batches: of all epochs, or of each epoch anew.
+    names : tuple of str, optional
+        The feeds that a tuple of arrays stands for, in order; None where only dicts will do.
+    """
+
+    def __init__(self, who: str, data: Any, names: tuple[str, ...] | None) -> None:
+        self._who = who
+        self._data = data
+        self._names = names
+        self._checked = False
+        self._rows_of: str | None = None
+
+    @property
+    def per_epoch(self) -> int | None:
+        """The number of batches in an epoch, None where it is not known."""
+        if isinstance(self._data, Batches):
+            return self._data.per_epoch
+        return len(self._data) if hasattr(self._data, "__len__") else None
+
+    @property
+    def position(self) -> dict[str, Any] | None:
+        """The position of `Batches`; other data is skipped up to the batch that is next."""
+        return self._data.position if isinstance(self._data, Batches) else None
+
+    def restore(self, position: Mapping[str, Any] | None) -> None:
+        """Continue after a position that was saved."""
+        if (position is None) is isinstance(self._data, Batches):
+            kinds = ("arrays or nn.batches", "other data")
+            saved, own = kinds if position is not None else kinds[::-1]
+            raise AttributeValueError(
+                f"{self._who}: data must be of the kind that was saved, {saved}, got {own}; pass "
+                "the same"
+            )
+        if position is not None:
+            self._data.restore(position)
+
+    def example(self) -> Feeds:
+        """Return the feeds of a batch, without advancing."""
+        data = self._data.repeat(1) if isinstance(self._data, Batches) else self._iterate()
+        for batch in data:
+            return self._name(batch)
+        raise AttributeValueError(
+            f"{self._who}: there must be at least one batch, got none; pass rows, and batches "
+            "that are not larger"
+        )
+
+    def once(self) -> Iterator[Feeds]:
+        """Return the batches of one epoch, for an evaluation."""
+        data = self._data.repeat(1) if isinstance(self._data, Batches) else self._iterate()
+        return map(self._name, data)
+
+    def epoch(self, done: int) -> Iterator[Feeds]:
+        """Return the batches of the current epoch, of which `done` have been taken."""
+        if isinstance(self._data, Batches):
+            return map(self._name, islice(self._data, self._data.per_epoch - done))
+        return map(self._name, islice(self._iterate(), done, None))
+
+    def count_rows(self, feeds: Feeds) -> int:
+        """Return the size of a batch: the length of its first array that has one."""
+        if self._rows_of is not None:
+            return len(feeds[self._rows_of])
+        lengths = {name: shape[0] for name, array in feeds.items() if (shape := np.shape(array))}
+        self._rows_of = next(iter(lengths), None)
+        return next(iter(lengths.values()), 1)
+
+    def _iterate(self) -> Iterator[Any]:
+        return iter(self._data() if callable(self._data) else self._data)
+
+    def _name(self, batch: Any) -> Feeds:
+        if self._checked:  # all batches are alike; the step checks the arrays
+            return batch if type(batch) is dict else dict(zip(self._names or (), batch))
+        feeds = self._checked_feeds(batch)
+        self._checked = True
+        return feeds
+
+    def _checked_feeds(self, batch: Any) -> Feeds:
+        names = self._names
+        if isinstance(batch, Mapping):
+            for name in batch:
+                if names is not None and name not in names:
+                    raise FeedError(
+                        f"{self._who}: a batch must be of inputs, "
+                        f"got {name!r}{hint(str(name), names, 'inputs')}"
+                    )
+            missing = [name for name in names or () if name not in batch]
+            if missing:
+                raise FeedError(
+                    f"{self._who}: a batch must have every input, got none for {missing[0]!r}; "
+                    "add it"
+                )
+            return dict(batch)
+        if isinstance(batch, np.ndarray) or not isinstance(batch, Sequence):
+            batch = (batch,)
+        if names is None or len(batch) != len(names):
+            listed = "not named" if names is None else ", ".join(map(repr, names))
+            raise FeedError(
+                f"{self._who}: a batch must have one array for each input, got {len(batch)} for "
+                f"the inputs {listed}; pass a dict: {{'img': images, 'label': labels}}"
+            )
+        return dict(zip(names, batch, strict=True))
+
+
+def make_source(
+    who: str,
+    data: Any,
+    names: tuple[str, ...] | None,
+    epochs: int,
+    options: Mapping[str, Any],
+) -> Source:
+    """Return the source of what users pass as data.
+
+    Parameters
+    ----------
+    who : str
+        The argument, for messages.
+    data : Batches, arrays, iterable or callable
+        Arrays are a tuple, a dict, or a list of arrays; anything else iterable gives batches.
+    names : tuple of str, optional
+        The feeds that a tuple stands for.
+    epochs : int
+        How often it will be iterated over.
+    options : mapping
+        Arguments of `nn.batches`; those that are None have their defaults, and belong to arrays
+        alone.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if are_arrays(data):
+        size = given.pop("size", DEFAULT_BATCH_SIZE)
+        size = checks.check_int("train", "batch_size", size, at_least=1)
+        return Source(who, batches(data, size, epochs=epochs, **given), names)
+    if given:
+        name = next(iter(given))
+        name = "batch_size" if name == "size" else name
+        raise AttributeValueError(
+            f"{who}: {name} belongs to data of arrays, got it beside {type(data).__name__}; give "
+            "it to what makes the batches"
+        )
+    if isinstance(data, Batches):
+        return Source(who, data.repeat(epochs), names)
+    if not callable(data) and not isinstance(data, Iterable):
+        raise AttributeTypeError(
+            f"{who}: data must be arrays, nn.batches, an iterable of batches or a function that "
+            f"returns one, got {data!r} ({type(data).__name__}); pass (images, labels)"
+        )
+    if isinstance(data, Iterator) and epochs > 1:
+        raise AttributeTypeError(
+            f"{who}: data must give its batches in each of {epochs} epochs, got an iterator, which "
+            "gives them once; pass the function that makes it"
+        )
+    return Source(who, data, names)
+
+
+def are_arrays(data: object) -> bool:
+    """Return whether data is arrays of rows, rather than batches."""
+    if isinstance(data, tuple | Mapping):
+        return True
+    return isinstance(data, list) and all(isinstance(item, np.ndarray) for item in data)

@@ -1,0 +1,137 @@
+"""Callbacks that act when a number does not improve: EarlyStopping and Plateau."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from opwright.errors import ProgramError
+from opwright_nn import arguments, checks
+from opwright_nn.optimizer import Optimizer
+from opwright_nn.training.callback import Callback
+from opwright_nn.training.monitor import Monitor
+
+if TYPE_CHECKING:
+    from opwright_nn.training.training import Training
+
+
+class _Watching(Callback):
+    """A callback with a monitor, of which a checkpoint keeps the state."""
+
+    _monitor: Monitor
+
+    def begin(self, training: Training) -> None:
+        """Check that the history will have the column."""
+        self._monitor.begin(training.columns)
+
+    def state(self) -> dict[str, Any]:
+        """Return the best value, and for how long it has been the best."""
+        return self._monitor.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self._monitor.restore(state)
+
+
+class EarlyStopping(_Watching):
+    """Stop after so many epochs in which a number has not improved.
+
+    Parameters
+    ----------
+    monitor : str, optional
+        A column of the history: "loss", "validation_loss", or the name of a metric. By default
+        "validation_loss", and "loss" without validation.
+    patience : int, at least 0
+        After how many epochs in a row that are no better than the best one it stops; 0 is as 1.
+    mode : str, optional
+        "min" or "max"; by default "min" for names that end with "loss" or "error", else "max".
+    min_delta : float, at least 0
+        What an epoch must be better by.
+    """
+
+    @arguments.suggest
+    def __init__(
+        self,
+        monitor: str | None = None,
+        *,
+        patience: int = 0,
+        mode: str | None = None,
+        min_delta: float = 0.0,
+    ) -> None:
+        self._monitor = Monitor("EarlyStopping", monitor, mode, min_delta)
+        self._patience = checks.check_int("EarlyStopping", "patience", patience, at_least=0)
+
+    def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
+        """Stop the training if the patience is over."""
+        self._monitor.update(record)
+        if self._monitor.n_worse >= max(self._patience, 1):
+            training.stop(
+                f"{self._monitor.name} has not improved for {self._monitor.n_worse} epochs"
+            )
+
+
+class Plateau(_Watching):
+    """Multiply the learning rate by `factor` when a number has not improved for some epochs.
+
+    The rate is the variable of the optimizer, which later steps read: no plan is made anew.
+
+    Parameters
+    ----------
+    monitor : str, optional
+        As in `EarlyStopping`.
+    factor : float in (0, 1)
+        What the rate is multiplied by.
+    patience : int, at least 0
+        After how many epochs in a row that are no better it lowers the rate; 0 is as 1.
+    min_rate : float, at least 0
+        The rate is never lowered below it.
+    mode, min_delta
+        As in `EarlyStopping`.
+    optimizer : Optimizer, optional
+        Where a step and not a Model is trained: the one that has appended the updates.
+    """
+
+    @arguments.suggest
+    def __init__(
+        self,
+        monitor: str | None = None,
+        *,
+        factor: float = 0.1,
+        patience: int = 5,
+        min_rate: float = 0.0,
+        mode: str | None = None,
+        min_delta: float = 0.0,
+        optimizer: Optimizer | None = None,
+    ) -> None:
+        self._monitor = Monitor("Plateau", monitor, mode, min_delta)
+        self._factor = checks.check_float("Plateau", "factor", factor, above=0.0, below=1.0)
+        self._patience = checks.check_int("Plateau", "patience", patience, at_least=0)
+        self._min_rate = checks.check_float("Plateau", "min_rate", min_rate, at_least=0.0)
+        checks.check_instance("Plateau", "optimizer", optimizer, Optimizer)
+        self._optimizer = optimizer
+
+    def begin(self, training: Training) -> None:
+        """Check that there is a rate to lower."""
+        super().begin(training)
+        self._optimizer = self._optimizer or training.optimizer
+        if self._optimizer is None:
+            raise ProgramError(
+                "Plateau: the training must have an optimizer, got a step without one; pass "
+                "optimizer="
+            )
+        if self._optimizer.schedule is not None:
+            raise ProgramError(
+                "Plateau: the learning rate must be a number, got a schedule, which computes it in "
+                "each step; leave out one of them"
+            )
+
+    def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
+        """Lower the rate if the patience is over."""
+        self._monitor.update(record)
+        if self._monitor.n_worse < max(self._patience, 1) or self._optimizer is None:
+            return
+        self._monitor.n_worse = 0
+        rate = training.read_learning_rate(self._optimizer)
+        if rate > self._min_rate:
+            new_rate = max(rate * self._factor, self._min_rate)
+            self._optimizer.set_learning_rate(training.scope, new_rate)

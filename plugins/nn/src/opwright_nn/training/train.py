@@ -1,0 +1,141 @@
+"""train: trains a model, or any step, over epochs of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_nn import arguments, checks
+from opwright_nn.model import Model
+from opwright_nn.training.callback import Callback
+from opwright_nn.training.checkpointing import Checkpoint
+from opwright_nn.training.display import Display
+from opwright_nn.training.evaluation import Metrics
+from opwright_nn.training.history import History
+from opwright_nn.training.preparation import (
+    Setup,
+    Step,
+    feed_names,
+    prepare_model,
+    prepare_step,
+)
+from opwright_nn.training.source import Data, are_arrays, make_source
+
+
+@arguments.suggest
+def train(
+    model: Model | Step,
+    data: Data,
+    epochs: int,
+    *,
+    batch_size: int | None = None,
+    validation: Data | None = None,
+    metrics: Metrics | None = None,
+    callbacks: Iterable[Callback] = (),
+    resume: str | None = None,
+    seed: int | None = None,
+    shuffle: bool | None = None,
+    progress: bool = True,
+) -> History:
+    """Train for a number of epochs; return a row of numbers for each.
+
+    ::
+
+        history = nn.train(model, train, epochs=20, batch_size=64, validation=test)
+
+    Ctrl-C ends it after the current step, with everything saved; the history is returned with
+    ``stop_reason="interrupted"``. A second Ctrl-C ends it at once.
+
+    Parameters
+    ----------
+    model : Model or callable
+        A model with a loss and mostly an optimizer; or a step: what ``Network.compile`` returns,
+        or a function ``step(**feeds)`` that returns the loss, or a list that begins with it.
+    data : arrays, Batches, iterable or callable
+        Arrays [n, …], as a tuple in the order in which the model's inputs were declared, or as a
+        dict by their names. Or batches, each such a tuple or dict: from `nn.batches`, from an
+        iterable, or from a function that returns one for each epoch.
+    epochs : int, at least 0
+        The number of epochs; of a resumed training, all of them together.
+    batch_size : int, at least 1
+        For data of arrays: rows in a batch, 32 by default.
+    validation : arrays, Batches, iterable or callable, optional
+        Data of which loss and metrics are computed after each epoch, without dropout and update.
+    metrics : mapping of str to Metric, Variable or str, optional
+        Computed after each epoch, of the validation data where there is any, else of `data`.
+        Variables have a single number for a batch.
+    callbacks : iterable of Callback
+        `EarlyStopping`, `Plateau`, `Checkpoint`, `TensorBoard`, or your own.
+    resume : str, optional
+        "latest" continues from the newest checkpoint in the folder of the callback `Checkpoint`,
+        bit for bit as if the training had not been interrupted; where there is none, it begins.
+    seed : int, at least 0
+        For data of arrays: of the order of the rows, 0 by default. Parameters and dropout have
+        that of `Model.initialize_parameters`.
+    shuffle : bool
+        For data of arrays: False keeps the order of the rows; True by default.
+    progress : bool
+        Whether lines on standard error report losses, metrics and samples per second.
+
+    Returns
+    -------
+    History
+        A row for each epoch, also those before an interruption.
+
+    Raises
+    ------
+    AttributeTypeError, AttributeValueError, FeedError, ProgramError
+        Before the first step, where arguments do not fit each other.
+
+    Warns
+    -----
+    RuntimeWarning
+        The newest checkpoint is damaged, and an older one is taken.
+    """
+    epochs = checks.check_int("train", "epochs", epochs, at_least=0)
+    listed = _check_callbacks(callbacks)
+    names = feed_names(model)
+    options = {"size": batch_size, "seed": seed, "shuffle": shuffle}
+    held_out = None
+    if validation is not None:
+        fixed = {"size": batch_size, "shuffle": False} if are_arrays(validation) else {}
+        held_out = make_source("train: validation", validation, names, 1, fixed)
+    setup = Setup(
+        make_source("train", data, names, epochs, options),
+        held_out,
+        metrics,
+        epochs,
+        listed,
+        _find_saver(listed, resume),
+        Display(epochs, checks.check_bool("train", "progress", progress)),
+    )
+    if isinstance(model, Model):
+        return prepare_model(model, setup).run()
+    return prepare_step(model, setup).run()
+
+
+def _check_callbacks(callbacks: object) -> list[Callback]:
+    items = [callbacks] if isinstance(callbacks, Callback) else callbacks
+    if not isinstance(items, Iterable):
+        raise AttributeTypeError(
+            f"train: callbacks must be a list of callbacks, got {callbacks!r}; write "
+            "callbacks=[nn.EarlyStopping(patience=3)]"
+        )
+    listed = list(items)
+    for position, callback in enumerate(listed):
+        checks.check_instance("train", f"callbacks[{position}]", callback, Callback, required=True)
+    return listed
+
+
+def _find_saver(callbacks: Iterable[Callback], resume: str | None) -> Checkpoint | None:
+    """Return the callback to resume from, None where the training begins anew."""
+    if resume is None:
+        return None
+    checks.check_choice("train", "resume", resume, ("latest",))
+    for callback in callbacks:
+        if isinstance(callback, Checkpoint):
+            return callback
+    raise AttributeValueError(
+        "train: resume needs the callback Checkpoint, whose folder it reads, got none; write "
+        'callbacks=[nn.Checkpoint("folder")]'
+    )

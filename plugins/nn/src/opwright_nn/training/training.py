@@ -1,0 +1,271 @@
+"""Training: the loop over epochs and steps, and what callbacks see of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import opwright as ow
+from opwright_nn.optimizer import Optimizer
+from opwright_nn.training.callback import Callback
+from opwright_nn.training.display import Display
+from opwright_nn.training.history import TIMES, History, pack_records, unpack_records
+from opwright_nn.training.interrupt import Interrupt, catch_interrupt
+from opwright_nn.training.source import Source
+from opwright_nn.training.totals import Totals
+
+_MAX_CHUNK: Final = 1024
+_CHUNK_S: Final = 0.05
+"""Steps run in chunks of about this length; between two, numbers are read and shown."""
+
+
+class Trained(NamedTuple):
+    """What is trained.
+
+    Attributes
+    ----------
+    step : callable
+        ``step(**feeds) -> list``; the first of its values is the loss.
+    names : tuple of str
+        What its values are called in the history.
+    scope : Scope or None
+        Holds the variables; None for a function that keeps them itself.
+    program : Program or None
+        What the step computes, where that is known.
+    optimizer : Optimizer or None
+        What has appended the updates, where that is known.
+    fetches : tuple of str
+        The variables that the step returns.
+    """
+
+    step: Callable[..., Sequence[Any]]
+    names: tuple[str, ...]
+    scope: ow.Scope | None
+    program: ow.Program | None = None
+    optimizer: Optimizer | None = None
+    fetches: tuple[str, ...] = ()
+
+
+class Training:
+    """A training as callbacks see it.
+
+    Parameters
+    ----------
+    trained : Trained
+        The step, and what belongs to it.
+    source : Source
+        The batches.
+    epochs : int
+        The number of epochs.
+    callbacks : sequence of Callback
+        In the order in which they are called.
+    evaluate : callable, optional
+        Returns further numbers of an epoch, by column.
+    columns : iterable of str
+        The columns that the history will have, beside those of every history.
+    display : Display
+        Shows the progress.
+
+    Attributes
+    ----------
+    epoch : int
+        The number of epochs that are over.
+    n_steps : int
+        The number of steps of all epochs so far.
+    history : History
+        A row for each epoch that is over.
+    stop_reason : str or None
+        Why it stops after this epoch; None while it goes on.
+    """
+
+    def __init__(
+        self,
+        trained: Trained,
+        source: Source,
+        epochs: int,
+        callbacks: Sequence[Callback],
+        evaluate: Callable[[], Mapping[str, float]] | None,
+        columns: Iterable[str],
+        display: Display,
+    ) -> None:
+        self.epochs = epochs
+        self.columns = (*columns, *(["learning_rate"] if trained.optimizer else []), *TIMES)
+        self.epoch = 0
+        self.n_steps = 0
+        self.history = History()
+        self.stop_reason: str | None = None
+        self._trained = trained
+        self._source = source
+        self._callbacks = tuple(sorted(callbacks, key=lambda callback: callback.is_last))
+        self._evaluate = evaluate
+        self._display = display
+        self._done = 0
+        self._seconds = 0.0
+        self._n_chunk = 1
+        self._totals = Totals(trained.names)
+
+    # -- What callbacks may use ------------------------------------------------------------------
+
+    def stop(self, reason: str) -> None:
+        """End the training after this epoch; the history gets the reason."""
+        self.stop_reason = reason
+
+    @property
+    def scope(self) -> ow.Scope:
+        """The variables; the default scope for a function, which may use another one."""
+        return self._trained.scope or ow.default_scope()
+
+    @property
+    def program(self) -> ow.Program | None:
+        """What a step computes, None where that is not known."""
+        return self._trained.program
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """What updates the parameters, None where that is not known."""
+        return self._trained.optimizer
+
+    @property
+    def fetches(self) -> tuple[str, ...]:
+        """The variables that a step returns."""
+        return self._trained.fetches
+
+    @property
+    def learning_rate(self) -> float | None:
+        """The rate of the last step, None where there is no optimizer."""
+        optimizer = self._trained.optimizer
+        return None if optimizer is None else self.read_learning_rate(optimizer)
+
+    def read_learning_rate(self, optimizer: Optimizer) -> float:
+        """Return the rate that an optimizer has in the scope."""
+        return float(self.scope.var(optimizer.learning_rate.name).numpy().item())
+
+    # -- Checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that a later part depends on beside the variables, for JSON."""
+        return {
+            "epoch": self.epoch,
+            "done": self._done,
+            "n_steps": self.n_steps,
+            "seconds": self._seconds,
+            "totals": self._totals.state(),
+            "stop_reason": self.stop_reason,
+            "history": pack_records(self.history.records),
+            "callbacks": {name: item.state() for name, item in self._named_callbacks()},
+            "position": self._source.position,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned; the source is restored before."""
+        self.epoch, self._done = state["epoch"], state["done"]
+        self.n_steps, self._seconds = state["n_steps"], state["seconds"]
+        self.stop_reason = state["stop_reason"]
+        self._totals.restore(state["totals"])
+        self.history = History(unpack_records(state["history"]))
+        for name, callback in self._named_callbacks():
+            if name in state["callbacks"]:
+                callback.restore(state["callbacks"][name])
+
+    def _named_callbacks(self) -> list[tuple[str, Callback]]:
+        counts: dict[str, int] = {}
+        named = []
+        for callback in self._callbacks:
+            kind = type(callback).__name__
+            counts[kind] = counts.get(kind, -1) + 1
+            named.append((f"{kind}.{counts[kind]}", callback))
+        return named
+
+    # -- The loop --------------------------------------------------------------------------------
+
+    def run(self) -> History:
+        """Train to the end, to the stop of a callback, or to Ctrl-C."""
+        for callback in self._callbacks:
+            callback.begin(self)
+        interrupted = False
+        with catch_interrupt() as interrupt:
+            while self.epoch < self.epochs and self.stop_reason is None and not interrupted:
+                if self._run_epoch(interrupt):
+                    self._end_epoch()
+                interrupted = interrupt.requested
+            for callback in self._callbacks:
+                callback.end(self)
+        self.history.stop_reason = "interrupted" if interrupted else self.stop_reason or "finished"
+        if self.history.stop_reason != "finished":
+            self._display.note(f"stopped after {self.n_steps} steps: {self.history.stop_reason}")
+        return self.history
+
+    def _run_epoch(self, interrupt: Interrupt) -> bool:
+        """Run the rest of the current epoch; return whether it is over."""
+        batches = self._source.epoch(self._done)
+        while True:
+            n = self._next_chunk()
+            began = time.perf_counter()
+            n_run = self._run_chunk(islice(batches, n), interrupt)
+            seconds = time.perf_counter() - began
+            self._seconds += seconds
+            if interrupt.requested:
+                return False
+            if n_run < n:
+                return True
+            self._adapt(seconds)
+            self._after_chunk()
+
+    def _run_chunk(self, batches: Any, interrupt: Interrupt) -> int:
+        # The loop that every step pays for: everything else waits for the end of the chunk.
+        step, count_rows = self._trained.step, self._source.count_rows
+        values: list[Sequence[Any]] = []
+        rows: list[int] = []
+        for feeds in batches:
+            values.append(step(**feeds))
+            rows.append(count_rows(feeds))
+            if interrupt.requested:
+                break
+        self._totals.add(values, rows)
+        self._done += len(values)
+        self.n_steps += len(values)
+        return len(values)
+
+    def _next_chunk(self) -> int:
+        n = self._n_chunk
+        for callback in self._callbacks:
+            if callback.every_steps is not None:
+                n = min(n, callback.every_steps - self.n_steps % callback.every_steps)
+        return n
+
+    def _adapt(self, seconds: float) -> None:
+        if seconds < _CHUNK_S / 2:
+            self._n_chunk = min(2 * self._n_chunk, _MAX_CHUNK)
+        elif seconds > 2 * _CHUNK_S:
+            self._n_chunk = max(self._n_chunk // 2, 1)
+
+    def _after_chunk(self) -> None:
+        for callback in self._callbacks:
+            if callback.every_steps is not None and self.n_steps % callback.every_steps == 0:
+                callback.after_steps(self)
+        if self._display.is_due:
+            record = {**self._totals.means(), **self._speed()}
+            self._display.update(self.epoch + 1, self._done, self._source.per_epoch, record)
+
+    def _speed(self) -> dict[str, float]:
+        return {
+            "seconds": self._seconds,
+            "samples_per_second": self._totals.rows / self._seconds if self._seconds else 0.0,
+        }
+
+    def _end_epoch(self) -> None:
+        record: dict[str, float] = {"epoch": self.epoch + 1, "steps": self.n_steps}
+        record |= self._totals.means()
+        record |= {} if self._evaluate is None else self._evaluate()
+        rate = self.learning_rate
+        record |= {} if rate is None else {"learning_rate": rate}
+        record |= self._speed()
+        self.history.add(record)
+        self.epoch += 1
+        self._done, self._seconds = 0, 0.0
+        self._totals = Totals(self._trained.names)
+        self._display.add(record)
+        for callback in self._callbacks:
+            callback.after_epoch(self, record)
