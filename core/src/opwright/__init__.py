@@ -37,7 +37,7 @@ _HOMES = {
     "grad": "opwright.run.differentiating",
     "list_ops": "opwright.plugins.catalog",
     "LoadedProgram": "opwright.program.files",
-    "load": "opwright.program.files",
+    "load": "opwright.run.loading",
     "load_program": "opwright.program.files",
     "load_tensors": "opwright.program.files",
     "name_guard": "opwright.program",
@@ -146,10 +146,11 @@ if TYPE_CHECKING:
         program_guard,
         scope_guard,
     )
-    from opwright.program.files import LoadedProgram, load, load_program, load_tensors, save
+    from opwright.program.files import LoadedProgram, load_program, load_tensors, save
     from opwright.registry import OpRegistry
     from opwright.run.bindings import names_read_first
     from opwright.run.differentiating import grad, value_and_grad
+    from opwright.run.loading import load
     from opwright.run.network import Network
 
 

@@ -10,6 +10,7 @@ from opwright.describe.names import UniqueNames
 from opwright.describe.vocabulary import STEP
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program.block import Block
+from opwright.program.inference import drop_training, stop_training
 from opwright.program.name_prefix import current_prefix
 from opwright.program.text import format_program
 from opwright.program.transforms import copy_block, infer_block, prune_program
@@ -187,15 +188,31 @@ class Program:
         """
         infer_block(self.global_block())
 
-    def clone(self) -> Program:
-        """Return a program like this one that shares nothing that changes."""
+    def clone(self, for_inference: bool = False) -> Program:
+        """Return a program like this one that shares nothing that changes.
+
+        Parameters
+        ----------
+        for_inference : bool
+            True returns what a trained network computes: operators with an attribute ``training``,
+            such as dropout and batch_norm, have it false, and what depends on the gradients of
+            `append_backward` is left out, updates above all. It reads the same parameters; losses
+            and metrics remain. `prune` leaves out what certain results do not need.
+        """
         twin = object.__new__(Program)
         for slot in Program.__slots__:
             setattr(twin, slot, getattr(self, slot))
         twin._names = set(self._names)
         twin._unique = self._unique.copy()
         twin.blocks = [copy_block(block, twin) for block in self.blocks]
+        if for_inference:
+            stop_training(twin)
+            drop_training(twin)
         return twin
+
+    def stop_training(self) -> None:
+        """Set ``training`` of all operators that have it to false, as `clone` for inference."""
+        stop_training(self)
 
     def prune(self, targets: Variable | str | Iterable[Variable | str]) -> Program:
         """Return a new program with only what computes the targets.

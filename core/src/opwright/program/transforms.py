@@ -60,7 +60,7 @@ def prune_program(program: Program, targets: Variable | str | Iterable[Variable 
         block.var(name)
     prune_block(block, set(names))
     drop_unused_vars(block, names)
-    twin.replace_blocks(_renumbered_blocks(twin))
+    twin.replace_blocks(renumbered_blocks(twin))
     return twin
 
 
@@ -119,7 +119,7 @@ def _live_blocks(block: Block) -> list[Block]:
     return live
 
 
-def _renumbered_blocks(program: Program) -> list[Block]:
+def renumbered_blocks(program: Program) -> list[Block]:
     """Return the blocks that an operator still names, with indices without gaps."""
     live = sorted(_live_blocks(program.global_block()), key=lambda block: block.idx)
     numbers = {block.idx: number for number, block in enumerate(live)}

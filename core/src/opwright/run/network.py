@@ -69,6 +69,10 @@ class Network:
             for op in checked_operators(block_or_operators):
                 self.add_op(op)
 
+    def __repr__(self) -> str:
+        source = "operators of its own" if self._block is None else f"block {self._block.idx}"
+        return f"Network({len(self.ops)} operators, {source})"
+
     @property
     def ops(self) -> Sequence[Operator]:
         """The operators, in order."""

@@ -1,13 +1,13 @@
-"""`load`: a saved program, with what it keeps set in a scope."""
+"""A saved program is read, and what it keeps is set in a scope; `opwright.load` makes it run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from opwright.errors import FormatError
+from opwright.errors import FormatError, ProgramError
 from opwright.program import Program, default_scope
 from opwright.program.files.opening import SavedPair, folder_of, read_saved
 from opwright.program.files.pair import read_program
@@ -29,6 +29,10 @@ class _Fields(NamedTuple):
 class LoadedProgram(_Fields):
     """A program that was saved: ``program, feeds, fetches = load(folder)``.
 
+    It can be called, from any number of threads: ``loaded(img=images)`` returns a list with an
+    array for each of `fetches`, as prediction computes them: without updates, and with ``training``
+    false, see ``Program.clone(for_inference=True)``. Only what they depend on is fed.
+
     Attributes
     ----------
     program : Program
@@ -39,42 +43,33 @@ class LoadedProgram(_Fields):
         The results that were named when it was saved.
     notes : mapping
         The argument `notes` of `save`.
+    compute : callable or None
+        What a call runs; None without parameters.
     """
 
     notes: Mapping[str, Any] = _NO_NOTES
+    compute: Callable[[dict[str, Any]], list[Any]] | None = None
+
+    def __call__(self, /, **feeds: Any) -> list[Any]:
+        """Return the results for arrays by the names of their variables.
+
+        Raises
+        ------
+        FeedError
+            For a missing, unknown or misshapen feed.
+        ProgramError
+            For a program without results, and for one of `load_program`, without parameters.
+        """
+        if self.compute is None:
+            raise ProgramError(
+                "LoadedProgram: it must have its parameters to be called, got the program alone; "
+                "load it by opwright.load(folder)"
+            )
+        return self.compute(feeds)
 
 
 def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
-    """Return the program of a folder that `save` has written, and set its variables in a scope.
-
-    Nothing in the files is run. Everything is checked, and its memory reserved, before the scope is
-    changed. Beside processes that save to the folder, what is returned and set is what one call of
-    `save` wrote.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The folder; or one of those in its ``generations``; or any with ``program.pb`` and
-        ``params.safetensors`` of one call of `save` in it.
-    scope : Scope, optional
-        Where the persistable variables are set; the default scope by default.
-
-    Returns
-    -------
-    LoadedProgram
-        The program, what it is fed, and its results.
-
-    Raises
-    ------
-    FileMissingError
-        Where the folder holds no saved program.
-    FormatError
-        Where a file is truncated, foreign, damaged, too large or of a newer format; where the
-        parameters are not those of the program, with the names that are missing, extra or
-        misshapen.
-    OperatorNotFoundError
-        Where an operator is unknown; it names the package to install.
-    """
+    """Return a saved program and set its variables in a scope: what `opwright.load` begins with."""
     loaded, arrays = read_saved(folder_of("load", path), _read_whole)
     target = default_scope() if scope is None else scope
     for variable in kept_variables(loaded.program):

@@ -27,12 +27,7 @@ def inference_program(
         Variables of the global block.
     """
     twin = program.clone()
-    for block in twin.blocks:
-        for op in block.ops:
-            if op.attrs.get("training") is True:
-                op.attrs["training"] = False
-                # It draws no numbers now, and a prediction must not change those of the training.
-                op.inputs.pop("step", None)
+    twin.stop_training()
     new_names = _rename_updates(twin)
     pruned = twin.prune(targets)
     _keep_states(pruned.global_block(), new_names, program.global_block())

@@ -1,0 +1,90 @@
+"""`load`: a saved program with its parameters, which can be called from any number of threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from opwright.errors import ProgramError
+from opwright.program import default_scope
+from opwright.program.files import LoadedProgram
+from opwright.program.files import load as load_files
+from opwright.run.bindings import names_read_first
+from opwright.run.network import Network
+
+if TYPE_CHECKING:
+    from opwright._runtime import CompiledNetwork, Scope
+
+
+def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
+    """Return the program of a folder that `save` has written, and set its variables in a scope.
+
+    Nothing in the files is run. Everything is checked, and its memory reserved, before the scope is
+    changed. Beside processes that save to the folder, what is returned and set is what one call of
+    `save` wrote.
+
+    What is returned can be called: ``load(folder)(img=images)`` computes its results.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder; or one of those in its ``generations``; or any with ``program.pb`` and
+        ``params.safetensors`` of one call of `save` in it.
+    scope : Scope, optional
+        Where the persistable variables are set; the default scope by default.
+
+    Returns
+    -------
+    LoadedProgram
+        The program, what it is fed, and its results.
+
+    Raises
+    ------
+    FileMissingError
+        Where the folder holds no saved program.
+    FormatError
+        Where a file is truncated, foreign, damaged, too large or of a newer format; where the
+        parameters are not those of the program, with the names that are missing, extra or
+        misshapen.
+    OperatorNotFoundError
+        Where an operator is unknown; it names the package to install.
+    """
+    target = default_scope() if scope is None else scope
+    loaded = load_files(path, target)
+    loaded.compute = _Inference(loaded, target)
+    return loaded
+
+
+class _Inference:
+    """Computes the results of a saved program as prediction does; compiled at its first call.
+
+    Parameters
+    ----------
+    loaded : LoadedProgram
+        The program and the names of its results.
+    scope : Scope
+        Holds its parameters.
+    """
+
+    def __init__(self, loaded: LoadedProgram, scope: Scope) -> None:
+        self._program, self._fetches, self._scope = loaded.program, loaded.fetches, scope
+        self._lock = threading.Lock()
+        self._compiled: CompiledNetwork | None = None
+
+    def __call__(self, feeds: dict[str, Any]) -> list[Any]:
+        with self._lock:
+            if self._compiled is None:
+                self._compiled = self._compile()
+        return self._compiled(**feeds)
+
+    def _compile(self) -> CompiledNetwork:
+        if not self._fetches:
+            raise ProgramError(
+                "LoadedProgram: it must have results to be called, got a program that was saved "
+                "without any; save it with fetches: opwright.save(folder, program, scope, [out])"
+            )
+        program = self._program.clone(for_inference=True).prune(self._fetches)
+        block = program.global_block()
+        feeds = [n for n in names_read_first(block.ops) if not block.var(n).persistable]
+        return Network(block).compile(feed=feeds, fetch=self._fetches, scope=self._scope)
