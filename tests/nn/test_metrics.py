@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import opwright_nn as nn
-from opwright.errors import ShapeError
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 
 SCORES = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.5, 0.5]])
 
@@ -33,3 +33,113 @@ def test_row_with_nan_is_wrong():
 def test_shapes_that_do_not_fit_are_refused(scores, labels, rule):
     with pytest.raises(ShapeError, match=f"metrics.accuracy: {rule}"):
         nn.metrics.accuracy(scores, labels)
+
+
+RNG = np.random.default_rng(3)
+ROWS = RNG.random((50, 4)).round(1)
+LABELS = RNG.integers(0, 3, 50)
+BINARY = RNG.random(50).round(1)
+TRUE = RNG.integers(0, 2, 50)
+
+
+def collect(metric, scores, labels):
+    """Update a metric with batches of 16 rows and one of 2."""
+    for begin in range(0, 50, 16):
+        metric.update(scores[begin : begin + 16], labels[begin : begin + 16])
+    return metric.result()
+
+
+def test_batches_of_different_size_count_by_their_rows():
+    assert collect(nn.metrics.Accuracy(), ROWS, LABELS) == nn.metrics.accuracy(ROWS, LABELS)
+    mean = nn.metrics.Mean()
+    mean.update(2.0, weight=16)
+    mean.update([5.0, 6.0])
+    assert mean.result() == (2 * 16 + 11) / 18
+
+
+def test_accuracy_counts_the_k_highest_scores():
+    order = np.argsort(-ROWS, axis=1, kind="stable")
+    expected = np.mean([label in row[:2] for label, row in zip(LABELS, order, strict=True)])
+    assert collect(nn.metrics.Accuracy(k=2), ROWS, LABELS[:, None]) == expected
+    metric = nn.metrics.Accuracy(k=2)
+    metric.update([[np.nan, 1.0, 0.0]], [1])
+    assert metric.result() == 0
+
+
+def shares(predicted, true, label):
+    """Precision and recall of one class, by their definitions."""
+    right = ((predicted == label) & (true == label)).sum()
+    return right / max((predicted == label).sum(), 1), right / max((true == label).sum(), 1)
+
+
+def test_precision_and_recall_of_two_classes():
+    expected = shares((BINARY >= 0.7).astype(int), TRUE, 1)
+    metrics = nn.metrics.Precision(threshold=0.7), nn.metrics.Recall(threshold=0.7)
+    got = [collect(metric, BINARY[:, None], TRUE) for metric in metrics]
+    assert got == pytest.approx(expected)
+
+
+def test_precision_and_recall_of_many_classes_are_means_of_those_that_occur():
+    predicted = ROWS.argmax(axis=1)
+    each = [shares(predicted, LABELS, label) for label in range(4)]
+    got = [collect(make(), ROWS, LABELS) for make in (nn.metrics.Precision, nn.metrics.Recall)]
+    assert got == pytest.approx(np.mean(each, axis=0))
+    got = [
+        collect(make(label=2), ROWS, LABELS) for make in (nn.metrics.Precision, nn.metrics.Recall)
+    ]
+    assert got == pytest.approx(each[2])
+    metric = nn.metrics.Recall()
+    metric.update(np.eye(5)[[0, 0]], [0, 3])
+    assert metric.result() == 0.5
+
+
+def test_the_area_is_the_share_of_pairs_in_the_right_order():
+    high, low = BINARY[TRUE == 1][:, None], BINARY[TRUE == 0]
+    expected = ((high > low) + 0.5 * (high == low)).mean()
+    assert collect(nn.metrics.AUC(), BINARY, TRUE) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["AUC", "Accuracy", "Mean", "Precision", "Recall"])
+def test_a_reset_forgets_all_batches(kind):
+    metric = getattr(nn.metrics, kind)()
+    assert np.isnan(metric.result())
+    batch = {"Mean": ([1.0, 3.0],), "Accuracy": (ROWS, LABELS)}.get(kind, (BINARY, TRUE))
+    metric.update(*batch)
+    once = metric.result()
+    assert repr(metric) == f"{kind}({once:.6g})"
+    metric.reset()
+    metric.update(*batch)
+    assert metric.result() == once
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "rule"),
+    [
+        (lambda m: m.AUC().update(ROWS, LABELS), ShapeError, r"scores must be \[n\] or \[n, 1\]"),
+        (lambda m: m.AUC().update(BINARY, LABELS), AttributeValueError, "labels must be 0 or 1"),
+        (lambda m: m.AUC().update(BINARY, TRUE[:3]), ShapeError, r"labels must be \[50\]"),
+        (lambda m: m.Recall().update(BINARY, TRUE - 1), AttributeValueError, "whole numbers"),
+        (lambda m: m.Recall().update(BINARY, TRUE + 0.5), AttributeValueError, "whole numbers"),
+        (lambda m: m.Accuracy(k=0), AttributeValueError, "k must be an int of at least 1"),
+        (lambda m: m.Precision(label=-1), AttributeValueError, "label must be an int of at least"),
+        (lambda m: m.Mean().update(1, weight=-1), AttributeValueError, "weight must be"),
+    ],
+)
+def test_bad_batches_and_options_are_named(call, error, rule):
+    with pytest.raises(error, match=rf"^metrics\.\w+: .*{rule}"):
+        call(nn.metrics)
+
+
+def test_an_area_needs_both_classes():
+    metric = nn.metrics.AUC()
+    metric.update([0.1, 0.2], [1, 1])
+    assert np.isnan(metric.result())
+    metric.update([0.0], [0])
+    assert metric.result() == 1
+
+
+def test_a_metric_names_what_it_collects_and_not_arrays():
+    assert nn.metrics.Accuracy("prob", "label").variables == ("prob", "label")
+    assert nn.metrics.Accuracy(k=2).variables == ()
+    with pytest.raises(AttributeTypeError, match=r"^Recall: variables must be .* pass arrays to up"):
+        nn.metrics.Recall(np.ones(3))

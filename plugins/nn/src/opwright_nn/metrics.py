@@ -1,81 +1,19 @@
-"""Metrics of predictions, on NumPy arrays: of all rows at once, or batch by batch."""
+"""Metrics of predictions, on NumPy arrays: of one batch, or collected over many."""
 
 from __future__ import annotations
 
 import abc
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
-from opwright.errors import AttributeTypeError, ShapeError
-from opwright_nn import arguments
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn import arguments, checks
 
-__all__ = ["Accuracy", "Metric", "accuracy"]
-
-
-class Metric(abc.ABC):
-    """A metric that accumulates over the batches of an evaluation; `nn.train` takes it.
-
-    Parameters
-    ----------
-    *variables : Variable or str
-        What `update` is given the arrays of: variables that the model computes, and inputs.
-    """
-
-    def __init__(self, *variables: ow.Variable | str) -> None:
-        for variable in variables:
-            if not isinstance(variable, ow.Variable | str):
-                raise AttributeTypeError(
-                    f"{type(self).__name__}: variables must be variables or names of a model, got "
-                    f"{variable!r} ({type(variable).__name__}); metrics of arrays are functions, "
-                    "such as metrics.accuracy"
-                )
-        self.variables = variables
-
-    @abc.abstractmethod
-    def reset(self) -> None:
-        """Forget all batches."""
-
-    @abc.abstractmethod
-    def update(self, *arrays: npt.NDArray[Any]) -> None:
-        """Add a batch: one array for each of `variables`."""
-
-    @abc.abstractmethod
-    def result(self) -> float:
-        """Return the metric of the batches since `reset`; NaN where there were none."""
-
-
-class Accuracy(Metric):
-    """The share of rows with the highest score at the label, as `accuracy` counts them.
-
-    Parameters
-    ----------
-    scores : Variable or str, [n, classes]
-        Probabilities or logits.
-    labels : Variable or str, [n] or [n, 1]
-        The class of each row.
-    """
-
-    @arguments.suggest
-    def __init__(self, scores: ow.Variable | str, labels: ow.Variable | str) -> None:
-        super().__init__(scores, labels)
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all batches."""
-        self._right, self._rows = 0, 0
-
-    def update(self, *arrays: npt.NDArray[Any]) -> None:
-        """Add a batch of scores and labels."""
-        scores, labels = arrays
-        self._right += round(accuracy(scores, labels) * len(labels))
-        self._rows += len(labels)
-
-    def result(self) -> float:
-        """Return the share, in [0, 1]."""
-        return self._right / self._rows if self._rows else float("nan")
+__all__ = ["AUC", "Accuracy", "Mean", "Metric", "Precision", "Recall", "accuracy"]
 
 
 def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -98,18 +36,309 @@ def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     ShapeError
         The shapes do not fit each other, or there are no rows.
     """
-    rows, classes = np.asarray(scores), np.asarray(labels)
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise ShapeError(
-            "metrics.accuracy: scores must be [n, classes] with n and classes of at least 1, "
-            f"got shape {list(rows.shape)}; pass one row of scores per sample"
-        )
-    if classes.shape not in {(len(rows),), (len(rows), 1)}:
-        raise ShapeError(
-            f"metrics.accuracy: labels must be [{len(rows)}] or [{len(rows)}, 1] as scores have "
-            f"{len(rows)} rows, got shape {list(classes.shape)}; pass one label per row"
-        )
-    right = rows.argmax(axis=1) == classes.reshape(-1)
+    rows, classes = _check_batch("metrics.accuracy", scores, labels)
+    right = rows.argmax(axis=1) == classes
     if rows.dtype.kind == "f":
         right &= ~np.isnan(rows).any(axis=1)
     return float(right.mean())
+
+
+Source = ow.Variable | str | None
+"""A variable whose values are collected, or its name; None where `update` is called by hand."""
+
+
+class Metric(abc.ABC):
+    """A number about predictions that is collected batch by batch; `nn.train` takes it.
+
+    ``update`` takes the arrays of a batch, ``result`` returns the number for all batches since the
+    last ``reset``. It is no part of a program: no plan changes.
+
+    Parameters
+    ----------
+    *variables : Variable or str
+        What `nn.train` calls `update` with: variables that the model computes, and inputs. None are
+        needed by those who call `update` themselves.
+    """
+
+    def __init__(self, *variables: Source) -> None:
+        for variable in variables:
+            if not isinstance(variable, ow.Variable | str | None):
+                raise AttributeTypeError(
+                    f"{type(self).__name__}: variables must be variables or names of a model, got "
+                    f"{variable!r} ({type(variable).__name__}); pass arrays to update"
+                )
+        self.variables = tuple(item for item in variables if item is not None)
+        self.reset()
+
+    @abc.abstractmethod
+    def reset(self) -> None:
+        """Forget all batches."""
+
+    @abc.abstractmethod
+    def update(self, *arrays: Any) -> None:
+        """Add a batch: one array for each of `variables`."""
+
+    @abc.abstractmethod
+    def result(self) -> float:
+        """Return the number for all batches since `reset`; NaN where there were none."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.result():.6g})"
+
+    @property
+    def _who(self) -> str:
+        return f"metrics.{type(self).__name__}"
+
+
+class Mean(Metric):
+    """The mean of a loss, or of any other number of each batch.
+
+    Parameters
+    ----------
+    value : Variable or str, optional
+        What is collected by `nn.train`.
+    """
+
+    @arguments.suggest
+    def __init__(self, value: Source = None) -> None:
+        super().__init__(value)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._sum, self._weight = 0.0, 0.0
+
+    def update(self, value: npt.ArrayLike, weight: float = 1.0) -> None:
+        """Add numbers: one of a batch, or one for each row.
+
+        Parameters
+        ----------
+        value : array
+            Numbers of any shape.
+        weight : float, at least 0
+            How much each counts: the rows of the batch, where the last batch is smaller.
+        """
+        factor = checks.check_float(self._who, "weight", weight, at_least=0.0)
+        numbers = np.asarray(value, np.float64)
+        self._sum += factor * float(numbers.sum())
+        self._weight += factor * numbers.size
+
+    def result(self) -> float:
+        """Return the mean of all numbers."""
+        return self._sum / self._weight if self._weight else math.nan
+
+
+class Accuracy(Metric):
+    """The share of rows with the label among the highest scores.
+
+    Parameters
+    ----------
+    scores : Variable or str, [n, classes], optional
+        Probabilities or logits, for `nn.train`. A row with NaN is wrong.
+    labels : Variable or str, [n] or [n, 1], optional
+        The class of each row.
+    k : int, at least 1
+        How many of the highest scores count. Of equal scores the first come first.
+    """
+
+    @arguments.suggest
+    def __init__(self, scores: Source = None, labels: Source = None, *, k: int = 1) -> None:
+        super().__init__(scores, labels)
+        self.k = checks.check_int(self._who, "k", k, at_least=1)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._right, self._rows = 0, 0
+
+    def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        """Add a batch: scores [n, classes], and labels [n] or [n, 1]."""
+        rows, classes = _check_batch(self._who, scores, labels)
+        highest = np.argsort(-rows, axis=1, kind="stable")[:, : self.k]
+        right = (highest == classes[:, None]).any(axis=1) & ~np.isnan(rows).any(axis=1)
+        self._right += int(right.sum())
+        self._rows += len(rows)
+
+    def result(self) -> float:
+        """Return the share, in [0, 1]."""
+        return self._right / self._rows if self._rows else math.nan
+
+
+class _Counts(Metric):
+    """Counts rows by predicted and by true class, for precision and recall."""
+
+    @arguments.suggest
+    def __init__(
+        self,
+        scores: Source = None,
+        labels: Source = None,
+        *,
+        threshold: float = 0.5,
+        label: int | None = None,
+    ) -> None:
+        super().__init__(scores, labels)
+        self.threshold = checks.check_float(self._who, "threshold", threshold)
+        self.label = None
+        if label is not None:
+            self.label = checks.check_int(self._who, "label", label, at_least=0)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._right = np.zeros(0, np.int64)
+        self._predicted = np.zeros(0, np.int64)
+        self._true = np.zeros(0, np.int64)
+        self._is_binary = False
+
+    def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        """Add a batch: scores [n, classes], or one score each; labels [n] or [n, 1]."""
+        rows = np.asarray(scores)
+        self._is_binary = rows.ndim == 1 or rows.shape[1:] == (1,)
+        if self._is_binary:
+            predicted = (rows.reshape(-1) >= self.threshold).astype(np.int64)
+            true = _check_labels(self._who, labels, len(rows))
+            n_classes = 2
+        else:
+            rows, true = _check_batch(self._who, rows, labels)
+            predicted, n_classes = rows.argmax(axis=1), rows.shape[1]
+        n_classes = max(n_classes, len(self._true), int(true.max(initial=0)) + 1)
+        right = true[true == predicted]
+        self._right = _add(self._right, np.bincount(right, minlength=n_classes))
+        self._predicted = _add(self._predicted, np.bincount(predicted, minlength=n_classes))
+        self._true = _add(self._true, np.bincount(true, minlength=n_classes))
+
+    def _share(self, of: npt.NDArray[np.int64]) -> float:
+        """Return right rows as a share of others; 0 where there are no others."""
+        if not self._true.sum():
+            return math.nan
+        shares = self._right / np.maximum(of, 1)
+        label = 1 if self._is_binary and self.label is None else self.label
+        if label is not None:
+            return float(shares[label]) if label < len(shares) else 0.0
+        return float(shares[(self._predicted > 0) | (self._true > 0)].mean())
+
+
+class Precision(_Counts):
+    """The share of rows predicted as a class that are of it; 0 where none is predicted.
+
+    Parameters
+    ----------
+    scores, labels : Variable or str, optional
+        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+    threshold : float
+        The least score of the class 1, where a row has one score.
+    label : int, optional
+        The class that counts; by default 1 where a row has one score, else the mean over all
+        classes that are predicted or true anywhere.
+    """
+
+    def result(self) -> float:
+        """Return the share, in [0, 1]."""
+        return self._share(self._predicted)
+
+
+class Recall(_Counts):
+    """The share of rows of a class that are predicted as it; 0 where there is none.
+
+    Parameters
+    ----------
+    scores, labels : Variable or str, optional
+        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+    threshold : float
+        The least score of the class 1, where a row has one score.
+    label : int, optional
+        The class that counts; by default 1 where a row has one score, else the mean over all
+        classes that are predicted or true anywhere.
+    """
+
+    def result(self) -> float:
+        """Return the share, in [0, 1]."""
+        return self._share(self._true)
+
+
+class AUC(Metric):
+    """The area under the curve of true over false positives, exactly.
+
+    It is the probability that a row of the class 1 has a higher score than one of the class 0,
+    equal scores counting half. All scores are kept until `reset`, 8 bytes each and 1 for the class.
+
+    Parameters
+    ----------
+    scores : Variable or str, [n] or [n, 1], optional
+        Scores of the class 1, for `nn.train`.
+    labels : Variable or str, [n] or [n, 1], optional
+        0 or 1.
+    """
+
+    @arguments.suggest
+    def __init__(self, scores: Source = None, labels: Source = None) -> None:
+        super().__init__(scores, labels)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._scores: list[npt.NDArray[np.float64]] = []
+        self._labels: list[npt.NDArray[np.bool_]] = []
+
+    def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        """Add a batch: scores [n] or [n, 1], labels 0 or 1 of either shape."""
+        rows = np.asarray(scores, np.float64)
+        if rows.ndim == 0 or rows.size != len(rows):
+            raise ShapeError(
+                f"{self._who}: scores must be [n] or [n, 1], got shape {list(rows.shape)}; pass "
+                "the score of the class 1: scores[:, 1]"
+            )
+        classes = _check_labels(self._who, labels, len(rows))
+        if not np.isin(classes, (0, 1)).all():
+            raise AttributeValueError(
+                f"{self._who}: labels must be 0 or 1, got {int(classes.max())}; compare them with "
+                "the class that counts: labels == 3"
+            )
+        self._scores.append(rows.reshape(-1))
+        self._labels.append(classes == 1)
+
+    def result(self) -> float:
+        """Return the area, in [0, 1]; NaN without rows of both classes."""
+        if not self._scores:
+            return math.nan
+        scores, positive = np.concatenate(self._scores), np.concatenate(self._labels)
+        n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+        if not n_positive or not n_negative:
+            return math.nan
+        # The rank of a row, from 1, is the mean of the ranks of all rows of its score.
+        _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(count) - (count - 1) / 2)[place.reshape(-1)]
+        above = ranks[positive].sum() - n_positive * (n_positive + 1) / 2
+        return float(above / (n_positive * n_negative))
+
+
+def _add(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the sum of counts, of as many classes as the longer has."""
+    total = np.zeros(max(len(a), len(b)), np.int64)
+    total[: len(a)] += a
+    total[: len(b)] += b
+    return total
+
+
+def _check_labels(who: str, labels: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]:
+    classes = np.asarray(labels)
+    if classes.shape not in {(n_rows,), (n_rows, 1)}:
+        raise ShapeError(
+            f"{who}: labels must be [{n_rows}] or [{n_rows}, 1] as scores have "
+            f"{n_rows} rows, got shape {list(classes.shape)}; pass one label per row"
+        )
+    whole = classes.reshape(-1).astype(np.int64)
+    if whole.size and (whole.min() < 0 or (whole != classes.reshape(-1)).any()):
+        raise AttributeValueError(
+            f"{who}: labels must be whole numbers of at least 0, got {classes.min()}; pass the "
+            "class of each row"
+        )
+    return whole
+
+
+def _check_batch(
+    who: str, scores: npt.ArrayLike, labels: npt.ArrayLike
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    rows = np.asarray(scores)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ShapeError(
+            f"{who}: scores must be [n, classes] with n and classes of at least 1, "
+            f"got shape {list(rows.shape)}; pass one row of scores per sample"
+        )
+    return rows, _check_labels(who, labels, len(rows))

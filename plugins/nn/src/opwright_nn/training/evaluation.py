@@ -93,13 +93,22 @@ def split_metrics(
         if isinstance(metric, ow.Variable | str):
             values[name] = _get_name(metric, program)
         elif isinstance(metric, Metric):
-            objects[name] = metric
+            objects[name] = _check_variables(name, metric)
         else:
             raise AttributeTypeError(
                 f"train: metrics[{name!r}] must be a Metric, a variable or its name, got "
                 f"{metric!r} ({type(metric).__name__}); write nn.metrics.Accuracy(scores, 'label')"
             )
     return values, objects
+
+
+def _check_variables(name: str, metric: Metric) -> Metric:
+    if not metric.variables:
+        raise AttributeTypeError(
+            f"train: metrics[{name!r}] must name what it collects, got {metric!r} without any; "
+            f"write nn.metrics.{type(metric).__name__}(scores, 'label'), for example"
+        )
+    return metric
 
 
 def _names(metric: Metric, program: ow.Program) -> Sequence[str]:
