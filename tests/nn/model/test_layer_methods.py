@@ -22,7 +22,11 @@ from layer_stub import STUB, render
 
 INPUT_NAMES = ("x", "logits", "index")
 DEFAULTS = {("concat", "axis"): 1}
-ANNOTATIONS = {"ow.Variable": "Input", "Sequence[ow.Variable]": "Iterable[Input]"}
+ANNOTATIONS = {
+    "ow.Variable": "Input",
+    "ow.Variable | None": "Input | None",
+    "Sequence[ow.Variable]": "Iterable[Input]",
+}
 
 
 BEGIN_WITH_A_FUNCTION = {"scan", "while_loop"}
@@ -74,7 +78,7 @@ def test_a_method_is_documented_and_typed_as_if_it_were_written_out(layer):
 
 def test_a_parameter_that_takes_a_name_is_documented_by_its_own_name():
     text = inspect.getdoc(nn.Model.softmax_with_cross_entropy)
-    assert "\ninput : Variable or str, [n, classes]\n" in text
+    assert "\ninput : Variable or str, [..., classes]\n" in text
     assert "\nlabel : Variable or str\n" in text
     assert "\ninput, kernel, strides" in inspect.getdoc(nn.Model.avg_pool2d)
 

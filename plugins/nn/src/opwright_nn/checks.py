@@ -126,38 +126,51 @@ def check_ints(who: str, name: str, value: object) -> list[int]:
     return [check_int(who, f"{name}[{i}]", item) for i, item in enumerate(value)]
 
 
-def check_pair(who: str, name: str, value: object, *, at_least: int) -> tuple[int, int]:
-    """Return two ints, for height and width; one int stands for both."""
+AXES = {1: "length", 2: "height and width", 3: "depth, height and width"}
+"""The axes of a window, by their number."""
+
+_SIDES = {
+    1: "both sides, or two: before, after",
+    2: "all sides, two for height and width, or four: top, bottom, left, right",
+    3: "all sides, three for depth, height and width, or six: front, back, top, bottom, left, "
+    "right",
+}
+_COUNTS = {2: "two", 3: "three"}
+
+
+def check_sizes(who: str, name: str, value: object, *, rank: int, at_least: int) -> tuple[int, ...]:
+    """Return an int for each axis of a window; one int stands for all."""
     single = _find_int(value)
-    ints = [single, single] if single is not None else _find_ints(value)
-    rule = f"an int of at least {at_least}, or two of them, for height and width"
-    fix = f"write {name}={max(at_least, 1)} or {name}=({max(at_least, 1)}, 2), for example"
+    ints = [single] * rank if single is not None else _find_ints(value)
+    rule = f"an int of at least {at_least}"
+    fix = f"write {name}={max(at_least, 1)}"
+    if rank > 1:
+        rule += f", or {_COUNTS[rank]} of them, for {AXES[rank]}"
+        fix += f" or {name}={(max(at_least, 1), 2, 2)[:rank]}"
+    fix += ", for example"
     if ints is None:
         _raise_type(who, name, rule, value, fix)
-    if len(ints) != 2 or min(ints) < at_least:
+    if len(ints) != rank or min(ints) < at_least:
         _raise_value(who, name, rule, value, fix)
-    return ints[0], ints[1]
+    return tuple(ints)
 
 
-def check_paddings(who: str, value: object) -> tuple[int, int, int, int] | None:
-    """Return top, bottom, left and right; None for "same", which depends on the input size."""
-    rule = (
-        "'same', 'valid', an int of at least 0 for all sides, two for height and width, or four: "
-        "top, bottom, left, right"
-    )
+def check_paddings(who: str, value: object, *, rank: int) -> tuple[int, ...] | None:
+    """Return before and after for each axis; None for "same", which depends on the input size."""
+    rule = f"'same', 'valid', an int of at least 0 for {_SIDES[rank]}"
     fix = "write paddings=1, for example"
     if isinstance(value, str):
         check_choice(who, "paddings", value, ("same", "valid"))
-        return None if value == "same" else (0, 0, 0, 0)
+        return None if value == "same" else (0,) * (2 * rank)
     single = _find_int(value)
-    ints = [single] * 4 if single is not None else _find_ints(value)
+    ints = [single] * (2 * rank) if single is not None else _find_ints(value)
     if ints is None:
         _raise_type(who, "paddings", rule, value, fix)
-    if len(ints) == 2:
-        ints = [ints[0], ints[0], ints[1], ints[1]]
-    if len(ints) != 4 or min(ints) < 0:
+    if len(ints) == rank:
+        ints = [size for size in ints for _ in range(2)]
+    if len(ints) != 2 * rank or min(ints) < 0:
         _raise_value(who, "paddings", rule, value, fix)
-    return ints[0], ints[1], ints[2], ints[3]
+    return tuple(ints)
 
 
 def check_dtype(who: str, value: object) -> str:

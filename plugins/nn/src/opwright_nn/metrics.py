@@ -75,7 +75,7 @@ class Metric(abc.ABC):
         """Forget all batches."""
 
     @abc.abstractmethod
-    def update(self, *arrays: Any) -> None:
+    def update(self, *arrays: Any, **options: Any) -> None:
         """Add a batch: one array for each of `variables`."""
 
     @abc.abstractmethod

@@ -5,6 +5,7 @@ Each appends variables, parameters and operators to the default programs.
 
 from __future__ import annotations
 
+from opwright_nn.arguments import suggest
 from opwright_nn.layers.accuracy import accuracy
 from opwright_nn.layers.activations import (
     elu,
@@ -18,8 +19,17 @@ from opwright_nn.layers.activations import (
     softplus,
     tanh,
 )
+from opwright_nn.layers.arithmetic import add, cos_sim, divide, matmul, multiply, subtract
+from opwright_nn.layers.attention import attention
 from opwright_nn.layers.cond import cond
-from opwright_nn.layers.conv2d import conv2d
+from opwright_nn.layers.convolution import conv1d, conv2d, conv3d
+from opwright_nn.layers.cross_entropy import (
+    cross_entropy,
+    label_smooth,
+    nll,
+    sigmoid_cross_entropy_with_logits,
+    softmax_with_cross_entropy,
+)
 from opwright_nn.layers.data import data
 from opwright_nn.layers.dropout import dropout
 from opwright_nn.layers.embedding import embedding
@@ -27,68 +37,122 @@ from opwright_nn.layers.fc import fc
 from opwright_nn.layers.loops import scan, while_loop
 from opwright_nn.layers.losses import (
     cosine_embedding_loss,
-    cross_entropy,
     ctc_loss,
     hinge,
     huber,
     kl_div,
     l1,
-    label_smooth,
     log_loss,
     margin_rank_loss,
     mean,
-    nll,
+    mse,
     rank_loss,
-    sigmoid_cross_entropy_with_logits,
     smooth_l1,
-    softmax_with_cross_entropy,
 )
-from opwright_nn.layers.normalization import batch_norm, layer_norm
-from opwright_nn.layers.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
-from opwright_nn.layers.shapes import concat, flatten, reshape
+from opwright_nn.layers.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
+from opwright_nn.layers.pooling import (
+    adaptive_avg_pool2d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from opwright_nn.layers.positions import learned_positions, rotary_embedding, sinusoidal_positions
+from opwright_nn.layers.recurrent import gru, lstm, rnn
+from opwright_nn.layers.shapes import concat, flatten, reshape, squeeze, transpose, unsqueeze
+from opwright_nn.layers.transformer import transformer_decoder_block, transformer_encoder_block
+from opwright_nn.layers.transposed_convolution import (
+    conv1d_transpose,
+    conv2d_transpose,
+    conv3d_transpose,
+)
 
 __all__ = [
     "accuracy",
     "adaptive_avg_pool2d",
+    "adaptive_max_pool2d",
+    "add",
+    "attention",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "concat",
     "cond",
+    "conv1d",
+    "conv1d_transpose",
     "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "cos_sim",
     "cosine_embedding_loss",
     "cross_entropy",
     "ctc_loss",
     "data",
+    "divide",
     "dropout",
     "elu",
     "embedding",
     "fc",
     "flatten",
     "gelu",
+    "group_norm",
+    "gru",
     "hinge",
     "huber",
+    "instance_norm",
     "kl_div",
     "l1",
     "label_smooth",
     "layer_norm",
     "leaky_relu",
+    "learned_positions",
     "log_loss",
     "log_softmax",
+    "lstm",
     "margin_rank_loss",
+    "matmul",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "mean",
+    "mse",
+    "multiply",
     "nll",
     "rank_loss",
     "relu",
     "reshape",
+    "rms_norm",
+    "rnn",
+    "rotary_embedding",
     "scan",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "silu",
+    "sinusoidal_positions",
     "smooth_l1",
     "softmax",
     "softmax_with_cross_entropy",
     "softplus",
+    "squeeze",
+    "subtract",
     "tanh",
+    "transformer_decoder_block",
+    "transformer_encoder_block",
+    "transpose",
+    "unsqueeze",
     "while_loop",
 ]
+
+for _name in __all__:
+    globals()[_name] = suggest(globals()[_name])

@@ -1,4 +1,4 @@
-"""Shapes of images, for convolution and pooling: order of axes, and paddings for "same"."""
+"""Shapes of sequences, images and volumes, for convolution and pooling: axes and paddings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from collections.abc import Sequence
 from opwright.errors import ShapeError
 from opwright_nn import checks
 
-_FORMATS = {"NCHW": "[n, channels, height, width]", "NHWC": "[n, height, width, channels]"}
+_FORMATS = {
+    "NCL": "[n, channels, length]",
+    "NLC": "[n, length, channels]",
+    "NCHW": "[n, channels, height, width]",
+    "NHWC": "[n, height, width, channels]",
+    "NCDHW": "[n, channels, depth, height, width]",
+    "NDHWC": "[n, depth, height, width, channels]",
+}
+_BY_RANK = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 class Images:
-    """A variable that holds images, whose shape may be known only in part.
+    """A variable that holds sequences, images or volumes, whose shape may be known only in part.
 
     Parameters
     ----------
@@ -20,52 +28,71 @@ class Images:
     x : object
         The variable, not checked yet.
     data_format : object
-        "NCHW" or "NHWC", not checked yet.
+        The order of axes, not checked yet: channels first, such as "NCHW", or last, "NHWC".
+    rank : int
+        How many axes a window has: 1, 2 or 3.
     """
 
-    def __init__(self, who: str, x: object, data_format: object) -> None:
+    def __init__(self, who: str, x: object, data_format: object, rank: int = 2) -> None:
         self._who = who
+        self.rank = rank
         self.variable = checks.check_variable(who, "x", x)
-        self.data_format = checks.check_choice(who, "data_format", data_format, tuple(_FORMATS))
+        self.data_format = checks.check_choice(who, "data_format", data_format, _BY_RANK[rank])
+        self._is_channels_first = self.data_format == _BY_RANK[rank][0]
 
     def shape(self) -> tuple[int, ...]:
-        """Return batch, channels, height and width; -1 for unknown dimensions.
+        """Return batch, channels and sizes; -1 for unknown dimensions.
 
         Raises
         ------
         ShapeError
-            The variable does not have four axes.
+            The variable has another number of axes.
         """
         shape = self.variable.shape
         if shape is None:
-            return (-1, -1, -1, -1)
-        if len(shape) != 4:
+            return (-1,) * (self.rank + 2)
+        if len(shape) != self.rank + 2:
             raise ShapeError(
                 f"{self._who}: x must be {_FORMATS[self.data_format]} for data_format="
                 f"{self.data_format!r}, got {self.variable!r}; reshape it, or add an axis for the "
                 "channels"
             )
-        return shape if self.data_format == "NCHW" else (shape[0], shape[3], *shape[1:3])
+        return shape if self._is_channels_first else (shape[0], shape[-1], *shape[1:-1])
 
-    def stored(self, n: int, channels: int, height: int, width: int) -> tuple[int, ...]:
-        """Return a shape in the order of axes of these images."""
-        if self.data_format == "NCHW":
-            return n, channels, height, width
-        return n, height, width, channels
+    def stored(self, n: int, channels: int) -> tuple[int, ...]:
+        """Return a shape of unknown sizes in the order of axes of this variable."""
+        sizes = (-1,) * self.rank
+        return (n, channels, *sizes) if self._is_channels_first else (n, *sizes, channels)
+
+    def windows(self, name: str, value: object) -> tuple[int, ...]:
+        """Return an argument that has an int of at least 1 for each axis of a window."""
+        return checks.check_sizes(self._who, name, value, rank=self.rank, at_least=1)
+
+    def group_size(self, groups: int) -> int:
+        """Return the channels of a group, -1 if not known; raise where groups do not divide."""
+        channels = self.shape()[1]
+        if channels > 0 and channels % groups:
+            raise ShapeError(
+                f"{self._who}: groups must divide the {channels} channels of {self.variable!r}, "
+                f"got {groups}; all groups have the same number of input channels"
+            )
+        return channels if channels < 0 else channels // groups
 
     def paddings(
         self,
-        paddings: Sequence[int] | None,
+        paddings: object,
         kernel: Sequence[int],
         strides: Sequence[int],
-        dilations: Sequence[int] = (1, 1),
+        dilations: Sequence[int] | None = None,
     ) -> list[int]:
-        """Return top, bottom, left and right; None stands for "same"."""
-        if paddings is not None:
-            return list(paddings)
+        """Return what is padded before and after, axis by axis, of an argument not checked yet."""
+        given = checks.check_paddings(self._who, paddings, rank=self.rank)
+        if given is not None:
+            return list(given)
         same: list[int] = []
         for axis, size in enumerate(self.shape()[2:]):
-            reach, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
+            dilation = 1 if dilations is None else dilations[axis]
+            reach, stride = (kernel[axis] - 1) * dilation + 1, strides[axis]
             total = reach - 1
             if stride != 1:
                 self._require_size(size, strides)
@@ -75,8 +102,10 @@ class Images:
 
     def _require_size(self, size: int, strides: Sequence[int]) -> None:
         if size < 0:
+            sizes = checks.AXES[self.rank]
+            shown = strides[0] if self.rank == 1 else tuple(strides)
             raise ShapeError(
-                f"{self._who}: paddings='same' with strides={tuple(strides)} depends on the "
-                f"height and width of x, got {self.variable!r}; declare them in layers.data, or "
-                "write the paddings as numbers"
+                f"{self._who}: paddings='same' with strides={shown} depends on the "
+                f"{sizes} of x, got {self.variable!r}; declare {'it' if self.rank == 1 else 'them'}"
+                " in layers.data, or write the paddings as numbers"
             )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import opwright as ow
-from opwright.errors import AttributeValueError, OperatorNotFoundError
-from opwright_nn import checks
+from opwright.errors import AttributeValueError, OperatorNotFoundError, ShapeError
+from opwright_nn import checks, operators
 from opwright_nn.parameters.initializer import Initializer, Kaiming, Xavier
 
 # Activations that are close to the identity above zero and close to 0 below.
@@ -85,3 +86,59 @@ def width(shape: tuple[int, ...] | None, begin: int) -> int:
     if shape is None or -1 in shape[begin:]:
         return -1
     return math.prod(shape[begin:])
+
+
+def last_axis(who: str, x: object, rank: int | None = None) -> int:
+    """Return the size of the last axis of a variable, which must be known.
+
+    Parameters
+    ----------
+    who : str
+        The layer, for messages.
+    x : object
+        The variable, not checked yet.
+    rank : int, optional
+        How many axes it must have.
+
+    Raises
+    ------
+    ShapeError
+        The size is not known, or the variable has another number of axes.
+    """
+    variable = checks.check_variable(who, "x", x)
+    shape = variable.shape
+    if shape is not None and rank is not None and len(shape) != rank:
+        raise ShapeError(
+            f"{who}: x must have {rank} axes, of batch, time and columns, got {variable!r}; an "
+            "embedding of words [n, time] has them"
+        )
+    if not shape or shape[-1] < 0:
+        raise ShapeError(
+            f"{who}: the last axis of x must be known, got {variable!r}; declare the shapes of "
+            "inputs: model.input('words', [None, None], 'int64'), for example"
+        )
+    return shape[-1]
+
+
+@ow.transaction()
+def append_layer(
+    op_type: str, inputs: Mapping[str, object], attrs: Mapping[str, Any], name: object
+) -> ow.Variable:
+    """Append one operator with variables as inputs, as a layer of its type.
+
+    Parameters
+    ----------
+    op_type : str
+        The operator, and the layer in messages and names.
+    inputs : mapping of str to object
+        Variables by slot, not checked yet; None for an optional slot without one.
+    attrs : mapping of str to value
+        Attributes; the operator checks them.
+    name : str, optional
+        The prefix of the names of its variables, not checked yet.
+    """
+    for slot, variable in inputs.items():
+        if variable is not None:
+            checks.check_variable(op_type, slot, variable)
+    layer = begin(op_type, name)
+    return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)

@@ -1,13 +1,12 @@
-"""Losses: one value for each row or element, and the mean over a batch."""
+"""Losses of numbers, scores and pairs, and the mean over a batch; see also `cross_entropy`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import opwright as ow
-from opwright_nn import checks, operators
-from opwright_nn.layers.layer import begin
+from opwright_nn import checks
+from opwright_nn.layers.layer import append_layer
 
 
 def mean(
@@ -30,76 +29,25 @@ def mean(
         The prefix of the names of its variables.
     """
     attrs = {"axis": checks.check_ints("mean", "axis", axis), "keepdims": keepdims}
-    return _append("mean", {"x": x}, attrs, name)
+    return append_layer("mean", {"x": x}, attrs, name)
 
 
-def cross_entropy(
-    x: ow.Variable, label: ow.Variable, soft_label: bool = False, name: str | None = None
-) -> ow.Variable:
-    """Append ``-log(x[label])`` for each row of probabilities.
+def mse(x: ow.Variable, label: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``(x - label)**2`` for each element; `mean` makes one number of it.
 
     Parameters
     ----------
-    x : Variable, [n, classes]
-        Probabilities; for logits, `softmax_with_cross_entropy` is faster and more accurate.
-    label : Variable
-        Classes, int64 [n, 1], or with `soft_label` distributions, [n, classes].
-    soft_label : bool
-        Whether labels are distributions.
+    x, label : Variable
+        Of one shape and dtype.
     name : str, optional
         The prefix of the names of its variables.
-
-    Returns
-    -------
-    Variable
-        [n, 1].
     """
-    inputs = {"x": x, "label": label}
-    return _append("cross_entropy", inputs, {"soft_label": soft_label}, name)
-
-
-def softmax_with_cross_entropy(
-    logits: ow.Variable,
-    label: ow.Variable,
-    soft_label: bool = False,
-    ignore_index: int = -100,
-    name: str | None = None,
-) -> ow.Variable:
-    """Append ``-log(softmax(logits)[label])`` for each row.
-
-    Parameters
-    ----------
-    logits : Variable, [n, classes]
-        Scores, not normalized.
-    label : Variable
-        Classes, int64 [n, 1], or with `soft_label` distributions, [n, classes].
-    soft_label : bool
-        Whether labels are distributions.
-    ignore_index : int
-        A class whose rows have loss 0.
-    name : str, optional
-        The prefix of the names of its variables.
-
-    Returns
-    -------
-    Variable
-        [n, 1].
-    """
-    inputs = {"logits": logits, "label": label}
-    attrs = {"soft_label": soft_label, "ignore_index": ignore_index}
-    return _append("softmax_with_cross_entropy", inputs, attrs, name)
-
-
-def sigmoid_cross_entropy_with_logits(
-    x: ow.Variable, label: ow.Variable, name: str | None = None
-) -> ow.Variable:
-    """Append ``-label * log(s) - (1 - label) * log(1 - s)``, where s is sigmoid(x)."""
-    return _append("sigmoid_cross_entropy_with_logits", {"x": x, "label": label}, {}, name)
+    return append_layer("mse", {"x": x, "label": label}, {}, name)
 
 
 def l1(x: ow.Variable, label: ow.Variable, name: str | None = None) -> ow.Variable:
     """Append ``|x - label|`` for each element."""
-    return _append("l1", {"x": x, "label": label}, {}, name)
+    return append_layer("l1", {"x": x, "label": label}, {}, name)
 
 
 def smooth_l1(
@@ -116,7 +64,7 @@ def smooth_l1(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append("smooth_l1", {"x": x, "label": label}, {"beta": beta}, name)
+    return append_layer("smooth_l1", {"x": x, "label": label}, {"beta": beta}, name)
 
 
 def huber(
@@ -133,12 +81,12 @@ def huber(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append("huber", {"x": x, "label": label}, {"delta": delta}, name)
+    return append_layer("huber", {"x": x, "label": label}, {"delta": delta}, name)
 
 
 def hinge(x: ow.Variable, label: ow.Variable, name: str | None = None) -> ow.Variable:
     """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1."""
-    return _append("hinge", {"x": x, "label": label}, {}, name)
+    return append_layer("hinge", {"x": x, "label": label}, {}, name)
 
 
 def log_loss(
@@ -157,7 +105,7 @@ def log_loss(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append("log_loss", {"x": x, "label": label}, {"epsilon": epsilon}, name)
+    return append_layer("log_loss", {"x": x, "label": label}, {"epsilon": epsilon}, name)
 
 
 def kl_div(
@@ -176,7 +124,7 @@ def kl_div(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append("kl_div", {"x": x, "label": label}, {"log_label": log_label}, name)
+    return append_layer("kl_div", {"x": x, "label": label}, {"log_label": log_label}, name)
 
 
 def margin_rank_loss(
@@ -199,7 +147,9 @@ def margin_rank_loss(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append("margin_rank_loss", {"x": x, "y": y, "label": label}, {"margin": margin}, name)
+    return append_layer(
+        "margin_rank_loss", {"x": x, "y": y, "label": label}, {"margin": margin}, name
+    )
 
 
 def rank_loss(
@@ -209,56 +159,7 @@ def rank_loss(
 
     Labels are probabilities that `x` should be the larger one.
     """
-    return _append("rank_loss", {"x": x, "y": y, "label": label}, {}, name)
-
-
-def nll(
-    x: ow.Variable,
-    label: ow.Variable,
-    ignore_index: int = -100,
-    axis: int = -1,
-    name: str | None = None,
-) -> ow.Variable:
-    """Append ``-x[label]`` for each row of logarithms of probabilities.
-
-    Parameters
-    ----------
-    x : Variable
-        Logarithms of probabilities, as from `log_softmax`.
-    label : Variable
-        Classes, of the shape of `x` with 1 along `axis`, or without it.
-    ignore_index : int
-        A class whose rows have loss 0.
-    axis : int
-        The axis of the classes.
-    name : str, optional
-        The prefix of the names of its variables.
-    """
-    attrs = {"ignore_index": ignore_index, "axis": axis}
-    return _append("nll", {"x": x, "label": label}, attrs, name)
-
-
-def label_smooth(
-    x: ow.Variable,
-    prior: ow.Variable | None = None,
-    epsilon: float = 0.1,
-    name: str | None = None,
-) -> ow.Variable:
-    """Append ``(1 - epsilon) * x + epsilon * prior`` for distributions of classes.
-
-    Parameters
-    ----------
-    x : Variable, [..., classes]
-        Distributions, one-hot ones for class ids.
-    prior : Variable, optional
-        The distribution to mix in, of a shape that broadcasts; by default all classes are equal.
-    epsilon : float in [0, 1]
-        The share of `prior`.
-    name : str, optional
-        The prefix of the names of its variables.
-    """
-    inputs = {"x": x} if prior is None else {"x": x, "prior": prior}
-    return _append("label_smooth", inputs, {"epsilon": epsilon}, name)
+    return append_layer("rank_loss", {"x": x, "y": y, "label": label}, {}, name)
 
 
 def cosine_embedding_loss(
@@ -282,7 +183,7 @@ def cosine_embedding_loss(
         The prefix of the names of its variables.
     """
     inputs = {"x": x, "y": y, "label": label}
-    return _append("cosine_embedding_loss", inputs, {"margin": margin}, name)
+    return append_layer("cosine_embedding_loss", inputs, {"margin": margin}, name)
 
 
 def ctc_loss(
@@ -315,14 +216,4 @@ def ctc_loss(
     inputs = {"x": x, "label": label}
     inputs |= {slot: variable for slot, variable in given.items() if variable is not None}
     attrs = {"blank": blank, "zero_infinity": zero_infinity}
-    return _append("ctc_loss", inputs, attrs, name)
-
-
-@ow.transaction()
-def _append(
-    op_type: str, inputs: Mapping[str, object], attrs: Mapping[str, Any], name: str | None
-) -> ow.Variable:
-    for slot, variable in inputs.items():
-        checks.check_variable(op_type, slot, variable)
-    layer = begin(op_type, name)
-    return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)
+    return append_layer("ctc_loss", inputs, attrs, name)

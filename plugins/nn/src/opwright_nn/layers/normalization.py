@@ -1,11 +1,11 @@
-"""Normalization: batch_norm over the batch, layer_norm within a sample."""
+"""Normalization: batch_norm over the batch, the others within a sample."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import opwright as ow
-from opwright.errors import ShapeError
+from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin, check_activation
 from opwright_nn.parameters.deferred import Shape, ShapeRule
@@ -52,26 +52,120 @@ def layer_norm(
         Shape and dtype of x.
     """
     who = "layer_norm"
-    checks.check_variable(who, "x", x)
     axis = checks.check_int(who, "begin_norm_axis", begin_norm_axis, at_least=1)
-    attrs = {
-        "begin_norm_axis": axis,
-        "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
-    }
-    with_scale = checks.check_bool(who, "scale", scale)
-    with_bias = checks.check_bool(who, "bias", bias)
-    scales = check_param_attr(
-        who, "param_attr", param_attr, unless="" if with_scale else "scale=False"
-    )
-    biases = check_param_attr(who, "bias_attr", bias_attr, unless="" if with_bias else "bias=False")
-    layer = begin(who, name)
-    inputs = {"x": x}
-    rule = partial(_sample_shape, x, axis)
-    if with_scale:
-        inputs["scale"] = _make_scale(who, layer.name, scales, rule, x.dtype)
-    if with_bias:
-        inputs["bias"] = _make_bias(who, layer.name, biases, rule, x.dtype)
-    return operators.append(layer.block, who, inputs, attrs, name=layer.out)
+    rule = partial(_sample_shape, who, checks.check_variable(who, "x", x), axis)
+    attrs: dict[str, object] = {"begin_norm_axis": axis}
+    given = (scale, bias, param_attr, bias_attr)
+    return _normalize(who, x, epsilon, attrs, rule, given, name)
+
+
+@ow.transaction()
+def rms_norm(
+    x: ow.Variable,
+    *,
+    begin_norm_axis: int = -1,
+    epsilon: float = 1e-5,
+    scale: bool = True,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``x / sqrt(mean(x**2) + epsilon) * w``, normalizing each row.
+
+    Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
+
+    Parameters
+    ----------
+    x : Variable
+        Float; the axes from `begin_norm_axis` on must be known, or in a `Model` follow from the
+        first batch.
+    begin_norm_axis : int
+        The first axis of a row; the last axis by default.
+    epsilon : float, > 0
+        Added to the mean of squares.
+    scale : bool
+        Whether to multiply by w.
+    name : str, optional
+        The prefix of the names of its variables.
+    param_attr : ParamAttr or Initializer, optional
+        For ``<name>_w_param``, 1 by default; the shape of a row.
+    """
+    axis = checks.check_int("rms_norm", "begin_norm_axis", begin_norm_axis)
+    rule = partial(_sample_shape, "rms_norm", checks.check_variable("rms_norm", "x", x), axis)
+    attrs: dict[str, object] = {"begin_norm_axis": axis}
+    given = (scale, False, param_attr, None)
+    return _normalize("rms_norm", x, epsilon, attrs, rule, given, name)
+
+
+@ow.transaction()
+def group_norm(
+    x: ow.Variable,
+    groups: int,
+    *,
+    epsilon: float = 1e-5,
+    scale: bool = True,
+    bias: bool = True,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing groups of channels.
+
+    Wu and He, Group Normalization, 2018.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, …]
+        Float; `channels` must be known, or in a `Model` follow from the first batch.
+    groups : int, at least 1
+        Neighbouring channels form so many groups, of one mean and variance each.
+    epsilon : float, > 0
+        Added to the variance.
+    scale, bias : bool
+        Whether to multiply by w, and to add b.
+    name : str, optional
+        The prefix of the names of its variables.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; both [channels].
+    """
+    who = "group_norm"
+    checks.check_variable(who, "x", x)
+    attrs: dict[str, object] = {"groups": checks.check_int(who, "groups", groups, at_least=1)}
+    channels = _channels(who, x)[0]
+    if channels > 0 and channels % groups:
+        raise AttributeValueError(
+            f"group_norm: groups must divide the {channels} channels of x, got {groups}; all "
+            "groups have the same number of channels"
+        )
+    given = (scale, bias, param_attr, bias_attr)
+    return _normalize(who, x, epsilon, attrs, partial(_channels, who, x), given, name)
+
+
+@ow.transaction()
+def instance_norm(
+    x: ow.Variable,
+    *,
+    epsilon: float = 1e-5,
+    scale: bool = True,
+    bias: bool = True,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``(x - mean) / sqrt(variance + epsilon) * w + b`` for each channel of a sample.
+
+    Ulyanov, Vedaldi and Lempitsky, Instance Normalization, 2016.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, …]
+        Float; `channels` must be known, or in a `Model` follow from the first batch.
+    epsilon, scale, bias, name, param_attr, bias_attr
+        As in `layers.group_norm`.
+    """
+    who = "instance_norm"
+    checks.check_variable(who, "x", x)
+    given = (scale, bias, param_attr, bias_attr)
+    return _normalize(who, x, epsilon, {}, partial(_channels, who, x), given, name)
 
 
 @ow.transaction()
@@ -125,7 +219,7 @@ def batch_norm(
     scales = check_param_attr(who, "param_attr", param_attr)
     biases = check_param_attr(who, "bias_attr", bias_attr)
     layer = begin(who, name)
-    rule, dtype = partial(_channels, x), x.dtype
+    rule, dtype = partial(_channels, who, x), x.dtype
     inputs = {
         "x": x,
         "scale": _make_scale(who, layer.name, scales, rule, dtype),
@@ -139,6 +233,32 @@ def batch_norm(
     return operators.append(layer.block, kind, {"x": normal}, name=layer.out)
 
 
+def _normalize(
+    who: str,
+    x: ow.Variable,
+    epsilon: object,
+    attrs: dict[str, object],
+    rule: ShapeRule,
+    given: tuple[object, object, object, object],
+    name: str | None,
+) -> ow.Variable:
+    """Append a normalization with a scale and a bias of the shape that a rule returns."""
+    scale, bias, param_attr, bias_attr = given
+    attrs = attrs | {"epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0)}
+    with_scale = checks.check_bool(who, "scale", scale)
+    with_bias = checks.check_bool(who, "bias", bias)
+    unless = "" if with_scale else "scale=False"
+    scales = check_param_attr(who, "param_attr", param_attr, unless=unless)
+    biases = check_param_attr(who, "bias_attr", bias_attr, unless="" if with_bias else "bias=False")
+    layer = begin(who, name)
+    inputs = {"x": x}
+    if with_scale:
+        inputs["scale"] = _make_scale(who, layer.name, scales, rule, x.dtype)
+    if with_bias:
+        inputs["bias"] = _make_bias(who, layer.name, biases, rule, x.dtype)
+    return operators.append(layer.block, who, inputs, attrs, name=layer.out)
+
+
 def _make_scale(who: str, layer: str, attr: ParamAttr, rule: ShapeRule, dtype: str) -> ow.Variable:
     name = f"{layer}_w_param"
     return make_parameter(who, name, attr, rule, default=Constant(1.0), dtype=dtype)
@@ -149,23 +269,22 @@ def _make_bias(who: str, layer: str, attr: ParamAttr, rule: ShapeRule, dtype: st
     return make_parameter(who, name, attr, rule, default=Constant(0.0), dtype=dtype)
 
 
-def _sample_shape(x: ow.Variable, axis: int) -> Shape:
+def _sample_shape(who: str, x: ow.Variable, axis: int) -> Shape:
     if x.shape is None:
         return (-1,)
-    if len(x.shape) <= axis:
+    if not -len(x.shape) <= axis < len(x.shape):
         raise ShapeError(
-            f"layer_norm: x must have more than begin_norm_axis={axis} axes, got {x!r}; decrease "
+            f"{who}: x must have more than begin_norm_axis={axis} axes, got {x!r}; decrease "
             "begin_norm_axis"
         )
     return x.shape[axis:]
 
 
-def _channels(x: ow.Variable) -> Shape:
+def _channels(who: str, x: ow.Variable) -> Shape:
     if x.shape is None:
         return (-1,)
     if len(x.shape) < 2:
         raise ShapeError(
-            f"batch_norm: x must be [n, channels, ...], got {x!r}; give each sample at least "
-            "one axis"
+            f"{who}: x must be [n, channels, ...], got {x!r}; give each sample at least one axis"
         )
     return (x.shape[1],)

@@ -1,4 +1,4 @@
-"""Pooling of images: max_pool2d, avg_pool2d, adaptive_avg_pool2d."""
+"""Pooling of sequences, images and volumes: maximum or mean of each window, or of each bin."""
 
 from __future__ import annotations
 
@@ -9,6 +9,32 @@ import opwright as ow
 from opwright_nn import checks, operators
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import begin
+
+
+@ow.transaction()
+def max_pool1d(
+    x: ow.Variable,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    ceil_mode: bool = False,
+    data_format: str = "NCL",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the maximum of each window of sequences.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, length]
+        Or [n, length, channels] with ``data_format="NLC"``.
+    kernel, strides, paddings, ceil_mode, name
+        As in `layers.max_pool2d`, with one size, or a pair of paddings.
+    data_format : str
+        "NCL" or "NLC".
+    """
+    options = (ceil_mode, data_format, name)
+    return _append_pool("max_pool1d", 1, x, kernel, strides, paddings, options)
 
 
 @ow.transaction()
@@ -41,7 +67,62 @@ def max_pool2d(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append_pool("max_pool2d", x, kernel, strides, paddings, ceil_mode, data_format, name)
+    options = (ceil_mode, data_format, name)
+    return _append_pool("max_pool2d", 2, x, kernel, strides, paddings, options)
+
+
+@ow.transaction()
+def max_pool3d(
+    x: ow.Variable,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    ceil_mode: bool = False,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the maximum of each window of volumes.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, depth, height, width]
+        Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
+    kernel, strides, paddings, ceil_mode, name
+        As in `layers.max_pool2d`, with three sizes, or six paddings.
+    data_format : str
+        "NCDHW" or "NDHWC".
+    """
+    options = (ceil_mode, data_format, name)
+    return _append_pool("max_pool3d", 3, x, kernel, strides, paddings, options)
+
+
+@ow.transaction()
+def avg_pool1d(
+    x: ow.Variable,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    data_format: str = "NCL",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the mean of each window of sequences.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, length]
+        Or [n, length, channels] with ``data_format="NLC"``.
+    kernel, strides, paddings, ceil_mode, count_include_pad, name
+        As in `layers.avg_pool2d`, with one size, or a pair of paddings.
+    data_format : str
+        "NCL" or "NLC".
+    """
+    options = (ceil_mode, data_format, name)
+    more = _check_count("avg_pool1d", count_include_pad)
+    return _append_pool("avg_pool1d", 1, x, kernel, strides, paddings, options, more)
 
 
 @ow.transaction()
@@ -65,18 +146,37 @@ def avg_pool2d(
     count_include_pad : bool
         Whether padding counts as zeros. (PyTorch's default is True.)
     """
-    with_pad = checks.check_bool("avg_pool2d", "count_include_pad", count_include_pad)
-    return _append_pool(
-        "avg_pool2d",
-        x,
-        kernel,
-        strides,
-        paddings,
-        ceil_mode,
-        data_format,
-        name,
-        count_include_pad=with_pad,
-    )
+    options = (ceil_mode, data_format, name)
+    more = _check_count("avg_pool2d", count_include_pad)
+    return _append_pool("avg_pool2d", 2, x, kernel, strides, paddings, options, more)
+
+
+@ow.transaction()
+def avg_pool3d(
+    x: ow.Variable,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the mean of each window of volumes.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, depth, height, width]
+        Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
+    kernel, strides, paddings, ceil_mode, count_include_pad, name
+        As in `layers.avg_pool2d`, with three sizes, or six paddings.
+    data_format : str
+        "NCDHW" or "NDHWC".
+    """
+    options = (ceil_mode, data_format, name)
+    more = _check_count("avg_pool3d", count_include_pad)
+    return _append_pool("avg_pool3d", 3, x, kernel, strides, paddings, options, more)
 
 
 @ow.transaction()
@@ -100,37 +200,70 @@ def adaptive_avg_pool2d(
     name : str, optional
         The prefix of the names of its variables.
     """
-    who = "adaptive_avg_pool2d"
+    return _append_adaptive("adaptive_avg_pool2d", x, output_size, data_format, name)
+
+
+@ow.transaction()
+def adaptive_max_pool2d(
+    x: ow.Variable,
+    output_size: int | Sequence[int],
+    *,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the maximum of each of `output_size` bins, whatever the size of x.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, height, width]
+        Or [n, height, width, channels], see `data_format`.
+    output_size : int or pair of int, at least 1
+        Height and width of the output; 1 gives the maximum of each channel.
+    data_format : str
+        "NCHW" or "NHWC".
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    return _append_adaptive("adaptive_max_pool2d", x, output_size, data_format, name)
+
+
+def _append_adaptive(
+    who: str, x: object, output_size: object, data_format: object, name: object
+) -> ow.Variable:
     images = Images(who, x, data_format)
     attrs = {
-        "output_size": checks.check_pair(who, "output_size", output_size, at_least=1),
+        "output_size": checks.check_sizes(who, "output_size", output_size, rank=2, at_least=1),
         "data_format": images.data_format,
     }
     images.shape()
     layer = begin(who, name)
-    return operators.append(layer.block, who, {"x": x}, attrs, name=layer.out)
+    return operators.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)
+
+
+def _check_count(who: str, count_include_pad: object) -> dict[str, Any]:
+    return {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
 
 
 def _append_pool(
     who: str,
+    rank: int,
     x: object,
     kernel: object,
     strides: object,
     paddings: object,
-    ceil_mode: object,
-    data_format: object,
-    name: str | None,
-    **more: Any,
+    options: tuple[object, object, object],
+    more: dict[str, Any] | None = None,
 ) -> ow.Variable:
-    images = Images(who, x, data_format)
-    size = checks.check_pair(who, "kernel", kernel, at_least=1)
-    steps = size if strides is None else checks.check_pair(who, "strides", strides, at_least=1)
+    ceil_mode, data_format, name = options
+    images = Images(who, x, data_format, rank)
+    size = images.windows("kernel", kernel)
+    steps = size if strides is None else images.windows("strides", strides)
     attrs: dict[str, Any] = {
         "kernel": size,
-        "paddings": images.paddings(checks.check_paddings(who, paddings), size, steps),
+        "paddings": images.paddings(paddings, size, steps),
         "ceil_mode": checks.check_bool(who, "ceil_mode", ceil_mode),
         "data_format": images.data_format,
-        **more,
+        **(more or {}),
     }
     if steps != size:
         attrs["strides"] = steps

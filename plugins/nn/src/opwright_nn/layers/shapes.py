@@ -1,4 +1,4 @@
-"""Layers that change shapes: concat, reshape, flatten."""
+"""Layers that change shapes: concat, reshape, flatten, transpose, squeeze, unsqueeze."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import checks, operators
-from opwright_nn.layers.layer import begin
+from opwright_nn.layers.layer import append_layer, begin
 
 
 @ow.transaction()
@@ -23,7 +23,7 @@ def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> 
     name : str, optional
         The prefix of the names of its variables.
     """
-    given: object = x  # what it is declared as, nobody else need have kept to
+    given: object = x  # callers may pass anything, whatever is declared
     if isinstance(given, ow.Variable | str) or not isinstance(given, Sequence):
         raise AttributeTypeError(
             f"concat: x must be a list of variables, got {x!r}; write concat([a, b])"
@@ -79,3 +79,51 @@ def flatten(x: ow.Variable, axis: int = 1, name: str | None = None) -> ow.Variab
     layer = begin("flatten", name)
     attrs = {"start_axis": start_axis}
     return operators.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)
+
+
+def transpose(x: ow.Variable, axes: Iterable[int], name: str | None = None) -> ow.Variable:
+    """Append x with its axes in another order.
+
+    Parameters
+    ----------
+    x : Variable
+        Of any shape.
+    axes : iterable of int
+        For each axis of the output, that of x.
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    attrs = {"axes": checks.check_ints("transpose", "axes", axes)}
+    return append_layer("transpose", {"x": x}, attrs, name)
+
+
+def squeeze(x: ow.Variable, axis: int | Iterable[int] = (), name: str | None = None) -> ow.Variable:
+    """Append x without axes of size 1.
+
+    Parameters
+    ----------
+    x : Variable
+        Of any shape.
+    axis : int or iterable of int
+        The axes; all of size 1 by default.
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    attrs = {"axis": checks.check_ints("squeeze", "axis", axis)}
+    return append_layer("squeeze", {"x": x}, attrs, name)
+
+
+def unsqueeze(x: ow.Variable, axis: int | Iterable[int], name: str | None = None) -> ow.Variable:
+    """Append x with new axes of size 1.
+
+    Parameters
+    ----------
+    x : Variable
+        Of any shape.
+    axis : int or iterable of int
+        Where the new axes are in the output.
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    attrs = {"axis": checks.check_ints("unsqueeze", "axis", axis)}
+    return append_layer("unsqueeze", {"x": x}, attrs, name)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import opwright as ow
 from opwright.errors import AttributeTypeError
+from opwright_nn.arguments import check_arguments
 from opwright_nn.model.programs import Input, ModelPrograms
 
 _INPUT_NAMES: Final = frozenset({"x", "logits", "index"})
@@ -21,10 +22,12 @@ _DTYPES: Final[Mapping[tuple[str, str], str]] = {
     ("accuracy", "label"): "int64",
     ("cond", "condition"): "bool",
     ("cross_entropy", "label"): "int64",
+    ("ctc_loss", "label"): "int64",
     ("embedding", "index"): "int64",
+    ("nll", "label"): "int64",
     ("softmax_with_cross_entropy", "label"): "int64",
 }
-"""The dtype of a new input, by layer function and parameter; float32 for all others."""
+"""The dtype of a new input, by layer function and parameter; see also `_dtype_of`."""
 
 _DEFAULTS: Final[Mapping[tuple[str, str], object]] = {("concat", "axis"): 1}
 """Defaults that differ from the layer function's: a Model's first axis is the batch."""
@@ -33,21 +36,37 @@ _METRICS: Final = frozenset({"accuracy"})
 """Layer functions whose outputs `Model.run` returns after the loss."""
 
 
+_TYPES: Final[Mapping[str, tuple[str, Any]]] = {
+    "ow.Variable": ("Input", Input),
+    "ow.Variable | None": ("Input | None", Input | None),
+    "Sequence[ow.Variable]": ("Iterable[Input]", Iterable[Input]),
+}
+"""The annotation and type of a method's parameter, by the annotation of the layer function's."""
+
+
 class _Slot(NamedTuple):
     """A parameter of a layer function that takes a variable, or a list of them."""
 
     parameter: str
     argument: str
     dtype: str
-    is_list: bool
+    declared: str
 
     @property
     def annotation(self) -> str:
-        return "Iterable[Input]" if self.is_list else "Input"
+        return _TYPES[self.declared][0]
 
     @property
     def type(self) -> Any:
-        return Iterable[Input] if self.is_list else Input
+        return _TYPES[self.declared][1]
+
+    @property
+    def is_list(self) -> bool:
+        return self.declared == "Sequence[ow.Variable]"
+
+    @property
+    def is_optional(self) -> bool:
+        return self.declared == "ow.Variable | None"
 
 
 class LayerMethod:
@@ -117,11 +136,19 @@ def make_method(owner: type, name: str, layer: Callable[..., Any]) -> Callable[.
 def _find_slots(layer: Callable[..., Any]) -> list[_Slot]:
     slots = []
     for name, parameter in inspect.signature(layer).parameters.items():
-        if parameter.annotation in {"ow.Variable", "Sequence[ow.Variable]"}:
+        if parameter.annotation in _TYPES:
             argument = "input" if name in _INPUT_NAMES else name
-            dtype = _DTYPES.get((layer.__name__, name), "float32")
-            slots.append(_Slot(name, argument, dtype, parameter.annotation != "ow.Variable"))
+            dtype = _dtype_of(layer.__name__, name)
+            slots.append(_Slot(name, argument, dtype, parameter.annotation))
     return slots
+
+
+def _dtype_of(layer: str, parameter: str) -> str:
+    if parameter.endswith("lengths"):
+        return "int64"
+    if parameter.endswith("mask"):
+        return "bool"
+    return _DTYPES.get((layer, parameter), "float32")
 
 
 def _make_signature(layer: Callable[..., Any], slots: Collection[_Slot]) -> inspect.Signature:
@@ -143,10 +170,7 @@ def _make_signature(layer: Callable[..., Any], slots: Collection[_Slot]) -> insp
 def _bind(
     who: str, signature: inspect.Signature, args: tuple[Any, ...], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    try:
-        bound = signature.bind(*args, **options)
-    except TypeError as error:
-        raise TypeError(f"Model.{who}: {error}") from None
+    bound = check_arguments(f"Model.{who}", signature, args, options)
     bound.apply_defaults()
     return bound.arguments
 
@@ -162,6 +186,8 @@ def _annotations(signature: inspect.Signature, slots: Collection[_Slot]) -> dict
 def _find(model: ModelPrograms, who: str, slot: _Slot, value: object, dtype: str) -> Any:
     """Return the variable, or the list of variables, that the argument of a slot stands for."""
     name = slot.argument
+    if value is None and slot.is_optional:
+        return None
     if not slot.is_list:
         return model._find_input(value, who, name, dtype)
     if isinstance(value, ow.Variable | str) or not isinstance(value, Iterable):

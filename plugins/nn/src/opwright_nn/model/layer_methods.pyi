@@ -33,6 +33,62 @@ class LayerMethods(ModelPrograms):
         The method of `layers.adaptive_avg_pool2d`, whose x is `input`. Variables may be given
         by name; a new name becomes an input: float32 for `input`.
         """
+    def adaptive_max_pool2d(
+        self,
+        input: Input,
+        output_size: int | Sequence[int],
+        *,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the maximum of each of `output_size` bins, whatever the size of x.
+
+        The method of `layers.adaptive_max_pool2d`, whose x is `input`. Variables may be given
+        by name; a new name becomes an input: float32 for `input`.
+        """
+    def add(self, input: Input, y: Input, name: str | None = None) -> ow.Variable:
+        """Append ``x + y`` of shapes that broadcast.
+
+        The method of `layers.add`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `y`.
+        """
+    def attention(
+        self,
+        input: Input,
+        heads: int,
+        memory: Input | None = None,
+        *,
+        mask: Input | None = None,
+        lengths: Input | None = None,
+        causal: bool = False,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append multi-head attention: projections, attention in each head, and a projection back.
+
+        The method of `layers.attention`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `memory`, bool for `mask`,
+        int64 for `lengths`.
+        """
+    def avg_pool1d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        data_format: str = "NCL",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the mean of each window of sequences.
+
+        The method of `layers.avg_pool1d`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
     def avg_pool2d(
         self,
         input: Input,
@@ -48,6 +104,23 @@ class LayerMethods(ModelPrograms):
         """Append the mean of each window.
 
         The method of `layers.avg_pool2d`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def avg_pool3d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the mean of each window of volumes.
+
+        The method of `layers.avg_pool3d`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
         """
     def batch_norm(
@@ -85,6 +158,51 @@ class LayerMethods(ModelPrograms):
         The method of `layers.cond`. Variables may be given by name; a new name becomes an
         input: bool for `condition`.
         """
+    def conv1d(
+        self,
+        input: Input,
+        filters: int,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        activation: str | None = None,
+        data_format: str = "NCL",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``activation(x * w + b)``, the convolution of sequences x with a window w.
+
+        The method of `layers.conv1d`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def conv1d_transpose(
+        self,
+        input: Input,
+        filters: int,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        output_padding: int | Sequence[int] = 0,
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        activation: str | None = None,
+        data_format: str = "NCL",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append the transposed convolution of sequences, by that of images of height 1.
+
+        The method of `layers.conv1d_transpose`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`.
+        """
     def conv2d(
         self,
         input: Input,
@@ -107,6 +225,80 @@ class LayerMethods(ModelPrograms):
         The method of `layers.conv2d`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
+    def conv2d_transpose(
+        self,
+        input: Input,
+        filters: int,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        output_padding: int | Sequence[int] = 0,
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        activation: str | None = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append the transposed convolution: each pixel adds its multiple of a window w.
+
+        The method of `layers.conv2d_transpose`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`.
+        """
+    def conv3d(
+        self,
+        input: Input,
+        filters: int,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        activation: str | None = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``activation(x * w + b)``, the convolution of volumes x with a window w.
+
+        The method of `layers.conv3d`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def conv3d_transpose(
+        self,
+        input: Input,
+        filters: int,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        output_padding: int | Sequence[int] = 0,
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        activation: str | None = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append the transposed convolution of volumes.
+
+        The method of `layers.conv3d_transpose`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`.
+        """
+    def cos_sim(self, input: Input, y: Input, name: str | None = None) -> ow.Variable:
+        """Append the cosine of each pair of rows of x and y.
+
+        The method of `layers.cos_sim`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `y`.
+        """
     def cosine_embedding_loss(
         self, input: Input, y: Input, label: Input, margin: float = 0.0, name: str | None = None
     ) -> ow.Variable:
@@ -117,7 +309,16 @@ class LayerMethods(ModelPrograms):
         `label`.
         """
     def cross_entropy(
-        self, input: Input, label: Input, soft_label: bool = False, name: str | None = None
+        self,
+        input: Input,
+        label: Input,
+        soft_label: bool = False,
+        name: str | None = None,
+        *,
+        ignore_index: int | None = None,
+        class_weights: Sequence[float] | None = None,
+        label_smoothing: float = 0.0,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``-log(x[label])`` for each row of probabilities.
 
@@ -129,8 +330,8 @@ class LayerMethods(ModelPrograms):
         self,
         input: Input,
         label: Input,
-        lengths: ow.Variable | None = None,
-        label_lengths: ow.Variable | None = None,
+        lengths: Input | None = None,
+        label_lengths: Input | None = None,
         blank: int = 0,
         zero_infinity: bool = False,
         name: str | None = None,
@@ -138,7 +339,14 @@ class LayerMethods(ModelPrograms):
         """Append ``-log p(label | x)`` for each row, the times of the labels being unknown.
 
         The method of `layers.ctc_loss`, whose x is `input`. Variables may be given by name; a
-        new name becomes an input: float32 for `input`, float32 for `label`.
+        new name becomes an input: float32 for `input`, int64 for `label`, int64 for `lengths`,
+        int64 for `label_lengths`.
+        """
+    def divide(self, input: Input, y: Input, name: str | None = None) -> ow.Variable:
+        """Append ``x / y`` of shapes that broadcast.
+
+        The method of `layers.divide`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `y`.
         """
     def dropout(
         self,
@@ -203,6 +411,43 @@ class LayerMethods(ModelPrograms):
         The method of `layers.gelu`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
+    def group_norm(
+        self,
+        input: Input,
+        groups: int,
+        *,
+        epsilon: float = 1e-05,
+        scale: bool = True,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing groups of channels.
+
+        The method of `layers.group_norm`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def gru(
+        self,
+        input: Input,
+        size: int,
+        *,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        h0: Input | None = None,
+        lengths: Input | None = None,
+        batch_first: bool = True,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> tuple[ow.Variable, ow.Variable]:
+        """Append gated recurrent units over sequences, with PyTorch's formulas and weights.
+
+        The method of `layers.gru`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `h0`, int64 for `lengths`.
+        """
     def hinge(self, input: Input, label: Input, name: str | None = None) -> ow.Variable:
         """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1.
 
@@ -216,6 +461,22 @@ class LayerMethods(ModelPrograms):
 
         The method of `layers.huber`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, float32 for `label`.
+        """
+    def instance_norm(
+        self,
+        input: Input,
+        *,
+        epsilon: float = 1e-05,
+        scale: bool = True,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``(x - mean) / sqrt(variance + epsilon) * w + b`` for each channel of a sample.
+
+        The method of `layers.instance_norm`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`.
         """
     def kl_div(
         self, input: Input, label: Input, log_label: bool = False, name: str | None = None
@@ -234,14 +495,14 @@ class LayerMethods(ModelPrograms):
     def label_smooth(
         self,
         input: Input,
-        prior: ow.Variable | None = None,
+        prior: Input | None = None,
         epsilon: float = 0.1,
         name: str | None = None,
     ) -> ow.Variable:
         """Append ``(1 - epsilon) * x + epsilon * prior`` for distributions of classes.
 
         The method of `layers.label_smooth`, whose x is `input`. Variables may be given by name;
-        a new name becomes an input: float32 for `input`.
+        a new name becomes an input: float32 for `input`, float32 for `prior`.
         """
     def layer_norm(
         self,
@@ -266,6 +527,19 @@ class LayerMethods(ModelPrograms):
         The method of `layers.leaky_relu`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
         """
+    def learned_positions(
+        self,
+        input: Input,
+        max_length: int,
+        *,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append x plus a trained row for each position.
+
+        The method of `layers.learned_positions`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`.
+        """
     def log_loss(
         self, input: Input, label: Input, epsilon: float = 0.0001, name: str | None = None
     ) -> ow.Variable:
@@ -280,6 +554,28 @@ class LayerMethods(ModelPrograms):
         The method of `layers.log_softmax`, whose x is `input`. Variables may be given by name;
         a new name becomes an input: float32 for `input`.
         """
+    def lstm(
+        self,
+        input: Input,
+        size: int,
+        *,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        h0: Input | None = None,
+        c0: Input | None = None,
+        lengths: Input | None = None,
+        batch_first: bool = True,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> tuple[ow.Variable, ow.Variable, ow.Variable]:
+        """Append long short-term memory over sequences, with PyTorch's formulas and weights.
+
+        The method of `layers.lstm`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `h0`, float32 for `c0`, int64
+        for `lengths`.
+        """
     def margin_rank_loss(
         self, input: Input, y: Input, label: Input, margin: float = 0.0, name: str | None = None
     ) -> ow.Variable:
@@ -288,6 +584,35 @@ class LayerMethods(ModelPrograms):
         The method of `layers.margin_rank_loss`, whose x is `input`. Variables may be given by
         name; a new name becomes an input: float32 for `input`, float32 for `y`, float32 for
         `label`.
+        """
+    def matmul(
+        self,
+        input: Input,
+        y: Input,
+        transpose_x: bool = False,
+        transpose_y: bool = False,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the products of matrices, the last two axes of each variable.
+
+        The method of `layers.matmul`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `y`.
+        """
+    def max_pool1d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        data_format: str = "NCL",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the maximum of each window of sequences.
+
+        The method of `layers.max_pool1d`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
         """
     def max_pool2d(
         self,
@@ -305,6 +630,22 @@ class LayerMethods(ModelPrograms):
         The method of `layers.max_pool2d`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
         """
+    def max_pool3d(
+        self,
+        input: Input,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None = None,
+        paddings: str | int | Sequence[int] = 0,
+        *,
+        ceil_mode: bool = False,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append the maximum of each window of volumes.
+
+        The method of `layers.max_pool3d`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
     def mean(
         self,
         input: Input,
@@ -317,6 +658,18 @@ class LayerMethods(ModelPrograms):
         The method of `layers.mean`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
+    def mse(self, input: Input, label: Input, name: str | None = None) -> ow.Variable:
+        """Append ``(x - label)**2`` for each element; `mean` makes one number of it.
+
+        The method of `layers.mse`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `label`.
+        """
+    def multiply(self, input: Input, y: Input, name: str | None = None) -> ow.Variable:
+        """Append ``x * y`` of shapes that broadcast, element by element.
+
+        The method of `layers.multiply`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `y`.
+        """
     def nll(
         self,
         input: Input,
@@ -328,7 +681,7 @@ class LayerMethods(ModelPrograms):
         """Append ``-x[label]`` for each row of logarithms of probabilities.
 
         The method of `layers.nll`, whose x is `input`. Variables may be given by name; a new
-        name becomes an input: float32 for `input`, float32 for `label`.
+        name becomes an input: float32 for `input`, int64 for `label`.
         """
     def rank_loss(
         self, input: Input, y: Input, label: Input, name: str | None = None
@@ -352,6 +705,56 @@ class LayerMethods(ModelPrograms):
         The method of `layers.reshape`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
         """
+    def rms_norm(
+        self,
+        input: Input,
+        *,
+        begin_norm_axis: int = -1,
+        epsilon: float = 1e-05,
+        scale: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``x / sqrt(mean(x**2) + epsilon) * w``, normalizing each row.
+
+        The method of `layers.rms_norm`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def rnn(
+        self,
+        input: Input,
+        size: int,
+        *,
+        activation: str = "tanh",
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        h0: Input | None = None,
+        lengths: Input | None = None,
+        batch_first: bool = True,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> tuple[ow.Variable, ow.Variable]:
+        """Append ``h = activation(x * w_ih + b_ih + h * w_hh + b_hh)`` over sequences.
+
+        The method of `layers.rnn`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`, float32 for `h0`, int64 for `lengths`.
+        """
+    def rotary_embedding(
+        self,
+        input: Input,
+        max_length: int,
+        *,
+        base: float = 10000.0,
+        interleaved: bool = False,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append x with its columns turned in pairs, by angles that grow with the position.
+
+        The method of `layers.rotary_embedding`, whose x is `input`. Variables may be given by
+        name; a new name becomes an input: float32 for `input`.
+        """
     def scan(
         self,
         body: Callable[..., object],
@@ -372,7 +775,13 @@ class LayerMethods(ModelPrograms):
         new name becomes an input: float32 for `input`.
         """
     def sigmoid_cross_entropy_with_logits(
-        self, input: Input, label: Input, name: str | None = None
+        self,
+        input: Input,
+        label: Input,
+        name: str | None = None,
+        *,
+        positive_weight: float | None = None,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``-label * log(s) - (1 - label) * log(1 - s)``, where s is sigmoid(x).
 
@@ -385,6 +794,14 @@ class LayerMethods(ModelPrograms):
 
         The method of `layers.silu`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
+        """
+    def sinusoidal_positions(
+        self, input: Input, base: float = 10000.0, name: str | None = None
+    ) -> ow.Variable:
+        """Append x plus sines and cosines of each position, which nothing trains.
+
+        The method of `layers.sinusoidal_positions`, whose x is `input`. Variables may be given
+        by name; a new name becomes an input: float32 for `input`.
         """
     def smooth_l1(
         self, input: Input, label: Input, beta: float = 1.0, name: str | None = None
@@ -407,6 +824,11 @@ class LayerMethods(ModelPrograms):
         soft_label: bool = False,
         ignore_index: int = -100,
         name: str | None = None,
+        *,
+        axis: int = -1,
+        class_weights: Sequence[float] | None = None,
+        label_smoothing: float = 0.0,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``-log(softmax(logits)[label])`` for each row.
 
@@ -420,11 +842,83 @@ class LayerMethods(ModelPrograms):
         The method of `layers.softplus`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
         """
+    def squeeze(
+        self, input: Input, axis: int | Iterable[int] = (), name: str | None = None
+    ) -> ow.Variable:
+        """Append x without axes of size 1.
+
+        The method of `layers.squeeze`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def subtract(self, input: Input, y: Input, name: str | None = None) -> ow.Variable:
+        """Append ``x - y`` of shapes that broadcast.
+
+        The method of `layers.subtract`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `y`.
+        """
     def tanh(self, input: Input, name: str | None = None) -> ow.Variable:
         """Append ``tanh(x)``.
 
         The method of `layers.tanh`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
+        """
+    def transformer_decoder_block(
+        self,
+        input: Input,
+        memory: Input,
+        heads: int,
+        *,
+        hidden: int | None = None,
+        activation: str = "gelu",
+        dropout: float = 0.0,
+        norm_first: bool = True,
+        causal: bool = True,
+        lengths: Input | None = None,
+        memory_mask: Input | None = None,
+        memory_lengths: Input | None = None,
+        epsilon: float = 1e-05,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append attention of a sequence to itself, then to a memory, and a feed-forward network.
+
+        The method of `layers.transformer_decoder_block`, whose x is `input`. Variables may be
+        given by name; a new name becomes an input: float32 for `input`, float32 for `memory`,
+        int64 for `lengths`, bool for `memory_mask`, int64 for `memory_lengths`.
+        """
+    def transformer_encoder_block(
+        self,
+        input: Input,
+        heads: int,
+        *,
+        hidden: int | None = None,
+        activation: str = "gelu",
+        dropout: float = 0.0,
+        norm_first: bool = True,
+        causal: bool = False,
+        mask: Input | None = None,
+        lengths: Input | None = None,
+        epsilon: float = 1e-05,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append attention of a sequence to itself and a feed-forward network, each with a detour.
+
+        The method of `layers.transformer_encoder_block`, whose x is `input`. Variables may be
+        given by name; a new name becomes an input: float32 for `input`, bool for `mask`, int64
+        for `lengths`.
+        """
+    def transpose(self, input: Input, axes: Iterable[int], name: str | None = None) -> ow.Variable:
+        """Append x with its axes in another order.
+
+        The method of `layers.transpose`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
+    def unsqueeze(
+        self, input: Input, axis: int | Iterable[int], name: str | None = None
+    ) -> ow.Variable:
+        """Append x with new axes of size 1.
+
+        The method of `layers.unsqueeze`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
         """
     def while_loop(
         self,

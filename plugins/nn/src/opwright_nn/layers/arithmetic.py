@@ -1,0 +1,57 @@
+"""Arithmetic of two variables, by name; the symbols of variables append the same operators."""
+
+from __future__ import annotations
+
+import opwright as ow
+from opwright_nn import checks
+from opwright_nn.layers.layer import append_layer
+
+
+def add(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``x + y`` of shapes that broadcast."""
+    return append_layer("add", {"x": x, "y": y}, {}, name)
+
+
+def subtract(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``x - y`` of shapes that broadcast."""
+    return append_layer("subtract", {"x": x, "y": y}, {}, name)
+
+
+def multiply(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``x * y`` of shapes that broadcast, element by element."""
+    return append_layer("multiply", {"x": x, "y": y}, {}, name)
+
+
+def divide(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``x / y`` of shapes that broadcast."""
+    return append_layer("divide", {"x": x, "y": y}, {}, name)
+
+
+def matmul(
+    x: ow.Variable,
+    y: ow.Variable,
+    transpose_x: bool = False,
+    transpose_y: bool = False,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append the products of matrices, the last two axes of each variable.
+
+    Parameters
+    ----------
+    x, y : Variable
+        The axes before the last two broadcast.
+    transpose_x, transpose_y : bool
+        Whether its last two axes are swapped before.
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    attrs = {
+        "transpose_x": checks.check_bool("matmul", "transpose_x", transpose_x),
+        "transpose_y": checks.check_bool("matmul", "transpose_y", transpose_y),
+    }
+    return append_layer("matmul", {"x": x, "y": y}, attrs, name)
+
+
+def cos_sim(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append the cosine of each pair of rows of x and y."""
+    return append_layer("cos_sim", {"x": x, "y": y}, {}, name)

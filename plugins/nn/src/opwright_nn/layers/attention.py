@@ -1,0 +1,128 @@
+"""attention: multi-head attention, of a sequence to itself or to another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import opwright as ow
+from opwright.errors import AttributeValueError
+from opwright_nn import checks, operators
+from opwright_nn.layers.fc import fc
+from opwright_nn.layers.layer import begin, last_axis
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+
+
+@ow.transaction()
+def attention(
+    x: ow.Variable,
+    heads: int,
+    memory: ow.Variable | None = None,
+    *,
+    mask: ow.Variable | None = None,
+    lengths: ow.Variable | None = None,
+    causal: bool = False,
+    bias: bool = True,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append multi-head attention: projections, attention in each head, and a projection back.
+
+    Vaswani et al., Attention Is All You Need, 2017.
+
+    Parameters
+    ----------
+    x : Variable, [n, time, columns]
+        Float, whence the queries come; `columns` must be known.
+    heads : int, at least 1
+        Divides `columns`.
+    memory : Variable, [n, other time, other columns], optional
+        Whence keys and values come; x by default.
+    mask : Variable, bool or dtype of x, optional
+        Broadcasts to [n, heads, time, other time]: False keys take no part; floats are added to the
+        scores.
+    lengths : Variable, int [n], optional
+        How many times of each sequence of keys there are; instead of `mask`.
+    causal : bool
+        Whether a time sees only the times up to its own.
+    bias : bool
+        Whether the projections have biases.
+    name : str, optional
+        The prefix of the names of its variables.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For the weight and bias of the projection of x to queries, keys and values side by side,
+        ``<name>_qkv_w_param``, [columns, 3 * columns], with a memory ``<name>_q_w_param`` and
+        ``<name>_kv_w_param``; and of the projection back, ``<name>_w_param``. Each stands for
+        several parameters, and so has no name. By default as in `layers.fc`.
+
+    Returns
+    -------
+    Variable
+        Shape and dtype of x. A time that sees no key gets the bias of the last projection.
+    """
+    who = "attention"
+    columns = last_axis(who, x, 3)
+    n_heads = checks.check_int(who, "heads", heads, at_least=1)
+    if columns % n_heads:
+        raise AttributeValueError(
+            f"attention: heads must divide the {columns} columns of x, got {n_heads}; all heads "
+            "have the same width"
+        )
+    attrs = {"causal": checks.check_bool(who, "causal", causal)}
+    options = _projection_options(bias, param_attr, bias_attr)
+    layer = begin(who, name)
+    keys = x if memory is None else checks.check_variable(who, "memory", memory)
+    if memory is None:
+        parts = _project(x, f"{layer.name}_qkv", columns, 3, options)
+    else:
+        parts = _project(x, f"{layer.name}_q", columns, 1, options)
+        parts += _project(keys, f"{layer.name}_kv", columns, 2, options)
+    q, k, v = [_split_heads(part, n_heads, columns) for part in parts]
+    inputs = {"q": q, "k": k, "v": v, "mask": _key_mask(mask, lengths, keys)}
+    seen = operators.append(layer.block, "scaled_dot_product_attention", inputs, attrs)
+    joined = ow.ops.reshape(ow.ops.transpose(seen, axes=[0, 2, 1, 3]), shape=[0, 0, columns])
+    return fc(joined, columns, num_flatten_dims=2, name=layer.name, **options)
+
+
+def _projection_options(bias: object, param_attr: object, bias_attr: object) -> dict[str, Any]:
+    """Return the options of each projection, checked."""
+    with_bias = checks.check_bool("attention", "bias", bias)
+    given = {"param_attr": param_attr, "bias_attr": bias_attr}
+    for name, value in given.items():
+        unless = "bias=False" if name == "bias_attr" and not with_bias else ""
+        attr = check_param_attr("attention", name, value, unless)
+        if attr.name is not None:
+            raise AttributeValueError(
+                f"attention: {name} must have no name, as it stands for several parameters, got "
+                f"{attr.name!r}; name the layer: name={attr.name!r}"
+            )
+    return {"bias": with_bias} | given
+
+
+def _project(
+    x: ow.Variable, name: str, columns: int, count: int, options: dict[str, Any]
+) -> list[ow.Variable]:
+    """Append one product with several weights side by side, and return its parts."""
+    together = fc(x, count * columns, num_flatten_dims=2, name=name, **options)
+    if count == 1:
+        return [together]
+    return list(ow.ops.split(together, num=count, axis=2))
+
+
+def _split_heads(x: ow.Variable, heads: int, columns: int) -> ow.Variable:
+    parted = ow.ops.reshape(x, shape=[0, 0, heads, columns // heads])
+    heads_first: ow.Variable = ow.ops.transpose(parted, axes=[0, 2, 1, 3])
+    return heads_first
+
+
+def _key_mask(mask: object, lengths: object, keys: ow.Variable) -> ow.Variable | None:
+    if lengths is None:
+        return None if mask is None else checks.check_variable("attention", "mask", mask)
+    if mask is not None:
+        raise AttributeValueError(
+            f"attention: mask and lengths must not both be given, got {mask!r} and {lengths!r}; "
+            "combine them: mask & ow.ops.sequence_mask(lengths, keys)[:, None, None]"
+        )
+    variable = checks.check_variable("attention", "lengths", lengths)
+    seen: ow.Variable = ow.ops.unsqueeze(ow.ops.sequence_mask(variable, keys), axis=[1, 2])
+    return seen

@@ -1,0 +1,274 @@
+"""Convolutions of sequences, images and volumes, and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import opwright as ow
+from opwright.errors import AttributeValueError
+from opwright_nn import checks, operators
+from opwright_nn.layers.images import Images
+from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
+
+
+class Options(NamedTuple):
+    """What convolutions of every rank have in common, not checked yet."""
+
+    dilations: object
+    groups: object
+    bias: object
+    activation: object
+    data_format: object
+    name: object
+    param_attr: object
+    bias_attr: object
+
+
+@ow.transaction()
+def conv1d(
+    x: ow.Variable,
+    filters: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    dilations: int | Sequence[int] = 1,
+    groups: int = 1,
+    bias: bool = True,
+    activation: str | None = None,
+    data_format: str = "NCL",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``activation(x * w + b)``, the convolution of sequences x with a window w.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, length]
+        Or [n, length, channels] with ``data_format="NLC"``, as an embedding gives it.
+    filters : int, at least 1
+        Channels of the output.
+    kernel, strides, dilations : int, at least 1
+        The size of the window, its step, and the distance between its elements.
+    paddings : int, pair, "same" or "valid"
+        Zeros on both sides; or before, after. A causal convolution has ``(kernel - 1, 0)``.
+    groups, bias, activation, name, param_attr, bias_attr
+        As in `layers.conv2d`; the weight is [filters, channels / groups, kernel].
+    data_format : str
+        "NCL" or "NLC". The layout of the weight is the same for both.
+    """
+    options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
+    return _convolve("conv1d", 1, x, filters, kernel, strides, paddings, options)
+
+
+@ow.transaction()
+def conv2d(
+    x: ow.Variable,
+    filters: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    dilations: int | Sequence[int] = 1,
+    groups: int = 1,
+    bias: bool = True,
+    activation: str | None = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``activation(x * w + b)``, the convolution of images x with a window w.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, height, width]
+        Or [n, height, width, channels], see `data_format`.
+    filters : int, at least 1
+        Channels of the output.
+    kernel : int or pair of int, at least 1
+        Height and width of the window.
+    strides : int or pair of int, at least 1
+        The step of the window, down and across.
+    paddings : int, pair, four ints, "same" or "valid"
+        Zeros around the images: on all sides; above and below, left and right; or top, bottom,
+        left, right. "same" gives ``ceil(size / stride)`` windows, with an odd zero below or to the
+        right; "valid" is 0.
+    dilations : int or pair of int, at least 1
+        The distance between elements of the window.
+    groups : int, at least 1
+        Groups of channels that are convolved separately; a depthwise convolution has one for each
+        channel.
+    bias : bool
+        Whether to add b.
+    activation : str, optional
+        The type of any operator from ``x`` to ``out``: "relu", "sigmoid", …
+    data_format : str
+        "NCHW" or "NHWC". The layout of the weight is the same for both.
+    name : str, optional
+        The prefix of the names of its variables; ``conv2d_0`` and so on by default.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For the weight ``<name>_w_param``, [filters, channels / groups, height, width], and the bias
+        ``<name>_b_param``, [filters]. By default as in `layers.fc`.
+
+    Returns
+    -------
+    Variable
+        ``<name>_out``: one pixel for each window, `filters` channels; dtype of x.
+    """
+    options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
+    return _convolve("conv2d", 2, x, filters, kernel, strides, paddings, options)
+
+
+@ow.transaction()
+def conv3d(
+    x: ow.Variable,
+    filters: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    dilations: int | Sequence[int] = 1,
+    groups: int = 1,
+    bias: bool = True,
+    activation: str | None = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``activation(x * w + b)``, the convolution of volumes x with a window w.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, depth, height, width]
+        Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
+    filters : int, at least 1
+        Channels of the output.
+    kernel, strides, dilations : int or three ints, at least 1
+        The size of the window, its step, and the distance between its elements.
+    paddings : int, three or six ints, "same" or "valid"
+        Zeros on all sides; for each axis; or front, back, top, bottom, left, right.
+    groups, bias, activation, name, param_attr, bias_attr
+        As in `layers.conv2d`; the weight is [filters, channels / groups, *kernel].
+    data_format : str
+        "NCDHW" or "NDHWC". The layout of the weight is the same for both.
+    """
+    options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
+    return _convolve("conv3d", 3, x, filters, kernel, strides, paddings, options)
+
+
+def _convolve(
+    who: str,
+    rank: int,
+    x: object,
+    filters: object,
+    kernel: object,
+    strides: object,
+    paddings: object,
+    options: Options,
+) -> ow.Variable:
+    images = Images(who, x, options.data_format, rank)
+    n_filters = checks.check_int(who, "filters", filters, at_least=1)
+    size, steps = images.windows("kernel", kernel), images.windows("strides", strides)
+    checks.check_paddings(who, paddings, rank=rank)
+    gaps = images.windows("dilations", options.dilations)
+    layer = ConvolutionLayer(who, images, n_filters, options)
+    attrs = {
+        "strides": steps,
+        "paddings": images.paddings(paddings, size, steps, gaps),
+        "dilations": gaps,
+        "groups": layer.groups,
+        "data_format": images.data_format,
+    }
+    rule = partial(_weight_shape, images, n_filters, layer.groups, size)
+    return layer.append(who, images.variable, layer.make_weight(rule), attrs)
+
+
+class ConvolutionLayer:
+    """The parameters of a convolution, transposed or not, and the operators that it appends.
+
+    Parameters
+    ----------
+    who : str
+        The layer, for messages.
+    images : Images
+        What it reads.
+    filters : int
+        Channels of the output.
+    options : Options
+        The other arguments, which are checked here.
+    """
+
+    def __init__(self, who: str, images: Images, filters: int, options: Options) -> None:
+        self.groups = checks.check_int(who, "groups", options.groups, at_least=1)
+        with_bias = checks.check_bool(who, "bias", options.bias)
+        self._activation = check_activation(who, options.activation)
+        self._weights = check_param_attr(who, "param_attr", options.param_attr)
+        unless = "" if with_bias else "bias=False"
+        self._biases = check_param_attr(who, "bias_attr", options.bias_attr, unless=unless)
+        if filters % self.groups:
+            raise AttributeValueError(
+                f"{who}: groups must divide filters={filters}, got {self.groups}; all groups have "
+                "the same number of output channels"
+            )
+        self._who, self._images, self._filters, self._with_bias = who, images, filters, with_bias
+        self.layer: Layer = begin(who, options.name)
+
+    def make_weight(self, rule: Any) -> ow.Variable:
+        """Return the weight, whose shape a rule returns."""
+        return make_parameter(
+            self._who,
+            f"{self.layer.name}_w_param",
+            self._weights,
+            rule,
+            default=weight_initializer(self._activation),
+            dtype=self._images.variable.dtype,
+        )
+
+    def append(
+        self,
+        op_type: str,
+        x: ow.Variable,
+        weight: ow.Variable,
+        attrs: dict[str, Any],
+        squeezed: int | None = None,
+    ) -> ow.Variable:
+        """Append the operator and the activation, and return the output without an axis of 1."""
+        inputs = {"x": x, "weight": weight} | self._bias()
+        steps: list[tuple[str, dict[str, Any]]] = []
+        if squeezed is not None:
+            steps.append(("squeeze", {"axis": [squeezed]}))
+        if self._activation:
+            steps.append((self._activation, {}))
+        block, out = self.layer.block, self.layer.out
+        for kind, more in steps:
+            before = operators.append(block, op_type, inputs, attrs, prefix=f"{out}/linear")
+            op_type, inputs, attrs = kind, {"x": before}, more
+        output = operators.append(block, op_type, inputs, attrs, name=out)
+        if output.shape is None:
+            # This much is known without the shape of x, and the next layer needs the channels.
+            output.shape = self._images.stored(-1, self._filters)
+        return output
+
+    def _bias(self) -> dict[str, ow.Variable]:
+        """Return the bias by its slot, where there is one."""
+        if not self._with_bias:
+            return {}
+        filters, dtype = self._filters, self._images.variable.dtype
+        name = f"{self.layer.name}_b_param"
+        bias = make_parameter(
+            self._who, name, self._biases, lambda: (filters,), default=Constant(), dtype=dtype
+        )
+        return {"bias": bias}
+
+
+def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, ...]) -> Shape:
+    return (filters, images.group_size(groups), *kernel)

@@ -1,0 +1,361 @@
+"""Cross entropy of probabilities and scores against classes, with weights and smoothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn import checks, operators
+from opwright_nn.layers.layer import Layer, append_layer, begin
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+@ow.transaction()
+def cross_entropy(
+    x: ow.Variable,
+    label: ow.Variable,
+    soft_label: bool = False,
+    name: str | None = None,
+    *,
+    ignore_index: int | None = None,
+    class_weights: Sequence[float] | None = None,
+    label_smoothing: float = 0.0,
+    reduction: str = "none",
+) -> ow.Variable:
+    """Append ``-log(x[label])`` for each row of probabilities.
+
+    Parameters
+    ----------
+    x : Variable, [..., classes]
+        Probabilities; for logits, `softmax_with_cross_entropy` is faster and more accurate.
+    label : Variable
+        Classes, int64 [...] or [..., 1], or with `soft_label` distributions, [..., classes].
+    soft_label : bool
+        Whether labels are distributions.
+    name : str, optional
+        The prefix of the names of its variables.
+    ignore_index : int, optional
+        A class whose rows have loss 0.
+    class_weights, label_smoothing, reduction
+        As in `layers.softmax_with_cross_entropy`.
+
+    Returns
+    -------
+    Variable
+        The shape of classes, [..., 1] for distributions; without axes if reduced.
+    """
+    who = "cross_entropy"
+    options = _check_options(who, x, label, soft_label, class_weights, label_smoothing, reduction)
+    ignored = None
+    if ignore_index is not None:
+        ignored = checks.check_int(who, "ignore_index", ignore_index)
+    layer = begin(who, name)
+    plain = not options.changes_rows and (options.soft_label or ignored is None)
+    if plain:
+        attrs = {"soft_label": options.soft_label}
+        return _reduce_plain(layer, who, {"x": x, "label": label}, attrs, options)
+    if options.soft_label:
+        inputs = {"x": x, "label": _weighted(label, options)}
+        return _reduce_plain(layer, who, inputs, {"soft_label": True}, options)
+    logs = ow.ops.log(ow.ops.maximum(x, 1e-37))
+    return _append_rows(layer, logs, label, -100 if ignored is None else ignored, options)
+
+
+@ow.transaction()
+def softmax_with_cross_entropy(
+    logits: ow.Variable,
+    label: ow.Variable,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    name: str | None = None,
+    *,
+    axis: int = -1,
+    class_weights: Sequence[float] | None = None,
+    label_smoothing: float = 0.0,
+    reduction: str = "none",
+) -> ow.Variable:
+    """Append ``-log(softmax(logits)[label])`` for each row.
+
+    Parameters
+    ----------
+    logits : Variable, [..., classes]
+        Scores, not normalized.
+    label : Variable
+        Classes, int64 [...] or [..., 1], or with `soft_label` distributions, [..., classes].
+    soft_label : bool
+        Whether labels are distributions.
+    ignore_index : int
+        A class whose rows have loss 0.
+    name : str, optional
+        The prefix of the names of its variables.
+    axis : int
+        The axis of the classes.
+    class_weights : sequence of float, optional
+        A factor of at least 0 for the loss of each class.
+    label_smoothing : float in [0, 1]
+        The share of the label that all classes get, the same each.
+    reduction : str
+        "none"; "sum"; or "mean", over the rows that are not ignored, each as often as its class
+        weighs. Distributions have the mean over all rows. Without such rows the mean is 0.
+
+    Returns
+    -------
+    Variable
+        The shape of classes, and for distributions that of logits with 1 class; without axes if
+        reduced.
+    """
+    who = "softmax_with_cross_entropy"
+    checks.check_variable(who, "logits", logits)
+    options = _check_options(
+        who, logits, label, soft_label, class_weights, label_smoothing, reduction, axis
+    )
+    ignored = checks.check_int(who, "ignore_index", ignore_index)
+    layer = begin(who, name)
+    attrs = {"soft_label": options.soft_label, "ignore_index": ignored, "axis": options.axis}
+    if options.soft_label:
+        target = _weighted(label, options) if options.changes_rows else label
+        return _reduce_plain(layer, who, {"logits": logits, "label": target}, attrs, options)
+    if not options.changes_rows:
+        loss = _append_loss(layer, who, {"logits": logits, "label": label}, attrs, options)
+        return _reduce(layer, loss, logits, label, ignored, options)
+    logs = ow.ops.log_softmax(logits, axis=options.axis)
+    return _append_rows(layer, logs, label, ignored, options)
+
+
+@ow.transaction()
+def sigmoid_cross_entropy_with_logits(
+    x: ow.Variable,
+    label: ow.Variable,
+    name: str | None = None,
+    *,
+    positive_weight: float | None = None,
+    reduction: str = "none",
+) -> ow.Variable:
+    """Append ``-label * log(s) - (1 - label) * log(1 - s)``, where s is sigmoid(x).
+
+    Parameters
+    ----------
+    x : Variable
+        Scores, not normalized.
+    label : Variable
+        Probabilities, mostly 0 or 1, of the shape and dtype of x.
+    name : str, optional
+        The prefix of the names of its variables.
+    positive_weight : float, > 0, optional
+        A factor for ``label * log(s)``, where the label 1 is rare.
+    reduction : str
+        "none", "mean" or "sum".
+    """
+    who = "sigmoid_cross_entropy_with_logits"
+    inputs = {slot: checks.check_variable(who, slot, v) for slot, v in (("x", x), ("label", label))}
+    kind = checks.check_choice(who, "reduction", reduction, _REDUCTIONS)
+    layer = begin(who, name)
+    last = layer.out if kind == "none" else None
+    if positive_weight is None:
+        loss = operators.append(layer.block, who, inputs, name=last)
+    else:
+        weight = checks.check_float(who, "positive_weight", positive_weight, above=0.0)
+        plain = operators.append(layer.block, who, inputs)
+        more = label * ow.ops.softplus(-x) * (weight - 1.0)
+        loss = operators.append(layer.block, "add", {"x": plain, "y": more}, name=last)
+    return loss if kind == "none" else _total(layer, loss, kind)
+
+
+def nll(
+    x: ow.Variable,
+    label: ow.Variable,
+    ignore_index: int = -100,
+    axis: int = -1,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append ``-x[label]`` for each row of logarithms of probabilities.
+
+    Parameters
+    ----------
+    x : Variable
+        Logarithms of probabilities, as from `log_softmax`.
+    label : Variable
+        Classes, of the shape of `x` with 1 along `axis`, or without it.
+    ignore_index : int
+        A class whose rows have loss 0.
+    axis : int
+        The axis of the classes.
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    attrs = {"ignore_index": ignore_index, "axis": axis}
+    return append_layer("nll", {"x": x, "label": label}, attrs, name)
+
+
+def label_smooth(
+    x: ow.Variable,
+    prior: ow.Variable | None = None,
+    epsilon: float = 0.1,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append ``(1 - epsilon) * x + epsilon * prior`` for distributions of classes.
+
+    Parameters
+    ----------
+    x : Variable, [..., classes]
+        Distributions, one-hot ones for class ids.
+    prior : Variable, optional
+        The distribution to mix in, of a shape that broadcasts; by default all classes are equal.
+    epsilon : float in [0, 1]
+        The share of `prior`.
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    return append_layer("label_smooth", {"x": x, "prior": prior}, {"epsilon": epsilon}, name)
+
+
+class _Options(NamedTuple):
+    """What both losses of classes have in common, checked."""
+
+    soft_label: bool
+    weights: tuple[float, ...] | None
+    smoothing: float
+    reduction: str
+    axis: int
+    rank: int | None
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether the loss of a row is another than that of the operator."""
+        return self.weights is not None or self.smoothing > 0
+
+    def class_weights(self) -> Any:
+        """Return the weights as a list that broadcasts along the axis of classes."""
+        array = np.array(self.weights)
+        if self.axis != -1 and self.rank is not None:
+            array = array.reshape(-1, *[1] * (self.rank - 1 - self.axis % self.rank))
+        return array.tolist()  # a list takes on the dtype of what is beside it
+
+
+def _check_options(
+    who: str,
+    x: object,
+    label: object,
+    soft_label: object,
+    class_weights: object,
+    label_smoothing: object,
+    reduction: object,
+    axis: object = -1,
+) -> _Options:
+    scores = x if isinstance(x, ow.Variable) else checks.check_variable(who, "x", x)
+    checks.check_variable(who, "label", label)
+    options = _Options(
+        soft_label=checks.check_bool(who, "soft_label", soft_label),
+        weights=_check_weights(who, class_weights),
+        smoothing=checks.check_float(
+            who, "label_smoothing", label_smoothing, at_least=0.0, at_most=1.0
+        ),
+        reduction=checks.check_choice(who, "reduction", reduction, _REDUCTIONS),
+        axis=checks.check_int(who, "axis", axis),
+        rank=None if scores.shape is None else len(scores.shape),
+    )
+    if options.axis != -1 and options.changes_rows and options.rank is None:
+        raise ShapeError(
+            f"{who}: the number of axes must be known for axis={options.axis}, got {scores!r}; "
+            "declare its shape, or move the classes to the last axis"
+        )
+    classes = (
+        -1
+        if scores.shape is None or options.axis >= len(scores.shape)
+        else (scores.shape[options.axis])
+    )
+    if options.weights is not None and classes not in (-1, len(options.weights)):
+        raise AttributeValueError(
+            f"{who}: class_weights must have a weight for each of the {classes} classes, got "
+            f"{len(options.weights)}"
+        )
+    return options
+
+
+def _check_weights(who: str, value: object) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        raise AttributeTypeError(
+            f"{who}: class_weights must be a list of numbers, got {value!r} "
+            f"({type(value).__name__}); write class_weights=[1.0, 2.5], for example"
+        )
+    return tuple(
+        checks.check_float(who, f"class_weights[{i}]", item, at_least=0.0)
+        for i, item in enumerate(value)
+    )
+
+
+def _weighted(label: ow.Variable, options: _Options) -> ow.Variable:
+    """Append distributions of classes with smoothing, each class times its weight."""
+    if options.smoothing:
+        if options.axis != -1:
+            label = label * (1 - options.smoothing)
+            size = ow.ops.sum(
+                ow.ops.fill_like(label, value=1.0), axis=[options.axis], keepdims=True
+            )
+            label = label + options.smoothing / size
+        else:
+            label = ow.ops.label_smooth(label, epsilon=options.smoothing)
+    return label if options.weights is None else ow.ops.multiply(label, options.class_weights())
+
+
+def _append_rows(
+    layer: Layer, logs: ow.Variable, label: ow.Variable, ignored: int, options: _Options
+) -> ow.Variable:
+    """Append the loss of each row from logarithms of probabilities, and reduce it.
+
+    A row's own part and that of all classes stand in one tensor, of which `nll` picks.
+    """
+    weighted = logs if options.weights is None else ow.ops.multiply(logs, options.class_weights())
+    if options.smoothing:
+        share = ow.ops.mean(weighted, axis=[options.axis], keepdims=True) * options.smoothing
+        weighted = weighted * (1 - options.smoothing) + share
+    attrs = {"ignore_index": ignored, "axis": options.axis}
+    loss = _append_loss(layer, "nll", {"x": weighted, "label": label}, attrs, options)
+    return _reduce(layer, loss, logs, label, ignored, options)
+
+
+def _append_loss(
+    layer: Layer, op_type: str, inputs: dict[str, Any], attrs: dict[str, Any], options: _Options
+) -> ow.Variable:
+    last = layer.out if options.reduction == "none" else None
+    return operators.append(layer.block, op_type, inputs, attrs, name=last)
+
+
+def _reduce_plain(
+    layer: Layer, op_type: str, inputs: dict[str, Any], attrs: dict[str, Any], options: _Options
+) -> ow.Variable:
+    """Append an operator and reduce its rows, each of which counts once."""
+    loss = _append_loss(layer, op_type, inputs, attrs, options)
+    return loss if options.reduction == "none" else _total(layer, loss, options.reduction)
+
+
+def _reduce(
+    layer: Layer,
+    loss: ow.Variable,
+    scores: ow.Variable,
+    label: ow.Variable,
+    ignored: int,
+    options: _Options,
+) -> ow.Variable:
+    """Reduce the loss of rows; in a mean each counts as often as its class weighs."""
+    if options.reduction != "mean":
+        return loss if options.reduction == "none" else _total(layer, loss, "sum")
+    counts = ow.ops.fill_like(scores, value=-1.0)
+    if options.weights is not None:
+        counts = ow.ops.multiply(counts, options.class_weights())
+    total = ow.ops.sum(ow.ops.nll(counts, label, ignore_index=ignored, axis=options.axis))
+    # Without rows that count, 0 / 0 would be NaN.
+    divisor = total + ow.ops.cast(total <= 0.0, dtype=total.dtype)
+    inputs = {"x": ow.ops.sum(loss), "y": divisor}
+    return operators.append(layer.block, "divide", inputs, name=layer.out)
+
+
+def _total(layer: Layer, loss: ow.Variable, reduction: str) -> ow.Variable:
+    return operators.append(layer.block, reduction, {"x": loss}, name=layer.out)

@@ -1,0 +1,213 @@
+"""Blocks of transformers: attention and a feed-forward network, each added to what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import opwright as ow
+from opwright_nn import checks, operators
+from opwright_nn.layers.attention import attention
+from opwright_nn.layers.dropout import dropout as append_dropout
+from opwright_nn.layers.fc import fc
+from opwright_nn.layers.layer import Layer, begin, check_activation, last_axis
+from opwright_nn.layers.normalization import layer_norm
+
+
+class _Block(NamedTuple):
+    """What the parts of a block have in common.
+
+    Attributes
+    ----------
+    layer : Layer
+    columns, hidden : int
+        The width of the sequence, and that of the hidden layer.
+    activation : str
+    probability : float
+        Of an element to be dropped.
+    is_norm_first : bool
+    epsilon : float
+    """
+
+    layer: Layer
+    columns: int
+    hidden: int
+    activation: str
+    probability: float
+    is_norm_first: bool
+    epsilon: float
+
+
+@ow.transaction()
+def transformer_encoder_block(
+    x: ow.Variable,
+    heads: int,
+    *,
+    hidden: int | None = None,
+    activation: str = "gelu",
+    dropout: float = 0.0,
+    norm_first: bool = True,
+    causal: bool = False,
+    mask: ow.Variable | None = None,
+    lengths: ow.Variable | None = None,
+    epsilon: float = 1e-5,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append attention of a sequence to itself and a feed-forward network, each with a detour.
+
+    ``h = x + attention(norm(x))`` and ``h + fc(activation(fc(norm(h))))``; with
+    ``norm_first=False``, as in the paper, ``norm(x + attention(x))`` and so on. With
+    ``causal=True`` it is the block of a GPT. Vaswani et al., Attention Is All You Need, 2017.
+
+    Parameters
+    ----------
+    x : Variable, [n, time, columns]
+        Float; `columns` must be known.
+    heads : int, at least 1
+        Divides `columns`.
+    hidden : int, at least 1, optional
+        The width within the feed-forward network; ``4 * columns`` by default.
+    activation : str
+        The type of any operator from ``x`` to ``out``.
+    dropout : float in [0, 1)
+        For the outputs of both parts and of the activation; weights of attention are not dropped.
+    norm_first : bool
+        Whether `layer_norm` comes before each part, not after each sum.
+    causal, mask, lengths
+        As in `layers.attention`.
+    epsilon : float, > 0
+        Of `layer_norm`.
+    name : str, optional
+        The prefix of the names of its variables: ``<name>_attention``, ``<name>_norm_0``,
+        ``<name>_hidden``, ``<name>_columns``.
+
+    Returns
+    -------
+    Variable
+        Shape and dtype of x.
+
+    Examples
+    --------
+    >>> h = layers.learned_positions(layers.embedding(words, [1000, 64]), 32)  # doctest: +SKIP
+    >>> for _ in range(4):  # doctest: +SKIP
+    ...     h = layers.transformer_encoder_block(h, heads=4, causal=True, dropout=0.1)
+    """
+    who = "transformer_encoder_block"
+    block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
+    own_name = f"{block.layer.name}_attention"
+
+    def attend(h: ow.Variable) -> ow.Variable:
+        return attention(h, heads, mask=mask, lengths=lengths, causal=causal, name=own_name)
+
+    h = _add(block, x, attend, 0)
+    return _add(block, h, lambda h: _feed_forward(block, h), 1, block.layer.out)
+
+
+@ow.transaction()
+def transformer_decoder_block(
+    x: ow.Variable,
+    memory: ow.Variable,
+    heads: int,
+    *,
+    hidden: int | None = None,
+    activation: str = "gelu",
+    dropout: float = 0.0,
+    norm_first: bool = True,
+    causal: bool = True,
+    lengths: ow.Variable | None = None,
+    memory_mask: ow.Variable | None = None,
+    memory_lengths: ow.Variable | None = None,
+    epsilon: float = 1e-5,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append attention of a sequence to itself, then to a memory, and a feed-forward network.
+
+    Parameters
+    ----------
+    x : Variable, [n, time, columns]
+        Float; `columns` must be known.
+    memory : Variable, [n, other time, other columns]
+        What an encoder gave.
+    heads, hidden, activation, dropout, norm_first, epsilon
+        As in `layers.transformer_encoder_block`.
+    causal, lengths
+        Of the attention of x to itself, as in `layers.attention`.
+    memory_mask, memory_lengths
+        Which keys of the memory take part, as `mask` and `lengths` in `layers.attention`.
+    name : str, optional
+        The prefix of the names of its variables, with ``<name>_memory`` for the second attention.
+
+    Returns
+    -------
+    Variable
+        Shape and dtype of x.
+    """
+    who = "transformer_decoder_block"
+    block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
+    source = checks.check_variable(who, "memory", memory)
+    prefix = block.layer.name
+
+    def attend(h: ow.Variable) -> ow.Variable:
+        return attention(h, heads, lengths=lengths, causal=causal, name=f"{prefix}_attention")
+
+    def attend_memory(h: ow.Variable) -> ow.Variable:
+        own_name = f"{prefix}_memory"
+        return attention(h, heads, source, mask=memory_mask, lengths=memory_lengths, name=own_name)
+
+    h = _add(block, _add(block, x, attend, 0), attend_memory, 1)
+    return _add(block, h, lambda h: _feed_forward(block, h), 2, block.layer.out)
+
+
+def _begin(
+    who: str,
+    x: object,
+    hidden: object,
+    activation: object,
+    dropout: object,
+    norm_first: object,
+    epsilon: object,
+    name: object,
+) -> _Block:
+    columns = last_axis(who, x, 3)
+    width = 4 * columns if hidden is None else checks.check_int(who, "hidden", hidden, at_least=1)
+    return _Block(
+        columns=columns,
+        hidden=width,
+        activation=check_activation(who, activation),
+        probability=checks.check_float(who, "dropout", dropout, at_least=0.0, below=1.0),
+        is_norm_first=checks.check_bool(who, "norm_first", norm_first),
+        epsilon=checks.check_float(who, "epsilon", epsilon, above=0.0),
+        layer=begin(who, name),
+    )
+
+
+def _add(
+    block: _Block,
+    x: ow.Variable,
+    part: Callable[[ow.Variable], ow.Variable],
+    index: int,
+    out: str | None = None,
+) -> ow.Variable:
+    """Append x plus a part of it, normalized before or after."""
+    if block.is_norm_first:
+        added = _drop(block, part(_norm(block, x, index)))
+        return operators.append(block.layer.block, "add", {"x": x, "y": added}, name=out)
+    added = _drop(block, part(x))
+    both = operators.append(block.layer.block, "add", {"x": x, "y": added})
+    return _norm(block, both, index)
+
+
+def _norm(block: _Block, x: ow.Variable, index: int) -> ow.Variable:
+    name = f"{block.layer.name}_norm_{index}"
+    return layer_norm(x, begin_norm_axis=2, epsilon=block.epsilon, name=name)
+
+
+def _feed_forward(block: _Block, x: ow.Variable) -> ow.Variable:
+    name = block.layer.name
+    kind = block.activation
+    h = fc(x, block.hidden, activation=kind, num_flatten_dims=2, name=f"{name}_hidden")
+    return fc(_drop(block, h), block.columns, num_flatten_dims=2, name=f"{name}_columns")
+
+
+def _drop(block: _Block, x: ow.Variable) -> ow.Variable:
+    return append_dropout(x, block.probability) if block.probability else x

@@ -1,0 +1,215 @@
+"""Transposed convolutions, which enlarge sequences, images and volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import opwright as ow
+from opwright.errors import AttributeValueError
+from opwright_nn import checks, operators
+from opwright_nn.layers.convolution import ConvolutionLayer, Options
+from opwright_nn.layers.images import Images
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.param_attr import ParamAttr
+
+
+@ow.transaction()
+def conv1d_transpose(
+    x: ow.Variable,
+    filters: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    output_padding: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    groups: int = 1,
+    bias: bool = True,
+    activation: str | None = None,
+    data_format: str = "NCL",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append the transposed convolution of sequences, by that of images of height 1.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, length]
+        Or [n, length, channels] with ``data_format="NLC"``.
+    filters, kernel, strides, paddings, output_padding, dilations, groups, bias
+        As in `layers.conv2d_transpose`; the weight is [channels, filters / groups, kernel].
+    activation, name, param_attr, bias_attr
+        As in `layers.conv2d`.
+    data_format : str
+        "NCL" or "NLC".
+    """
+    options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
+    who = "conv1d_transpose"
+    return _transpose(who, 1, x, filters, kernel, strides, paddings, output_padding, options)
+
+
+@ow.transaction()
+def conv2d_transpose(
+    x: ow.Variable,
+    filters: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    output_padding: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    groups: int = 1,
+    bias: bool = True,
+    activation: str | None = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append the transposed convolution: each pixel adds its multiple of a window w.
+
+    Its sizes are those from which `layers.conv2d` would compute the sizes of x.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, height, width]
+        Or [n, height, width, channels], see `data_format`.
+    filters : int, at least 1
+        Channels of the output.
+    kernel : int or pair of int, at least 1
+        Height and width of the window.
+    strides : int or pair of int, at least 1
+        The distance of two windows in the output.
+    paddings : int, pair, four ints, "same" or "valid"
+        What is cut off the output, with the forms of `layers.conv2d`. "same" gives ``size *
+        stride``; "valid" is 0.
+    output_padding : int or pair of int, at least 0
+        What is added at the end, below the stride; not with "same".
+    dilations, groups, bias, activation, data_format
+        As in `layers.conv2d`.
+    name : str, optional
+        The prefix of the names of its variables.
+    param_attr, bias_attr : ParamAttr or Initializer, optional
+        For the weight ``<name>_w_param``, [channels, filters / groups, height, width], and the bias
+        ``<name>_b_param``, [filters]. By default as in `layers.fc`.
+    """
+    options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
+    who = "conv2d_transpose"
+    return _transpose(who, 2, x, filters, kernel, strides, paddings, output_padding, options)
+
+
+@ow.transaction()
+def conv3d_transpose(
+    x: ow.Variable,
+    filters: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    paddings: str | int | Sequence[int] = 0,
+    *,
+    output_padding: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    groups: int = 1,
+    bias: bool = True,
+    activation: str | None = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+    bias_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append the transposed convolution of volumes.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, depth, height, width]
+        Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
+    filters, kernel, strides, paddings, output_padding, dilations, groups, bias
+        As in `layers.conv2d_transpose`; the weight is [channels, filters / groups, *kernel].
+    activation, name, param_attr, bias_attr
+        As in `layers.conv2d`.
+    data_format : str
+        "NCDHW" or "NDHWC".
+    """
+    options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
+    who = "conv3d_transpose"
+    return _transpose(who, 3, x, filters, kernel, strides, paddings, output_padding, options)
+
+
+def _transpose(
+    who: str,
+    rank: int,
+    x: object,
+    filters: object,
+    kernel: object,
+    strides: object,
+    paddings: object,
+    output_padding: object,
+    options: Options,
+) -> ow.Variable:
+    images = Images(who, x, options.data_format, rank)
+    n_filters = checks.check_int(who, "filters", filters, at_least=1)
+    size, steps = images.windows("kernel", kernel), images.windows("strides", strides)
+    gaps = images.windows("dilations", options.dilations)
+    extra = checks.check_sizes(who, "output_padding", output_padding, rank=rank, at_least=0)
+    cut = checks.check_paddings(who, paddings, rank=rank)
+    if cut is None:
+        reach = [(k - 1) * gap + 1 for k, gap in zip(size, gaps, strict=True)]
+        cut, extra = _same(who, reach, steps, extra)
+    layer = ConvolutionLayer(who, images, n_filters, options)
+    attrs: dict[str, Any] = {
+        "strides": steps,
+        "paddings": cut,
+        "dilations": gaps,
+        "output_padding": extra,
+        "groups": layer.groups,
+        "data_format": images.data_format,
+    }
+    rule = partial(_weight_shape, images, n_filters // layer.groups, layer.groups, size)
+    weight = layer.make_weight(rule)
+    if rank > 1:
+        return layer.append(who, images.variable, weight, attrs)
+    return _append_by_images(layer, images, weight, attrs)
+
+
+def _append_by_images(
+    layer: ConvolutionLayer, images: Images, weight: ow.Variable, attrs: dict[str, Any]
+) -> ow.Variable:
+    """Append a transposed convolution of sequences as one of images of height 1."""
+    block = layer.layer.block
+    is_channels_first = images.data_format == "NCL"
+    axis = 2 if is_channels_first else 1
+    name = f"{layer.layer.out}/images"
+    x = {"x": images.variable}
+    x_images = operators.append(block, "unsqueeze", x, {"axis": [axis]}, prefix=name)
+    windows = operators.append(block, "unsqueeze", {"x": weight}, {"axis": [2]}, prefix=name)
+    of_images = {
+        "strides": (1, *attrs["strides"]),
+        "paddings": (0, 0, *attrs["paddings"]),
+        "dilations": (1, *attrs["dilations"]),
+        "output_padding": (0, *attrs["output_padding"]),
+        "groups": attrs["groups"],
+        "data_format": "NCHW" if is_channels_first else "NHWC",
+    }
+    return layer.append("conv2d_transpose", x_images, windows, of_images, squeezed=axis)
+
+
+def _same(
+    who: str, reach: Sequence[int], strides: Sequence[int], output_padding: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return paddings and output paddings that make each size the stride times that of x."""
+    if any(output_padding):
+        raise AttributeValueError(
+            f"{who}: output_padding must be 0 with paddings='same', which chooses it, got "
+            f"{list(output_padding)}; write the paddings as numbers"
+        )
+    totals = [max(size - step, 0) for size, step in zip(reach, strides, strict=True)]
+    cut = [side for total in totals for side in (total // 2, total - total // 2)]
+    extra = [max(step - size, 0) for size, step in zip(reach, strides, strict=True)]
+    return tuple(cut), tuple(extra)
+
+
+def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, ...]) -> Shape:
+    images.group_size(groups)
+    return (images.shape()[1], filters, *kernel)

@@ -1,0 +1,201 @@
+"""Laws of attention, transformers and positions; values of attention are PyTorch's, in peers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn import layers
+
+X = np.random.default_rng(1).normal(size=(2, 5, 8)).astype(np.float32)
+
+
+def make_x(columns=8):
+    return layers.data("x", shape=[None, None, columns])
+
+
+def compute(build, **feeds):
+    """Return what a function of a model's inputs computes."""
+    model = nn.Model()
+    with model.guard():
+        inputs = [
+            layers.data(name, [None] * array.ndim if name != "x" else [None, None, 8], array.dtype)
+            for name, array in feeds.items()
+        ]
+        out = build(*inputs)
+    model.initialize_parameters(seed=2)
+    return model.predict(out, **feeds)
+
+
+def test_attention_has_one_weight_for_queries_keys_and_values(programs):
+    out = layers.attention(make_x(), 2)
+    shapes = {parameter.name: parameter.shape for parameter in programs[0].parameters()}
+    assert shapes == {
+        "attention_0_qkv_w_param": (8, 24),
+        "attention_0_qkv_b_param": (24,),
+        "attention_0_w_param": (8, 8),
+        "attention_0_b_param": (8,),
+    }
+    assert (out.name, out.shape) == ("attention_0_out", (-1, -1, 8))
+
+
+def test_attention_to_a_memory_of_another_width(programs):
+    memory = layers.data("memory", shape=[None, 3, 5])
+    out = layers.attention(make_x(), 2, memory, bias=False, name="a")
+    shapes = {parameter.name: parameter.shape for parameter in programs[0].parameters()}
+    assert shapes == {"a_q_w_param": (8, 8), "a_kv_w_param": (5, 16), "a_w_param": (8, 8)}
+    assert out.shape == (-1, -1, 8)
+
+
+@pytest.mark.parametrize("layer", [layers.attention, layers.transformer_encoder_block])
+def test_a_causal_layer_does_not_see_later_times(layer):
+    later = X.copy()
+    later[:, 3:] += 1
+    first, second = (compute(lambda x: layer(x, 2, causal=True), x=x) for x in (X, later))
+    np.testing.assert_array_equal(first[:, :3], second[:, :3])
+    assert np.abs(first[:, 3:] - second[:, 3:]).max() > 0.01
+
+
+def test_keys_behind_a_length_have_no_effect():
+    changed = X.copy()
+    changed[1, 2:] += 1
+    lengths = np.array([5, 2])
+    first, second = (
+        compute(lambda x, n: layers.attention(x, 4, lengths=n), x=x, n=lengths)
+        for x in (X, changed)
+    )
+    np.testing.assert_array_equal(first[1, :2], second[1, :2])
+
+
+def test_blocks_drop_in_training_only():
+    model = nn.Model()
+    x = model.input("x", [None, None, 8])
+    h = model.transformer_decoder_block(model.transformer_encoder_block(x, 2, dropout=0.5), x, 2)
+    model.backward(model.mean(h * h))
+    model.sgd(0.0)
+    model.fill("x", X)
+    assert model.run()[0] != model.run()[0]
+    np.testing.assert_array_equal(model.predict(h, x=X), model.predict(h, x=X))
+
+
+def test_a_block_learns_and_is_saved(tmp_path):
+    def make():
+        model = nn.Model()
+        words = model.input("words", [None, None], "int64")
+        h = model.learned_positions(model.embedding(words, [10, 16]), 6)
+        h = model.transformer_encoder_block(h, 4, causal=True, name="block")
+        scores = model.fc_layer(h, 10, num_flatten_dims=2)
+        model.backward(model.softmax_with_cross_entropy(scores, "next", reduction="mean"))
+        model.adam(0.01)
+        words = np.arange(12).reshape(2, 6) % 10
+        model.fill("words", words)
+        model.fill("next", (words + 1) % 10)
+        return model
+
+    model = make()
+    losses = [model.run()[0] for _ in range(80)]
+    assert losses[-1] < 0.3 * losses[0]
+    model.save(tmp_path)
+    twin = make()
+    twin.resume(tmp_path)
+    assert twin.run()[0] == model.run()[0]
+
+
+def sines(n, columns, base=10000.0):
+    angles = np.arange(n)[:, None] * base ** (-(np.arange(columns) // 2 * 2) / columns)
+    return np.where(np.arange(columns) % 2, np.cos(angles), np.sin(angles))
+
+
+def test_sinusoidal_positions_add_sines_and_cosines():
+    got = compute(layers.sinusoidal_positions, x=X)
+    np.testing.assert_allclose(got, X + sines(5, 8), atol=1e-6)
+
+
+def test_learned_positions_add_a_row_for_each_time():
+    model = nn.Model()
+    x = model.input("x", [None, None, 8])
+    out = model.learned_positions(x, 7, name="p")
+    model.backward(model.mean(out))
+    model.initialize_parameters(seed=1)
+    rows = model.scope.var("p_w_param").numpy()
+    assert rows.shape == (7, 8)
+    np.testing.assert_allclose(model.predict(out, x=X), X + rows[:5], rtol=1e-6)
+    with pytest.raises(Exception, match=r"index must be in \[0, 7\), got 7"):
+        model.predict(out, x=np.ones((1, 8, 8), np.float32))
+    slope = model.predict("p_w_param_grad", x=X)
+    np.testing.assert_allclose(slope[:5], 1 / 40)
+    np.testing.assert_array_equal(slope[5:], 0)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary_products_depend_on_the_distance(interleaved):
+    same = np.broadcast_to(X[:1, :1], (1, 6, 8)).copy()
+
+    def turn(x):
+        return layers.rotary_embedding(x, 10, interleaved=interleaved)
+
+    turned = compute(turn, x=same)[0]
+    products = turned @ turned.T
+    for distance in range(6):
+        np.testing.assert_allclose(
+            np.diagonal(products, distance), products[0, distance], rtol=1e-5
+        )
+    assert np.ptp(products[0]) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "rule"),
+    [
+        (lambda x: layers.attention(x, 3), AttributeValueError, "heads must divide the 8 columns"),
+        (lambda x: layers.attention(x, 2, mask=x, lengths=x), AttributeValueError, "mask and len"),
+        (lambda x: layers.attention(x, 2, x[0]), ShapeError, r"x must have more than"),
+        (lambda x: layers.attention("x", 2), AttributeTypeError, "x must be a variable"),
+        (
+            lambda x: layers.attention(x, 2, param_attr=nn.ParamAttr("w")),
+            AttributeValueError,
+            "param_attr must have no name",
+        ),
+        (
+            lambda x: layers.transformer_encoder_block(x, 2, dropout=1.0),
+            AttributeValueError,
+            "dropout must be a finite number",
+        ),
+        (
+            lambda x: layers.transformer_decoder_block(x, 2, 2),
+            AttributeTypeError,
+            "memory must be a variable",
+        ),
+        (
+            lambda x: layers.transformer_encoder_block(layers.data("y"), 2),
+            ShapeError,
+            r"the last axis of x must be known.*model.input\('words'",
+        ),
+        (
+            lambda x: layers.learned_positions(layers.data("z", [None, 9, 4]), 8),
+            ShapeError,
+            "at most max_length=8 times",
+        ),
+        (lambda x: layers.sinusoidal_positions(x, 1.0), AttributeValueError, "base must be"),
+        (
+            lambda x: layers.rotary_embedding(layers.data("w", [2, 3]), 8),
+            AttributeValueError,
+            "even number of columns",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(programs, call, error, rule):
+    with pytest.raises(error, match=rule):
+        call(make_x())
+    assert {op.type for op in programs[0].global_block().ops} <= {"slice", "squeeze"}  # of x[0]
+
+
+def test_a_block_that_fails_changes_nothing(programs, snapshot):
+    x = make_x()
+    before = snapshot()
+    with pytest.raises(AttributeValueError, match="attention: heads must divide"):
+        layers.transformer_encoder_block(x, 3)
+    assert snapshot() == before
+    assert isinstance(x, ow.Variable)
