@@ -25,10 +25,14 @@ from opwright_nn.arguments import suggest
         (lambda x: layers.batch_norm(x, eps=0.1), "'eps'; did you mean 'epsilon'"),
         (lambda x: layers.attention(x, num_heads=2), "'num_heads'; did you mean 'heads'"),
         (lambda x: layers.relu(x, inplace=True), "'inplace'; arguments are 'x', 'name'"),
+        (lambda x: nn.optimizer.SGD(lr=0.1), "'lr'; did you mean 'learning_rate'"),
+        (lambda x: nn.batches((x, x), batch_size=3), "'batch_size'; did you mean 'size'"),
     ],
 )
 def test_the_name_of_another_framework_is_answered_with_ours(programs, call, rule):
-    with pytest.raises(AttributeTypeError, match=rf"^\w+: arguments must be those that it has, got {rule}"):
+    with pytest.raises(
+        AttributeTypeError, match=rf"^\w+: arguments must be those that it has, got {rule}"
+    ):
         call(layers.data("x", [None, 3]))
 
 

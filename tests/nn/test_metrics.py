@@ -84,9 +84,8 @@ def test_precision_and_recall_of_many_classes_are_means_of_those_that_occur():
     each = [shares(predicted, LABELS, label) for label in range(4)]
     got = [collect(make(), ROWS, LABELS) for make in (nn.metrics.Precision, nn.metrics.Recall)]
     assert got == pytest.approx(np.mean(each, axis=0))
-    got = [
-        collect(make(label=2), ROWS, LABELS) for make in (nn.metrics.Precision, nn.metrics.Recall)
-    ]
+    kinds = nn.metrics.Precision, nn.metrics.Recall
+    got = [collect(make(label=2), ROWS, LABELS) for make in kinds]
     assert got == pytest.approx(each[2])
     metric = nn.metrics.Recall()
     metric.update(np.eye(5)[[0, 0]], [0, 3])
@@ -141,5 +140,7 @@ def test_an_area_needs_both_classes():
 def test_a_metric_names_what_it_collects_and_not_arrays():
     assert nn.metrics.Accuracy("prob", "label").variables == ("prob", "label")
     assert nn.metrics.Accuracy(k=2).variables == ()
-    with pytest.raises(AttributeTypeError, match=r"^Recall: variables must be .* pass arrays to up"):
+    with pytest.raises(
+        AttributeTypeError, match=r"^Recall: variables must be .* pass arrays to up"
+    ):
         nn.metrics.Recall(np.ones(3))

@@ -104,8 +104,7 @@ def check_arguments(
         for name in options:
             if name not in names:
                 raise AttributeTypeError(
-                    f"{who}: arguments must be those that it has, "
-                    f"got {name!r}{_hint(name, names)}"
+                    f"{who}: arguments must be those that it has, got {name!r}{_hint(name, names)}"
                 ) from None
         raise AttributeTypeError(f"{who}: {error}; its arguments are {', '.join(names)}") from None
 

@@ -16,7 +16,7 @@ from opwright.errors import (
     VariableNotFoundError,
 )
 from opwright.plugin import record_undo
-from opwright_nn import checks, operators
+from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
@@ -64,6 +64,10 @@ class Optimizer:
 
     op_type: ClassVar[str]
     """The operator: slots param, grad, learning_rate and one for each state, outputs aliased."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__init__ = arguments.suggest(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
         self,
