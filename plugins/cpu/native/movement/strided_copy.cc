@@ -284,8 +284,10 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = ReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
+    // A short row that is one item may lie a fraction of its length from the next one.
     const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
-                         item_bytes_ <= 8 && inner_.length >= kLeastReversed;
+                         inner_.source % item_bytes_ == 0 && item_bytes_ <= 8 &&
+                         inner_.length >= kLeastReversed;
     if (is_step) kernel_ = StepKernel(item_bytes_);
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].source != item_bytes_) continue;
