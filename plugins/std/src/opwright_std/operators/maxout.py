@@ -24,9 +24,7 @@ def _maxout_body(b: BodyContext) -> None:
     shape = () if meta is None else meta.shape
     axis = b.attr("axis") % max(len(shape), 1)
     kept, rest = [0] * axis, list(shape[axis + 1 :])
-    channels = shape[axis] // groups if shape[axis] > 0 else -1
-    if shape[axis] == 0:
-        channels = 0
+    channels = shape[axis] // groups if shape[axis] > 0 else -1  # a 0 would copy the dim of x
     apart = b.emit(
         "reshape", {"x": b.input("x")}, attrs={"shape": [*kept, channels, groups, *rest]}
     )

@@ -27,7 +27,7 @@ def _shuffle_shape(ctx: InferContext) -> None:
 def _shuffle_body(b: BodyContext) -> None:
     data_format, factor = b.attr("data_format"), b.attr("factor")
     channels, height, width = channels_first_shape(b, "x")[1:]
-    made = channels // factor**2 if channels >= 0 else -1
+    made = channels // factor**2 if channels > 0 else -1  # a 0 would copy a dim of x
     if is_channels_last(data_format):
         apart = [0, 0, 0, made, factor, factor]
         order = [0, 1, 4, 2, 5, 3]
