@@ -150,6 +150,22 @@ def test_compile_checks_its_arguments(options, text):
         network.compile(**{"feed": ["x"], "fetch": ["out"], "scope": scope, **options})
 
 
+def test_operators_are_walked_as_often_for_many_fetches_as_for_one(monkeypatch):
+    program, scope = _linear()
+    listed = ow.Network.ops
+    walks: list[int] = []
+
+    def count(network):
+        walks[-1] += 1
+        return listed.fget(network)
+
+    monkeypatch.setattr(ow.Network, "ops", property(count))
+    for n in (1, 50):
+        walks.append(0)
+        ow.Network(program.global_block()).compile(["x"], ["out"] * n, scope=scope)
+    assert walks[0] == walks[1]
+
+
 def test_an_unknown_pass_or_device_is_refused():
     call, _ = _compiled(passes=["fuse_everything"])
     with pytest.raises(PluginError, match="unknown pass, got 'fuse_everything'"):

@@ -220,7 +220,7 @@ class Network:
         check_fallback("Network.compile", fallback)
         name = DeviceName.parse(device)
         feeds = [self._spec(item) for item in list_items(feed, "feed")]
-        fetches = tuple(self._check_fetch(item) for item in list_items(fetch, "fetch"))
+        fetches = self._check_fetches(list_items(fetch, "fetch"))
         ops = tuple(self.ops)
         fed = {spec.name for spec in feeds}
         context = current_context()
@@ -368,8 +368,8 @@ class Network:
             )
         return FeedSpec(name, variable.shape, variable.dtype)
 
-    def _check_fetch(self, item: Variable | str) -> str:
-        name = item if isinstance(item, str) else item.name
+    def _check_fetches(self, items: Sequence[Variable | str]) -> tuple[str, ...]:
+        names = tuple(item if isinstance(item, str) else item.name for item in items)
         known = {
             n
             for op in self.ops
@@ -377,6 +377,7 @@ class Network:
             for s in side.values()
             for n in s
         }
-        if name in known or (self._block is not None and self._block.find_var(name) is not None):
-            return name
-        raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")
+        for name in names:
+            if name not in known and (self._block is None or self._block.find_var(name) is None):
+                raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")
+        return names
