@@ -11,13 +11,13 @@ from one_operator import build, compiled, graded_slots
 from peer import LackingError, Peer, request_of
 from table import over_cases
 from test_gradients import float_inputs
-from test_second_gradients import ONCE, add_sum_of_gradients, chosen_cases
+from test_second_gradients import add_sum_of_gradients, twice_cases
 from test_table import NO_PEER
 
 import opwright as ow
 
 
-@over_cases(case for case in chosen_cases() if case.op not in {*ONCE, *NO_PEER})
+@over_cases(case for case in twice_cases() if case.op not in NO_PEER)
 def test_second_gradient_is_that_of_pytorch(case: Case, peer: Peer) -> None:
     arrays = case.make_inputs("float64")
     one = build(case, arrays)

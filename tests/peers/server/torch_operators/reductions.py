@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,10 @@ def _one_by_one(function: Function) -> Function:
 
 def _variance(x: Tensor, axis: Sequence[int], keepdims: bool, correction: float) -> Tensor:
     require(x.dim() > 0, "a variance of no axes")
+    count = math.prod(x.shape[i] for i in axes_of(axis, x))
+    # PyTorch divides by max(n - correction, 0), but its gradient by n - correction.
+    defined = count >= correction or not x.requires_grad
+    require(defined, f"the gradient of a variance of {count} elements less {correction}")
     return torch.var(x, axes_of(axis, x), correction=correction, keepdim=keepdims)
 
 
