@@ -130,7 +130,7 @@ struct DropoutAttrs {
 };
 
 struct SgdAttrs {
-  double weight_decay;
+  std::optional<double> weight_decay;  // of sgd only
   OPWRIGHT_ATTRIBUTES(weight_decay);
 };
 

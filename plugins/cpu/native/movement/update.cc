@@ -1,7 +1,7 @@
-// sgd, momentum and lion.
+// sgd, momentum and lion; sparse_sgd and sparse_momentum.
 #include <opwright/functors.h>
 
-#include "movement/update.h"
+#include "movement/sparse_update.h"
 
 namespace opwright_cpu {
 namespace {
@@ -19,7 +19,7 @@ struct Sgd {
   };
   static Factors FactorsOf(const Attrs& attrs, const Scalars& scalars) {
     return Factors{static_cast<T>(scalars.rate),
-                   static_cast<T>(1 - scalars.rate * attrs.weight_decay)};
+                   static_cast<T>(1 - scalars.rate * attrs.weight_decay.value_or(0))};
   }
   OPWRIGHT_CPU_CLONES static void Update(const Factors& factors, const Elements<T>& e) {
     T* param = e.param;
@@ -100,6 +100,10 @@ template <typename T>
 struct MomentumKernel : UpdateKernel<Momentum<T>, T> {};
 template <typename T>
 struct LionKernel : UpdateKernel<Lion<T>, T> {};
+template <typename T>
+struct SparseSgdKernel : SparseUpdateKernel<Sgd, T> {};
+template <typename T>
+struct SparseMomentumKernel : SparseUpdateKernel<Momentum, T> {};
 
 }  // namespace
 }  // namespace opwright_cpu
@@ -107,3 +111,5 @@ struct LionKernel : UpdateKernel<Lion<T>, T> {};
 OPWRIGHT_CPU_REGISTER_UPDATE("sgd", opwright_cpu::SgdKernel);
 OPWRIGHT_CPU_REGISTER_UPDATE("momentum", opwright_cpu::MomentumKernel);
 OPWRIGHT_CPU_REGISTER_UPDATE("lion", opwright_cpu::LionKernel);
+OPWRIGHT_CPU_REGISTER_SPARSE_UPDATE("sparse_sgd", opwright_cpu::SparseSgdKernel);
+OPWRIGHT_CPU_REGISTER_SPARSE_UPDATE("sparse_momentum", opwright_cpu::SparseMomentumKernel);

@@ -37,16 +37,50 @@ inline double ReadScalar(const opwright::InputTensor& tensor) {
                                    : static_cast<double>(*tensor.data<float>());
 }
 
-// NumPy computes the next value of a scalar in its own dtype.
-template <typename Rule>
-void AdvanceScalar(const opwright::InputTensor& scalar, const opwright::OutputTensor& next,
-                   const typename Rule::Attrs& attrs, uint32_t which, const Scalars& scalars) {
-  if (scalar.dtype().bits == 64) {
-    *next.data<double>() = Rule::Next(attrs, which, *scalar.data<double>(), scalars);
-  } else {
-    *next.data<float>() = Rule::Next(attrs, which, *scalar.data<float>(), scalars);
+// What the slots of a step hold whose learning rate is slot kRate: the states lie behind it, and
+// behind them the scalars. Outputs are param, the states and the scalars.
+template <typename Rule, uint32_t kRate>
+struct StepSlots {
+  static constexpr uint32_t kFirstScalar = kRate + 1 + Rule::kStates;
+
+  // Of parameter i of the lists.
+  static Scalars Read(const opwright::RunContext& ctx, uint32_t i) {
+    Scalars scalars{ReadScalar(ctx.input(kRate)), {0, 0}};
+    if constexpr (Rule::kScalars > 0) {
+      for (uint32_t which = 0; which < Rule::kScalars; ++which) {
+        scalars.at[which] = ReadScalar(ctx.input(kFirstScalar + which, i));
+      }
+    }
+    return scalars;
   }
-}
+
+  static void Advance(const opwright::RunContext& ctx, const typename Rule::Attrs& attrs,
+                      uint32_t i) {
+    if constexpr (Rule::kScalars > 0) {
+      const Scalars scalars = Read(ctx, i);
+      for (uint32_t which = 0; which < Rule::kScalars; ++which) {
+        AdvanceOne(ctx.input(kFirstScalar + which, i), ctx.output(1 + Rule::kStates + which, i),
+                   attrs, which, scalars);
+      }
+    } else {
+      static_cast<void>(ctx);
+      static_cast<void>(attrs);
+      static_cast<void>(i);
+    }
+  }
+
+ private:
+  // NumPy computes the next value of a scalar in its own dtype.
+  static void AdvanceOne(const opwright::InputTensor& scalar, const opwright::OutputTensor& next,
+                         const typename Rule::Attrs& attrs, uint32_t which,
+                         const Scalars& scalars) {
+    if (scalar.dtype().bits == 64) {
+      *next.data<double>() = Rule::Next(attrs, which, *scalar.data<double>(), scalars);
+    } else {
+      *next.data<float>() = Rule::Next(attrs, which, *scalar.data<float>(), scalars);
+    }
+  }
+};
 
 // Inputs param, grad, learning_rate, the states, the scalars; outputs all but grad and
 // learning_rate, in the same order. One parameter, or lists of equal length: an optimizer, or the
@@ -58,8 +92,7 @@ template <typename Rule, typename T>
 struct UpdateKernel {
   using Attrs = typename Rule::Attrs;
   using Factors = typename Rule::Factors;
-  static constexpr uint32_t kFirstState = 3;
-  static constexpr uint32_t kFirstScalar = kFirstState + Rule::kStates;
+  using Slots = StepSlots<Rule, 2>;
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
@@ -83,7 +116,7 @@ struct UpdateKernel {
     // All scalars are read before any thread may advance one.
     auto* factors = ctx.workspace<Factors>();
     for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
-      factors[i] = Rule::FactorsOf(attrs, ScalarsOf(ctx, i));
+      factors[i] = Rule::FactorsOf(attrs, Slots::Read(ctx, i));
     }
     const auto n_shares = static_cast<int32_t>(shares_.size());
     Parallel(n_shares, [&](int32_t thread, int32_t threads) {
@@ -93,26 +126,8 @@ struct UpdateKernel {
         }
       }
     });
-    if constexpr (Rule::kScalars > 0) {
-      for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
-        const Scalars scalars = ScalarsOf(ctx, i);
-        for (uint32_t which = 0; which < Rule::kScalars; ++which) {
-          AdvanceScalar<Rule>(ctx.input(kFirstScalar + which, i),
-                              ctx.output(1 + Rule::kStates + which, i), attrs, which, scalars);
-        }
-      }
-    }
+    for (uint32_t i = 0; i < ctx.input_count(0); ++i) Slots::Advance(ctx, attrs, i);
     return opwright::Status::Ok();
-  }
-
-  static Scalars ScalarsOf(const opwright::RunContext& ctx, uint32_t i) {
-    Scalars scalars{ReadScalar(ctx.input(2)), {0, 0}};
-    if constexpr (Rule::kScalars > 0) {
-      for (uint32_t which = 0; which < Rule::kScalars; ++which) {
-        scalars.at[which] = ReadScalar(ctx.input(kFirstScalar + which, i));
-      }
-    }
-    return scalars;
   }
 
   static Elements<T> ElementsOf(const opwright::RunContext& ctx, const UpdateShare& share) {

@@ -1,5 +1,5 @@
-// adam and adamw.
-#include "movement/update.h"
+// adam, adamw and sparse_adam.
+#include "movement/sparse_update.h"
 
 namespace opwright_cpu {
 namespace {
@@ -53,9 +53,12 @@ struct Adam {
 
 template <typename T>
 struct AdamKernel : UpdateKernel<Adam<T>, T> {};
+template <typename T>
+struct SparseAdamKernel : SparseUpdateKernel<Adam, T> {};
 
 }  // namespace
 }  // namespace opwright_cpu
 
 OPWRIGHT_CPU_REGISTER_UPDATE("adam", opwright_cpu::AdamKernel);
 OPWRIGHT_CPU_REGISTER_UPDATE("adamw", opwright_cpu::AdamKernel);
+OPWRIGHT_CPU_REGISTER_SPARSE_UPDATE("sparse_adam", opwright_cpu::SparseAdamKernel);

@@ -1,5 +1,5 @@
-// adagrad, adadelta and rmsprop.
-#include "movement/update.h"
+// adagrad, adadelta and rmsprop; sparse_adagrad.
+#include "movement/sparse_update.h"
 
 namespace opwright_cpu {
 namespace {
@@ -122,6 +122,8 @@ struct Rmsprop {
 template <typename T>
 struct AdagradKernel : UpdateKernel<Adagrad<T>, T> {};
 template <typename T>
+struct SparseAdagradKernel : SparseUpdateKernel<Adagrad, T> {};
+template <typename T>
 struct AdadeltaKernel : UpdateKernel<Adadelta<T>, T> {};
 template <typename T>
 struct RmspropKernel : UpdateKernel<Rmsprop<T>, T> {};
@@ -130,5 +132,6 @@ struct RmspropKernel : UpdateKernel<Rmsprop<T>, T> {};
 }  // namespace opwright_cpu
 
 OPWRIGHT_CPU_REGISTER_UPDATE("adagrad", opwright_cpu::AdagradKernel);
+OPWRIGHT_CPU_REGISTER_SPARSE_UPDATE("sparse_adagrad", opwright_cpu::SparseAdagradKernel);
 OPWRIGHT_CPU_REGISTER_UPDATE("adadelta", opwright_cpu::AdadeltaKernel);
 OPWRIGHT_CPU_REGISTER_UPDATE("rmsprop", opwright_cpu::RmspropKernel);

@@ -12,6 +12,8 @@ namespace {
 template <typename T>
 struct Lamb {
   using Attrs = AdamAttrs;
+  static constexpr uint32_t kStates = 2;
+  static constexpr uint32_t kScalars = 2;
   T beta1;
   T beta2;
   T rest1;  // 1 - beta1
@@ -69,6 +71,7 @@ struct Lamb {
 template <typename T>
 struct LambKernel {
   using Attrs = AdamAttrs;
+  using Slots = StepSlots<Lamb<T>, 2>;
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs&) {
@@ -79,8 +82,7 @@ struct LambKernel {
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const Attrs& attrs) const {
-    const Scalars scalars{ReadScalar(ctx.input(2)),
-                          {ReadScalar(ctx.input(5)), ReadScalar(ctx.input(6))}};
+    const Scalars scalars = Slots::Read(ctx, 0);
     const auto lamb = Lamb<T>::Of(attrs, scalars);
     auto* sums = ctx.workspace<double>();
     const int64_t blocks = SquaresBlocks(n_);
@@ -99,9 +101,7 @@ struct LambKernel {
     ParallelFor(ctx.n_threads(), blocks, kGrain, 1, [&](int64_t begin, int64_t end) {
       Lamb<T>::Step(lamb, BlocksOf(ctx, begin, end), rate);
     });
-    for (uint32_t which = 0; which < 2; ++which) {
-      AdvanceScalar<Lamb<T>>(ctx.input(5 + which), ctx.output(3 + which), attrs, which, scalars);
-    }
+    Slots::Advance(ctx, attrs, 0);
     return opwright::Status::Ok();
   }
 

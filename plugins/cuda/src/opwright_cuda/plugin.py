@@ -317,6 +317,10 @@ NOT_THERE: Final = {
     ),
     "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",
     "prior_box": _LATER,
+    **dict.fromkeys(
+        ("sparse_sgd", "sparse_momentum", "sparse_adagrad", "sparse_adam"),
+        "it is not written yet; embedding with sparse=False is trained there (2026-11-23)",
+    ),
     **dict.fromkeys(("ctc_loss", "ctc_loss_grad", "auc", "precision_recall"), _LATER),
     **dict.fromkeys(("bincount", "histogram"), _LATER),
     "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "

@@ -22,7 +22,7 @@ from opwright_nn import (
 from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
 from opwright_nn.model import Model, inference_program
-from opwright_nn.optimizer import optimize
+from opwright_nn.optimizer import get_sparse_rows, optimize
 from opwright_nn.parameters import ParamAttr, create_parameter, dim
 from opwright_nn.training import (
     Callback,
@@ -51,6 +51,7 @@ __all__ = [
     "create_parameter",
     "datasets",
     "dim",
+    "get_sparse_rows",
     "inference_program",
     "initializer",
     "layers",

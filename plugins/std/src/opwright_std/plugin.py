@@ -282,6 +282,7 @@ ROWS: tuple[Row, ...] = (
     Row("adam_variants", "adamax nadam radam lamb", WIDE),
     Row("adaptive_optimizers", "adagrad adadelta rmsprop", WIDE),
     Row("proximal_optimizers", "proximal_gd proximal_adagrad ftrl", WIDE),
+    Row("sparse_optimizers", "sparse_sgd sparse_momentum sparse_adagrad sparse_adam", WIDE),
     Row("clip_by_norm", "clip_by_norm clip_by_global_norm", FLOAT, "out=x"),
     Row("accuracy", "accuracy"),
     Row("auc", "auc"),

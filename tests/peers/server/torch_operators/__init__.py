@@ -24,6 +24,7 @@ from torch_operators import (
     recurrent,
     reductions,
     sequences,
+    sparse_optimizers,
 )
 from torch_operators.convert import Function, NotExpressibleError
 
@@ -41,6 +42,7 @@ OPERATORS: dict[str, Function] = {
     **metrics.OPERATORS,
     **optimizers.OPERATORS,
     **proximal.OPERATORS,
+    **sparse_optimizers.OPERATORS,
 }
 
 __all__ = ["OPERATORS", "NotExpressibleError"]

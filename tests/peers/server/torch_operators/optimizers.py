@@ -51,7 +51,7 @@ def _momentum(
     return out, state["momentum_buffer"]
 
 
-def _correct(power: Tensor, beta: float) -> float:
+def correct(power: Tensor, beta: float) -> float:
     """Return the correction of a power beside that of a first step, which is all PyTorch counts."""
     require(0 <= float(power) < 1 and 0 <= beta < 1, "a power that no step leads to")
     return (1 - float(power)) / (1 - beta)
@@ -72,8 +72,8 @@ def _adam(optimizer: type[Any]) -> Function:
         **options: float,
     ) -> Any:
         state = {"step": torch.tensor(0.0), "exp_avg": moment1, "exp_avg_sq": moment2}
-        root = math.sqrt(_correct(beta2_power, beta2))
-        factor = root / _correct(beta1_power, beta1)
+        root = math.sqrt(correct(beta2_power, beta2))
+        factor = root / correct(beta1_power, beta1)
         if "weight_decay" in options:  # PyTorch's is a share of the rate
             options = {"weight_decay": options["weight_decay"] / factor}
         options |= {"lr": float(learning_rate) * factor, "eps": epsilon * root}
@@ -143,7 +143,7 @@ def _adamax(
     epsilon: float,
 ) -> Any:
     state = {"step": torch.tensor(0.0), "exp_avg": moment, "exp_inf": infinity_norm}
-    rate = float(learning_rate) / _correct(beta1_power, beta1)
+    rate = float(learning_rate) / correct(beta1_power, beta1)
     options = {"lr": rate, "betas": (beta1, beta2), "eps": epsilon}
     out, after = take_step(torch.optim.Adamax, param, grad, state, **options)
     return out, after["exp_avg"], after["exp_inf"], beta1_power * beta1

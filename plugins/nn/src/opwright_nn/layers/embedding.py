@@ -19,6 +19,7 @@ def embedding(
     size: Iterable[int],
     *,
     padding_index: int = -1,
+    sparse: bool = False,
     dtype: object = "float32",
     name: str | None = None,
     param_attr: ParamAttr | None = None,
@@ -33,6 +34,10 @@ def embedding(
         Of the table.
     padding_index : int
         The index of a row that reads as 0 and is not trained; -1 for none.
+    sparse : bool
+        Whether optimizers update only the rows that `index` names: a step costs what it looks up,
+        however large the table is. SGD, Momentum, Adagrad and Adam can, without a clip and a
+        regularizer; rows that are not looked up keep their states, too.
     dtype : str or NumPy dtype
         A float dtype, of the table.
     name : str, optional
@@ -57,6 +62,7 @@ def embedding(
     padding = checks.check_int(
         who, "padding_index", padding_index, at_least=-1, at_most=shape[0] - 1
     )
+    is_sparse = checks.check_bool(who, "sparse", sparse)
     attr = check_param_attr(who, "param_attr", param_attr)
     element = checks.check_dtype(who, dtype)
     layer = begin(who, name)
@@ -69,5 +75,5 @@ def embedding(
         dtype=element,
     )
     inputs = {"weight": weight, "index": index}
-    attrs = {"padding_index": padding}
+    attrs = {"padding_index": padding, "sparse": is_sparse}
     return operators.append(layer.block, who, inputs, attrs, name=layer.out)

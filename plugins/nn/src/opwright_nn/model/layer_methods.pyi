@@ -373,6 +373,7 @@ class LayerMethods(ModelPrograms):
         size: Iterable[int],
         *,
         padding_index: int = -1,
+        sparse: bool = False,
         dtype: object = "float32",
         name: str | None = None,
         param_attr: ParamAttr | None = None,

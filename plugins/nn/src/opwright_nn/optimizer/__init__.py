@@ -10,6 +10,7 @@ from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.optimize import OPTIMIZERS, make_optimizer, optimize
 from opwright_nn.optimizer.proximal import Ftrl, ProximalAdagrad, ProximalGD
 from opwright_nn.optimizer.sgd import SGD, Momentum
+from opwright_nn.optimizer.sparse_rows import SparseRows, get_sparse_rows
 
 __all__ = [
     "OPTIMIZERS",
@@ -31,7 +32,9 @@ __all__ = [
     "ProximalGD",
     "RAdam",
     "RMSprop",
+    "SparseRows",
     "State",
+    "get_sparse_rows",
     "make_optimizer",
     "optimize",
 ]

@@ -59,6 +59,7 @@ class Accumulate(Optimizer):
             raise ProgramError("Accumulate: apply_gradients must be called once, got a second call")
         program = ow.default_main_program()
         self._check_pairs(pairs)
+        self._check_sparse(pairs)  # the sums have a number for every row
         block = program.global_block()
         count = make_state(
             self._who, program.free_name("accumulated_steps"), _one, Constant(0.0), "int64"

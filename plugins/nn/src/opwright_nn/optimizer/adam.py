@@ -56,6 +56,7 @@ class Adam(AdamLike):
     """
 
     op_type = "adam"
+    sparse_op_type = "sparse_adam"
 
     def __init__(
         self,

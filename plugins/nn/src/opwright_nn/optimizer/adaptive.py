@@ -32,6 +32,7 @@ class Adagrad(Optimizer):
     """
 
     op_type = "adagrad"
+    sparse_op_type = "sparse_adagrad"
 
     def __init__(
         self,

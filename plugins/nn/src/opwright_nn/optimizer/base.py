@@ -18,6 +18,7 @@ from opwright.errors import (
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
@@ -50,7 +51,9 @@ class Optimizer:
 
     The learning rate is a persistable float32 [1] variable of the program, not an attribute, so
     that it may change between two steps without a new plan. A schedule writes it in each step, and
-    counts the steps in another variable. Gradients are clipped first, then regularized.
+    counts the steps in another variable. Gradients are clipped first, then regularized. The
+    gradient of `embedding` with ``sparse=True`` is applied to the rows that were looked up, by the
+    operator of `sparse_op_type`; it can be neither clipped nor regularized.
 
     Parameters
     ----------
@@ -65,9 +68,15 @@ class Optimizer:
     op_type: ClassVar[str]
     """The operator: slots param, grad, learning_rate and one for each state, outputs aliased."""
 
+    sparse_op_type: ClassVar[str | None] = None
+    """The operator for sparse gradients, with rows and values in place of grad; None: there is
+    none. A subclass with an `op_type` of its own does not inherit it."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__init__ = arguments.suggest(cls.__init__)  # type: ignore[method-assign]
+        if "op_type" in cls.__dict__ and "sparse_op_type" not in cls.__dict__:
+            cls.sparse_op_type = None
 
     def __init__(
         self,
@@ -128,18 +137,17 @@ class Optimizer:
         Raises
         ------
         ProgramError
-            There are no pairs, these or the optimizer belong to another program, or a parameter is
-            not trainable.
+            There are no pairs, these or the optimizer belong to another program, a parameter is
+            not trainable, or a sparse gradient would have to be dense.
         """
         self._check_pairs(pairs)
+        sparse = self._check_sparse(pairs)
         rate = self._make_learning_rate()
         clipped_pairs = pairs if self.clip is None else self.clip.append(pairs)
         for parameter, gradient in clipped_pairs:
-            own = getattr(parameter, "regularizer", None)
-            checks.check_instance(self._who, f"regularizer of {parameter.name!r}", own, Regularizer)
-            regularizer = own or self.regularizer
+            regularizer = self._find_regularizer(parameter)
             new_gradient = regularizer.append(parameter, gradient) if regularizer else gradient
-            self._append_update(parameter, new_gradient, rate)
+            self._append_update(parameter, new_gradient, rate, sparse.get(new_gradient.name))
 
     def _check_pairs(self, pairs: Sequence[Pair]) -> None:
         program = ow.default_main_program()
@@ -161,6 +169,32 @@ class Optimizer:
                 f"{self._who}: there must be a parameter to train, got none; the loss must depend "
                 "on a parameter with trainable=True"
             )
+
+    def _find_regularizer(self, parameter: ow.Variable) -> Regularizer | None:
+        own = getattr(parameter, "regularizer", None)
+        checks.check_instance(self._who, f"regularizer of {parameter.name!r}", own, Regularizer)
+        return own or self.regularizer
+
+    def _check_sparse(self, pairs: Sequence[Pair]) -> dict[str, SparseRows]:
+        """Return the sparse gradients by name; raise if one must be known for every row."""
+        sparse = find_sparse_rows(gradient for _, gradient in pairs)
+        for parameter, gradient in pairs:
+            if gradient.name not in sparse:
+                continue
+            if self.sparse_op_type is None:
+                reader, way_out = "this optimizer", "train with SGD, Momentum, Adagrad or Adam"
+            elif self.clip is not None:
+                reader, way_out = f"clip={type(self.clip).__name__}", "train without a clip"
+            elif (regularizer := self._find_regularizer(parameter)) is not None:
+                reader, way_out = f"regularizer={regularizer!r}", "train without a regularizer"
+            else:
+                continue
+            raise ProgramError(
+                f"{self._who}: the gradient of {parameter.name!r} must be dense for {reader}, got "
+                "the rows of embedding(sparse=True); pass sparse=False to embedding, or "
+                f"{way_out}"
+            )
+        return sparse
 
     @property
     def learning_rate(self) -> ow.Variable:
@@ -233,18 +267,29 @@ class Optimizer:
         block.append_op("increment", {"x": count}, {"out": count.name})
 
     def _append_update(
-        self, parameter: ow.Variable, gradient: ow.Variable, rate: ow.Variable
+        self,
+        parameter: ow.Variable,
+        gradient: ow.Variable,
+        rate: ow.Variable,
+        sparse: SparseRows | None,
     ) -> None:
         block = gradient.block
         factor = self._rate_factor(parameter)
         if factor != 1.0:
             prefix = f"{parameter.name}_learning_rate"
             rate = operators.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
-        inputs = {"param": parameter, "grad": gradient, "learning_rate": rate}
+        op_type, attrs = self.op_type, self.attrs()
+        inputs: dict[str, Any] = {"param": parameter, "learning_rate": rate}
+        if sparse is None:
+            inputs["grad"] = gradient
+        else:
+            op_type = str(self.sparse_op_type)
+            inputs |= {"rows": sparse.rows, "values": sparse.values}
+            attrs = attrs | {"padding_indices": sparse.padding_indices}
         for state in self.states():
             inputs[state.slot] = self._make_state(parameter, state)
         # No outputs: each is the variable of the input that it aliases.
-        block.append_op(self.op_type, inputs=inputs, attrs=self.attrs())
+        block.append_op(op_type, inputs=inputs, attrs=attrs)
 
     def _rate_factor(self, parameter: ow.Variable) -> float:
         options = getattr(parameter, "optimize", None)

@@ -26,6 +26,7 @@ class SGD(Optimizer):
     """
 
     op_type = "sgd"
+    sparse_op_type = "sparse_sgd"
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Momentum(Optimizer):
     """
 
     op_type = "momentum"
+    sparse_op_type = "sparse_momentum"
 
     def __init__(
         self,

@@ -64,8 +64,13 @@ POWERS = ("beta1_power", "beta2_power")
 
 def adam_like(op_type: str, comment: str, *state: str, epsilon: float = 1e-8) -> OpMaker:
     """Begin an optimizer with beta1, beta2 and epsilon."""
-    maker = add_shares(
-        optimizer(op_type, comment, *state),
+    return add_betas(optimizer(op_type, comment, *state), epsilon)
+
+
+def add_betas(maker: OpMaker, epsilon: float = 1e-8) -> OpMaker:
+    """Add the attributes beta1, beta2 and epsilon."""
+    add_shares(
+        maker,
         beta1=(0.9, "share of the first moment that stays"),
         beta2=(0.999, "share of the second moment that stays"),
     )

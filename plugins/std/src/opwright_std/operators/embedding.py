@@ -10,7 +10,7 @@ from opwright_std.numerics.class_ids import check_ids, flat_ids
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 
-def embedding(weight: Array, index: Array, out: Array, *, padding_index: int) -> None:
+def embedding(weight: Array, index: Array, out: Array, *, padding_index: int, sparse: bool) -> None:
     check_ids("embedding: index", index, len(weight))
     # mode="clip" writes into out without a copy of it; nothing is clipped after the check.
     np.take(weight, index, axis=0, out=out, mode="clip")
@@ -19,7 +19,7 @@ def embedding(weight: Array, index: Array, out: Array, *, padding_index: int) ->
 
 
 def embedding_grad(
-    index: Array, out_grad: Array, weight_grad: Array, *, padding_index: int
+    index: Array, out_grad: Array, weight_grad: Array, *, padding_index: int, sparse: bool
 ) -> None:
     ids = flat_ids("embedding: index", index, len(weight_grad))
     add_slices(out_grad, ids, weight_grad)
@@ -53,6 +53,8 @@ EMBEDDING = (
     .add_attr("padding_index", int, "the id whose vector is 0; -1: none")
     .default(-1)
     .at_least(-1)
+    .add_attr("sparse", bool, "whether an optimizer updates the rows alone that index names")
+    .default(False)
     .build(
         infer_shape=_embedding_shape,
         gradient=grad_op("embedding_grad", needs=["index"], gradient=linear_in("weight")),

@@ -31,6 +31,11 @@ def optimizer(op_type: str, comment: str, *state: str, optional: tuple[str, ...]
     maker = OpMaker(op_type).add_comment(comment)
     maker.add_input("param", "parameter of any shape, float").dtypes(*FLOATS)
     maker.add_input("grad", "its gradient, shape and dtype of param").same_dtype_as("param")
+    return add_states(maker, *state, optional=optional)
+
+
+def add_states(maker: OpMaker, *state: str, optional: tuple[str, ...] = ()) -> OpMaker:
+    """Add the learning rate, the states, and as outputs what is updated."""
     maker.add_input("learning_rate", "[1], size of the step").dtypes("float32", "float64")
     for slot in state:
         if slot in SCALARS:
@@ -47,15 +52,18 @@ def optimizer(op_type: str, comment: str, *state: str, optional: tuple[str, ...]
     return maker
 
 
-def update_shape(*state: str) -> Callable[[InferContext], None]:
-    """Return the shape rule of an optimizer with these states, of which some may be absent."""
+def update_shape(*state: str, grad: bool = True) -> Callable[[InferContext], None]:
+    """Return the shape rule of an optimizer with these states, of which some may be absent.
+
+    Without `grad` the operator has no slot of that name.
+    """
 
     def infer_shape(ctx: InferContext) -> None:
         """What is updated keeps its shape, and grad and states have that of param."""
         shape = ctx.input("param").shape
         scalars = ("learning_rate", *SCALARS)
         present = [slot for slot in state if ctx.inputs(slot)]
-        for slot in ("grad", "learning_rate", *present):
+        for slot in (*(("grad",) if grad else ()), "learning_rate", *present):
             got, wanted = ctx.input(slot).shape, (1,) if slot in scalars else shape
             if not shapes_match(got, wanted):
                 shapes = f"{format_shape(wanted)}, got {format_shape(got)}"
@@ -137,7 +145,13 @@ def momentum(
     apply_step(param, step, 1, param_out)
 
 
-MOMENTUM = (
+def add_momentum(maker: OpMaker) -> OpMaker:
+    """Add the attributes mu and nesterov."""
+    maker.add_attr("mu", float, "share of the velocity that stays").required().at_least(0.0)
+    return maker.add_attr("nesterov", bool, "whether the step looks ahead").default(False)
+
+
+MOMENTUM = add_momentum(
     optimizer(
         "momentum",
         "Gradient descent with momentum, velocity_out = mu * velocity + grad, param_out = param - "
@@ -145,13 +159,7 @@ MOMENTUM = (
         "velocity_out). Polyak, 1964; Sutskever et al., 2013.",
         "velocity",
     )
-    .add_attr("mu", float, "share of the velocity that stays")
-    .required()
-    .at_least(0.0)
-    .add_attr("nesterov", bool, "whether the step looks ahead")
-    .default(False)
-    .build(infer_shape=update_shape("velocity"), gradient=NO_GRADIENT)
-)
+).build(infer_shape=update_shape("velocity"), gradient=NO_GRADIENT)
 
 
 def lion(

@@ -68,6 +68,13 @@ def _reduction(draw: Draw) -> dict[str, Any]:
     return {"reduction": "none" if draw.dtype == "bool" else draw.attrs["reduction"]}
 
 
+def embedding(draw: Draw) -> Drawn:
+    """Inputs as they are proposed; `sparse` is for optimizers to read."""
+    draw.without_effect["sparse"] = "it says how an optimizer applies the gradient"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
 def index_select(draw: Draw) -> Drawn:
     """A vector of positions along one axis."""
     shape = _shape(draw)
@@ -137,6 +144,7 @@ SAMPLES = {
     "arange": arange,
     "bernoulli": bernoulli,
     "constant": constant,
+    "embedding": embedding,
     "eye": eye,
     "linspace": linspace,
     "multiplex": multiplex,

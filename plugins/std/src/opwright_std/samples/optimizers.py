@@ -14,6 +14,8 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 POSITIVE = ("moment2", "infinity_norm", "squares", "mean_square", "mean_update")
 """States that hold squares or sizes."""
+SCALARS = ("beta1_power", "beta2_power")
+"""States of one number, of the sparse optimizers."""
 FRACTIONS = ("beta1_power", "beta2_power", "mu_product", "mean_grad")
 """Powers of shares lie between 0 and 1; the square of a mean is below the mean of squares."""
 
@@ -52,6 +54,29 @@ def radam(draw: Draw) -> Drawn:
     return inputs, {**draw.attrs, "beta2": 0.9 + 0.09 * draw.attrs["beta2"]}
 
 
+def sparse(draw: Draw) -> Drawn:
+    """Two lookups of a table, of which rows may be named twice."""
+    count = draw.other_length() if draw.length == 0 else max(draw.length, 1)
+    size = draw.other_length()
+    shapes = (draw.length,), (draw.other_length() if count else 0, 2)
+    kinds = [str(draw.choice(["int32", "int64"])) for _ in shapes]
+    inputs: dict[str, Any] = {
+        "param": draw.floats((count, size)),
+        "rows": tuple(draw.integers(shapes[i], 0, count, kinds[i]) for i in range(2)),
+        "values": tuple(draw.floats((*shape, size)) for shape in shapes),
+        "learning_rate": np.array([0.25], "float32"),
+    }
+    for slot in draw.definition.proto.inputs:
+        if slot.name in SCALARS:
+            inputs[slot.name] = np.array([draw.rng.uniform(0.25, 0.75)], "float64")
+        elif slot.name not in inputs:
+            inputs[slot.name] = draw.floats((count, size), 0.25, 2.0)
+    draw.refused["rows"] = (-1, count)
+    draw.drops_nan = "a row that no lookup names is not read"
+    padding = [int(draw.rng.integers(-1, count)), -1] if count else []
+    return inputs, {**draw.attrs, "padding_indices": padding}
+
+
 def clip_by_global_norm(draw: Draw) -> Drawn:
     """Two tensors at most, of one line of an example."""
     inputs = draw.propose()
@@ -63,4 +88,5 @@ def clip_by_global_norm(draw: Draw) -> Drawn:
 _TYPES = "adam adamw adamax nadam lamb adagrad adadelta proximal_gd proximal_adagrad ftrl"
 
 SAMPLES = {**dict.fromkeys(_TYPES.split(), optimizer), "radam": radam, "rmsprop": rmsprop}
+SAMPLES |= dict.fromkeys(("sparse_sgd", "sparse_momentum", "sparse_adagrad", "sparse_adam"), sparse)
 SAMPLES["clip_by_global_norm"] = clip_by_global_norm
