@@ -24,6 +24,7 @@ from opwright_nn.datasets.batches import batches
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import get_sparse_rows, optimize
 from opwright_nn.parameters import ParamAttr, create_parameter, dim
+from opwright_nn.schedule import Schedule
 from opwright_nn.training import (
     Callback,
     Checkpoint,
@@ -43,6 +44,7 @@ __all__ = [
     "Model",
     "ParamAttr",
     "Plateau",
+    "Schedule",
     "TensorBoard",
     "Training",
     "batches",
