@@ -193,6 +193,7 @@ def test_accumulation_and_clipping_belong_to_the_optimizer(small, train):
         ({"epoch": 3}, AttributeTypeError, "got 'epoch'; did you mean 'epochs'"),
         ({"batchsize": 3}, AttributeTypeError, "got 'batchsize'; did you mean 'batch_size'"),
         ({"callback": []}, AttributeTypeError, "got 'callback'; did you mean 'callbacks'"),
+        ({"validation_data": []}, AttributeTypeError, "did you mean 'validation'"),
         ({"epochs": -1}, AttributeValueError, "train: epochs must be"),
         ({"epochs": "3"}, AttributeTypeError, "train: epochs must be"),
         ({"batch_size": 0}, AttributeValueError, "train: batch_size must be"),
