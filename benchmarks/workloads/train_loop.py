@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def measure(loop: Callable[[Callable[[], None]], list[float]]) -> Timed:
     def times() -> list[float]:
         looks: list[int] = []
         loop(lambda: looks.append(time.perf_counter_ns()))
-        return [(end - begin) / PART for begin, end in zip(looks, looks[1:], strict=False)]
+        return [(end - begin) / PART for begin, end in pairwise(looks)]
 
     return Timed(measure=times, values=loop(lambda: None))
 
