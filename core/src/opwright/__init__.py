@@ -37,6 +37,7 @@ _HOMES = {
     "grad": "opwright.run.differentiating",
     "list_ops": "opwright.plugins.catalog",
     "LoadedProgram": "opwright.program.files",
+    "Lock": "opwright.lowering.lock",
     "load": "opwright.run.loading",
     "load_program": "opwright.program.files",
     "load_tensors": "opwright.program.files",
@@ -86,6 +87,7 @@ __all__ = [
     "grad",
     "list_ops",
     "LoadedProgram",
+    "Lock",
     "load",
     "load_program",
     "load_tensors",
@@ -129,6 +131,7 @@ if TYPE_CHECKING:
     from opwright.describe.journal import transaction
     from opwright.device.feeds import check_feed
     from opwright.kernel import explain
+    from opwright.lowering.lock import Lock
     from opwright.plugins.catalog import list_ops, op_proto
     from opwright.plugins.context import Context, context_guard, current_context
     from opwright.plugins.include import get_include

@@ -8,12 +8,14 @@ has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at
 A function that looks up what the command line names does so within ``with resolving():``, so that
 an unknown name ends with exit code 2, as any wrong usage; what a command itself finds is 1. A
 process that a command starts for its work ends with it (`end_with_parent`), and answers its
-requests (`serve_requests`).
+requests (`serve_requests`). One that runs a saved program takes the shapes of its feeds as
+`opwright lock` does (`add_feed_argument`, `make_feeds`), and fetches its results (`results_of`).
 """
 
 from __future__ import annotations
 
 from opwright.cli.command import GROUP, Command
+from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
 from opwright.cli.isolation import Tell, run_forked
 from opwright.cli.usage import resolving
 from opwright.plugins.child import end_with_parent, serve_requests
@@ -23,9 +25,12 @@ __all__ = [
     "GROUP",
     "Command",
     "Tell",
+    "add_feed_argument",
     "align",
     "end_with_parent",
+    "make_feeds",
     "resolving",
+    "results_of",
     "run_forked",
     "serve_requests",
 ]

@@ -81,6 +81,10 @@ class MissingRequirementError(PluginError):
     """
 
 
+class LockError(OpwrightError, RuntimeError):
+    """What is installed, or what a plan needs, differs from the lock that the plan is held to."""
+
+
 class KernelError(OpwrightError, RuntimeError):
     """A kernel failed while a plan was prepared or run."""
 

@@ -45,6 +45,9 @@ OWN: Final = {
         "list the passes that rewrite a plan, in the order in which they run", "opwright.cli.passes"
     ),
     "explain": Command("say which kernel serves an operator, and why", "opwright.cli.explain"),
+    "lock": Command(
+        "write which kernel of which package serves each operator of a program", "opwright.cli.lock"
+    ),
     "doctor": Command("find what is broken, and the command that helps", "opwright.cli.doctor"),
 }
 """The commands of the core, by name."""

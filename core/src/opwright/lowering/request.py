@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
+from opwright.lowering.lock import Choices, Lock
 from opwright.plugins.threads import count_for_plan, is_deterministic
 from opwright.registry import HOST, HOST_DEVICE, DeviceName
 
 if TYPE_CHECKING:
     from opwright.plugins.context import Context
     from opwright.program import Operator, Program
+    from opwright.registry import KernelEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ class Target:
     n_threads : int
         Threads that kernels are prepared for; by default (0) what `deterministic` asks for, the
         fixed number or those of the process. A short plan takes one.
+    lock : Lock or None
+        The only kernels that may be chosen; `passes` are then its passes.
+    choices : Choices
+        Is told of every kernel and pass that is chosen.
     """
 
     context: Context = field(compare=False)
@@ -52,12 +58,19 @@ class Target:
     options: tuple[tuple[str, Any], ...] | None = None
     deterministic: bool = field(default_factory=is_deterministic)
     n_threads: int = field(default=0, compare=False)
+    lock: Lock | None = None
+    choices: Choices = field(default_factory=Choices, compare=False)
 
     def __post_init__(self) -> None:
         if self.n_threads == 0:
             object.__setattr__(self, "n_threads", count_for_plan(self.deterministic))
         if self.options is None:
             object.__setattr__(self, "options", tuple(self.context.chosen_options.items()))
+
+    def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
+        """Return the kernels that fit and that the lock allows, best first."""
+        found = self.context.candidates(op_type, device, dtype)
+        return found if self.lock is None else self.lock.select(found)
 
     @property
     def host(self) -> str | None:

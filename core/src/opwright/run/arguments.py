@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 from opwright.errors import FeedError, ProgramError
+from opwright.lowering import Lock
 from opwright.plugins.threads import is_deterministic
 from opwright.program import Operator, Variable
 from opwright.registry import HOST_DEVICE
@@ -40,6 +42,42 @@ def choose_deterministic(who: str, given: Any) -> bool:
             "for results that do not depend on the number of threads"
         )
     return given
+
+
+def choose_lock(
+    who: str, given: Lock | str | os.PathLike[str] | None, passes: object
+) -> Lock | None:
+    """Return the lock to hold to, read from its file where a path is given."""
+    if given is None or isinstance(given, Lock):
+        lock = given
+    elif isinstance(given, (str, os.PathLike)):
+        lock = Lock.load(given)
+    else:
+        raise ProgramError(
+            f"{who}: lock must be a Lock or the path of one, got {given!r}; write "
+            "lock='program.lock'"
+        )
+    if lock is not None and passes is not None:
+        raise ProgramError(
+            f"{who}: the lock says which passes run, got passes={passes!r} as well; give one"
+        )
+    return lock
+
+
+def check_range(who: str, first: Any, last: Any, count: int) -> tuple[int, int]:
+    """Return the first operator to run and the end; ProgramError for what is no range."""
+    begin = 0 if first is None else first
+    end = count - 1 if last is None else last
+    for name, index in (("first", begin), ("last", end)):
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise ProgramError(f"{who}: {name} must be an index, got {index!r}")
+        if count and not 0 <= index < count:
+            raise ProgramError(
+                f"{who}: {name} must be in [0, {count}), got {index}; use what add_op returned"
+            )
+    if begin > end + 1:
+        raise ProgramError(f"{who}: first must not be after last, got {begin} and {end}")
+    return begin, end + 1
 
 
 def list_items(items: Any, what: str) -> list[Any]:

@@ -14,6 +14,7 @@ from opwright.device.opening import open_device
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import (
     Fetches,
+    Lock,
     LoweredPlan,
     LowerRequest,
     OpRange,
@@ -28,8 +29,10 @@ from opwright.program import Block, Operator, Variable, default_scope
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
     check_fallback,
+    check_range,
     checked_operators,
     choose_deterministic,
+    choose_lock,
     list_items,
 )
 from opwright.run.bindings import lasting_names, names_read_first, scope_metas
@@ -142,7 +145,7 @@ class Network:
         scope = default_scope() if scope is None else scope
         check_fallback("Network.run", fallback)
         fixed = choose_deterministic("Network.run", deterministic)
-        begin, end = self._range(first, last)
+        begin, end = check_range("Network.run", first, last, len(self.ops))
         ops = tuple(self.ops[begin:end])
         name = DeviceName.parse(device)
         context = current_context()
@@ -175,6 +178,7 @@ class Network:
         fetch_device: bool = False,
         options: Mapping[str, Any] | None = None,
         deterministic: bool | None = None,
+        lock: Lock | str | os.PathLike[str] | None = None,
     ) -> _runtime.CompiledNetwork:
         """Return a callable ``f(**feeds) -> list`` that runs the network as it is now.
 
@@ -204,15 +208,23 @@ class Network:
         deterministic : bool, optional
             Whether results must have the same bits in every run, with any number of threads.
             Default: what the environment variable OPWRIGHT_DETERMINISTIC says, else not.
+        lock : Lock, str or PathLike, optional
+            What `lock` returned, or its file: the only kernels and passes to use, of these
+            versions.
 
         Raises
         ------
         SettingError
             For an unknown option, and for a value of another type.
+        LockError
+            If what is installed differs from the lock. The call raises it, too, where no locked
+            kernel serves an operator.
+        FileMissingError, FormatError
+            If the file of the lock is missing or damaged.
         FeedError
             If a feed or fetch names no variable. Shapes are checked when the callable is called.
         ProgramError
-            If `fallback` is anything else.
+            If `fallback` is anything else, or `passes` stand beside `lock`.
         DeviceNotFoundError, KernelError
             If no plugin provides the device, or there is none of this number.
         """
@@ -226,11 +238,16 @@ class Network:
         context = current_context()
         given = {} if options is None else options
         chosen = context.options.check("Network.compile", given, context.chosen_options)
+        held = choose_lock("Network.compile", lock, passes)
+        if held is not None:
+            held.check(context, name.kind)
+            passes = [row.name for row in held.passes]
         target = Target(
             context,
             name,
             fallback,
             passes=None if passes is None else tuple(list_items(passes, "passes")),
+            lock=held,
             options=tuple(chosen.items()),
             deterministic=choose_deterministic("Network.compile", deterministic),
         )
@@ -255,13 +272,22 @@ class Network:
         ProgramError
             If nothing was lowered yet.
         """
-        if self._last is None:
-            raise ProgramError(
-                "Network.placement: a plan must have been lowered, got none; "
-                "call run, or call what compile returned"
-            )
+        last = self._need_last("placement")
         # The device may refuse later than the plan was made.
-        return replace(self._last.placement, graph_refusal=self._last.plan.capture_refusal)
+        return replace(last.placement, graph_refusal=last.plan.capture_refusal)
+
+    def lock(self) -> Lock:
+        """Return which kernels and passes serve what was lowered or run last.
+
+        It holds what was chosen for all feeds that the compiled network was called with, so call
+        it with feeds of each kind first.
+
+        Raises
+        ------
+        ProgramError
+            If nothing was lowered yet.
+        """
+        return Lock.of(self._need_last("lock").target)
 
     def plan_for(
         self, feeds: Mapping[str, Any] | None = None, scope: _runtime.Scope | None = None
@@ -329,28 +355,20 @@ class Network:
         """
         return load_tool("draw")(self, path, **options)  # type: ignore[no-any-return]
 
+    def _need_last(self, who: str) -> LoweredPlan:
+        if self._last is None:
+            raise ProgramError(
+                f"Network.{who}: a plan must have been lowered, got none; "
+                "call run, or call what compile returned"
+            )
+        return self._last
+
     def _remember_plan(self, plan: LoweredPlan) -> None:
         self._last = plan
 
     @property
     def _program(self) -> Any:
         return None if self._block is None else self._block.program
-
-    def _range(self, first: int | None, last: int | None) -> tuple[int, int]:
-        count = len(self.ops)
-        begin = 0 if first is None else first
-        end = count - 1 if last is None else last
-        for name, index in (("first", begin), ("last", end)):
-            if isinstance(index, bool) or not isinstance(index, int):
-                raise ProgramError(f"Network.run: {name} must be an index, got {index!r}")
-            if count and not 0 <= index < count:
-                raise ProgramError(
-                    f"Network.run: {name} must be in [0, {count}), got {index}; "
-                    "use what add_op returned"
-                )
-        if begin > end + 1:
-            raise ProgramError(f"Network.run: first must not be after last, got {begin} and {end}")
-        return begin, end + 1
 
     def _spec(self, item: Variable | str) -> FeedSpec:
         name = item if isinstance(item, str) else item.name

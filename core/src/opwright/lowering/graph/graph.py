@@ -22,6 +22,7 @@ from opwright.lowering.graph.values import (
     Value,
     new_value,
 )
+from opwright.registry import ANY
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
@@ -175,8 +176,12 @@ class Graph:
 
     def is_served(self, op_type: str) -> bool:
         """Whether the plan's device has kernels of an operator, for any dtype: cheap to ask."""
-        devices = self.target.context.kernels.devices_of(op_type)
-        return self.device in devices or "*" in devices
+        kernels, lock = self.target.context.kernels, self.target.lock
+        if lock is not None:  # what was installed since then must not change the answer
+            known = [entry for entry in kernels.entries(op_type) if lock.includes(entry.package)]
+            return any(entry.device in {self.device, ANY} for entry in known)
+        devices = kernels.devices_of(op_type)
+        return self.device in devices or ANY in devices
 
     def has_kernel(self, op: LoweredOp) -> bool:
         """Whether the plan's device has a kernel that accepts ``op``; it is chosen then."""

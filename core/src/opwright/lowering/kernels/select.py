@@ -29,6 +29,7 @@ from opwright.lowering.kernels.estimate import is_short
 from opwright.lowering.kernels.finish import Unfinished, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
 from opwright.lowering.kernels.quarantine import find_load_failure
+from opwright.lowering.lock import describe_unserved, make_lock_error
 from opwright.registry import HOST_DEVICE
 from opwright.registry.kernels import REFUSED
 from opwright.registry.prepare_context import Refuse
@@ -49,8 +50,11 @@ def select_kernels(graph: Graph) -> None:
     ------
     KernelNotFoundError
         Listing what is registered, what was refused and why, and what to install.
+    LockError
+        Listing the operators that no locked kernel serves.
     """
     moved = False
+    unserved = []
     for op in graph.ops:
         if not _needs_kernel(op) or op.entry is not None:
             continue
@@ -60,12 +64,23 @@ def select_kernels(graph: Graph) -> None:
             op.device = HOST_DEVICE
             moved = True
             continue
-        raise _not_found(op, graph)
+        unserved.append(_describe_unserved(op, graph))
+    if unserved and graph.target.lock is not None:
+        raise make_lock_error(unserved, (), graph.target.context)
     graph.n_threads = graph.target.n_threads
     if graph.n_threads > 1:
         _serve_alone(graph)
     if moved:
         _copy_across(graph)
+
+
+def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
+    """Return how an operator differs from the lock; raise where no kernel serves without it."""
+    dtype = signature_of(op).dtype
+    candidates = graph.target.context.candidates(op.type, graph.device, dtype)
+    if graph.target.lock is None or not candidates:
+        raise _not_found(op, graph)
+    return describe_unserved(op.type, graph.device, dtype, op.refusals, candidates)
 
 
 def _not_found(op: LoweredOp, graph: Graph) -> KernelNotFoundError:
@@ -125,7 +140,7 @@ def find_kernel(op: LoweredOp, graph: Graph) -> bool:
 def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     """Give ``op`` the best kernel, if that prefers its attribute, and tell whether it does."""
     signature = signature_of(op)
-    candidates = graph.target.context.candidates(op.type, graph.device, signature.dtype)
+    candidates = graph.target.candidates(op.type, graph.device, signature.dtype)
     suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs, name)]
     if not suited:
         return False
@@ -175,9 +190,10 @@ def _choose_for(
     choice = signature.choices.get(key)
     if choice is None:
         if candidates is None:
-            candidates = target.context.candidates(op.type, device, signature.dtype)
+            candidates = target.candidates(op.type, device, signature.dtype)
         choice, depends = _choose(op, signature, device, packable, graph, target, candidates)
         if choice is not None:
+            target.choices.add_kernel(choice.entry, target.context)
             signature.choices[key if depends else device] = choice
     return choice
 

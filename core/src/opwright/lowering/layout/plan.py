@@ -21,7 +21,7 @@ from opwright.registry import HOST
 
 if TYPE_CHECKING:
     from opwright.describe.meta import Meta
-    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.request import LowerRequest, Target
     from opwright.registry import KernelEntry
 
 
@@ -33,6 +33,8 @@ class LoweredPlan:
     plan : _runtime.Plan
     placement : Placement
         What runs where.
+    target : Target
+        What it was lowered for.
     given_externals : dict of str to int
         Number of the external of each captured value that is read.
     fetch_externals : tuple of int
@@ -49,11 +51,13 @@ class LoweredPlan:
         "given_externals",
         "placement",
         "plan",
+        "target",
     )
 
-    def __init__(self, plan: _runtime.Plan, placement: Placement) -> None:
+    def __init__(self, plan: _runtime.Plan, placement: Placement, target: Target) -> None:
         self.plan = plan
         self.placement = placement
+        self.target = target
         self.given_externals: dict[str, int] = {}
         self.fetch_externals: tuple[int, ...] = ()
         self.fetch_values: tuple[int, ...] = ()
@@ -101,7 +105,7 @@ class _Assembler:
         self._continue()
         builder.writes(tuple(self._lasting))
         plan = builder.build(StepErrors(graph.ops, self._device_name))
-        lowered = LoweredPlan(plan, self._placement())
+        lowered = LoweredPlan(plan, self._placement(), self._request.target)
         lowered.given_externals = self._given
         lowered.fetch_values = tuple(fetches)
         n_kept = len(graph.keeps) if self._request.fetches.role is None else 0

@@ -1,0 +1,105 @@
+"""Feeds for a saved program that a command runs: random numbers of shapes that it is given."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opwright.describe.dtypes import dtype_to_numpy
+from opwright.describe.meta import shapes_match
+from opwright.describe.names import hint
+from opwright.errors import CommandError
+
+if TYPE_CHECKING:
+    from opwright.program import Block, Variable
+    from opwright.program.files import LoadedProgram
+
+Arrays = dict[str, "np.ndarray[Any, Any]"]
+Shape = tuple[int, ...]
+
+
+def add_feed_argument(parser: argparse.ArgumentParser, purpose: str = "") -> None:
+    """Add ``--feed``, which `make_feeds` reads; `purpose` ends its help."""
+    parser.add_argument(
+        "--feed",
+        metavar="NAME=SHAPE",
+        action="append",
+        default=[],
+        help=f"feed random numbers of this shape, as in x=32x784{purpose}",
+    )
+
+
+def make_feeds(command: str, loaded: LoadedProgram, feed_texts: Sequence[str]) -> Arrays:
+    """Return random feeds, the same in each call.
+
+    Floating-point numbers are normal; integers are 0 or 1, which most indices allow.
+
+    Parameters
+    ----------
+    command : str
+        Begins the errors.
+    loaded : LoadedProgram
+        The program that is fed.
+    feed_texts : sequence of str
+        Shapes as ``NAME=SHAPE``; those of variables without unknown dimensions may be left out.
+
+    Raises
+    ------
+    CommandError
+        For a shape that is missing, of no variable, malformed or unfit.
+    """
+    variables = [loaded.program.global_block().vars[name] for name in loaded.feeds]
+    shapes = dict(_parse_feed(command, text) for text in feed_texts)
+    for name in shapes:
+        if name not in loaded.feeds:
+            near = hint(name, loaded.feeds, "feeds")
+            raise CommandError(f"{command}: --feed names no feed, got {name!r}{near}")
+    random = np.random.default_rng(0)
+    return {v.name: _draw_numbers(v, _shape_of(command, v, shapes), random) for v in variables}
+
+
+def results_of(loaded: LoadedProgram) -> list[str]:
+    """Return the fetches of a program; of one saved without any, what no operator reads."""
+    if loaded.fetches:
+        return list(loaded.fetches)
+    return _unread(loaded.program.global_block())
+
+
+def _unread(block: Block) -> list[str]:
+    read = {name for op in block.ops for name in op.input_names()}
+    written = dict.fromkeys(name for op in block.ops for name in op.output_names())
+    return [name for name in written if name not in read]
+
+
+def _parse_feed(command: str, text: str) -> tuple[str, Shape]:
+    name, equals, dims = text.rpartition("=")
+    if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", dims):
+        raise CommandError(f"{command}: --feed must be NAME=SHAPE, got {text!r}; write x=32x784")
+    return name, tuple(int(dim) for dim in re.findall(r"\d+", dims))
+
+
+def _shape_of(command: str, variable: Variable, shapes: dict[str, Shape]) -> Shape:
+    known = variable.shape
+    shape = shapes.get(variable.name, known)
+    if shape is None or -1 in shape:
+        example = "x".join("1" if dim < 0 else str(dim) for dim in shape or (1,))
+        raise CommandError(
+            f"{command}: the feed {variable.name!r} must have a shape, got {variable.type_text}; "
+            f"add --feed {variable.name}={example}"
+        )
+    if known is not None and not shapes_match(shape, known):
+        raise CommandError(
+            f"{command}: the feed {variable.name!r} is {variable.type_text}, got {list(shape)}"
+        )
+    return shape
+
+
+def _draw_numbers(variable: Variable, shape: Shape, random: np.random.Generator) -> Any:
+    dtype = dtype_to_numpy(variable.dtype)
+    if variable.dtype.startswith(("int", "uint", "bool")):
+        return random.integers(0, 2, shape).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)

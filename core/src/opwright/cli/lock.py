@@ -1,0 +1,97 @@
+"""``opwright lock``: writes which kernel of which package serves each operator of a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from opwright._runtime import Scope
+from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
+from opwright.cli.usage import resolving
+from opwright.errors import CommandError, FileTakenError
+from opwright.lowering import Lock
+from opwright.plugins.context import current_context
+from opwright.program.files import LoadedProgram, load, load_program
+from opwright.registry import HOST_DEVICE, DeviceName
+from opwright.run.network import Network
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the program, the file, and what kernels are chosen for."""
+    parser.epilog = (
+        "Kernels are chosen for the shapes of the feeds. A program whose shapes depend on values "
+        "is run once."
+    )
+    parser.add_argument("model", help="folder of a saved program or model")
+    parser.add_argument("-o", "--output", metavar="FILE", help="lock (default: MODEL.lock)")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 where the lock differs"
+    )
+    parser.add_argument("--device", default=HOST_DEVICE, help="device to run on (default: cpu)")
+    parser.add_argument(
+        "--fallback", choices=[HOST_DEVICE], help="let operators without a kernel run there"
+    )
+    add_feed_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write or check the lock; a difference is an error."""
+    model = Path(args.model)
+    path = Path(args.output) if args.output else Path(f"{model.resolve().name}.lock")
+    with resolving():
+        name = DeviceName.parse(args.device)
+        if not name.is_host:
+            current_context().devices.get(name.kind)
+    if model.exists() and not model.is_dir():
+        load_program(model)
+        raise CommandError(
+            f"lock: must be given the folder with the parameters, got the file {model}; pass "
+            f"{model.parent}"
+        )
+    scope = Scope()
+    try:
+        held = Lock.load(path) if args.check else None
+        lock = _choose(load(model, scope), scope, args, held)
+        if held is None:
+            lock.save(path)
+    except FileTakenError as error:
+        raise CommandError(f"lock: {error}") from error
+    except OSError as error:
+        text = str(error) if error.errno is None else f"{error.strerror}: {error.filename}"
+        raise CommandError(f"lock: {text}") from error
+    if args.json:
+        print(json.dumps({"path": str(path), **_to_json(lock)}, indent=2))
+        return 0
+    size = f"{len(lock.kernels)} kernels and {len(lock.passes)} passes for {lock.device}"
+    print(f"{path}: {size}, as locked" if args.check else f"wrote {path}: {size}")
+    return 0
+
+
+def _choose(
+    loaded: LoadedProgram, scope: Scope, args: argparse.Namespace, held: Lock | None
+) -> Lock:
+    """Choose the kernels; LockError where they must be those of a lock and are not."""
+    feeds = make_feeds("lock", loaded, args.feed)
+    network = Network(loaded.program.global_block())
+    compiled = network.compile(
+        loaded.feeds,
+        results_of(loaded),
+        device=args.device,
+        scope=scope,
+        fallback=args.fallback,
+        lock=held,
+    )
+    compiled.plan_for(feeds)
+    ops = (op for block in loaded.program.blocks for op in block.ops)
+    if any(op.definition.proto.dynamic_output for op in ops):
+        compiled(**feeds)  # what follows such an operator is lowered when its shapes are known
+    return network.lock()
+
+
+def _to_json(lock: Lock) -> dict[str, object]:
+    return {
+        "device": lock.device,
+        "kernels": [row._asdict() for row in lock.kernels],
+        "passes": [row._asdict() for row in lock.passes],
+    }

@@ -1,0 +1,126 @@
+"""The file of a `Lock`: JSON with a line for each kernel and pass, whole or absent on the disk.
+
+It comes from strangers as programs do: its size is bounded, and every name in it is one that can
+stand in a message and in a command for pip.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from opwright.errors import FileMissingError, FileTakenError, FormatError
+from opwright.lowering.lock import Lock, LockedKernel, LockedPass
+from opwright.program.files.disk import open_regular, read_small, sync_folder, write_file
+
+_FORMAT: Final = "opwright.lock"
+_VERSION: Final = 1
+_MAX_BYTES: Final = 8 << 20
+_NAME: Final = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.*+!-]{0,127}")
+
+
+def write_lock(name: str, lock: Lock) -> None:
+    """Write a lock beside its place and rename it; only a lock is replaced.
+
+    Raises
+    ------
+    FileTakenError
+        Where the file exists and is no lock.
+    FileMissingError
+        Where its folder does not exist.
+    OSError
+        Where it cannot be written; an old file is unchanged.
+    """
+    path = Path(name)
+    if path.exists():
+        try:
+            read_lock(name)
+        except FormatError as error:
+            raise FileTakenError(
+                f"{path}: must be new or a lock that is replaced, got another file; choose another "
+                "path, or remove it"
+            ) from error
+    elif not path.parent.is_dir():
+        raise FileMissingError(f"{path}: its folder must exist, got none; make it first")
+    text = (
+        f'{{\n  "format": "{_FORMAT}",\n  "format_version": {_VERSION},\n'
+        f'  "device": {json.dumps(lock.device)},\n'
+        f'  "kernels": {_format(lock.kernels)},\n  "passes": {_format(lock.passes)}\n}}\n'
+    )
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        write_file(temporary, [text.encode()])
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _format(rows: Iterable[LockedKernel | LockedPass]) -> str:
+    lines = ",\n".join(f"    {json.dumps(row._asdict())}" for row in rows)
+    return f"[\n{lines}\n  ]" if lines else "[]"
+
+
+def read_lock(name: str) -> Lock:
+    """Return the lock in a file.
+
+    Raises
+    ------
+    FileMissingError
+        Where there is no such file.
+    FormatError
+        Where it is too large, damaged, foreign or of a newer format.
+    """
+    path = Path(name)
+    try:
+        with open_regular(path, follow=True) as handle:
+            data = read_small(path, handle, _MAX_BYTES)
+    except FileNotFoundError:
+        raise FileMissingError(
+            f"{path}: no such file; write it with opwright lock, or network.lock().save(path)"
+        ) from None
+    try:
+        content = json.loads(data)
+        if content["format"] != _FORMAT or type(content["format_version"]) is not int:
+            raise ValueError("another format")
+        if content["format_version"] > _VERSION:
+            raise FormatError(
+                f"{path}: format version must be at most {_VERSION}, got "
+                f"{content['format_version']}; install a newer opwright, or write the lock again"
+            )
+        kernels = [LockedKernel(*_names(row, LockedKernel._fields)) for row in content["kernels"]]
+        passes = [LockedPass(*_names(row, LockedPass._fields)) for row in content["passes"]]
+        _check_once([row[:4] for row in kernels])
+        _check_once([row[:1] for row in passes])
+        return Lock(*_names(content, ("device",)), tuple(kernels), tuple(passes))
+    except FormatError:
+        raise
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise FormatError(
+            f"{path}: damaged, or no lock of opwright, got {_shorten(error)}; write it again with "
+            "opwright lock, or network.lock().save(path)"
+        ) from None
+
+
+def _names(row: Any, fields: Sequence[str]) -> list[str]:
+    names = [row[field] for field in fields]
+    for field, name in zip(fields, names, strict=True):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"{field} {name!r:.80}")
+    return names
+
+
+def _check_once(keys: list[tuple[str, ...]]) -> None:
+    seen: set[tuple[str, ...]] = set()
+    for key in keys:
+        if key in seen:
+            raise ValueError(f"{', '.join(key)} twice")
+        seen.add(key)
+
+
+def _shorten(error: Exception) -> str:
+    return ascii(f"{type(error).__name__}: {error}")[1:160]

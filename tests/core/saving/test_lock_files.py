@@ -1,0 +1,166 @@
+"""The file of a lock: readable, whole or absent, and refused where it is damaged or foreign."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import opwright as ow
+from opwright.errors import FileMissingError, FileTakenError, FormatError
+from opwright.lowering.lock import LockedKernel, LockedPass
+
+LOCK = ow.Lock(
+    "cpu",
+    (
+        LockedKernel("acme.swish", "cpu", "*", "acme", "opwright-acme", "1.0+local"),
+        LockedKernel("add", "cpu", "float32", "native", "opwright_cpu", "0.1.0.dev1"),
+    ),
+    (LockedPass("fuse", "opwright-std", "1!2.0"),),
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "program.lock"
+    LOCK.save(path)
+    return path
+
+
+def test_what_is_loaded_is_what_was_saved(path, tmp_path):
+    assert ow.Lock.load(path) == LOCK
+    empty = ow.Lock("cuda", (), ())
+    empty.save(str(tmp_path / "empty.lock"))
+    assert ow.Lock.load(str(tmp_path / "empty.lock")) == empty
+
+
+def test_each_kernel_and_pass_has_a_line_that_people_can_compare(path):
+    assert path.read_text().splitlines()[:6] == [
+        "{",
+        '  "format": "opwright.lock",',
+        '  "format_version": 1,',
+        '  "device": "cpu",',
+        '  "kernels": [',
+        '    {"operator": "acme.swish", "device": "cpu", "dtype": "*", "library": "acme", '
+        '"package": "opwright-acme", "version": "1.0+local"},',
+    ]
+
+
+def test_a_lock_is_replaced_and_nothing_is_left_beside_it(path):
+    ow.Lock("cuda", (), ()).save(path)
+    assert ow.Lock.load(path).device == "cuda"
+    assert os.listdir(path.parent) == ["program.lock"]
+
+
+def test_a_write_that_fails_leaves_the_old_lock(path, monkeypatch):
+    def fail(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        ow.Lock("cuda", (), ()).save(path)
+    assert ow.Lock.load(path) == LOCK
+    assert os.listdir(path.parent) == ["program.lock"]
+
+
+def test_another_file_is_not_replaced(tmp_path):
+    other = tmp_path / "notes.json"
+    other.write_text('{"a": 1}')
+    with pytest.raises(FileTakenError, match=r"notes\.json: must be new or a lock"):
+        LOCK.save(other)
+    assert other.read_text() == '{"a": 1}'
+    with pytest.raises(FileMissingError, match="its folder must exist"):
+        LOCK.save(tmp_path / "absent" / "program.lock")
+
+
+def test_a_missing_file_says_how_to_write_one(tmp_path):
+    with pytest.raises(FileMissingError, match=r"no such file; write it with opwright lock"):
+        ow.Lock.load(tmp_path / "program.lock")
+
+
+def edited(path, *keys, value):
+    content = json.loads(path.read_text())
+    inner = content
+    for key in keys[:-1]:
+        inner = inner[key]
+    if value is None:
+        del inner[keys[-1]]
+    else:
+        inner[keys[-1]] = value
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (["format"], "opwright.generation"),
+        (["format"], None),
+        (["format_version"], "1"),
+        (["format_version"], True),
+        (["device"], 3),
+        (["device"], None),
+        (["kernels"], 3),
+        (["kernels"], {"operator": "add"}),
+        (["kernels", 0], "add"),
+        (["kernels", 0, "version"], None),
+        (["kernels", 0, "version"], ["1.0"]),
+        (["kernels", 0, "version"], ""),
+        (["kernels", 0, "version"], "1" * 129),
+        (["kernels", 0, "package"], "opwright-acme; rm -r ~"),
+        (["kernels", 0, "package"], "--index-url=x"),
+        (["kernels", 0, "library"], "acme\n  to get it"),
+        (["kernels", 0, "operator"], "\u202eadd"),
+        (["kernels", 1], LOCK.kernels[0]._replace(version="2.0")._asdict()),
+        (["passes"], [LOCK.passes[0]._asdict(), LOCK.passes[0]._asdict()]),
+        (["passes", 0, "name"], "fuse all"),
+    ],
+)
+def test_a_damaged_or_foreign_file_is_refused(path, keys, value):
+    edited(path, *keys, value=value)
+    with pytest.raises(FormatError, match=r"program\.lock: damaged, or no lock of opwright") as e:
+        ow.Lock.load(path)
+    assert str(e.value).isprintable()
+    assert len(str(e.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": ' + b"1" * 10_000, b"{}\0"],
+)
+def test_what_is_no_json_of_a_lock_is_refused(path, data):
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="damaged, or no lock of opwright"):
+        ow.Lock.load(path)
+
+
+def test_every_truncation_is_refused(path):
+    data = path.read_bytes()
+    for length in range(len(data.rstrip()) - 1):
+        path.write_bytes(data[:length])
+        with pytest.raises(FormatError):
+            ow.Lock.load(path)
+
+
+def test_a_newer_format_says_so(path):
+    edited(path, "format_version", value=2)
+    with pytest.raises(FormatError, match="format version must be at most 1, got 2; install a new"):
+        ow.Lock.load(path)
+
+
+def test_a_huge_file_and_what_is_no_file_are_not_read(path, tmp_path):
+    with path.open("ab") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(FormatError, match="must have at most 8388608 bytes"):
+        ow.Lock.load(path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FormatError, match="must be a regular file, got a pipe"):
+        ow.Lock.load(tmp_path / "pipe")
+    with pytest.raises(FormatError, match="must be a regular file, got a folder"):
+        ow.Lock.load(tmp_path)
+
+
+def test_a_lock_may_be_a_link(path, tmp_path):
+    (tmp_path / "link.lock").symlink_to(Path(path.name))
+    assert ow.Lock.load(tmp_path / "link.lock") == LOCK
