@@ -41,6 +41,7 @@ TARGETS = {
     "programs": 3,
     "training": 3,
     "files": 1,
+    "locks": 1,
     "writers": 1,
     "plugin_table": 1,
 }

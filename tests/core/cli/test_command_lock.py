@@ -64,6 +64,11 @@ def test_check_writes_nothing_and_lists_what_differs(folder, capsys):
     assert main([*words, "--check"]) == 0
     assert "as locked" in capsys.readouterr().out
     lock = ow.Lock.load("a.lock")
+    wider = ow.Lock("cpu", tuple(row._replace(dtype="float64") for row in lock.kernels), ())
+    wider = ow.Lock("cpu", lock.kernels + wider.kernels, lock.passes)
+    wider.save("a.lock")
+    assert main([*words, "--check"]) == 0
+    assert ow.Lock.load("a.lock") == wider
     kernels = tuple(row._replace(version="0.0.1") for row in lock.kernels)
     changed = ow.Lock("cpu", kernels, lock.passes)
     changed.save("a.lock")

@@ -19,6 +19,7 @@ GOOD = {
     "new": ["opwright-acme"],
     "bench": [ANY_OP, "--shape", "4"],
     "graph": ["model"],
+    "lock": ["model"],
 }
 """What a command needs beside the argument that is wrong."""
 
@@ -41,6 +42,11 @@ WRONG = {
     ],
     ("graph", "runs"): [["--runs", "0"], ["--runs", "x"]],
     ("graph", "fallback"): [["--fallback", "cpi"]],
+    ("lock", "model"): [["modle"], ["model/program.pb"], []],
+    ("lock", "output"): [["--output", "no/a.lock"], ["--output", "model"]],
+    ("lock", "device"): [["--device", "cpi"], ["--device", "cpu:1"]],
+    ("lock", "fallback"): [["--fallback", "cpi"]],
+    ("lock", "feed"): [["--feed", "y=4"], ["--feed", "x=a"], ["--feed", "x=3"]],
     ("explain", "type"): [["tahn"], []],
     ("explain", "device"): [["--device", "cpi"], ["--device", "cpu:1"]],
     ("explain", "dtype"): [["--dtype", "flot32"]],

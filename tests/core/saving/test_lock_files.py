@@ -37,21 +37,21 @@ def test_what_is_loaded_is_what_was_saved(path, tmp_path):
 
 
 def test_each_kernel_and_pass_has_a_line_that_people_can_compare(path):
+    key = '"operator": "acme.swish", "device": "cpu", "dtype": "*", "library": "acme"'
     assert path.read_text().splitlines()[:6] == [
         "{",
         '  "format": "opwright.lock",',
         '  "format_version": 1,',
         '  "device": "cpu",',
         '  "kernels": [',
-        '    {"operator": "acme.swish", "device": "cpu", "dtype": "*", "library": "acme", '
-        '"package": "opwright-acme", "version": "1.0+local"},',
+        f'    {{{key}, "package": "opwright-acme", "version": "1.0+local"}},',
     ]
 
 
 def test_a_lock_is_replaced_and_nothing_is_left_beside_it(path):
     ow.Lock("cuda", (), ()).save(path)
     assert ow.Lock.load(path).device == "cuda"
-    assert os.listdir(path.parent) == ["program.lock"]
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_write_that_fails_leaves_the_old_lock(path, monkeypatch):
@@ -62,7 +62,7 @@ def test_a_write_that_fails_leaves_the_old_lock(path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         ow.Lock("cuda", (), ()).save(path)
     assert ow.Lock.load(path) == LOCK
-    assert os.listdir(path.parent) == ["program.lock"]
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_another_file_is_not_replaced(tmp_path):

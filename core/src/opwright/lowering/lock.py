@@ -128,7 +128,8 @@ class Lock:
 
     @cached_property
     def _packages(self) -> frozenset[tuple[str, str]]:
-        return frozenset(row[-2:] for row in (*self.kernels, *self.passes))
+        rows: list[LockedKernel | LockedPass] = [*self.kernels, *self.passes]
+        return frozenset((row.package, row.version) for row in rows)
 
     def includes(self, package: Package) -> bool:
         """Whether any kernel or pass of this version of a package is locked."""
