@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.errors import AttributeTypeError, SlotError
+from opwright.errors import AttributeTypeError, AttributeValueError, SlotError
 from opwright.op import AttrType
 from opwright_std.foreign_names import FOREIGN_NAMES
 
@@ -132,3 +132,33 @@ def test_every_name_of_another_framework_leads_to_one_operator():
 def test_words_of_a_foreign_name_may_be_written_in_any_way(name):
     with pytest.raises(AttributeError, match="did you mean 'sum'"):
         getattr(ow.ops, name)
+
+
+FOREIGN_CALLS = [
+    ("softmax", "dim", "axis"),
+    ("transpose", "perm", "axes"),
+    ("sum", "keepdim", "keepdims"),
+    ("max_pool2d", "kernel_size", "kernel"),
+    ("max_pool2d", "stride", "strides"),
+    ("max_pool2d", "padding", "paddings"),
+    ("dropout", "p", "probability"),
+    ("layer_norm", "eps", "epsilon"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "foreign", "own"), FOREIGN_CALLS)
+def test_an_argument_by_the_name_of_another_framework_is_refused_with_ours(op_type, foreign, own):
+    match = rf"{op_type}: unknown .*, got '{foreign}'; did you mean '{own}'\?"
+    x = ow.Program().global_block().create_var("x", IMAGES.shape, is_data=True)
+    for value in (IMAGES, x):
+        with pytest.raises(AttributeValueError, match=match):
+            getattr(ow.ops, op_type)(value, **{foreign: 1})
+    with pytest.raises(SlotError, match=match):
+        ow.Operator(op_type, x="x", out="out", **{foreign: 1})
+    with pytest.raises(AttributeValueError, match=match):
+        x.block.append_op(op_type, {"x": "x"}, {"out": "out"}, {foreign: 1})
+
+
+def test_a_slot_by_the_name_of_another_framework_is_refused_with_ours():
+    with pytest.raises(SlotError, match=r"softmax: unknown input, got 'input'; did you mean 'x'\?"):
+        ow.Program().global_block().append_op("softmax", {"input": "x"}, {"out": "out"})

@@ -17,7 +17,7 @@ device is there, say, is asked when it is first used.
 from __future__ import annotations
 
 from opwright.describe.journal import record as record_undo
-from opwright.describe.names import find_nearest, hint
+from opwright.describe.names import find_nearest, hint, hint_argument
 from opwright.plugins.hooks import (
     GROUP,
     HOOKS,
@@ -61,6 +61,7 @@ __all__ = [
     "find_cache_folder",
     "find_nearest",
     "hint",
+    "hint_argument",
     "is_library",
     "is_name",
     "record_undo",

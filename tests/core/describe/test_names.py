@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from opwright.describe.foreign_arguments import FOREIGN_ARGUMENTS
 from opwright.describe.names import UniqueNames
-from opwright.plugin import find_nearest, hint
+from opwright.plugin import find_nearest, hint, hint_argument
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,38 @@ def test_a_hint_gives_the_nearest_name_or_all_of_them():
     assert hint("zzz", ["a", "b"], "inputs") == "; inputs are 'a', 'b'"
     assert hint("zzz", [], "inputs") == "; it has no inputs"
     assert hint("zzz", [f"n{i}" for i in range(20)]).endswith("'n11' and 8 more")
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("dim", ["x", "axis"], "axis"),
+        ("DIM", ["x", "axis"], "axis"),
+        ("perm", ["x", "axes"], "axes"),
+        ("kernel_size", ["x", "kernel"], "kernel"),
+        ("stride", ["x", "strides"], "strides"),
+        ("padding", ["x", "padding_index", "paddings"], "paddings"),
+        ("keepdim", ["x", "keepdims"], "keepdims"),
+        ("input", ["x", "axis"], "x"),
+        ("input", ["logits", "label"], "logits"),
+        ("out_channels", ["x", "filters"], "filters"),
+        ("axes", ["axis"], "axis"),
+    ],
+)
+def test_the_name_of_another_framework_stands_for_the_argument_that_there_is(name, known, meant):
+    assert hint_argument(name, known) == f"; did you mean {meant!r}?"
+
+
+def test_an_argument_that_is_called_so_nowhere_gets_the_hint_of_its_letters():
+    assert hint_argument("strids", ["strides"]) == "; did you mean 'strides'?"
+    assert hint_argument("dim", ["x", "value"], "inputs") == "; inputs are 'x', 'value'"
+
+
+def test_no_name_is_foreign_to_itself():
+    for foreign, names in FOREIGN_ARGUMENTS.items():
+        listed = names.split()
+        assert len({foreign, *listed}) == 1 + len(listed), foreign
+        assert foreign == foreign.lower()
 
 
 def test_hints_do_not_depend_on_the_order_of_a_set():

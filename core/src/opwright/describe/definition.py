@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from opwright.describe.control import Branch, Control, Loop
 from opwright.describe.meta import BlockMetas, InferContext, Meta
-from opwright.describe.names import hint
+from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
 from opwright.describe.slot_dtypes import find_source, make_rules
 from opwright.describe.vocabulary import STEP_SLOT
@@ -325,7 +325,7 @@ class OpDefinition:
     ) -> None:
         for name in given:
             if name not in slots:
-                known = hint(str(name), slots, f"{side}s")
+                known = hint_argument(str(name), slots, f"{side}s")
                 raise SlotError(f"{self.op_type}: unknown {side}, got {name!r}{known}")
         for name, slot in slots.items():
             count = len(given.get(name, ()))

@@ -80,6 +80,21 @@ def hint(name: str, known: Iterable[str], what: str = "names") -> str:
     return f"; {what} are {shown}{more}"
 
 
+def hint_argument(name: str, known: Iterable[str], what: str = "names") -> str:
+    """Return the end of an error for an unknown argument, as `hint` does.
+
+    A name that other frameworks have for one of the known arguments stands for that one, whatever
+    it looks like: ``dim`` for ``axis``.
+    """
+    from opwright.describe.foreign_arguments import FOREIGN_ARGUMENTS
+
+    names = list(known)
+    for own in FOREIGN_ARGUMENTS.get(name.lower(), "").split():
+        if own in names:
+            return f"; did you mean {own!r}?"
+    return hint(name, names, what)
+
+
 class UniqueNames:
     """Counts the names made from each prefix, so that every one is new.
 

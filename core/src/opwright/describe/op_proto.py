@@ -6,7 +6,7 @@ that they reach validation, docstrings, the command line and generated tests ali
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -21,7 +21,7 @@ from opwright.describe.attribute_values import (
     format_number,
 )
 from opwright.describe.dtypes import DTYPES, canonical_dtype
-from opwright.describe.names import hint
+from opwright.describe.names import hint, hint_argument
 from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError, SlotError
 
 __all__ = ["AttrProto", "AttrType", "AttrValue", "OpProto", "VarProto"]
@@ -309,10 +309,8 @@ class OpProto:
 
     def attr(self, name: str) -> AttrProto:
         """Return an attribute by name; AttributeValueError names the nearest."""
-        found = self.attr_protos.get(name)
-        if found is None:
-            self._fail_unknown_attr(name)
-        return found
+        self._check_known((name,))
+        return self.attr_protos[name]
 
     def fill_attrs(self, attrs: Mapping[str, object]) -> dict[str, AttrValue]:
         """Return the complete attributes of one operator: checked, with defaults, in order.
@@ -345,24 +343,26 @@ class OpProto:
             if default is not None:
                 filled[name] = default
             elif required:
-                self._fail_required(attr)
+                self._fail_required(attr, attrs)
         if n_known != len(attrs):
-            self._fail_unknown_attr(next(name for name in attrs if name not in self.attr_protos))
+            self._check_known(attrs)
         return filled
 
-    def _fail_required(self, attr: AttrProto) -> NoReturn:
-        span = attr.describe_range()
-        wanted = describe_type(attr.type) + (f" {span}" if span else "")
+    def _fail_required(self, attr: AttrProto, attrs: Mapping[str, object]) -> NoReturn:
+        self._check_known(attrs)  # it may be given by another name
+        wanted = f"{describe_type(attr.type)} {attr.describe_range()}".rstrip()
         raise AttributeValueError(
             f"{self.type}: the attribute {attr.name!r} is required, got none; "
             f"give {attr.name}=, {wanted}"
         )
 
-    def _fail_unknown_attr(self, name: str) -> NoReturn:
-        raise AttributeValueError(
-            f"{self.type}: unknown attribute, got {name!r}"
-            f"{hint(str(name), self.attr_protos, 'attributes')}"
-        )
+    def _check_known(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.attr_protos:
+                raise AttributeValueError(
+                    f"{self.type}: unknown attribute, got {name!r}"
+                    f"{hint_argument(str(name), self.attr_protos, 'attributes')}"
+                )
 
     def to_proto(self) -> Any:
         """Return the protobuf message of this operator (`opwright.framework_pb2.OpProto`)."""
@@ -395,5 +395,6 @@ _Item = TypeVar("_Item")
 def _get(items: Mapping[str, _Item], op_type: str, name: str, what: str, plural: str) -> _Item:
     found = items.get(name)
     if found is None:
-        raise SlotError(f"{op_type}: unknown {what}, got {name!r}{hint(str(name), items, plural)}")
+        near = hint_argument(str(name), items, plural)
+        raise SlotError(f"{op_type}: unknown {what}, got {name!r}{near}")
     return found

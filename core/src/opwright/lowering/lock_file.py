@@ -96,7 +96,8 @@ def read_lock(name: str) -> Lock:
         passes = [LockedPass(*_names(row, LockedPass._fields)) for row in content["passes"]]
         _check_once([row[:4] for row in kernels])
         _check_once([row[:1] for row in passes])
-        return Lock(*_names(content, ("device",)), tuple(kernels), tuple(passes))
+        (device,) = _names(content, ("device",))
+        return Lock(device, tuple(kernels), tuple(passes))
     except FormatError:
         raise
     except (ValueError, LookupError, TypeError, RecursionError) as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.describe.completion import Attrs, Slots, complete_operator
 from opwright.describe.current import current_operators
-from opwright.describe.names import hint
+from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrType
 from opwright.errors import ProgramError, SlotError
 from opwright.program.text import format_operator
@@ -193,7 +193,7 @@ def _split(
             every = [*proto.input_slots, *proto.output_slots, *proto.attr_protos]
             raise SlotError(
                 f"{proto.type}: unknown slot or attribute, got {name!r}"
-                f"{hint(name, every, 'slots and attributes')}"
+                f"{hint_argument(name, every, 'slots and attributes')}"
             )
     return parts
 

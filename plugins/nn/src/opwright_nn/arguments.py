@@ -5,68 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from opwright.errors import AttributeTypeError
-from opwright.plugin import hint
+from opwright.plugin import hint_argument
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "batch_size": ("size",),
-    "beta_1": ("beta1",),
-    "beta_2": ("beta2",),
-    "d_model": ("size",),
-    "dilation": ("dilations",),
-    "dilation_rate": ("dilations",),
-    "dim": ("axis", "size"),
-    "dim_feedforward": ("hidden",),
-    "drop_prob": ("probability", "dropout"),
-    "embed_dim": ("size",),
-    "embedding_dim": ("size",),
-    "eps": ("epsilon",),
-    "fetch_list": ("fetch",),
-    "hidden_size": ("size",),
-    "in_features": ("size",),
-    "initial_state": ("h0",),
-    "input_dim": ("size",),
-    "input_length": ("lengths",),
-    "is_causal": ("causal",),
-    "key_padding_mask": ("lengths", "mask"),
-    "keepdim": ("keepdims",),
-    "kernel_initializer": ("param_attr",),
-    "kernel_size": ("kernel",),
-    "labels": ("label",),
-    "lr": ("learning_rate",),
-    "max_epochs": ("epochs",),
-    "metric": ("monitor", "metrics"),
-    "n_heads": ("heads",),
-    "nhead": ("heads",),
-    "normalized_shape": ("begin_norm_axis",),
-    "num_epochs": ("epochs",),
-    "num_groups": ("groups",),
-    "num_heads": ("heads",),
-    "out_channels": ("filters",),
-    "out_features": ("size",),
-    "output_dim": ("size",),
-    "p": ("probability",),
-    "padding": ("paddings",),
-    "padding_idx": ("padding_index",),
-    "pool_size": ("kernel",),
-    "pos_weight": ("positive_weight",),
-    "rate": ("probability", "learning_rate", "dropout"),
-    "stride": ("strides",),
-    "target": ("label",),
-    "targets": ("label",),
-    "units": ("size",),
-    "use_bias": ("bias",),
-    "val_data": ("validation",),
-    "validation_data": ("validation",),
-    "weight": ("class_weights", "param_attr"),
-    "y_true": ("label",),
-}
-"""What other frameworks and papers call an argument; the first name that a function has counts."""
 
 
 def suggest(function: Callable[P, R]) -> Callable[P, R]:
@@ -108,14 +53,8 @@ def check_arguments(
         names = [name for name in signature.parameters if name != "self"]
         for name in options:
             if name not in names:
+                near = hint_argument(name, names, "arguments")
                 raise AttributeTypeError(
-                    f"{who}: arguments must be those that it has, got {name!r}{_hint(name, names)}"
+                    f"{who}: arguments must be those that it has, got {name!r}{near}"
                 ) from None
         raise AttributeTypeError(f"{who}: {error}; its arguments are {', '.join(names)}") from None
-
-
-def _hint(name: str, names: list[str]) -> str:
-    for other in _OTHER_NAMES.get(name, ()):
-        if other in names:
-            return f"; did you mean {other!r}?"
-    return hint(name, names, "arguments")

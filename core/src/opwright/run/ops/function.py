@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
 from opwright.describe.docstring import make_docstring, returns_on_request
-from opwright.describe.names import hint
+from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 from opwright.errors import AttributeValueError, SlotError
 from opwright.run.eager import EagerSource, Missing
@@ -146,7 +146,7 @@ class _Extension:
                 f"{proto.type}: outputs are returned, not given, got {name}=; "
                 f"{outputs} is what it returns"
             )
-        near = hint(name, [*proto.input_slots, *proto.attr_protos])
+        near = hint_argument(name, [*proto.input_slots, *proto.attr_protos])
         raise AttributeValueError(f"{proto.type}: unknown slot or attribute, got {name!r}{near}")
 
 
