@@ -119,6 +119,12 @@ def test_padding_is_numpys_in_any_number_of_threads(mode: str, shape: tuple[int,
     assert_moves("pad", numbers(*shape), paddings=paddings, mode=mode, value=2.5)
 
 
+@pytest.mark.parametrize("shape", [(600, 500), (4, 50, 60, 70), (1000, 301)])
+def test_cropping_is_numpys_in_any_number_of_threads(shape: tuple[int, ...]) -> None:
+    paddings = [-1, 1, 2, -30, -30, -1, 5, -20][: 2 * len(shape)]
+    assert_moves("pad", numbers(*shape), paddings=paddings, value=2.5)
+
+
 @pytest.mark.parametrize("value", [300.0, -1.0, float("nan")])
 def test_padding_with_what_an_integer_cannot_hold_is_refused(value: float) -> None:
     with pytest.raises(AttributeValueError, match=rf"to become uint8, got value={value}"):

@@ -141,6 +141,37 @@ def test_gradients_of_borders_add_up(shape: Any, paddings: Any, mode: str) -> No
     np.testing.assert_array_equal(grad, exact.astype(np.float32).astype(grad.dtype))
 
 
+CROPPED = [
+    ((2, 3, 8, 16), [0, 0, -1, 1, 2, -3, -4, -4]),
+    ((5, 7), [-2, 3, 0, 0]),
+    ((30, 3), [-30, 2, 1, -1]),
+    ((16, 8), [-4, -4, 0, -8]),
+    ((9,), [3, -9]),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "paddings"), CROPPED, ids=str)
+def test_negative_borders_crop_and_their_gradients_pad(
+    shape: Any, paddings: Any, dtype: str
+) -> None:
+    x = random(shape, dtype)
+    pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    kept = tuple(slice(max(-b, 0), n - max(-e, 0)) for (b, e), n in zip(pairs, shape, strict=True))
+    grown = [(max(b, 0), max(e, 0)) for b, e in pairs]
+    expected = np.pad(x[kept], grown, constant_values=x.dtype.type(1))
+    (out,) = call("pad", {"x": x}, paddings=paddings, value=1.0)
+    np.testing.assert_array_equal(out, expected)
+    if "float" not in dtype:
+        return
+    given = random(expected.shape, dtype)
+    (grad,) = call("pad_grad", {"x": x, "out_grad": given}, "x_grad", paddings=paddings)
+    wanted = np.zeros(shape, x.dtype)
+    borders = zip(grown, given.shape, strict=True)
+    wanted[kept] = given[tuple(slice(begin, n - end) for (begin, end), n in borders)]
+    np.testing.assert_array_equal(grad, wanted)
+
+
 def test_large_tensors_are_indexed_in_64_bits() -> None:
     x, y, index = random((3, 40, 36)), random((40, 1)), np.array([1, -3, 2])
     border = {"paddings": [1, 2, 0, 0, 1, 0]}

@@ -54,6 +54,7 @@ def _slice(
 def _pad(x: Array, paddings: Sequence[int], mode: str, value: float) -> Any:
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     require(mode == "constant" or x.size > 0, "an edge of nothing")
+    require(min(paddings, default=0) >= 0, "NumPy does not crop so")
     options = {"constant_values": value} if mode == "constant" else {}
     return np.pad(x, pairs, mode=mode, **options) if pairs else x.copy()
 

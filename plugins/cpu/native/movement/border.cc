@@ -5,7 +5,8 @@
 namespace opwright_cpu {
 
 Border::Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& box,
-               const std::vector<int64_t>& before, const std::vector<int64_t>& whole, uint64_t item)
+               const std::vector<int64_t>& before, const std::vector<int64_t>& whole, uint64_t item,
+               const std::vector<int64_t>& from)
     : mode_(mode),
       item_bytes_(item_bytes),
       item_(item),
@@ -14,7 +15,6 @@ Border::Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& 
       before_(before),
       whole_(whole),
       strides_(CompactStrides(whole)) {
-  const std::vector<int64_t> from = CompactStrides(box);
   std::vector<CopyAxis> axes;
   for (size_t i = 0; i < box.size(); ++i) {
     strides_[i] *= item_bytes;

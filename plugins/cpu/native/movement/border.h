@@ -17,9 +17,11 @@ enum class BorderMode { kConstant, kReflect, kEdge };
 class Border {
  public:
   Border() = default;
-  // `before`: width of the border in front of the box, `item`: the border's constant, by its bytes.
+  // `before`: width of the border in front of the box, `item`: the border's constant, by its bytes,
+  // `from`: strides of the tensor that the box is read from, in elements.
   Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& box,
-         const std::vector<int64_t>& before, const std::vector<int64_t>& whole, uint64_t item);
+         const std::vector<int64_t>& before, const std::vector<int64_t>& whole, uint64_t item,
+         const std::vector<int64_t>& from);
 
   int64_t bytes() const { return whole_bytes_; }
   void Run(const char* box, char* whole, int32_t n_threads) const;

@@ -43,6 +43,34 @@ std::vector<int64_t> Begins(const PadAttrs& attrs) {
   return begins;
 }
 
+// A border of one value, of which negative widths crop: what is left of x is a box of it.
+class ConstantBorder {
+ public:
+  ConstantBorder() = default;
+  ConstantBorder(int64_t item_bytes, const std::vector<int64_t>& x,
+                 const std::vector<int64_t>& begins, const std::vector<int64_t>& out,
+                 uint64_t item) {
+    const std::vector<int64_t> strides = CompactStrides(x);
+    std::vector<int64_t> box;
+    std::vector<int64_t> before;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const int64_t first = std::max<int64_t>(-begins[i], 0);
+      before.push_back(std::max<int64_t>(begins[i], 0));
+      box.push_back(std::min(x[i] - first, out[i] - before[i]));
+      offset_ += first * strides[i] * item_bytes;
+    }
+    border_ = Border(BorderMode::kConstant, item_bytes, box, before, out, item, strides);
+  }
+  int64_t bytes() const { return border_.bytes(); }
+  void Run(const char* x, char* out, int32_t n_threads) const {
+    border_.Run(x + offset_, out, n_threads);
+  }
+
+ private:
+  Border border_;
+  int64_t offset_ = 0;
+};
+
 template <typename T>
 struct PadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -57,45 +85,58 @@ struct PadKernel {
         item = BitsOf(static_cast<T>(attrs.value));
       }
     }
-    border_ = Border(mode, ItemBytes(ctx.input(0).dtype()), ctx.input(0).shape().dims(),
-                     Begins(attrs), ctx.output(0).shape().dims(), item);
-    ctx.SetEstimate(MoveNanoseconds(border_.bytes(), ctx.n_threads()));
+    const std::vector<int64_t> x = ctx.input(0).shape().dims();
+    const std::vector<int64_t> out = ctx.output(0).shape().dims();
+    const int64_t item_bytes = ItemBytes(ctx.input(0).dtype());
+    is_constant_ = mode == BorderMode::kConstant;
+    if (is_constant_) {
+      constant_ = ConstantBorder(item_bytes, x, Begins(attrs), out, item);
+    } else {
+      border_ = Border(mode, item_bytes, x, Begins(attrs), out, item, CompactStrides(x));
+    }
+    const int64_t bytes = is_constant_ ? constant_.bytes() : border_.bytes();
+    ctx.SetEstimate(MoveNanoseconds(bytes, ctx.n_threads()));
     return opwright::Status::Ok();
   }
   opwright::Status Run(const opwright::RunContext& ctx, const PadAttrs&) const {
-    border_.Run(Bytes(ctx.input(0)), MutableBytes(ctx.output(0)), ctx.n_threads());
+    const char* x = Bytes(ctx.input(0));
+    char* out = MutableBytes(ctx.output(0));
+    if (is_constant_) {
+      constant_.Run(x, out, ctx.n_threads());
+    } else {
+      border_.Run(x, out, ctx.n_threads());
+    }
     return opwright::Status::Ok();
   }
+  bool is_constant_ = true;
+  ConstantBorder constant_;
   Border border_;
 };
 
-// Inputs x (its shape only) and out_grad; output x_grad. An element of x gets the sum of all places
-// that show it; along each axis these are its own and those of the border.
+// Inputs x (its shape only) and out_grad; output x_grad. Of a constant border it is out_grad with
+// borders of the negated widths. Otherwise an element of x gets the sum of all places that show it;
+// along each axis these are its own and those of the border.
 template <typename T>
 struct PadGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const PadAttrs& attrs) {
     const std::vector<int64_t> shape = ctx.output(0).shape().dims();
+    const std::vector<int64_t> whole = ctx.input(1).shape().dims();
     const std::vector<int64_t> begins = Begins(attrs);
     mode_ = ModeOf(attrs.mode);
     numel_ = ctx.output(0).numel();
     ctx.SetEstimate(MoveNanoseconds(2 * numel_ * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     if (numel_ == 0) return opwright::Status::Ok();
-    std::vector<int64_t> whole;
-    whole.reserve(shape.size());
-    for (size_t i = 0; i < shape.size(); ++i) {
-      whole.push_back(shape[i] + attrs.paddings[2 * i] + attrs.paddings[2 * i + 1]);
+    if (mode_ == BorderMode::kConstant) {
+      std::vector<int64_t> cropped;
+      for (const int64_t begin : begins) cropped.push_back(-begin);
+      constant_ = ConstantBorder(sizeof(T), whole, cropped, shape, 0);
+      return opwright::Status::Ok();
     }
     const std::vector<int64_t> strides = CompactStrides(whole);
-    const std::vector<int64_t> compact = CompactStrides(shape);
-    std::vector<CopyAxis> axes;
-    const auto item = static_cast<int64_t>(sizeof(T));
     for (size_t i = 0; i < shape.size(); ++i) {
-      offset_ += begins[i] * strides[i];
-      axes.push_back(CopyAxis{shape[i], strides[i] * item, compact[i] * item});
       AddShown(begins[i], shape[i], whole[i], strides[i]);
     }
-    center_ = StridedCopy(item, std::move(axes));
     lengths_ = shape;
     return opwright::Status::Ok();
   }
@@ -105,8 +146,7 @@ struct PadGradKernel {
     T* x_grad = ctx.output(0).data<T>();
     const T* grad = ctx.input(1).data<T>();
     if (mode_ == BorderMode::kConstant) {
-      center_.Run(Bytes(ctx.input(1)) + offset_ * static_cast<int64_t>(sizeof(T)),
-                  MutableBytes(ctx.output(0)), ctx.n_threads());
+      constant_.Run(Bytes(ctx.input(1)), MutableBytes(ctx.output(0)), ctx.n_threads());
       return opwright::Status::Ok();
     }
     const int64_t row = lengths_.empty() ? 1 : lengths_.back();
@@ -186,8 +226,7 @@ struct PadGradKernel {
 
   BorderMode mode_ = BorderMode::kConstant;
   int64_t numel_ = 0;
-  int64_t offset_ = 0;
-  StridedCopy center_;
+  ConstantBorder constant_;
   std::vector<int64_t> lengths_;
   std::vector<Shown> shown_;
 };

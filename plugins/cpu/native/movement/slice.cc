@@ -53,7 +53,8 @@ struct SliceGradKernel {
     bool dense = true;
     for (size_t i = 0; i < whole.size(); ++i) dense = dense && (cut.step[i] == 1 || shape[i] == 1);
     if (dense) {
-      border_ = Border(BorderMode::kConstant, item, shape, cut.start, whole, 0);
+      border_ =
+          Border(BorderMode::kConstant, item, shape, cut.start, whole, 0, CompactStrides(shape));
       kind_ = Kind::kBorder;
       return opwright::Status::Ok();
     }

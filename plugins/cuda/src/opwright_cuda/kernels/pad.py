@@ -1,4 +1,4 @@
-"""Borders around tensors."""
+"""Borders around tensors; those of negative width crop them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_cuda.kernels.creation import item_of
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import VECTOR_BYTES
 from opwright_cuda.kernels.movement import UNITS, index_type, launch_move, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
 from opwright_cuda.launch.indexing import MAX_RANK, Layout, compact_strides, layout_struct
 from opwright_cuda.source import own_source
 
@@ -22,7 +22,7 @@ _MODES: Final = {"constant": 0, "reflect": 1, "edge": 2}
 
 
 class Axis(NamedTuple):
-    """The border before and behind an axis, and its own length."""
+    """The border before and behind an axis, negative where it crops, and its own length."""
 
     before: int
     behind: int
@@ -32,6 +32,11 @@ class Axis(NamedTuple):
     def whole(self) -> int:
         """The length with the border."""
         return self.before + self.length + self.behind
+
+    @property
+    def inverse(self) -> Axis:
+        """The axis with the border, and a border that takes away the first one."""
+        return Axis(-self.before, -self.behind, self.whole)
 
     @property
     def is_bare(self) -> bool:
@@ -74,19 +79,32 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x, mode = ctx.inputs["x"][0], ctx.attrs["mode"]
     if count_of(ctx.outputs["out"][0]) == 0:
         return
-    unit = item_bytes = ITEM_BYTES[x.dtype]
-    axes = merge_axes(_axes(ctx, x.shape), mode == "constant")
+    value = ctx.attrs["value"] if mode == "constant" else 0.0
+    pointers = plan.output("out"), plan.input("x")
+    _launch(plan, pointers, x.dtype, _axes(ctx, x.shape), mode, value)
+
+
+def _launch(
+    plan: LaunchPlan,
+    pointers: tuple[Pointer, Pointer],
+    dtype: str,
+    axes: Sequence[Axis],
+    mode: str,
+    value: float = 0.0,
+) -> None:
+    """Add the launch that writes an output, which is not empty, from an input of these axes."""
+    unit = item_bytes = ITEM_BYTES[dtype]
+    axes = merge_axes(axes, mode == "constant")
     last = axes[-1]
     if mode == "constant" or last.is_bare:
         unit = unit_of(item_bytes, last.times(item_bytes))
         n_items = unit // item_bytes
         axes[-1] = Axis(last.before // n_items, last.behind // n_items, last.length // n_items)
-    item = item_of(x.dtype, ctx.attrs["value"] if mode == "constant" else 0.0)
-    words = np.frombuffer(item.tobytes() * (VECTOR_BYTES // item_bytes), np.uint64)
+    words = np.frombuffer(item_of(dtype, value).tobytes() * (VECTOR_BYTES // item_bytes), np.uint64)
     dims = tuple(axis.whole for axis in axes)
     layout = Layout(dims, (compact_strides([axis.length for axis in axes]),))
     n = math.prod(dims)
-    arguments: list[Argument] = [plan.output("out"), plan.input("x"), np.int64(n)]
+    arguments: list[Argument] = [*pointers, np.int64(n)]
     arguments += [layout_struct(layout), _border(axes), np.int32(_MODES[mode]), Struct(words)]
     expression = f"pad<{UNITS[unit]}, {index_type(n)}>"
     plan.launch(own_source("pad.cu"), expression, blocks_for(n, plan), THREADS, arguments)
@@ -101,21 +119,25 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     x_grad, mode = ctx.outputs["x_grad"][0], ctx.attrs["mode"]
     axes = _axes(ctx, x_grad.shape)
+    n = count_of(x_grad)
+    if n == 0:
+        return
+    pointers = plan.output("x_grad"), plan.input("out_grad")
+    if mode == "constant" and min(ctx.attrs["paddings"], default=0) < 0:
+        _launch(plan, pointers, x_grad.dtype, [axis.inverse for axis in axes], mode)
+        return
     if mode == "constant":
         strides = compact_strides([axis.whole for axis in axes])
         first = sum(axis.before * step for axis, step in zip(axes, strides, strict=True))
         item_bytes = ITEM_BYTES[x_grad.dtype]
-        begin = plan.input("out_grad") + first * item_bytes
+        begin = pointers[1] + first * item_bytes
         compact = compact_strides(x_grad.shape)
-        launch_move(plan, plan.output("x_grad"), begin, x_grad.shape, compact, strides, item_bytes)
-        return
-    n = count_of(x_grad)
-    if n == 0:
+        launch_move(plan, pointers[0], begin, x_grad.shape, compact, strides, item_bytes)
         return
     axes = merge_axes(axes, is_constant=False)
     dims = tuple(axis.length for axis in axes)
     layout = Layout(dims, (compact_strides([axis.whole for axis in axes]),))
-    arguments: list[Argument] = [plan.output("x_grad"), plan.input("out_grad"), np.int64(n)]
+    arguments: list[Argument] = [*pointers, np.int64(n)]
     arguments += [layout_struct(layout), _border(axes), np.int32(_MODES[mode])]
     expression = f"pad_grad<{CTYPES[x_grad.dtype]}, {index_type(n)}>"
     plan.launch(own_source("pad.cu"), expression, blocks_for(n, plan), THREADS, arguments)

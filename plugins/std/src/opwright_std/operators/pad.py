@@ -1,4 +1,4 @@
-"""pad: a border around a tensor."""
+"""pad: a border around a tensor; one of negative width crops it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ints = tuple[int, ...]
 def pad(x: Array, out: Array, *, paddings: Ints, mode: str, value: float) -> None:
     if mode == "constant" or x.ndim == 0:  # np.pad wants an axis
         out.fill(value)
-        out[_center(paddings, x.shape)] = x
+        out[_kept(paddings, out.shape)] = x[_kept(_negated(paddings), x.shape)]
     else:
         np.copyto(out, np.pad(x, _pairs(paddings), mode=mode))  # type: ignore[call-overload]
 
@@ -22,9 +22,14 @@ def _pairs(paddings: Ints) -> list[tuple[int, int]]:
     return list(zip(paddings[::2], paddings[1::2], strict=True))
 
 
-def _center(paddings: Ints, shape: Ints) -> tuple[slice, ...]:
-    begins = paddings[::2]
-    return tuple(slice(b, b + dim) for b, dim in zip(begins, shape, strict=True))
+def _negated(paddings: Ints) -> Ints:
+    return tuple(-width for width in paddings)
+
+
+def _kept(paddings: Ints, shape: Ints) -> tuple[slice, ...]:
+    """Return where the tensor without these borders lies; negative ones take nothing away."""
+    pairs = zip(_pairs(paddings), shape, strict=True)
+    return tuple(slice(max(b, 0), dim - max(e, 0)) for (b, e), dim in pairs)
 
 
 def pad_grad(out_grad: Array, x_grad: Array, *, paddings: Ints, mode: str, value: float) -> None:
@@ -34,7 +39,7 @@ def pad_grad(out_grad: Array, x_grad: Array, *, paddings: Ints, mode: str, value
             folded = np.moveaxis(_fold(np.moveaxis(folded, axis, 0), begin, end, mode), 0, axis)
         np.copyto(x_grad, folded)
     else:
-        np.copyto(x_grad, out_grad[_center(paddings, x_grad.shape)])
+        pad(out_grad, x_grad, paddings=_negated(paddings), mode=mode, value=0.0)
 
 
 def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
@@ -52,16 +57,30 @@ def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
 
 
 def _pad_shape(ctx: InferContext) -> None:
-    """Each axis of out is longer than that of x by its two paddings; its dtype holds the value."""
+    """Each axis of out is longer than that of x by its two paddings, or shorter by negative ones.
+
+    Its dtype holds the value.
+    """
     shape, paddings, mode = ctx.input("x").shape, ctx.attr("paddings"), ctx.attr("mode")
     if len(paddings) != 2 * len(shape):
         ctx.fail(f"paddings must hold a begin and an end for each axis, got {list(paddings)}")
     if mode == "constant":
         ctx.require_held("value", ctx.input("x").dtype)
+    elif min(paddings, default=0) < 0:
+        ctx.fail(
+            f"paddings must be at least 0 where mode is {mode!r}, got {list(paddings)}; crop with "
+            "slice first"
+        )
     out = list(shape)
     for axis, pair in enumerate(_pairs(paddings)):
         if shape[axis] == -1:
             continue
+        cropped = -sum(min(width, 0) for width in pair)
+        if cropped > shape[axis]:
+            ctx.fail(
+                f"paddings must leave at least 0 elements on axis {axis}, got {list(pair)}, which "
+                f"crop {cropped} of {shape[axis]}"
+            )
         # A border needs something to copy; a mirror one element more than its width.
         least = {"constant": 0, "edge": min(1, max(pair)), "reflect": max(pair) + 1}[mode]
         if max(pair) and shape[axis] < least:
@@ -74,14 +93,18 @@ PAD = (
     OpMaker("pad")
     .add_comment(
         "Put a border around a tensor: of one value, of the mirror image without the edge itself "
-        "(reflect), or of the outermost element (edge)."
+        "(reflect), or of the outermost element (edge). A constant border of negative width crops."
     )
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape of x with the border, dtype of x")
     .same_dtype_as("x")
-    .add_attr("paddings", list[int], "width of the border: begin, end of axis 0, of axis 1, ...")
+    .add_attr(
+        "paddings",
+        list[int],
+        "width of the border: begin, end of axis 0, of axis 1, ...; where mode is constant, a "
+        "negative one crops so many elements",
+    )
     .required()
-    .at_least(0)
     .add_attr("mode", str, "what the border is made of")
     .default("constant")
     .one_of("constant", "reflect", "edge")
