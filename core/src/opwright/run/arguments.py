@@ -44,24 +44,24 @@ def choose_deterministic(who: str, given: Any) -> bool:
     return given
 
 
-def choose_lock(
-    who: str, given: Lock | str | os.PathLike[str] | None, passes: object
-) -> Lock | None:
-    """Return the lock to hold to, read from its file where a path is given."""
-    if given is None or isinstance(given, Lock):
-        lock = given
-    elif isinstance(given, (str, os.PathLike)):
-        lock = Lock.load(given)
-    else:
-        raise ProgramError(
-            f"{who}: lock must be a Lock or the path of one, got {given!r}; write "
-            "lock='program.lock'"
-        )
-    if lock is not None and passes is not None:
+def choose_passes(
+    who: str, passes: Any, lock: Lock | str | os.PathLike[str] | None
+) -> tuple[Lock | None, tuple[str, ...] | None]:
+    """Return the lock to hold to, read from its file, and the passes to run, None for all."""
+    if lock is None:
+        return None, None if passes is None else tuple(list_items(passes, "passes"))
+    if passes is not None:
         raise ProgramError(
             f"{who}: the lock says which passes run, got passes={passes!r} as well; give one"
         )
-    return lock
+    if isinstance(lock, (str, os.PathLike)):
+        lock = Lock.load(lock)
+    elif not isinstance(lock, Lock):
+        raise ProgramError(
+            f"{who}: lock must be a Lock or the path of one, got {lock!r}; write "
+            "lock='program.lock'"
+        )
+    return lock, tuple(row.name for row in lock.passes)
 
 
 def check_range(who: str, first: Any, last: Any, count: int) -> tuple[int, int]:

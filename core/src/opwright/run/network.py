@@ -32,7 +32,7 @@ from opwright.run.arguments import (
     check_range,
     checked_operators,
     choose_deterministic,
-    choose_lock,
+    choose_passes,
     list_items,
 )
 from opwright.run.bindings import lasting_names, names_read_first, scope_metas
@@ -238,15 +238,14 @@ class Network:
         context = current_context()
         given = {} if options is None else options
         chosen = context.options.check("Network.compile", given, context.chosen_options)
-        held = choose_lock("Network.compile", lock, passes)
+        held, names = choose_passes("Network.compile", passes, lock)
         if held is not None:
             held.check(context, name.kind)
-            passes = [row.name for row in held.passes]
         target = Target(
             context,
             name,
             fallback,
-            passes=None if passes is None else tuple(list_items(passes, "passes")),
+            passes=names,
             lock=held,
             options=tuple(chosen.items()),
             deterministic=choose_deterministic("Network.compile", deterministic),
