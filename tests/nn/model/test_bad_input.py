@@ -74,7 +74,7 @@ LABELS = np.ones((6, 1), np.int64)
         (
             lambda m: m.predict(3, img=IMAGES),
             AttributeTypeError,
-            "variable must be a variable",
+            "variable must be a list of variables",
         ),
         (lambda m: m.predict("fc_1_out", imgs=IMAGES), FeedError, "did you mean 'img'"),
         (lambda m: m.predict("fc_1_out"), FeedError, "depends on the input 'img', got no value"),
@@ -94,7 +94,7 @@ LABELS = np.ones((6, 1), np.int64)
             "more than num_flatten_dims",
         ),
         (lambda m: m.backward("mean_0_out"), ProgramError, "a model has one loss"),
-        (lambda m: m.set_learning_rate(0.1), VariableNotFoundError, "run the startup program"),
+        (lambda m: m.set_learning_rate(0.1), VariableNotFoundError, "the parameters must be initialized"),
         (lambda m: m.initialize_parameters("1"), AttributeTypeError, "seed must be an int"),
         (lambda m: m.initialize_parameters(-1), AttributeValueError, "seed must be an int of at"),
         (lambda m: m.initialize_parameters(imgs=IMAGES), FeedError, "did you mean 'img'"),

@@ -26,11 +26,18 @@ def suggest(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **options)
         except TypeError as error:
             if type(error) is TypeError:  # Python's own; ours have names already
-                who = function.__qualname__.removesuffix(".__init__")
-                check_arguments(who, inspect.signature(function), args, options)
+                check_arguments(_who(function, args), inspect.signature(function), args, options)
             raise
 
     return checked
+
+
+def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return the name of a function, or of a method of the class that it is called for."""
+    if "." not in function.__qualname__ or not args:
+        return function.__qualname__
+    owner = type(args[0]).__name__
+    return owner if function.__name__ == "__init__" else f"{owner}.{function.__name__}"
 
 
 def check_arguments(

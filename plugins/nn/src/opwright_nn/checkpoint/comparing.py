@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -62,6 +62,34 @@ def fitting_values(
             f"{list_some(problems)}; build the same model"
         )
     return {name: value.numpy() for name, value in values.items() if value is not None}
+
+
+def shared_values(
+    program: ow.Program, saved: Saved, names: Iterable[str]
+) -> tuple[dict[str, Array], list[str]]:
+    """Return the saved values of variables that fit, and what is wrong with the others.
+
+    Parameters
+    ----------
+    program : Program
+        Has the variables, with their shapes as far as they are known.
+    saved : Saved
+        The model in the folder.
+    names : iterable of str
+        The variables.
+    """
+    values, problems = {}, []
+    for name in names:
+        value = saved.scope.find_var(name)
+        if value is None or not value.is_set:
+            problems.append(f"none for {name!r}")
+            continue
+        variable = program.global_block().var(name)
+        differences = _compare_metas(variable, value.shape or (), value.dtype or "")
+        problems += differences
+        if not differences:
+            values[name] = value.numpy()
+    return values, problems
 
 
 def check_same(

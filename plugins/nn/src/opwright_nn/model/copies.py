@@ -10,7 +10,17 @@ _VALUES = "values"
 _REQUESTED = "requested"
 
 _NOT_COPIED = frozenset(
-    {"scope", "network", "_startup", "_feeds", "_dtypes", "_step", "_generation", "_predictors"}
+    {
+        "scope",
+        "network",
+        "_startup",
+        "_feeds",
+        "_dtypes",
+        "_step",
+        "_steps",
+        "_generation",
+        "_predictors",
+    }
 )
 """Attributes that a copy creates for itself: plans, and arrays borrowed from the caller."""
 

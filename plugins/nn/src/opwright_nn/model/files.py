@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,18 +12,23 @@ import numpy.typing as npt
 
 import opwright as ow
 from opwright.errors import FileMissingError, ProgramError
-from opwright_nn import checks
+from opwright.vocabulary import STEP
+from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import (
     check_same,
     compare_operators,
     fitting_values,
+    list_some,
     op_types,
+    shared_values,
 )
 from opwright_nn.checkpoint.reading import Saved, has_program, read_saved
 from opwright_nn.checkpoint.weights import load_weights, transposed
 from opwright_nn.datasets.batches import Batches
+from opwright_nn.model.inference import persistable_names
 from opwright_nn.model.layer_methods import LayerMethods
 from opwright_nn.model.startup import Startup
+from opwright_nn.model.trained_parameters import match_names
 from opwright_nn.optimizer import Optimizer
 
 Array = npt.NDArray[Any]
@@ -123,13 +128,42 @@ class ModelFiles(LayerMethods):
         self._load_values(saved, values)
         return True
 
-    def load_parameter(self, path: str | os.PathLike[str]) -> None:
+    @arguments.suggest
+    def load_parameter(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        only: Iterable[ow.Variable | str] | ow.Variable | str | None = None,
+        strict: bool = True,
+    ) -> list[str]:
         """Load parameters and optimizer states from a folder that `save` wrote.
 
         The folder must hold exactly the parameters of this model, with their shapes. The next `run`
         initializes states of the optimizer that are not in it. The seed and the step of random
         numbers are loaded, too; the learning rate remains that of this model. `resume` loads
         everything.
+
+        With `only`, or without `strict`, it loads parameters and states of layers alone, for a
+        model that shares a part with the saved one.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The folder.
+        only : Variable or str, or iterable of these, optional
+            What to load; names may be patterns: ``"backbone_*"``.
+        strict : bool
+            False skips what the folder lacks, or holds with another shape or dtype.
+
+        Returns
+        -------
+        list of str
+            The names of what was loaded.
+
+        Raises
+        ------
+        ProgramError
+            The folder does not hold what is to be loaded; without `strict`, it holds nothing of it.
 
         Warns
         -----
@@ -139,6 +173,8 @@ class ModelFiles(LayerMethods):
         """
         who = "Model.load_parameter"
         saved = read_saved(path)
+        if only is not None or not checks.check_bool(who, "strict", strict):
+            return self._load_part(who, path, saved, only, strict)
         # The learning rate is that of this script, not that of the saved model.
         ignored = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
         values = fitting_values(who, path, self.program, saved, ignored)
@@ -149,8 +185,29 @@ class ModelFiles(LayerMethods):
                 f"{who}: training does not continue as in {os.fspath(path)}: "
                 f"{'; '.join(differences)}; model.resume loads everything from there",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
+        return list(values)
+
+    def _load_part(
+        self, who: str, path: str | os.PathLike[str], saved: Saved, only: Any, strict: bool
+    ) -> list[str]:
+        """Load parameters and states of layers that the model shares with a saved one."""
+        forward = self.program.clone(for_inference=True)
+        names = [name for name in persistable_names(forward) if name != STEP]
+        if only is not None:
+            names = match_names(who, only, names)
+        values, problems = shared_values(self.program, saved, names)
+        if problems and (strict or not values):
+            raise ProgramError(
+                f"{who}: {os.fspath(path)} must hold {'all' if strict else 'some'} of what is to "
+                f"be loaded, got {list_some(problems)}; choose with only=[...], or pass "
+                "strict=False to skip what is missing"
+            )
+        for name, array in values.items():
+            self.scope.var(name).set(array)
+        self._startup.note_loaded({name: array.shape for name, array in values.items()})
+        return list(values)
 
     def load_weights(
         self,

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
-from opwright.errors import AttributeValueError, FeedError, ProgramError
-from opwright.plugin import record_undo
+from opwright.errors import AttributeTypeError, FeedError, ProgramError
+from opwright.op import format_shape
 from opwright_nn import checks
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
-from opwright_nn.model.files import ModelFiles
 from opwright_nn.model.inference import input_names
-from opwright_nn.model.optimizer_methods import OptimizerMethods
 from opwright_nn.model.predictor import Predictor
 from opwright_nn.model.programs import Input
 from opwright_nn.model.run_options import check_options
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
-from opwright_nn.optimizer import Accumulate, Optimizer, make_optimizer
+from opwright_nn.model.training_methods import ModelTraining
+from opwright_nn.optimizer import Accumulate, Optimizer
 
 Array = npt.NDArray[Any]
 Step = Callable[..., list[Array]]
 
 
-class Model(ModelFiles, OptimizerMethods):
+class Model(ModelTraining):
     """A network that is built layer by layer and trained one batch at a time.
 
     ::
@@ -101,7 +100,8 @@ class Model(ModelFiles, OptimizerMethods):
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._step: Any = None
         self._generation = -1
-        self._predictors: dict[str, Predictor] = {}
+        self._steps: dict[tuple[str, ...], Step] = {}
+        self._predictors: dict[tuple[str, ...], Predictor] = {}
 
     __getstate__ = model_state
     __setstate__ = restore_model
@@ -111,91 +111,15 @@ class Model(ModelFiles, OptimizerMethods):
         """All parameters, in the order in which layers created them."""
         return list(self.program.parameters())
 
-    # -- Training ------------------------------------------------------------------------------
-
-    def backward(self, loss: Input) -> list[tuple[ow.Variable, ow.Variable]]:
-        """Append the gradients of `loss`, which `run` returns first from then on.
-
-        Parameters
-        ----------
-        loss : Variable or str
-            A single number for the batch, such as the output of `mean`.
-
-        Returns
-        -------
-        list of (Variable, Variable)
-            Each parameter with its gradient.
-        """
-        if self._loss is not None:
-            raise ProgramError(
-                f"Model.backward: a model has one loss, got a second one beside {self._loss!r}; "
-                "add the losses first"
-            )
-        variable = self._get_variable("Model.backward", loss)
-        with self._building():
-            pairs = ow.append_backward(variable)
-        self._set("param_grads", pairs)
-        self._set("_loss", variable.name)
-        self._trained.note_flags()
-        return self.param_grads
-
-    def optimize(
-        self,
-        optimizer: Optimizer | str,
-        parameters: Iterable[ow.Variable | str] | None = None,
-        **attrs: Any,
-    ) -> Optimizer:
-        """Append the updates of the parameters, after `backward`.
-
-        Parameters
-        ----------
-        optimizer : Optimizer or str
-            One of `nn.optimizer`, or the type of one of `OPTIMIZERS`: "sgd", "adam", "rmsprop".
-        parameters : iterable of Variable or str, optional
-            Those to train; by default every trainable parameter with a gradient.
-        **attrs
-            The arguments of its class, if `optimizer` is a type.
-
-        Raises
-        ------
-        ProgramError
-            `backward` has not been called, or the model has an optimizer already.
-        """
-        who = "Model.optimize"
-        if isinstance(optimizer, str):
-            optimizer = make_optimizer(optimizer, attrs)
-        elif attrs:
-            raise AttributeValueError(
-                f"{who}: attributes go with the type of an optimizer, got {next(iter(attrs))!r} "
-                f"beside {type(optimizer).__name__}; pass them to its class"
-            )
-        checks.check_instance(who, "optimizer", optimizer, Optimizer, required=True)
-        if self._loss is None:
-            raise ProgramError(
-                f"{who}: the gradients must exist, got no backward yet; call "
-                "model.backward(loss) first"
-            )
-        if self.optimizer is not None:
-            raise ProgramError(
-                f"{who}: a model has one optimizer, got {type(optimizer).__name__} beside "
-                f"{type(self.optimizer).__name__}; set_learning_rate changes its rate, another one "
-                "needs another model"
-            )
-        pairs = self._trained.choose(who, self.param_grads, parameters)
-        with self._building():
-            optimizer.apply_gradients(pairs)
-        self._trained.note_flags()
-        self._set("optimizer", optimizer)
-        return optimizer
-
-    def set_learning_rate(self, value: float) -> None:
-        """Change the learning rate of later steps; the parameters must be initialized."""
-        if self.optimizer is None:
-            raise ProgramError(
-                "Model.set_learning_rate: there must be an optimizer, got none yet; call "
-                "model.sgd() or another one first"
-            )
-        self.optimizer.set_learning_rate(self.scope, value)
+    def __repr__(self) -> str:
+        block = self.program.global_block()
+        inputs = [block.var(name) for name in input_names(self.program)]
+        described = ", ".join(f"{v.name} {v.dtype}{_shape_text(v)}" for v in inputs)
+        optimizer = "none" if self.optimizer is None else type(self.optimizer).__name__
+        return (
+            f"Model(inputs: {described or 'none'}; parameters: {len(self.parameters)}; "
+            f"operators: {len(block.ops)}; loss: {self._loss or 'none'}; optimizer: {optimizer})"
+        )
 
     # -- Parameters ----------------------------------------------------------------------------
 
@@ -249,25 +173,36 @@ class Model(ModelFiles, OptimizerMethods):
         if isinstance(array, np.ndarray):
             self._dtypes[name] = array.dtype
 
-    def run(self, keep: bool = False) -> list[Array]:
+    def run(self, keep: bool = False, fetch: Iterable[Input] | None = None) -> list[Array]:
         """Run one step: forward, backward and update.
 
         Parameters
         ----------
         keep : bool
             True stores every variable in `scope`, for inspection; slower.
+        fetch : iterable of Variable or str, optional
+            The variables to return, as this step computes them.
 
         Returns
         -------
         list of ndarray
-            The loss, if there is one, then the output of each `accuracy`, in the order of calls.
+            The variables of `fetch`; by default the loss, if there is one, and each of several
+            losses, then the output of each `accuracy`, in the order of calls.
         """
-        if self._step is not None and keep is False and self._generation == self.program.generation:
-            return self._step(**self._feeds)  # type: ignore[no-any-return]
-        return self._compile_and_run(checks.check_bool("Model.run", "keep", keep))
+        if self._generation == self.program.generation and keep is False:
+            if fetch is None and self._step is not None:
+                return self._step(**self._feeds)  # type: ignore[no-any-return]
+            names = None if fetch is None else self._get_names("Model.run", "fetch", fetch)
+            if names in self._steps:
+                return self._steps[names](**self._feeds)
+        return self._compile_and_run(checks.check_bool("Model.run", "keep", keep), fetch)
 
-    def predict(self, variable: Input, /, **feeds: Any) -> Array:
-        """Compute one variable for inference: no loss, no update, no dropout.
+    @overload
+    def predict(self, variable: Input, /, **feeds: Any) -> Array: ...
+    @overload
+    def predict(self, variable: Sequence[Input], /, **feeds: Any) -> list[Array]: ...
+    def predict(self, variable: Input | Sequence[Input], /, **feeds: Any) -> Array | list[Array]:
+        """Compute variables for inference: no loss, no update, no dropout.
 
         `scope` does not change, and parameters and states have the values that it holds. Gradients
         are computed only if `variable` is one or depends on one; random numbers are those that the
@@ -275,21 +210,37 @@ class Model(ModelFiles, OptimizerMethods):
 
         Parameters
         ----------
-        variable : Variable or str
-            The variable to compute, such as the output of the last layer.
+        variable : Variable or str, or list of these
+            What to compute, such as the output of the last layer.
         **feeds
             Arrays for the inputs that it depends on; labels are not needed.
-        """
-        name = self._get_variable("Model.predict", variable).name
-        predictor = self._predictors.get(name)
-        if predictor is None or predictor.generation != self.program.generation:
-            predictor = self._make_predictor(name, feeds)
-        predictor.check_feeds(feeds)
-        return predictor(feeds)
 
-    def _compile_and_run(self, keep: bool) -> list[Array]:
+        Returns
+        -------
+        ndarray, or list of ndarray
+            One for each variable.
+        """
+        who, is_single = "Model.predict", isinstance(variable, ow.Variable | str)
+        names = self._get_names(who, "variable", [variable] if is_single else variable)
+        predictor = self._predictors.get(names)
+        if predictor is None or predictor.generation != self.program.generation:
+            predictor = self._make_predictor(names, feeds)
+        predictor.check_feeds(feeds)
+        values = predictor(feeds)
+        return values[0] if is_single else values
+
+    def _get_names(self, who: str, argument: str, variables: object) -> tuple[str, ...]:
+        if isinstance(variables, ow.Variable | str) or not isinstance(variables, Iterable):
+            raise AttributeTypeError(
+                f"{who}: {argument} must be a list of variables or names, got {variables!r} "
+                f"({type(variables).__name__}); write [prob, 'loss'], for example"
+            )
+        return tuple([self._get_variable(who, item).name for item in variables])
+
+    def _compile_and_run(self, keep: bool, fetch: Iterable[Input] | None) -> list[Array]:
         # The first step, and the first one after each change of the program.
-        fetches = self._fetches()
+        chosen = None if fetch is None else self._get_names("Model.run", "fetch", fetch)
+        fetches = self._fetches() if chosen is None else list(chosen)
         if not fetches:
             raise ProgramError(
                 "Model.run: there must be something to return, got neither loss nor metric; call "
@@ -308,9 +259,16 @@ class Model(ModelFiles, OptimizerMethods):
         self._startup.initialize()
         if keep:
             return self._run_kept(inputs, fetches)
-        self._step = self._compile(inputs, fetches)
-        self._generation = self.program.generation
-        return self._step(**self._feeds)  # type: ignore[no-any-return]
+        if self._generation != self.program.generation:
+            self._generation = self.program.generation
+            self._step = None
+            self._steps.clear()
+        step = self._compile(inputs, fetches)
+        if chosen is None:
+            self._step = step
+        else:
+            self._steps[chosen] = step
+        return step(**self._feeds)
 
     def compile_step(self, example_feeds: Mapping[str, Any], fetch: Iterable[Input] = ()) -> Step:
         """Return the training step as a function: ``step(img=images, label=labels) -> list``.
@@ -327,7 +285,7 @@ class Model(ModelFiles, OptimizerMethods):
         """
         who = "Model.compile_step"
         examples = self._check_inputs(who, dict(example_feeds))
-        more = [self._get_variable(who, item).name for item in fetch]
+        more = self._get_names(who, "fetch", fetch)
         if self.optimizer is not None:
             self._trained.check_unchanged(who)
         self._startup.settle(examples)
@@ -350,8 +308,8 @@ class Model(ModelFiles, OptimizerMethods):
         self.network.run(self.scope, **self._options._asdict())
         return [self.scope.var(name).numpy() for name in fetches]
 
-    def _make_predictor(self, name: str, feeds: dict[str, Any]) -> Predictor:
-        draft = self._predictor(name)
+    def _make_predictor(self, names: tuple[str, ...], feeds: dict[str, Any]) -> Predictor:
+        draft = self._predictor(names)
         draft.check_feeds(feeds)
         if not self._startup.requested:
             self._startup.check_initialized("Model.predict", draft.program)
@@ -359,13 +317,13 @@ class Model(ModelFiles, OptimizerMethods):
         if self._startup.requested:
             self._startup.initialize()
         # A second one, since the program may have got its shapes in between.
-        predictor = self._predictor(name)
+        predictor = self._predictor(names)
         self._startup.check_initialized("Model.predict", predictor.program)
-        self._predictors[name] = predictor
+        self._predictors[names] = predictor
         return predictor
 
-    def _predictor(self, name: str) -> Predictor:
-        return Predictor(self.program, name, self.scope, self._options)
+    def _predictor(self, names: tuple[str, ...]) -> Predictor:
+        return Predictor(self.program, names, self.scope, self._options)
 
     def _check_inputs(self, who: str, feeds: dict[str, Any]) -> dict[str, Any]:
         arrays = {}
@@ -377,12 +335,6 @@ class Model(ModelFiles, OptimizerMethods):
     def _fetches(self) -> list[str]:
         return [*([] if self._loss is None else [self._loss]), *self._metrics]
 
-    def _set(self, attribute: str, value: object) -> None:
-        # Recorded, so that a transaction around the call can undo it.
-        record_undo(setattr, self, attribute, getattr(self, attribute))
-        setattr(self, attribute, value)
 
-    def _get_variable(self, who: str, variable: Input) -> ow.Variable:
-        if isinstance(variable, str):
-            return self.program.global_block().get_var(variable, who)
-        return checks.check_variable(who, "variable", variable)
+def _shape_text(variable: ow.Variable) -> str:
+    return "" if variable.shape is None else format_shape(variable.shape)

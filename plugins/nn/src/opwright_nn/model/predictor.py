@@ -1,4 +1,4 @@
-"""Predictor: computes one variable of a Model, without loss, update or dropout."""
+"""Predictor: computes variables of a Model, without loss, update or dropout."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opwright_nn.model.run_options import RunOptions
 
 
 class Predictor:
-    """A compiled network that computes one variable of a training program.
+    """A compiled network that computes variables of a training program.
 
     Parameters
     ----------
     program : Program
         The training program, as it is now.
-    name : str
-        The variable to compute.
+    names : tuple of str
+        The variables to compute.
     scope : Scope
         Holds the parameters.
     options : RunOptions
@@ -32,11 +32,11 @@ class Predictor:
     """
 
     def __init__(
-        self, program: ow.Program, name: str, scope: ow.Scope, options: RunOptions
+        self, program: ow.Program, names: tuple[str, ...], scope: ow.Scope, options: RunOptions
     ) -> None:
-        self.name = name
+        self.names = names
         self.generation = program.generation
-        self.program = inference_program(program, name)
+        self.program = inference_program(program, names)
         self.inputs = input_names(self.program)
         self._scope = scope
         # A plan increments the count of runs in the scope, but not a count that is fed.
@@ -44,7 +44,7 @@ class Predictor:
         network = ow.Network(self.program.global_block())
         self._call = network.compile(
             feed=[*self.inputs, STEP] if self._draws else self.inputs,
-            fetch=[name],
+            fetch=names,
             scope=scope,
             **options._asdict(),
         )
@@ -54,22 +54,25 @@ class Predictor:
         for name in feeds:
             if name not in self.inputs:
                 raise FeedError(
-                    f"Model.predict: feeds must be inputs that {self.name!r} depends on, "
+                    f"Model.predict: feeds must be inputs that {self._what} depends on, "
                     f"got {name!r}{hint(name, self.inputs, 'inputs')}"
                 )
         for name in self.inputs:
             if name not in feeds:
                 raise FeedError(
-                    f"Model.predict: {self.name!r} depends on the input {name!r}, got no value; "
+                    f"Model.predict: {self._what} depends on the input {name!r}, got no value; "
                     f"pass {name}=array"
                 )
 
-    def __call__(self, feeds: Mapping[str, Any]) -> npt.NDArray[np.generic]:
-        """Return the value of the variable; the scope does not change."""
+    def __call__(self, feeds: Mapping[str, Any]) -> list[npt.NDArray[np.generic]]:
+        """Return the values of the variables; the scope does not change."""
         if self._draws:
             feeds = {**feeds, STEP: self._step()}
-        (value,) = self._call(**feeds)
-        return value  # type: ignore[no-any-return]
+        return self._call(**feeds)
+
+    @property
+    def _what(self) -> str:
+        return " and ".join(map(repr, self.names))
 
     def _step(self) -> npt.NDArray[np.generic]:
         """The count of runs: random numbers are those that the next step would draw."""

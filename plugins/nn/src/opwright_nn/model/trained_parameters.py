@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
 
 import opwright as ow
-from opwright.errors import AttributeTypeError, ProgramError
+from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
 from opwright.plugin import hint, record_undo
 from opwright_nn.optimizer.base import Pair
 
@@ -22,6 +24,51 @@ class TrainedParameters:
     def __init__(self, program: ow.Program) -> None:
         self._program = program
         self._flags: dict[str, bool] = {}
+        self._left_out: dict[str, tuple[Any, ...]] = {}
+
+    def change(self, who: str, names: Iterable[str], value: bool, has_updates: bool) -> None:
+        """Make parameters trainable or not; where there are updates, take them out or back in.
+
+        Raises
+        ------
+        ProgramError
+            A parameter has no update that could be taken back in.
+        """
+        parameters = {parameter.name: parameter for parameter in self._program.parameters()}
+        for name in names:
+            parameter = parameters[name]
+            if has_updates and parameter.trainable is not value:
+                if value:
+                    self._take_back(who, name)
+                else:
+                    self._leave_out(name)
+                flags = {**self._flags, name: value}
+                record_undo(setattr, self, "_flags", self._flags)
+                self._flags = flags
+            record_undo(setattr, parameter, "trainable", parameter.trainable)
+            parameter.trainable = value
+
+    def _leave_out(self, name: str) -> None:
+        block = self._program.global_block()
+        updates = [op for op in block.ops if name in op.output_names()]
+        before = self._left_out
+        record_undo(setattr, self, "_left_out", before)
+        parts = tuple((op.type, op.inputs, op.outputs, op.attrs) for op in updates)
+        self._left_out = {**before, name: parts}
+        block.replace_ops([op for op in block.ops if op not in updates])
+
+    def _take_back(self, who: str, name: str) -> None:
+        before = self._left_out
+        if name not in before:
+            raise ProgramError(
+                f"{who}: parameters must have an update, got {name!r}, which was not trainable "
+                "when the updates were appended; build the model with it trainable, and call "
+                "model.freeze after the optimizer"
+            )
+        record_undo(setattr, self, "_left_out", before)
+        self._left_out = {key: parts for key, parts in before.items() if key != name}
+        for op_type, inputs, outputs, attrs in before[name]:
+            self._program.global_block().append_op(op_type, inputs, outputs, attrs)
 
     def note_flags(self) -> None:
         """Note which parameters are trainable now, when operators for these are appended."""
@@ -79,8 +126,8 @@ class TrainedParameters:
             for name in self._changed(to=value):
                 raise ProgramError(
                     f"{who}: trainable must be set before the optimizer is appended, got "
-                    f"trainable={value} of {name!r} after it; set it between model.backward and "
-                    "model.optimize, or build the layer with nn.ParamAttr(trainable=...)"
+                    f"trainable={value} of {name!r} after it; call "
+                    f"model.{'unfreeze' if value else 'freeze'}({name!r}) instead"
                 )
 
     def _changed(self, to: bool) -> list[str]:
@@ -90,3 +137,30 @@ class TrainedParameters:
             for param in self._program.parameters()
             if param.trainable is to and self._flags.get(param.name, to) is not to
         ]
+
+
+def match_names(who: str, patterns: object, known: Sequence[str]) -> list[str]:
+    """Return the known names that variables, names or patterns such as ``"fc_*"`` fit.
+
+    Raises
+    ------
+    VariableNotFoundError
+        One of them fits nothing.
+    """
+    items = [patterns] if isinstance(patterns, ow.Variable | str) else patterns
+    if not isinstance(items, Iterable):
+        raise AttributeTypeError(
+            f"{who}: there must be a list of variables, names or patterns, got {patterns!r} "
+            f"({type(patterns).__name__}); write ['backbone_*'], for example"
+        )
+    matches: list[str] = []
+    for item in items:
+        pattern = item.name if isinstance(item, ow.Variable) else str(item)
+        fitting = [name for name in known if name == pattern or fnmatchcase(name, pattern)]
+        if not fitting:
+            raise VariableNotFoundError(
+                f"{who}: each name or pattern must fit a variable of the model, "
+                f"got {pattern!r}{hint(pattern, known, 'names')}"
+            )
+        matches += fitting
+    return list(dict.fromkeys(matches))

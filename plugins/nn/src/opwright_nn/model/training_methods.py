@@ -1,0 +1,215 @@
+"""The methods of a Model that append gradients and updates, and choose what is trained."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import opwright as ow
+from opwright.errors import AttributeValueError, ProgramError, VariableNotFoundError
+from opwright.plugin import record_undo
+from opwright_nn import arguments, checks
+from opwright_nn.model.files import ModelFiles
+from opwright_nn.model.optimizer_methods import OptimizerMethods
+from opwright_nn.model.programs import Input
+from opwright_nn.model.trained_parameters import TrainedParameters, match_names
+from opwright_nn.optimizer import Optimizer, make_optimizer
+from opwright_nn.optimizer.base import Pair
+
+Names = Iterable[ow.Variable | str] | ow.Variable | str
+
+
+class ModelTraining(ModelFiles, OptimizerMethods):
+    """The part of a `Model` that trains; see there."""
+
+    param_grads: list[Pair]
+    _trained: TrainedParameters
+    _loss: str | None
+
+    @arguments.suggest
+    def backward(
+        self, loss: Input | Sequence[Input], weights: Sequence[float] | None = None
+    ) -> list[Pair]:
+        """Append the gradients of `loss`, which `run` returns first from then on.
+
+        Parameters
+        ----------
+        loss : Variable or str, or list of these
+            A single number for the batch, such as the output of `mean`. Of several losses the sum
+            is trained; `run` returns it, and then each of them.
+        weights : sequence of float, optional
+            A factor for each of several losses.
+
+        Returns
+        -------
+        list of (Variable, Variable)
+            Each parameter with its gradient.
+        """
+        if self._loss is not None:
+            raise ProgramError(
+                f"Model.backward: a model has one loss, got a second one beside {self._loss!r}; "
+                "pass a list of both losses"
+            )
+        with self._building():
+            total, parts = self._add_losses(loss, weights)
+            pairs = ow.append_backward(total)
+            self._set("_metrics", [*parts, *self._metrics])
+        self._set("param_grads", pairs)
+        self._set("_loss", total.name)
+        self._trained.note_flags()
+        return self.param_grads
+
+    @arguments.suggest
+    def optimize(
+        self,
+        optimizer: Optimizer | str,
+        parameters: Iterable[ow.Variable | str] | None = None,
+        **attrs: Any,
+    ) -> Optimizer:
+        """Append the updates of the parameters, after `backward`.
+
+        Parameters
+        ----------
+        optimizer : Optimizer or str
+            One of `nn.optimizer`, or the type of one of `OPTIMIZERS`: "sgd", "adam", "rmsprop".
+        parameters : iterable of Variable or str, optional
+            Those to train; by default every trainable parameter with a gradient.
+        **attrs
+            The arguments of its class, if `optimizer` is a type.
+
+        Raises
+        ------
+        ProgramError
+            `backward` has not been called, or the model has an optimizer already.
+        """
+        who = "Model.optimize"
+        if isinstance(optimizer, str):
+            optimizer = make_optimizer(optimizer, attrs)
+        elif attrs:
+            raise AttributeValueError(
+                f"{who}: attributes go with the type of an optimizer, got {next(iter(attrs))!r} "
+                f"beside {type(optimizer).__name__}; pass them to its class"
+            )
+        checks.check_instance(who, "optimizer", optimizer, Optimizer, required=True)
+        if self._loss is None:
+            raise ProgramError(
+                f"{who}: the gradients must exist, got no backward yet; call "
+                "model.backward(loss) first"
+            )
+        if self.optimizer is not None:
+            raise ProgramError(
+                f"{who}: a model has one optimizer, got {type(optimizer).__name__} beside "
+                f"{type(self.optimizer).__name__}; set_learning_rate changes its rate, another one "
+                "needs another model"
+            )
+        pairs = self._trained.choose(who, self.param_grads, parameters)
+        with self._building():
+            optimizer.apply_gradients(pairs)
+        self._trained.note_flags()
+        self._set("optimizer", optimizer)
+        return optimizer
+
+    @arguments.suggest
+    def freeze(self, parameters: Names) -> list[str]:
+        """Leave parameters as they are in later steps, at any time; return their names.
+
+        `resume` continues a training of a model that is frozen alike.
+
+        Parameters
+        ----------
+        parameters : Variable or str, or list of these
+            Names may be patterns: ``"backbone_*"``.
+
+        Raises
+        ------
+        VariableNotFoundError
+            A name or pattern fits no parameter.
+        """
+        return self._set_trainable("Model.freeze", parameters, False)
+
+    @arguments.suggest
+    def unfreeze(self, parameters: Names) -> list[str]:
+        """Train parameters again that `freeze` has excluded; return their names.
+
+        Parameters
+        ----------
+        parameters : Variable or str, or list of these
+            As of `freeze`.
+
+        Raises
+        ------
+        ProgramError
+            One was frozen before `backward`, and so has no gradient.
+        """
+        return self._set_trainable("Model.unfreeze", parameters, True)
+
+    def _set_trainable(self, who: str, parameters: Names, value: bool) -> list[str]:
+        names = match_names(who, parameters, [p.name for p in self.program.parameters()])
+        with self._building():
+            self._trained.change(who, names, value, has_updates=self.optimizer is not None)
+        return names
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the optimizer: of the last step, or before the first one."""
+        optimizer = self._require_optimizer("Model.learning_rate")
+        rate = self.scope.find_var(optimizer.learning_rate.name)
+        if rate is None or not rate.is_set:
+            return optimizer.initial_learning_rate
+        return float(str(rate.numpy().reshape(-1)[0]))  # 0.1, as float32 writes it
+
+    def set_learning_rate(self, value: float) -> None:
+        """Change the learning rate of later steps; the parameters must be initialized."""
+        who = "Model.set_learning_rate"
+        optimizer = self._require_optimizer(who)
+        rate = self.scope.find_var(optimizer.learning_rate.name)
+        if rate is None or not rate.is_set:
+            raise VariableNotFoundError(
+                f"{who}: the parameters must be initialized, got none yet; call run or "
+                "initialize_parameters first, or give the rate to the optimizer"
+            )
+        optimizer.set_learning_rate(self.scope, value)
+
+    def _require_optimizer(self, who: str) -> Optimizer:
+        if self.optimizer is None:
+            raise ProgramError(
+                f"{who}: there must be an optimizer, got none yet; call model.sgd() or another one "
+                "first"
+            )
+        return self.optimizer
+
+    def _add_losses(
+        self, loss: Input | Sequence[Input], weights: Sequence[float] | None
+    ) -> tuple[ow.Variable, list[str]]:
+        """Return the loss, or the sum of losses that is appended, and the names of these."""
+        who = "Model.backward"
+        if isinstance(loss, ow.Variable | str) or not isinstance(loss, Sequence):
+            if weights is not None:
+                raise AttributeValueError(
+                    f"{who}: weights must come with a list of losses, got one loss; write "
+                    "[a, b], weights=[1.0, 0.5]"
+                )
+            return self._get_variable(who, loss), []
+        losses = [self._get_variable(who, item) for item in loss]
+        factors = [1.0] * len(losses) if weights is None else list(weights)
+        if not losses or len(factors) != len(losses):
+            raise AttributeValueError(
+                f"{who}: there must be losses, and a weight for each, got {len(losses)} losses "
+                f"and {len(factors)} weights"
+            )
+        numbers = [checks.check_float(who, f"weights[{i}]", f) for i, f in enumerate(factors)]
+        parts = [x if f == 1.0 else x * f for x, f in zip(losses, numbers, strict=True)]
+        total = functools.reduce(operator.add, parts)
+        return total, [item.name for item in losses]
+
+    def _set(self, attribute: str, value: object) -> None:
+        # Recorded, so that a transaction around the call can undo it.
+        record_undo(setattr, self, attribute, getattr(self, attribute))
+        setattr(self, attribute, value)
+
+    def _get_variable(self, who: str, variable: object) -> ow.Variable:
+        if isinstance(variable, str):
+            return self.program.global_block().get_var(variable, who)
+        return checks.check_variable(who, "variable", variable)

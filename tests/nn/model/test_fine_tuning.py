@@ -1,0 +1,166 @@
+"""Laws of fine-tuning: parts of a checkpoint are loaded, parameters are frozen at any time."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
+
+X = np.random.default_rng(0).random((6, 4), np.float32)
+Y = np.array([0, 1, 2, 0, 1, 2])
+BACKBONE = [
+    "backbone_w_param",
+    "backbone_b_param",
+    "norm_w_param",
+    "norm_b_param",
+    "norm_mean",
+    "norm_variance",
+]
+
+
+def make(classes=3, optimizer="momentum"):
+    """Return a backbone with a head."""
+    model = nn.Model()
+    h = model.fc_layer("x", 5, activation="relu", name="backbone")
+    h = model.batch_norm(h, name="norm")
+    prob = model.fc_layer(h, classes, activation="softmax", name="head")
+    model.backward(model.mean(model.cross_entropy(prob, "label")))
+    model.optimize(optimizer)
+    model.fill("x", X)
+    model.fill("label", Y)
+    return model
+
+
+def values(model, names=None):
+    """Return copies of variables of a model's scope."""
+    held = [name for name in model.scope.names() if model.scope.var(name).is_set]
+    return {name: model.scope.var(name).numpy() for name in names or held}
+
+
+def changed(before, after):
+    return [name for name, value in before.items() if (after[name] != value).any()]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a trained model of three classes."""
+    model = make()
+    for _ in range(3):
+        model.run()
+    model.save(tmp_path)
+    return tmp_path, values(model)
+
+
+@pytest.mark.parametrize(
+    "options", [{"only": ["backbone_*", "norm_*"]}, {"strict": False}, {"only": BACKBONE}]
+)
+def test_a_backbone_is_loaded_into_a_model_with_a_new_head(folder, options):
+    path, saved = folder
+    model = make(classes=7)
+    assert sorted(model.load_parameter(path, **options)) == sorted(BACKBONE)
+    got = values(model, BACKBONE)
+    for name in BACKBONE:
+        np.testing.assert_array_equal(got[name], saved[name], err_msg=name)
+    model.run()
+    assert model.scope.var("head_w_param").numpy().shape == (5, 7)
+
+
+def test_what_is_to_be_loaded_must_fit(folder):
+    path, _ = folder
+    model = make(classes=7)
+    with pytest.raises(ProgramError, match=r"must hold all .* 'head_w_param' as float32\[5, 3\]"):
+        model.load_parameter(path, only="head_*")
+    with pytest.raises(ProgramError, match="must hold some .*'head_b_param'"):
+        model.load_parameter(path, only="head_*", strict=False)
+    with pytest.raises(VariableNotFoundError, match="got 'bakbone_w_param'; did you mean 'backb"):
+        model.load_parameter(path, only="bakbone_w_param")
+    with pytest.raises(ProgramError, match="must hold the parameters of this model"):
+        model.load_parameter(path)
+    with pytest.raises(AttributeTypeError, match="Model.load_parameter: strict must be"):
+        model.load_parameter(path, strict=0)
+    with pytest.raises(AttributeTypeError, match="^Model.load_parameter: .* got 'filter'"):
+        model.load_parameter(path, filter="head_*")
+
+
+def test_a_frozen_parameter_stays_and_the_others_train():
+    model = make()
+    model.run()
+    before = values(model)
+    assert model.freeze("backbone_*") == BACKBONE[:2]
+    model.run()
+    moved = changed(before, values(model))
+    assert not {*BACKBONE[:2], "backbone_w_param_velocity"} & {*moved}
+    assert {"head_w_param", "norm_w_param"} <= {*moved}
+    before = values(model)
+    model.unfreeze(["backbone_w_param"])
+    model.run()
+    moved = changed(before, values(model))
+    assert "backbone_w_param" in moved
+    assert "backbone_b_param" not in moved
+
+
+def test_a_parameter_that_is_unfrozen_trains_as_if_it_had_not_been_frozen():
+    models = make(), make()
+    models[0].freeze("*")
+    models[0].unfreeze("*")
+    for _ in range(3):
+        assert models[0].run()[0] == models[1].run()[0]
+
+
+def test_freezing_before_the_gradients_needs_them_later():
+    model = nn.Model()
+    loss = model.mean(model.fc_layer(model.fc_layer("x", 3, name="a"), 3, name="b"))
+    model.freeze("a_*")
+    model.backward(loss)
+    model.sgd()
+    model.fill("x", X)
+    model.run()
+    with pytest.raises(
+        ProgramError, match="Model.unfreeze: parameters must have an update, got 'a_w"
+    ):
+        model.unfreeze("a_w_param")
+    assert not model.program.global_block().var("a_w_param").trainable
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_of_a_frozen_model_is_frozen_and_can_be_unfrozen(twin):
+    model = make()
+    model.run()
+    model.freeze("backbone_*")
+    second = twin(model)
+    before = values(second)
+    for name, array in {"x": X, "label": Y}.items():
+        second.fill(name, array)
+    second.run()
+    assert "backbone_w_param" not in changed(before, values(second))
+    second.unfreeze("backbone_*")
+    second.run()
+    assert "backbone_w_param" in changed(before, values(second))
+
+
+def test_a_frozen_model_resumes(tmp_path):
+    models = make(), make()
+    for model in models:
+        model.freeze("backbone_*")
+    models[0].run()
+    models[0].save(tmp_path)
+    models[1].resume(tmp_path)
+    assert models[0].run()[0] == models[1].run()[0]
+    with pytest.raises(ProgramError, match="must hold this model"):
+        make().resume(tmp_path)
+
+
+def test_a_pattern_that_fits_nothing_changes_nothing():
+    model = make()
+    text = str(model.program)
+    with pytest.raises(VariableNotFoundError, match="Model.freeze: each name .* got 'tail_"):
+        model.freeze(["backbone_*", "tail_*"])
+    assert str(model.program) == text
+    assert all(parameter.trainable for parameter in model.parameters)
+    with pytest.raises(AttributeTypeError, match="Model.freeze: there must be a list"):
+        model.freeze(3)
