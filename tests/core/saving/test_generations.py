@@ -79,7 +79,7 @@ def test_notes_come_back_with_what_they_were_saved_with(tmp_path, model):
         ({"a": float("nan")}, "must be what JSON can write"),
         ({"a": (1, 2)}, "must come back from JSON as they were"),
         ({"a": {1: 2}}, "must come back from JSON as they were"),
-        ({"a": "b" * (1 << 20)}, "must be at most 1048576 bytes of JSON"),
+        ({"a": "b" * (16 << 20)}, "must be at most 16777216 bytes of JSON"),
     ],
 )
 def test_notes_that_would_not_come_back_are_refused(folder, model, notes, message):

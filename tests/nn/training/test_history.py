@@ -49,9 +49,10 @@ def test_csv_gives_back_the_bits(history, tmp_path):
     assert [row["loss"] for row in rows][1] == "nan"
 
 
-def test_records_come_back_from_json_with_their_bits():
-    again = unpack_records(json.loads(json.dumps(pack_records(RECORDS), allow_nan=False)))
-    assert repr(again) == repr(RECORDS)
+@pytest.mark.parametrize("records", [RECORDS, []])
+def test_records_come_back_from_json_with_their_bits(records):
+    again = unpack_records(json.loads(json.dumps(pack_records(records), allow_nan=False)))
+    assert repr(again) == repr(records)
 
 
 @pytest.mark.parametrize(("ending", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])

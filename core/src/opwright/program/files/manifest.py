@@ -17,7 +17,7 @@ PARAMS: Final = "params.safetensors"
 
 _FORMAT: Final = "opwright.generation"
 _VERSION: Final = 1
-_MAX_NOTES_BYTES: Final = 1 << 20
+_MAX_NOTES_BYTES: Final = 16 << 20
 _MAX_BYTES: Final = _MAX_NOTES_BYTES + (1 << 16)
 
 

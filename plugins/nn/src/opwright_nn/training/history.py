@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from opwright.errors import AttributeValueError
 from opwright.plugin import hint
 from opwright_nn import arguments
+
+COUNTS = ("epoch", "steps")
+"""Columns of whole numbers."""
 
 TIMES = ("seconds", "samples_per_second")
 """Columns that differ between two runs of the same training."""
@@ -100,7 +107,7 @@ class History:
         plot(self, path, chosen)
 
     def _find_curves(self) -> list[str]:
-        names = [name for name in self.columns if name not in {"epoch", "steps", *TIMES}]
+        names = [name for name in self.columns if name not in {*COUNTS, *TIMES}]
         return [name for name in names if name != "learning_rate" or len(set(self[name])) > 1]
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
@@ -135,23 +142,23 @@ def format_value(value: float) -> str:
     return f"{value:.4g}"
 
 
-def pack_records(records: Iterable[Mapping[str, float]]) -> list[dict[str, Any]]:
-    """Return rows as JSON can write them, also with NaN and infinities."""
-    return [
-        {
-            name: value if isinstance(value, int) else float(value).hex()
-            for name, value in record.items()
-        }
-        for record in records
-    ]
+def pack_records(records: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return rows as JSON can write them: their bits as text, for JSON has no NaN."""
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    rows = [[record.get(name, math.nan) for name in columns] for record in records]
+    data = np.array(rows, "<f8").tobytes()
+    return {"columns": columns, "rows": base64.b64encode(data).decode()}
 
 
-def unpack_records(packed: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+def unpack_records(packed: Mapping[str, Any]) -> list[dict[str, float]]:
     """Return the rows that `pack_records` packed, with the same bits."""
+    columns = packed["columns"]
+    data = np.frombuffer(base64.b64decode(packed["rows"]), "<f8")
+    rows = data.reshape(-1, max(len(columns), 1)).tolist()
     return [
         {
-            name: value if isinstance(value, int) else float.fromhex(value)
-            for name, value in record.items()
+            name: int(value) if name in COUNTS else value
+            for name, value in zip(columns, row, strict=True)
         }
-        for record in packed
+        for row in rows
     ]

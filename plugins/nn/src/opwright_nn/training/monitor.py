@@ -58,17 +58,20 @@ class Monitor:
             self.best is None or sign * (value - self.best) > self._min_delta
         )
         if is_better:
-            self.best = value
+            self.best = float(value)
         self.n_worse = 0 if is_better else self.n_worse + 1
         return is_better
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"best": self.best, "n_worse": self.n_worse}
+        # As text, for JSON has no infinity.
+        return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self.best, self.n_worse = state["best"], state["n_worse"]
+        best = state["best"]
+        self.best = None if best is None else float.fromhex(best)
+        self.n_worse = state["n_worse"]
 
 
 _MODES = ("min", "max")

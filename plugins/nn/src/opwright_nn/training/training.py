@@ -164,6 +164,7 @@ class Training:
         self.n_steps, self._seconds = state["n_steps"], state["seconds"]
         self.stop_reason = state["stop_reason"]
         self._totals.restore(state["totals"])
+        self._display.note(f"resumed after {self.n_steps} steps, in epoch {self.epoch + 1}")
         self.history = History(unpack_records(state["history"]))
         for name, callback in self._named_callbacks():
             if name in state["callbacks"]:
