@@ -127,6 +127,35 @@ def test_bias_and_activation_are_taken_along(activation, bias):
     assert activation not in types
 
 
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=needs_bfloat16)])
+@pytest.mark.parametrize(
+    ("activation", "hides"),
+    [("relu", False), ("silu", False), ("hard_swish", False), ("relu6", True)],
+)
+@pytest.mark.parametrize("filters", [3, 64])
+def test_relu6_taken_along_hides_nan_and_others_show_it_for_negative_infinity_too(
+    filters, activation, hides, dtype
+):
+    sums: list[Any] = []
+
+    def write(x):
+        sums.append(conv(x, filters))
+        return getattr(ops, activation)(sums[0])
+
+    net = Net(write, dtype=dtype)
+    net.x[0, 0, 1, 1] = np.nan
+    (bias,) = [v for v in net.main.parameters() if v.shape == (filters,)]
+    net.scope.find_var(bias.name).set(np.full(filters, -np.inf).astype(net.x.dtype))
+    (plain, before), _ = net.run([], sums)
+    (fused,), types = net.run(None)
+    assert types["cpu.conv2d_fused"] == 1
+    plain, before, fused = (array.astype(np.float64) for array in (plain, before, fused))
+    assert np.isnan(before).any()
+    assert np.isneginf(before).any()
+    np.testing.assert_array_equal(plain, np.where(np.isnan(before), np.nan, 0))
+    np.testing.assert_array_equal(fused, np.zeros_like(before) + (0 if hides else np.nan))
+
+
 def test_a_bias_is_added_before_the_normalisation():
     assert Net(lambda x: norm(conv(x, bias=True))).check()["cpu.conv2d_fused"] == 1
 

@@ -2,6 +2,7 @@
 #ifndef OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 #define OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 
+#include <limits>
 #include <string_view>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -16,9 +17,13 @@ struct Eltwise {
 };
 
 // Returns NULL where oneDNN has no such function, as of softmax, which looks at a whole row.
+//
+// oneDNN's own relu makes 0 of NaN in most convolutions: parameters that have become NaN would give
+// a finite loss. x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below and
+// NaN for NaN, but for -inf, too. As silu and hard_swish, which are products with x as well.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
-      {"relu", dnnl::algorithm::eltwise_relu},
+      {"relu", dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0.f},
       {"sigmoid", dnnl::algorithm::eltwise_logistic},
       {"tanh", dnnl::algorithm::eltwise_tanh},
       {"relu6", dnnl::algorithm::eltwise_clip, 0.f, 6.f},
