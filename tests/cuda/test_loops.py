@@ -33,6 +33,13 @@ def test_a_recurrent_network_and_its_gradients_are_those_of_the_cpu(reverse: boo
     compare(scans.run, program, ["states", "loss", *names], scans.VALUES)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_turns_are_computed_again_as_on_the_cpu(reverse: bool) -> None:
+    program = scans.rnn_program(reverse=reverse, checkpoint_every=2)
+    names = scans.gradients(program, ["x", "h0", "w", "u"])
+    compare(scans.run, program, ["states", "loss", *names], scans.VALUES)
+
+
 def test_a_bounded_loop_and_its_gradients_are_those_of_the_cpu() -> None:
     program = whiles.growing_program(max_steps=30)
     pairs = ow.append_backward(program.global_block().var("loss"), ["x", "w"])

@@ -214,7 +214,7 @@ def test_a_scan_survives_text_bytes_and_prune() -> None:
     assert len(forward.blocks) == 2
 
 
-def program_with(make: Callable[[Any], None]) -> Any:
+def program_with(make: Callable[[Any], None], **attrs: Any) -> Any:
     """Return a program of one scan over x with a body of one variable h, as `make` fills it."""
     program = ow.Program(seed=4)
     block = program.global_block()
@@ -227,7 +227,7 @@ def program_with(make: Callable[[Any], None]) -> Any:
     program.rollback()
     names = {"body_init": ["h"], "body_xs": ["x_t"], "body_final": ["next"], "body_out": ["next"]}
     outputs = {"final": ["last"], "out": ["states"]}
-    block.append_op("scan", {"init": "h0", "xs": "x"}, outputs, {"body": body, **names})
+    block.append_op("scan", {"init": "h0", "xs": "x"}, outputs, {"body": body, **names, **attrs})
     return program
 
 

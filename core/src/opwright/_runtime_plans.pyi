@@ -95,8 +95,8 @@ class PlanBuilder:
         op_index: int = -1,
         initial: int = -1,
         *,
-        sequences: Sequence[tuple[int, int]] = (),
-        stacks: Sequence[tuple[int, int]] = (),
+        sequences: Sequence[tuple[int, int, int]] = (),
+        stacks: Sequence[tuple[int, int, int]] = (),
         turns: int = -1,
         turns_taken: int = -1,
         reverse: bool = False,
@@ -111,8 +111,9 @@ class PlanBuilder:
         holds fails.
 
         `sequences` and `stacks` are (value of this plan, external of the body that is one element
-        of it): arrays with `max_iterations` elements along axis 0, of which each turn reads or
-        writes one, in order or in `reverse`; -1 for a stack that is not read. `turns` is a value
+        of it, bytes before the first one): arrays with `max_iterations` elements along axis 0 from
+        there on, of which each turn reads or writes one, in order or in `reverse`; the value of a
+        stack that is not read is -1. `turns` is a value
         of this plan with the number of turns to take, `turns_taken` one that receives it.
         """
     def continuation(
@@ -152,7 +153,7 @@ class Plan:
         """Kernel steps that run Python, children included."""
     @property
     def arena_bytes(self) -> int:
-        """Memory of one instance: arenas and buffers of all devices."""
+        """Memory of one instance: arenas and buffers of all devices, children included."""
     def bound_idle_memory(self) -> None:
         """Count what idle instances hold against the bound for eager operators; before a run."""
     @property

@@ -18,7 +18,7 @@ namespace opwright {
 namespace {
 
 // Of a loop: value of the plan, or -1, and external of the body.
-using ElementPairs = std::vector<std::pair<int64_t, uint32_t>>;
+using ElementList = std::vector<std::tuple<int64_t, uint32_t, uint64_t>>;
 
 using ChildArgument = std::pair<PlanHandle, Bindings>;
 
@@ -37,7 +37,7 @@ Enum CheckedEnum(int number, int count, const char* what) {
 void AddLoop(PlanBuilder& self, const PlanHandle& body, int64_t condition,
              const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& carried,
              Bindings bindings, int64_t max_iterations, int32_t op_index, int64_t initial,
-             const ElementPairs& sequences, const ElementPairs& stacks, int64_t turns,
+             const ElementList& sequences, const ElementList& stacks, int64_t turns,
              int64_t turns_taken, bool reverse) {
   LoopRequest request;
   request.body = body.plan;
@@ -49,8 +49,12 @@ void AddLoop(PlanBuilder& self, const PlanHandle& body, int64_t condition,
   request.max_iterations = max_iterations;
   request.op_index = op_index;
   request.initial = initial;
-  for (const auto& [value, external] : sequences) request.sequences.push_back({value, external});
-  for (const auto& [value, external] : stacks) request.stacks.push_back({value, external});
+  for (const auto& [value, external, offset] : sequences) {
+    request.sequences.push_back({value, external, offset});
+  }
+  for (const auto& [value, external, offset] : stacks) {
+    request.stacks.push_back({value, external, offset});
+  }
   request.turns = turns;
   request.turns_taken = turns_taken;
   request.reverse = reverse;
@@ -98,7 +102,7 @@ void BindPlan(py::module_& module) {
       .def_property_readonly("python_steps",
                              [](const PlanHandle& self) { return self.plan->n_python_steps; })
       .def_property_readonly("arena_bytes",
-                             [](const PlanHandle& self) { return self.plan->memory_bytes(); })
+                             [](const PlanHandle& self) { return self.plan->whole_bytes(); })
       .def_property_readonly("instances",
                              [](const PlanHandle& self) { return self.plan->n_instances(); })
       .def("bound_idle_memory", [](const PlanHandle& self) { self.plan->BoundIdleMemory(); })
@@ -147,8 +151,8 @@ void BindPlan(py::module_& module) {
           py::arg("condition"), py::arg("branches"), py::arg("op_index") = -1)
       .def("loop", &AddLoop, py::arg("body"), py::arg("condition"), py::arg("carried"),
            py::arg("bindings"), py::arg("max_iterations") = -1, py::arg("op_index") = -1,
-           py::arg("initial") = -1, py::kw_only(), py::arg("sequences") = ElementPairs(),
-           py::arg("stacks") = ElementPairs(), py::arg("turns") = -1, py::arg("turns_taken") = -1,
+           py::arg("initial") = -1, py::kw_only(), py::arg("sequences") = ElementList(),
+           py::arg("stacks") = ElementList(), py::arg("turns") = -1, py::arg("turns_taken") = -1,
            py::arg("reverse") = false)
       .def("continuation", &AddContinuation, py::arg("dynamic_values"), py::arg("resolve"),
            py::arg("bindings"))

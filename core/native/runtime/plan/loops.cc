@@ -99,7 +99,8 @@ class Turns {
 
   char* At(const Elements& one, int64_t position) {
     auto* data = static_cast<char*>(parent_.tensor(static_cast<uint32_t>(one.value)).data);
-    return data == nullptr ? nullptr : data + static_cast<uint64_t>(position) * one.bytes;
+    if (data == nullptr) return nullptr;
+    return data + one.offset + static_cast<uint64_t>(position) * one.bytes;
   }
 
   // Lets the body work on one element of an array, or on a copy of it.

@@ -116,6 +116,13 @@ uint64_t Plan::memory_bytes() const {
   return bytes;
 }
 
+uint64_t Plan::whole_bytes() const {
+  uint64_t bytes = memory_bytes();
+  for (const Staging& one : staging) bytes += one.bytes;
+  for (const Child* child : children) bytes += child->plan->whole_bytes();
+  return bytes;
+}
+
 int64_t Plan::FindExternal(Role role, const std::string& external) const {
   for (size_t i = 0; i < externals.size(); ++i) {
     if (externals[i].role == role && externals[i].name == external) return static_cast<int64_t>(i);

@@ -124,11 +124,12 @@ struct Carried {
   uint32_t next;      // of the body: the next content
 };
 
-// An array of the parent with one element, along axis 0, for each turn of a loop.
+// An array of the parent with one element, along axis 0, for each turn of a loop, or a part of one.
 struct Elements {
-  int64_t value;       // of the parent; -1: it is not read, and so not kept
-  uint32_t external;   // of the body: the element
-  uint64_t bytes = 0;  // of one
+  int64_t value;        // of the parent; -1: it is not read, and so not kept
+  uint32_t external;    // of the body: the element
+  uint64_t offset = 0;  // of the first turn's element, in bytes
+  uint64_t bytes = 0;   // of one
   // The element is copied where it does not lie as kernels expect it. Index into Instance's
   // staging, or -1: the body works on the array itself.
   int64_t staging = -1;
@@ -180,6 +181,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   void GiveBack(Instance* instance) const noexcept;
   int64_t n_instances() const { return n_instances_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const;
+  // Of an instance, with those of its bodies and what their loops copy elements to.
+  uint64_t whole_bytes() const;
   // From now on what idle instances hold is bounded, together with other such plans; also for the
   // plans of its chain. Before the first run.
   void BoundIdleMemory() const;

@@ -68,16 +68,18 @@ void PlanBuilder::AddElements(const Plan& body, int64_t turns, std::vector<Eleme
     const Value& array = CheckedValue(static_cast<uint32_t>(one.value), "an array of elements");
     uint64_t bytes = 0;
     const bool fits = !__builtin_mul_overflow(one.bytes, static_cast<uint64_t>(turns), &bytes) &&
-                      bytes == array.bytes && array.compact && element.compact;
+                      one.offset <= array.bytes && bytes <= array.bytes - one.offset &&
+                      array.compact && element.compact;
     if (!fits || array.kind == ValueKind::kNone || array.kind == ValueKind::kDynamic ||
         plan().devices[array.device].device != device) {
-      Fail("an array must hold ", turns, " elements of ", one.bytes, " bytes on their device, got ",
-           array.bytes, " bytes in value ", one.value);
+      Fail("an array must hold ", turns, " elements of ", one.bytes, " bytes from byte ",
+           one.offset, " on, on their device, got ", array.bytes, " bytes in value ", one.value);
     }
     if (!device->addressable() && one.bytes != 0) {
       Fail("elements of an array need a device with addresses, got ", device->name());
     }
-    const bool is_aligned = one.bytes % device->alignment() == 0 && device->has_arena() &&
+    const bool is_aligned = one.bytes % device->alignment() == 0 &&
+                            one.offset % device->alignment() == 0 && device->has_arena() &&
                             array.kind == ValueKind::kArena;
     if (!device->is_host() && !is_aligned) one.staging = AddStaging(array.device, one.bytes);
   }

@@ -16,7 +16,7 @@ from opwright.describe.control import Branch
 from opwright.describe.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.errors import GradientError
 from opwright.program import Block
-from opwright.program.transforms import copy_operator, drop_unused_vars, prune_block
+from opwright.program.transforms import clone_block, drop_unused_vars, prune_block
 
 if TYPE_CHECKING:
     from opwright.backward.walking import OutputGrads, Walk, Wanted
@@ -33,7 +33,7 @@ def differentiate_branch(
     given = grads[control.outputs]
     bodies: list[tuple[Block, dict[str, str]]] = []
     for block_attr, outputs_attr in control.blocks:
-        body = _clone_body(walk.block, _block_index(forward, block_attr))
+        body = clone_block(walk.block, _block_index(forward, block_attr))
         results = _names(forward, outputs_attr)
         if len(results) != len(given):
             raise GradientError(
@@ -62,20 +62,6 @@ def _block_index(forward: ForwardOp, attr: str) -> int:
 def _names(forward: ForwardOp, attr: str) -> tuple[str, ...]:
     value = forward.op.attrs.get(attr, ())
     return tuple(str(name) for name in value) if isinstance(value, tuple) else ()
-
-
-def _clone_body(parent: Block, index: int) -> Block:
-    """Return a copy of a block, and of those within it, as a block within `parent`."""
-    program = parent.program
-    source = program.block(index)
-    twin = program.add_block(parent.idx)
-    twin.vars = {name: variable.copy_to(twin) for name, variable in source.vars.items()}
-    for op in source.ops:
-        copied = copy_operator(op, twin)
-        for attr, body in op.block_attrs().items():
-            copied.attrs[attr] = _clone_body(twin, body).idx
-        twin.ops.append(copied)
-    return twin
 
 
 def _differentiate_body(

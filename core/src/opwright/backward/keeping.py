@@ -8,7 +8,7 @@ from typing import Any
 from opwright.backward.versions import ForwardName, ForwardOp
 from opwright.describe.control import Loop, names_in
 from opwright.program import Block, Operator
-from opwright.program.transforms import copy_operator
+from opwright.program.transforms import clone_operator
 
 
 class Keeping:
@@ -38,9 +38,10 @@ class Keeping:
 
         What the block reads of the body is an element of an array from then on. Values that every
         turn computes alike are computed again instead: an array of them would hold one value often.
+        A turn over segments is computed again as a whole.
         """
         self._inner = block
-        self._copy_invariants(block)
+        self._copy_makers(block)
         needed = [name for name in block.captured() if name in self._body.vars]
         self._keep([name for name in needed if name not in self._arrays])
         for name in needed:
@@ -113,10 +114,13 @@ class Keeping:
         limit = op.attrs.get(control.max_iterations or "")
         if isinstance(limit, int):
             return limit
-        for name in op.inputs.get(control.sequences or "", ()):
+        elements = names_in(op.attrs, control.block_elements)
+        for name, element in zip(op.inputs.get(control.sequences or "", ()), elements, strict=True):
             shape = self._place.var(name).shape
-            if shape is not None:
-                return shape[0]
+            if shape is not None and shape[0] >= 0:
+                is_segment = element in names_in(op.attrs, control.segmented)
+                rows = op.attrs[str(control.segment)] if is_segment else 1
+                return -(-shape[0] // int(str(rows)))
         return -1
 
     def _count(self) -> str:
@@ -146,29 +150,31 @@ class Keeping:
         place.replace_ops([new if op is old else op for op in place.ops])
         self._forward.op = new
 
-    def _copy_invariants(self, block: Block) -> None:
-        """Compute within the block what it reads and every turn computes alike."""
-        makers = self._find_invariants()
+    def _copy_makers(self, block: Block) -> None:
+        """Compute within the block what it reads and is not kept."""
+        makers = self._find_makers()
         names = [name for name in block.captured() if name in makers]
         chosen: list[Operator] = []
         for op in reversed(self._body.ops):
             if any(name in names for name in op.output_names()) and op in makers.values():
-                chosen.append(copy_operator(op, block))
+                chosen.append(clone_operator(op, block))
                 names += op.input_names()
                 for name in op.output_names():
                     block.enter_copy(self._body.vars[name])
         block.replace_ops([*reversed(chosen), *block.ops])
 
-    def _find_invariants(self) -> dict[str, Operator]:
-        """Who writes what depends on captured values alone, by name."""
+    def _find_makers(self) -> dict[str, Operator]:
+        """Who writes what depends on captured values alone, or what a segment makes, by name."""
         attrs, control = self._forward.op.attrs, self._control
+        is_segment = attrs.get(control.segment or "") is not None
         varying = {name for body in control.bodies(attrs) for name in body.entering}
         written: set[str] = set()
         makers: dict[str, Operator] = {}
         for op in self._body.ops:
             names = set(op.output_names())
             plain = not op.definition.random and op.definition.control is None
-            if plain and varying.isdisjoint(op.input_names()) and written.isdisjoint(names):
+            alike = plain and varying.isdisjoint(op.input_names())
+            if (alike or is_segment) and written.isdisjoint(names):
                 makers.update(dict.fromkeys(names, op))
             else:
                 varying |= names

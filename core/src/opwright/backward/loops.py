@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.backward.keeping import Keeping
 from opwright.backward.routing import Paths, Route, find_route
+from opwright.backward.segmenting import segment_turns
 from opwright.backward.versions import ForwardName, ForwardOp, Key, Versions
 from opwright.describe.control import Loop, names_in
 from opwright.describe.vocabulary import ADD_N, FILL_LIKE, GRAD_SUFFIX, OUT, PROVIDER, SCAN, X
@@ -34,6 +35,9 @@ def differentiate_loop(
             f"{forward}: its gradient keeps values of every turn, so their number must be bounded, "
             f"got none; give {limit or 'a bound'}, or use {SCAN!r}"
         )
+    if forward.op.attrs.get(control.checkpoint_every or "") is not None:
+        walk.check_forward(forward)
+        segment_turns(forward, control, forward.op.block or walk.block)
     return _LoopGradient(walk, forward, control, grads, wanted).write()
 
 
@@ -77,6 +81,8 @@ class _LoopGradient:
         self._carried: dict[int, str] = {}  # of a carried variable: its gradient as it enters
         self._seeds: list[tuple[str, str]] = []  # gradient of an array, and of an element of it
         self._local: dict[str, str] = {}  # the gradients that a turn finds, by name
+        self._sums: dict[str, str] = {}  # of captured variables, where the turn adds them up
+        self._segmented = set(names_in(attrs, control.segmented))
         self._blocked: set[str] = set()
 
     def write(self) -> Found:
@@ -89,12 +95,19 @@ class _LoopGradient:
         route = find_route(self._body, targets, wanted, self._walk.route.stopped)
         self._check_unchanged(route)
         self._block = self._program.add_block(self._body.idx)
+        forward_ops, forward_vars = list(self._body.ops), dict(self._body.vars)
         self._differentiate(route, carried)
         self._captured = {n: i for n, i in self._captured.items() if n in self._local}
         self._sequences = {n: i for n, i in self._sequences.items() if n in self._local}
-        if not (self._captured or self._sequences or any(map(self._gives_init, carried))):
-            return {}
-        return self._finish()
+        gives_any = self._captured or self._sequences or any(map(self._gives_init, carried))
+        results = self._finish() if gives_any else {}
+        if self._is_segment():  # the forward turn keeps nothing: the gradient computes it again
+            self._body.replace_ops(forward_ops)
+            self._body.replace_vars(forward_vars)
+        return results
+
+    def _is_segment(self) -> bool:
+        return self._forward.op.attrs.get(self._control.segment or "") is not None
 
     def _check_unchanged(self, route: Route) -> None:
         for body in self._control.bodies(self._forward.op.attrs):
@@ -136,6 +149,11 @@ class _LoopGradient:
         for name, grad in self._stacked:
             self._seeds.append((grad, self._enter(name)))
             inner.add(route.versions.last_key(name), self._seeds[-1][1])
+        if self._is_segment() and len(self._body.ops) == 1:
+            # One loop adds up within the turn, from what the turns before have added up: in the
+            # order of a loop without segments, to its very bits.
+            self._sums = {name: self._enter(name, "/sum") for name in self._captured}
+            inner.sums = self._sums
         inner.run()
         self._walk.reasons.extend(inner.reasons)
         for name, key in route.wanted.items():
@@ -174,9 +192,13 @@ class _LoopGradient:
                 self._emit_here(FILL_LIKE, [grad], final, value=0.0) if zeros else self._local[name]
             )
         for name in self._captured:
-            entering.append(self._enter(name, "/sum"))
+            entering.append(self._sums.get(name) or self._enter(name, "/sum"))
             parts = [entering[-1], self._local[name]]
-            leaving.append(self._emit_here(ADD_N, parts, f"{name}{GRAD_SUFFIX}/next"))
+            leaving.append(
+                self._local[name]
+                if name in self._sums
+                else self._emit_here(ADD_N, parts, f"{name}{GRAD_SUFFIX}/next")
+            )
         elements = [self._local[name] for name in self._sequences]
         prune_block(self._block, {*leaving, *elements})
         used = {name for op in self._block.ops for name in op.input_names()}
@@ -184,6 +206,9 @@ class _LoopGradient:
         keeping = Keeping(self._walk.block, self._forward, self._control, self._body)
         arrays = keeping.move(self._block)
         arrays += [seed for seed in self._seeds if seed[1] in used]
+        for (name, _), (_, seed) in zip(self._stacked, self._seeds, strict=True):
+            self._segmented.update({seed} if name in self._segmented else ())
+        self._segmented.update(self._local[n] for n in self._sequences if n in self._segmented)
         described = keeping.describe_turns(_scan_control(self._forward), arrays)
         entered = (inner for _, inner in arrays)
         drop_unused_vars(self._block, {*leaving, *elements, *entering, *entered})
@@ -208,10 +233,15 @@ class _LoopGradient:
         scan = _scan_control(self._forward)
         finals = self._forward.writes.get(self._control.outputs, ())
         init = [self._given[i] or self._zeros(ForwardName.of(finals[i])) for i in self._carried]
-        init += [self._zeros(self._outer(name)) for name in self._captured]
+        sums = self._walk.sums
+        init += [sums.get(name) or self._zeros(self._outer(name)) for name in self._captured]
         attrs[scan.block] = self._block.idx
         attrs[scan.block_inputs], attrs[scan.block_outputs] = entering, leaving
         attrs[str(scan.block_elements)] = [inner for _, inner in arrays]
+        if self._is_segment():
+            attrs[str(scan.segment)] = self._forward.op.attrs[str(self._control.segment)]
+            cut = [name for name in attrs[str(scan.block_elements)] if name in self._segmented]
+            attrs[str(scan.segmented)] = [*cut, *(n for n in elements if n in self._segmented)]
         stack, attrs[scan.stacks[0][1]] = scan.stacks[0][0], elements
         inputs = {
             scan.carried: init,

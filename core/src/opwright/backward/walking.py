@@ -37,6 +37,8 @@ class Walk:
         The gradients of the wanted values; each is a variable of its own.
     reasons : list of str
         Why a gradient that was wanted of a control-flow operator does not exist.
+    sums : dict of str to str
+        Of captured variables: what the sum of their gradients begins with, in place of 0.
     """
 
     def __init__(self, route: Route, prefix: str = "") -> None:
@@ -46,6 +48,7 @@ class Walk:
         self.emitter = GradientEmitter(route.block, route.versions)
         self.grads: dict[Key, str] = {}
         self.reasons: list[str] = []
+        self.sums: dict[str, str] = {}
         self._wanted = frozenset(route.wanted.values())
         self._partials: dict[Key, list[str]] = {}
 

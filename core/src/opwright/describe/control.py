@@ -83,6 +83,13 @@ class Loop(NamedTuple):
         The output slot with the number of turns, an int64 of one element.
     reverse : str or None
         The BOOL attribute: the first turn works on the last elements.
+    checkpoint_every : str or None
+        The INT attribute k: the gradient keeps the carried variables of every k-th turn alone.
+    segment : str or None
+        The INT attribute k: a turn reads or adds k elements, the last one the rest, of what
+        `segmented` names. A gradient keeps what enters a turn, and computes the turn again.
+    segmented : str or None
+        The STRINGS attribute with those names: of `block_elements`, and of what turns stack.
     """
 
     condition: str | None
@@ -100,6 +107,9 @@ class Loop(NamedTuple):
     turns: str | None = None
     turns_taken: str | None = None
     reverse: str | None = None
+    checkpoint_every: str | None = None
+    segment: str | None = None
+    segmented: str | None = None
 
     def bodies(self, attrs: Mapping[str, Any]) -> Iterator[BodyNames]:
         """Yield the body where the attributes of an operator give it."""

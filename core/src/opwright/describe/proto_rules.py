@@ -110,7 +110,13 @@ def _loop_attrs(loop: Loop) -> list[tuple[str | None, AttrType]]:
     ]
     if loop.sequences is not None:
         wanted.append((loop.block_elements, AttrType.STRINGS))
-    others = ((loop.max_iterations, AttrType.INT), (loop.reverse, AttrType.BOOL))
+    others = (
+        (loop.max_iterations, AttrType.INT),
+        (loop.reverse, AttrType.BOOL),
+        (loop.checkpoint_every, AttrType.INT),
+        (loop.segment, AttrType.INT),
+        (loop.segmented, AttrType.STRINGS),
+    )
     return wanted + [(name, type) for name, type in others if name is not None]
 
 

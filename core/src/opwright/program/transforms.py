@@ -29,6 +29,31 @@ def copy_operator(op: Operator, block: Block) -> Operator:
     return Operator.make(block, op.definition, inputs, outputs, attrs)
 
 
+def clone_operator(op: Operator, block: Block) -> Operator:
+    """Return an operator like `op` that belongs to `block`, with blocks of its own there."""
+    cloned = copy_operator(op, block)
+    for attr, body in op.block_attrs().items():
+        cloned.attrs[attr] = clone_block(block, body).idx
+    return cloned
+
+
+def clone_block(parent: Block, index: int) -> Block:
+    """Return a copy of a block, and of those within it, as a block within `parent`."""
+    program = parent.program
+    source = program.block(index)
+    twin = program.add_block(parent.idx)
+    twin.vars = {name: variable.copy_to(twin) for name, variable in source.vars.items()}
+    twin.ops = [clone_operator(op, twin) for op in source.ops]
+    return twin
+
+
+def clear_block(block: Block) -> None:
+    """Remove the operators and variables of a block, and of those within it."""
+    for part in _live_blocks(block):
+        part.replace_ops([])
+        part.replace_vars({})
+
+
 def infer_block(block: Block) -> None:
     """Infer the metas of all outputs in a block, and of the blocks within it, anew.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from opwright.describe.control import Branch, Control, Loop
+from opwright.describe.control import Branch, Control, Loop, names_in
 from opwright.describe.meta import Meta, numel
 from opwright.errors import ProgramError, ShapeError, SlotError
+from opwright.lowering.building.segments import Part, Segments, find_segments
 from opwright.lowering.graph.values import Child, LoweredOp, Role, Value
 from opwright.lowering.request import Fetches
 
@@ -96,15 +97,55 @@ def _lower_loop(
 ) -> SlotMetas:
     if control.condition is not None:
         _check_condition(op, control.condition)
-    n_turns = _count_turns(op, control)
+    segments = find_segments(op, control)
+    n_turns = _count_turns(op, control, segments)
+    stacked = tuple(name for _, attr in control.stacks for name in op.attrs[attr])
+    metas = tuple(value.meta for value in op.input(control.carried))
+    arrays: list[Meta] = []
+    bodies = []
+    for part in segments.cut(n_turns):
+        body = _lower_turn(op, control, stacked, segments, part, request, lower)
+        added = body.fetch_metas[len(body.fetch_metas) - len(stacked) :]
+        joined = [
+            segments.join(op, *pair, part, n_turns) for pair in zip(stacked, added, strict=True)
+        ]
+        if arrays not in ([], joined):
+            raise ShapeError(
+                f"{op.type}: every turn must add what has one shape and dtype, got "
+                f"{_joined(joined)} and {_joined(arrays)}"
+            )
+        arrays = joined
+        bodies.append((part, body))
+    op.children = tuple(_bind_elements(op, control, segments, bodies))
+    for child, (part, _) in zip(op.children, bodies, strict=True):
+        pairs = zip(stacked, arrays, strict=True)
+        child.skipped = tuple(segments.skip(name, array, part) for name, array in pairs)
+    found = {control.outputs: metas}
+    if control.turns_taken is not None and counts[op.definition.output_index[control.turns_taken]]:
+        found[control.turns_taken] = (Meta((1,), "int64"),)
+    rest = iter(arrays)
+    for slot, attr in control.stacks:
+        found[slot] = tuple([next(rest) for _ in op.attrs[attr]])
+    return tuple(found.get(slot, ()) for slot in op.definition.output_index)
+
+
+def _lower_turn(
+    op: LoweredOp,
+    control: Loop,
+    stacked: tuple[str, ...],
+    segments: Segments,
+    part: Part,
+    request: LowerRequest,
+    lower: Lower,
+) -> LoweredPlan:
+    """Return the body of a loop as a plan, which the turns of a part take."""
     carried, captured = op.input(control.carried), op.input(control.captured)
     names = op.attrs[control.block_inputs]
     given = {name: value.meta for name, value in zip(names, carried, strict=True)}
-    elements = op.attrs[control.block_elements] if control.block_elements else ()
+    elements = names_in(op.attrs, control.block_elements)
     for name, value in zip(elements, op.input(control.sequences), strict=True):
-        given[name] = Meta(value.meta.shape[1:], value.meta.dtype)
+        given[name] = segments.read(name, value.meta, part)
     asked = (op.attrs[control.block_condition or ""],) if control.condition else ()
-    stacked = tuple(name for _, attr in control.stacks for name in op.attrs[attr])
     fetches = Fetches((*op.attrs[control.block_outputs], *asked), None, False, stacked, names)
     body = _lower_block(op, control.block, captured, given, fetches, request, lower)
     metas = tuple(value.meta for value in carried)
@@ -113,21 +154,19 @@ def _lower_loop(
             f"{op.type}: a turn must give carried variables the shape and dtype they had, got "
             f"{_joined(body.fetch_metas[: len(metas)])} from {_joined(metas)}"
         )
-    _bind_elements(op, control, body, elements, n_turns)
-    found = {control.outputs: metas}
-    if control.turns_taken is not None and counts[op.definition.output_index[control.turns_taken]]:
-        found[control.turns_taken] = (Meta((1,), "int64"),)
-    rest = iter(body.fetch_metas[len(metas) + len(asked) :])
-    for slot, attr in control.stacks:
-        turns = [(next(rest), n_turns) for _ in op.attrs[attr]]
-        found[slot] = tuple(Meta((n, *meta.shape), meta.dtype) for meta, n in turns)
-    return tuple(found.get(slot, ()) for slot in op.definition.output_index)
+    return body
 
 
-def _count_turns(op: LoweredOp, control: Loop) -> int:
+def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
     """How many turns a loop takes at most, as sequences or an attribute say; -1 for any number."""
     limit = op.attrs.get(control.max_iterations or "")
-    lengths = {value.name: value.meta.shape[:1] for value in op.input(control.sequences)}
+    pairs = zip(
+        names_in(op.attrs, control.block_elements), op.input(control.sequences), strict=True
+    )
+    lengths = {
+        value.name: (segments.n_turns,) if name in segments.names else value.meta.shape[:1]
+        for name, value in pairs
+    }
     if limit is not None:
         lengths[str(control.max_iterations)] = (limit,)
     if len(set(lengths.values())) > 1 or () in lengths.values():
@@ -150,23 +189,32 @@ def _count_turns(op: LoweredOp, control: Loop) -> int:
 
 
 def _bind_elements(
-    op: LoweredOp, control: Loop, body: LoweredPlan, names: Sequence[str], n_turns: int
-) -> None:
-    """Leave the operator those sequences and captured values whose data the body reads."""
-    inputs = list(op.inputs)
-    externals = []
+    op: LoweredOp, control: Loop, segments: Segments, bodies: Sequence[tuple[Part, LoweredPlan]]
+) -> list[Child]:
+    """Leave the operator those sequences and captured values whose data a body reads."""
+    inputs, captured = list(op.inputs), op.input(control.captured)
+    pairs: list[tuple[str, Value]] = []
     if control.sequences is not None:
+        names = names_in(op.attrs, control.block_elements)
         pairs = [
-            (value, body.given_externals[name])
+            (name, value)
             for name, value in zip(names, op.input(control.sequences), strict=True)
-            if name in body.given_externals
+            if any(name in body.given_externals for _, body in bodies)
         ]
-        inputs[op.definition.input_index[control.sequences]] = tuple(value for value, _ in pairs)
-        externals = [external for _, external in pairs]
-    bindings = _capture(op.input(control.captured), body)
-    inputs[op.definition.input_index[control.captured]] = tuple(value for value, _ in bindings)
+        inputs[op.definition.input_index[control.sequences]] = tuple(value for _, value in pairs)
+    read = {name for _, body in bodies for name in body.given_externals}
+    inputs[op.definition.input_index[control.captured]] = tuple(
+        value for value in captured if value.name in read
+    )
     op.inputs = tuple(inputs)
-    op.children = (Child(body, bindings, n_turns, tuple(externals)),)
+    children = []
+    for part, body in bodies:
+        elements = [
+            (body.given_externals.get(name, -1), segments.skip(name, value.meta, part))
+            for name, value in pairs
+        ]
+        children.append(Child(body, _capture(captured, body), part.n_turns, tuple(elements)))
+    return children
 
 
 def _lower_block(

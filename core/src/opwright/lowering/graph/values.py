@@ -112,25 +112,30 @@ class Child:
         Captured values, and the externals of the body that they are.
     n_turns : int
         Of a loop: how many turns it takes at most, -1 for any number.
-    elements : tuple of int
-        Of a loop: the externals that are elements of its sequences.
+    elements : tuple of (int, int)
+        Of a loop: the externals that are elements of its sequences, -1 where the body does not
+        read one, and how many bytes of the sequence lie before that of the first turn.
+    skipped : tuple of int
+        Of a loop: how many bytes of each stacked output lie before what the first turn adds.
     unread : set of Value
         Of a loop: the stacked outputs that are not read, which therefore have no memory.
     """
 
-    __slots__ = ("bindings", "elements", "n_turns", "plan", "unread")
+    __slots__ = ("bindings", "elements", "n_turns", "plan", "skipped", "unread")
 
     def __init__(
         self,
         plan: LoweredPlan,
         bindings: tuple[tuple[Value, int], ...],
         n_turns: int = -1,
-        elements: tuple[int, ...] = (),
+        elements: tuple[tuple[int, int], ...] = (),
+        skipped: tuple[int, ...] = (),
     ) -> None:
         self.plan = plan
         self.bindings = bindings
         self.n_turns = n_turns
         self.elements = elements
+        self.skipped = skipped
         self.unread: set[Value] = set()
 
 

@@ -122,7 +122,8 @@ def _drop_unread_stacks(graph: Graph) -> None:
             for value in op.output(slot):
                 if value.buffer.root() not in needed and value.buffer.is_owned:
                     value.buffer.size = 0
-                    op.children[0].unread.add(value)
+                    for child in op.children:
+                        child.unread.add(value)
 
 
 def _separate_overwritten_inputs(graph: Graph) -> None:

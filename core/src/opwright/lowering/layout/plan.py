@@ -12,7 +12,7 @@ from opwright.describe.dtypes import dtype_to_code
 from opwright.device.opening import open_device
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
+from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.layout.placement import Placement
@@ -228,18 +228,28 @@ class _Assembler:
         self._builder.branch(self._value(condition), (then, otherwise), position)
 
     def _loop(self, op: LoweredOp, control: Loop, position: int) -> None:
-        (child,) = op.children
-        carried = op.input(control.carried)
+        for source, target in zip(
+            op.input(control.carried), op.output(control.outputs), strict=True
+        ):
+            self._builder.copy(self._value(source), self._value(target), position)
+        reverse = bool(op.attrs.get(control.reverse or ""))
+        for child in reversed(op.children) if reverse else op.children:
+            self._turns(op, control, child, position, reverse)
+
+    def _turns(
+        self, op: LoweredOp, control: Loop, child: Child, position: int, reverse: bool
+    ) -> None:
+        """Add the turns that one body takes; they go on from what is carried."""
         outputs = op.output(control.outputs)
         condition = child.plan.fetch_values[len(outputs)] if control.condition else -1
         triples = []
         names = op.attrs[control.block_inputs]
         next_values = child.plan.fetch_values[: len(outputs)]
-        for name, source, target, new in zip(names, carried, outputs, next_values, strict=True):
-            self._builder.copy(self._value(source), self._value(target), position)
+        for name, target, new in zip(names, outputs, next_values, strict=True):
             triples.append((self._value(target), child.plan.given_externals[name], new))
         arrays = [value for slot, _ in control.stacks for value in op.output(slot)]
-        stacks = zip(arrays, child.plan.fetch_externals, strict=True)
+        stacks = zip(arrays, child.plan.fetch_externals, child.skipped, strict=True)
+        sequences = zip(op.input(control.sequences), child.elements, strict=True)
         self._builder.loop(
             child.plan.plan,
             condition,
@@ -249,16 +259,17 @@ class _Assembler:
             position,
             self._only(op.input(control.condition)),
             sequences=[
-                (self._value(value), external)
-                for value, external in zip(op.input(control.sequences), child.elements, strict=True)
+                (self._value(value), external, offset)
+                for value, (external, offset) in sequences
+                if external >= 0
             ],
             stacks=[
-                (-1 if value in child.unread else self._value(value), external)
-                for value, external in stacks
+                (-1 if value in child.unread else self._value(value), external, offset)
+                for value, external, offset in stacks
             ],
             turns=self._only(op.input(control.turns)),
             turns_taken=self._only(op.output(control.turns_taken)),
-            reverse=bool(op.attrs.get(control.reverse or "")),
+            reverse=reverse,
         )
 
     def _only(self, values: Sequence[Value]) -> int:

@@ -33,6 +33,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     name: str | None = None,
+    checkpoint_every: int | None = None,
 ) -> tuple[Carry, Carry | None]:
     """Append a loop over the elements of `xs` along axis 0, as `jax.lax.scan` does.
 
@@ -56,6 +57,10 @@ def scan(
         Begin with the last element.
     name : str, optional
         The prefix of the names of its variables.
+    checkpoint_every : int, optional
+        At least 1. Of what gradients need, keep the carry of every so many-th turn alone, and
+        compute the turns between again: memory for n / k + k turns in place of n, for the time of
+        one more forward loop. Gradients have the same bits.
 
     Returns
     -------
@@ -77,13 +82,21 @@ def scan(
     attrs: dict[str, object] = {"reverse": checks.check_bool("scan", "reverse", reverse)}
     if length is not None:
         attrs["length"] = checks.check_int("scan", "length", length, at_least=0)
+    if checkpoint_every is not None:
+        attrs["checkpoint_every"] = checks.check_int(
+            "scan", "checkpoint_every", checkpoint_every, at_least=1
+        )
     layer = begin("scan", name)
     block = ow.default_main_program().create_block()
     carry = _enter(block, layer, "carry", first.variables, 0)
-    elements = () if given is None else _enter(block, layer, "x", given.variables, 1)
+    sequences = () if given is None else given.variables
+    elements = _enter(block, layer, "x", sequences, 1)
     element = None if given is None else given.shaped(elements)
     result = body(first.shaped(carry), element)
     ow.default_main_program().rollback()
+    if given is None and checkpoint_every is not None and length is not None:
+        sequences = (_append_empty(layer, length),)
+        elements = _enter(block, layer, "x", sequences, 1)
     if not isinstance(result, tuple | list) or len(result) != 2:
         _raise_result("scan: body must return (carry, out)", result)
     after = _check_carry("scan", "body", first, result[0])
@@ -92,7 +105,7 @@ def scan(
     stacked = [] if out is None else _names(layer, "out", len(out.variables))
     layer.block.append_op(
         "scan",
-        inputs={"init": list(first.variables), "xs": list(given.variables) if given else None},
+        inputs={"init": list(first.variables), "xs": list(sequences)},
         outputs={"final": finals, "out": stacked},
         attrs=attrs
         | {
@@ -166,6 +179,14 @@ def while_loop(
         },
     )
     return first.shaped([layer.block.var(n) for n in outs])
+
+
+def _append_empty(layer: Layer, length: int) -> ow.Variable:
+    """Return a sequence without data, whose elements are only counted."""
+    name = layer.block.program.free_name(f"{layer.name}_turns")
+    attrs = {"shape": [length, 0], "dtype": "float32"}
+    layer.block.append_op("fill", outputs={"out": name}, attrs=attrs)
+    return layer.block.var(name)
 
 
 def _names(layer: Layer, what: str, count: int) -> list[str]:

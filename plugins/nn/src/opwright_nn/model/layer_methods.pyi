@@ -764,6 +764,7 @@ class LayerMethods(ModelPrograms):
         length: int | None = None,
         reverse: bool = False,
         name: str | None = None,
+        checkpoint_every: int | None = None,
     ) -> tuple[Carry, Carry | None]:
         """Append a loop over the elements of `xs` along axis 0, as `jax.lax.scan` does.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opwright.op import BLOCK, InferContext, Loop, Meta, OpMaker, merge_dims, shapes_match
 
@@ -28,7 +28,7 @@ def _carry(ctx: InferContext, slot: str, inputs: str, outputs: str, given: Seque
     ctx.set_metas(slot, found)
 
 
-def _stack(ctx: InferContext, slot: str, names: str, n_turns: int) -> None:
+def _stack(ctx: InferContext, slot: str, names: str, lengths: Mapping[str, int]) -> None:
     """Set the arrays of what every turn adds."""
     metas = ctx.block_metas("body", ctx.attr(names))
     if len(metas) != ctx.output_count(slot):
@@ -36,43 +36,95 @@ def _stack(ctx: InferContext, slot: str, names: str, n_turns: int) -> None:
             f"{slot} must have as many variables as {names}, got {ctx.output_count(slot)} for "
             f"{len(metas)}"
         )
-    ctx.set_metas(slot, [Meta((n_turns, *meta.shape), meta.dtype) for meta in metas])
+    arrays = []
+    segmented = ctx.attr("body_segments") if "elements" in lengths else ()
+    for name, meta in zip(ctx.attr(names), metas, strict=True):
+        if name not in segmented:
+            shape = (lengths["turns"], *meta.shape)
+        elif meta.shape:
+            shape = (lengths["elements"], *meta.shape[1:])
+        else:
+            ctx.fail(f"{name!r} must have the elements of a segment along axis 0, got {meta}")
+        arrays.append(Meta(shape, meta.dtype))
+    ctx.set_metas(slot, arrays)
 
 
-def _count_turns(ctx: InferContext) -> int:
-    """Return the length that sequences and attribute agree on, -1 where it is not known yet."""
-    given = ctx.inputs("xs")
+def _check_segments(ctx: InferContext) -> frozenset[str]:
+    """Return the names of body_segments, after checking what goes with them."""
+    names = frozenset(ctx.attr("body_segments"))
+    if ctx.attr("segment") is None:
+        if names:
+            ctx.fail("segment must be given where body_segments is, got none")
+        return names
+    known = {*ctx.attr("body_xs"), *ctx.attr("body_out"), *ctx.attr("body_kept")}
+    if not names <= known or names.isdisjoint(ctx.attr("body_xs")):
+        ctx.fail(
+            "body_segments must name one of body_xs at least, and else some of body_out, got "
+            f"{list(ctx.attr('body_segments'))}"
+        )
+    for other in ("turns", "checkpoint_every"):
+        given = ctx.has_input(other) if other == "turns" else ctx.attr(other) is not None
+        if given:
+            ctx.fail(f"{other} must be absent where segment is given")
+    return names
+
+
+def _measure(ctx: InferContext) -> dict[str, int]:
+    """Return the number of turns, and with segments that of elements; -1 where not known yet.
+
+    Sequences and attribute must agree.
+    """
+    given, segmented = ctx.inputs("xs"), _check_segments(ctx)
     if ctx.attr("length") is None and not given:
         ctx.fail("xs or length must give the number of turns, got neither")
-    n_turns = -1 if ctx.attr("length") is None else int(ctx.attr("length"))
-    for meta in given:
-        if not meta.shape or not shapes_match(meta.shape[:1], (n_turns,)):
+    rows = ctx.attr("segment")
+    found = {"turns": -1 if ctx.attr("length") is None else int(ctx.attr("length"))}
+    if rows is not None:
+        found["elements"] = -1
+    for name, meta in zip(ctx.attr("body_xs"), given, strict=False):
+        word = "elements" if name in segmented else "turns"
+        if not meta.shape or not shapes_match(meta.shape[:1], (found[word],)):
             lengths = ", ".join(map(str, given))
             ctx.fail(
                 f"xs must have one length along axis 0, which length names where it is given, got "
                 f"{lengths} and length={ctx.attr('length')}"
             )
-        n_turns = merge_dims(n_turns, meta.shape[0])
-    return n_turns
+        found[word] = merge_dims(found[word], meta.shape[0])
+    if found.get("elements", -1) >= 0:
+        n_turns = -(-found["elements"] // rows)
+        if not shapes_match((found["turns"],), (n_turns,)):
+            ctx.fail(
+                f"{found['elements']} elements must be {found['turns']} segments of {rows}, the "
+                f"last one of the rest, got {n_turns}"
+            )
+        found["turns"] = n_turns
+    return found
 
 
 def _scan_shape(ctx: InferContext) -> None:
     """The results of the body: those it carries, and those it stacks along a new first axis."""
-    n_turns = _count_turns(ctx)
     elements = ctx.block_metas("body", ctx.attr("body_xs"))
     if len(elements) != len(ctx.inputs("xs")):
         ctx.fail(
             f"body_xs must have one variable for each of xs, got {len(elements)} for "
             f"{len(ctx.inputs('xs'))}"
         )
+    lengths = _measure(ctx)
     for name, meta, given in zip(ctx.attr("body_xs"), elements, ctx.inputs("xs"), strict=True):
-        if meta.dtype != given.dtype or not shapes_match(meta.shape, given.shape[1:]):
-            ctx.fail(f"{name!r} must be an element of {given}, got {meta}")
+        rows = (-1,) if name in ctx.attr("body_segments") else ()
+        if meta.dtype != given.dtype or not shapes_match(meta.shape, (*rows, *given.shape[1:])):
+            what = "a segment" if rows else "an element"
+            ctx.fail(f"{name!r} must be {what} of {given}, got {meta}")
     if ctx.has_input("turns") and ctx.output_count("out"):
         ctx.fail("out must be absent where turns says how many of its elements there are")
+    if ctx.attr("checkpoint_every") is not None and (not elements or ctx.has_input("turns")):
+        ctx.fail(
+            "checkpoint_every must be absent where turns is given or xs is not, whose segments "
+            "the gradient works on; give xs of shape [n, 0] to loop n times without data"
+        )
     _carry(ctx, "final", "body_init", "body_final", ctx.inputs("init"))
-    _stack(ctx, "out", "body_out", n_turns)
-    _stack(ctx, "kept", "body_kept", n_turns)
+    _stack(ctx, "out", "body_out", lengths)
+    _stack(ctx, "kept", "body_kept", lengths)
 
 
 # Core differentiates every loop: a scan over the gradients of its body, from the last turn back.
@@ -120,6 +172,22 @@ SCAN = (
     .at_least(0)
     .add_attr("reverse", bool, "the first turn takes the last element")
     .default(False)
+    .add_attr(
+        "checkpoint_every",
+        int,
+        "k: the gradient keeps what every k-th turn starts from, and computes the k turns from "
+        "there on again; it then takes memory for n / k + k turns in place of n",
+    )
+    .at_least(1)
+    .add_attr(
+        "segment",
+        int,
+        "k: a turn reads or adds k elements, the last one the rest, of what body_segments names; "
+        "the gradient keeps what a turn starts from, and computes the turn again",
+    )
+    .at_least(1)
+    .add_attr("body_segments", list[str], "those of body_xs and body_out that are segments")
+    .default([])
     .build(
         infer_shape=_scan_shape,
         control=Loop(
@@ -137,6 +205,9 @@ SCAN = (
             stacks=(("out", "body_out"), ("kept", "body_kept")),
             turns="turns",
             reverse="reverse",
+            checkpoint_every="checkpoint_every",
+            segment="segment",
+            segmented="body_segments",
         ),
     )
 )
@@ -153,7 +224,7 @@ def _while_shape(ctx: InferContext) -> None:
     if n_turns is None and ctx.attr("body_kept"):
         ctx.fail("max_steps must be given where turns are kept, got none")
     _carry(ctx, "out", "body_init", "body_out", ctx.inputs("init"))
-    _stack(ctx, "kept", "body_kept", -1 if n_turns is None else n_turns)
+    _stack(ctx, "kept", "body_kept", {"turns": -1 if n_turns is None else n_turns})
     ctx.set_output("steps", (1,))
 
 
