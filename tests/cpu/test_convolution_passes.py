@@ -246,7 +246,7 @@ def test_normalisation_in_training_is_turned_as_rows_of_pixels():
         return layers.avg_pool2d(layers.relu(h), 2)
 
     types = Net(write).check()
-    assert types["batch_norm"] == 1
+    assert types["std.batch_norm_activation"] == 1
     assert types["transpose"] == 2
 
 

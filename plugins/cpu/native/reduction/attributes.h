@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <opwright/sdk.hpp>
 #include <string>
 #include <vector>
@@ -68,7 +69,14 @@ struct BatchNormAttrs {
   double momentum;
   double epsilon;
   bool training;
-  OPWRIGHT_ATTRIBUTES(momentum, epsilon, training);
+  std::optional<std::string> activation;  // of the fused operator only
+  OPWRIGHT_ATTRIBUTES(momentum, epsilon, training, activation);
+};
+
+struct BatchNormGradAttrs {
+  bool training;
+  std::optional<std::string> activation;  // of the fused operator only
+  OPWRIGHT_ATTRIBUTES(training, activation);
 };
 
 struct CosSimAttrs {

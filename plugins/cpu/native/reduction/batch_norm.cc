@@ -1,243 +1,215 @@
-// batch_norm and its gradient. An array is [batch, channels, inner]: a channel is `batch` runs of
-// `inner` elements; where inner is 1, channels lie side by side and are computed so.
-#include <opwright/functors.h>
-#include <algorithm>
+// batch_norm, alone and with the residual and the activation behind it, as pass fuse_batch_norm
+// joins them.
+#include "reduction/batch_norm.h"
 
-#include "common/clones.h"
-#include "common/parallel.h"
-#include "common/widened.h"
-#include "reduction/attributes.h"
-#include "reduction/blocks.h"
-#include "reduction/layout.h"
+#include <opwright/functors.h>
 
 namespace opwright_cpu {
 namespace {
 
-// Channels that are computed side by side.
-constexpr int64_t kChannelStrip = 64;
-
-// Sums of term(i) over the channels [begin, end) of x; i counts elements of the whole array, c
-// channels from `begin`. The sums of many runs are added up in T again: pairwise within a run.
-template <typename T, typename Term>
-OPWRIGHT_CPU_INLINE void SumChannels(const Lines& lines, int64_t begin, int64_t end,
-                                     const Term& term, T* sums) {
-  const int64_t inner = lines.inner, stride = lines.length * inner;
-  for (int64_t c = 0; c < end - begin; ++c) sums[c] = 0;
-  if (inner == 1) {
-    constexpr int64_t kRows = 64;  // added up by themselves, for the sake of long columns
-    for (int64_t block = 0; block < lines.outer; block += kRows) {
-      T partial[kChannelStrip] = {};
-      const int64_t last = std::min(block + kRows, lines.outer);
-      for (int64_t row = block; row < last; ++row) {
-        const int64_t first = row * stride + begin;
-#pragma omp simd
-        for (int64_t c = 0; c < end - begin; ++c) partial[c] += term(first + c, c);
-      }
-      for (int64_t c = 0; c < end - begin; ++c) sums[c] += partial[c];
-    }
-    return;
-  }
-  for (int64_t c = 0; c < end - begin; ++c) {
-    for (int64_t row = 0; row < lines.outer; ++row) {
-      const int64_t first = row * stride + (begin + c) * inner;
-      sums[c] += SumOver<T>(inner, [&](int64_t i) OPWRIGHT_CPU_TERM { return term(first + i, c); });
-    }
-  }
+// Sums begin with the first element: a mean is exact where all elements are equal. A small error
+// would be large beside deviations that are almost 0.
+template <typename T>
+OPWRIGHT_CPU_INLINE T FirstOrZero(T first) {
+  return first - first == T(0) ? first : T(0);
 }
 
-// Calls write(i, c) for all elements of the channels [begin, end).
-template <typename Write>
-OPWRIGHT_CPU_INLINE void ForChannels(const Lines& lines, int64_t begin, int64_t end,
-                                     const Write& write) {
+// Mean and variance of one channel of runs.
+template <typename T>
+OPWRIGHT_CPU_CLONES void RunStatistics(const T* x, const Lines& lines, int64_t channel, T* mean,
+                                       T* variance) {
   const int64_t inner = lines.inner, stride = lines.length * inner;
+  const T count = static_cast<T>(lines.count());
+  const T* runs = x + channel * inner;
+  const T first = FirstOrZero(*runs);
+  T sum = 0, squares = 0;
   for (int64_t row = 0; row < lines.outer; ++row) {
-    if (inner == 1) {
-      const int64_t first = row * stride + begin;
-#pragma omp simd
-      for (int64_t c = 0; c < end - begin; ++c) write(first + c, c);
-      continue;
-    }
-    for (int64_t c = 0; c < end - begin; ++c) {
-      const int64_t first = row * stride + (begin + c) * inner;
-#pragma omp simd
-      for (int64_t i = 0; i < inner; ++i) write(first + i, c);
-    }
+    const T* run = runs + row * stride;
+    sum += SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM { return run[i] - first; });
   }
-}
-
-// Mean and variance of the channels [begin, end).
-template <typename T>
-OPWRIGHT_CPU_CLONES void Statistics(const T* x, const Lines& lines, int64_t begin, int64_t end,
-                                    T* mean, T* variance) {
-  const T count = static_cast<T>(lines.outer * lines.inner);
-  // The mean of what is added to the first element: exact where all are equal. A small error would
-  // be large beside deviations that are almost 0.
-  T firsts[kChannelStrip];
-  for (int64_t c = 0; c < end - begin; ++c) {
-    const T first = x[(begin + c) * lines.inner];
-    firsts[c] = first - first == T(0) ? first : T(0);
-  }
-  const T* from = firsts;
-  const auto rest = [=](int64_t i, int64_t c) OPWRIGHT_CPU_TERM { return x[i] - from[c]; };
-  SumChannels(lines, begin, end, rest, mean);
-  for (int64_t c = 0; c < end - begin; ++c) mean[c] = firsts[c] + mean[c] / count;
+  const T middle = first + sum / count;
   // The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
-  const auto square = [=](int64_t i, int64_t c) OPWRIGHT_CPU_TERM {
-    const T deviation = x[i] - mean[c];
-    return deviation * deviation;
-  };
-  SumChannels(lines, begin, end, square, variance);
-  for (int64_t c = 0; c < end - begin; ++c) variance[c] /= count;
+  for (int64_t row = 0; row < lines.outer; ++row) {
+    const T* run = runs + row * stride;
+    squares += SumOver<T>(
+        inner, [=](int64_t i) OPWRIGHT_CPU_TERM { return (run[i] - middle) * (run[i] - middle); });
+  }
+  mean[channel] = middle;
+  variance[channel] = squares / count;
+}
+
+// What is known of some rows of channels side by side: the mean, and the sum of squared deviations.
+// Of one piece both are followed by two arrays for intermediate results.
+template <typename T>
+struct Moments {
+  T* mean;
+  T* squares;
+
+  // Adds rows of which there are `count`, beside `before` that are known.
+  OPWRIGHT_CPU_INLINE void Add(int64_t n, const T* other_mean, const T* other_squares,
+                               int64_t count, int64_t before) const {
+    // Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983.
+    const T share = static_cast<T>(count) / static_cast<T>(before + count);
+    const T product = static_cast<T>(before) * share;
+#pragma omp simd
+    for (int64_t c = 0; c < n; ++c) {
+      const T apart = other_mean[c] - mean[c];
+      mean[c] = before == 0 ? other_mean[c] : mean[c] + apart * share;
+      squares[c] = before == 0 ? other_squares[c]
+                               : squares[c] + (other_squares[c] + apart * apart * product);
+    }
+  }
+};
+
+// Of [n_rows, n], block by block, in two passes over what is in the cache.
+template <typename T>
+OPWRIGHT_CPU_CLONES void RowMoments(const T* x, int64_t n_rows, int64_t n,
+                                    const Moments<T>& result) {
+  T* middle = result.squares + n;
+  T* sums = middle + n;
+  for (int64_t done = 0; done < n_rows; done += kRows) {
+    const int64_t count = std::min(kRows, n_rows - done);
+    const T* rows = x + done * n;
+    for (int64_t c = 0; c < n; ++c) {
+      middle[c] = FirstOrZero(rows[c]);
+      sums[c] = rows[c] - middle[c];
+    }
+    for (int64_t row = 1; row < count; ++row) {
+      const T* now = rows + row * n;
+#pragma omp simd
+      for (int64_t c = 0; c < n; ++c) sums[c] += now[c] - middle[c];
+    }
+#pragma omp simd
+    for (int64_t c = 0; c < n; ++c) {
+      middle[c] += sums[c] / static_cast<T>(count);
+      sums[c] = 0;
+    }
+    for (int64_t row = 0; row < count; ++row) {
+      const T* now = rows + row * n;
+#pragma omp simd
+      for (int64_t c = 0; c < n; ++c) sums[c] += (now[c] - middle[c]) * (now[c] - middle[c]);
+    }
+    result.Add(n, middle, sums, count, done);
+  }
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void Normalize(const T* x, const Lines& lines, int64_t begin, int64_t end,
-                                   const T* mean, const T* factor, const T* bias, T* out) {
-  ForChannels(lines, begin, end, [=](int64_t i, int64_t c) OPWRIGHT_CPU_TERM {
-    out[i] = (x[i] - mean[c]) * factor[c] + bias[c];
+OPWRIGHT_CPU_CLONES void PutTogether(const RowPieces& pieces, const T* of_pieces, int64_t n,
+                                     const Moments<T>& result) {
+  int64_t n_rows = 0;
+  for (int64_t i = 0; i < pieces.count(); ++i) {
+    const T* piece = of_pieces + i * RowPieces::kArrays * n;
+    result.Add(n, piece, piece + n, pieces.rows_of(i), n_rows);
+    n_rows += pieces.rows_of(i);
+  }
+  for (int64_t c = 0; c < n; ++c) result.squares[c] /= static_cast<T>(n_rows);
+}
+
+template <typename T, bool kResidual>
+OPWRIGHT_CPU_CLONES void Normalize(const T* x, const T* residual, const Lines& lines,
+                                   const Extent& extent, const Channels<T>& channels,
+                                   const Bounds<T>& bounds, T* out) {
+  const Channels<T> of = channels;
+  const Bounds<T> within = bounds;
+  ForElements(lines, extent, [=](int64_t i, int64_t c) OPWRIGHT_CPU_TERM {
+    const T normalized = of.Normalized(x[i], c);
+    out[i] = within.Cut(kResidual ? normalized + residual[i] : normalized);
   });
 }
 
-// Calls function(begin, end) for strips of channels, shared by threads: of one channel where its
-// runs are long, so that what is read again is in the cache.
-template <typename Function>
-void ForChannelStrips(int32_t n_threads, const Lines& lines, const Function& function) {
-  const int64_t each = std::max<int64_t>(lines.outer * lines.inner, 1);
-  const int64_t grain = std::max<int64_t>(lines.inner == 1 ? 16 : 1, kElementGrain / each);
-  ParallelFor(n_threads, lines.length, grain, lines.inner == 1 ? 16 : 1,
-              [&](int64_t begin, int64_t end) {
-                const int64_t width = lines.inner == 1 ? kChannelStrip : 1;
-                for (; begin < end; begin += width) {
-                  function(begin, std::min(begin + width, end));
-                }
-              });
-}
-
-// Slots: x, scale, bias, mean, variance; out, mean_out, variance_out, saved_mean, saved_inv_std.
+// Slots: x, scale, bias, mean, variance, and of the fused operator residual?; out, mean_out,
+// variance_out, saved_mean, saved_inv_std.
 template <typename T>
 struct BatchNormKernel {
+  static constexpr uint32_t kResidual = 5;
+
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const BatchNormAttrs& attrs) {
     lines_ = LinesAlong(ctx.input(0).shape(), 1);
-    const int64_t passes = attrs.training ? 4 : 2;
+    // An empty one has no statistics.
+    uses_batch_ = attrs.training && lines_.count() > 0;
+    if (uses_batch_ && lines_.inner == 1) pieces_ = RowPieces(lines_);
+    ctx.SetWorkspace(static_cast<uint64_t>(3 * lines_.length + pieces_.numel()) * sizeof(T));
+    const int64_t passes = attrs.training ? 3 : 2;
     ctx.SetEstimate(
         StreamNs(passes * lines_.numel() * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
-    return opwright::Status::Ok();
+    return bounds_.Parse(attrs.activation.value_or(""));
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const BatchNormAttrs& attrs) const {
     const T* x = ctx.input(0).data<T>();
-    const T* scale = ctx.input(1).data<T>();
-    const T* bias = ctx.input(2).data<T>();
-    const T* running[] = {ctx.input(3).data<T>(), ctx.input(4).data<T>()};
+    const bool may_add = attrs.activation.has_value() && ctx.has_input(kResidual);
+    const T* residual = may_add ? ctx.input(kResidual).data<T>() : nullptr;
     T* out = ctx.output(0).data<T>();
-    T* running_out[] = {ctx.output(1).data<T>(), ctx.output(2).data<T>()};
-    T* saved_mean = ctx.output(3).data<T>();
-    T* saved_inv_std = ctx.output(4).data<T>();
-    const bool use_batch = attrs.training && lines_.count() > 0;  // an empty one has no statistics
+    T* mean = ctx.workspace<T>();
+    T* variance = mean + lines_.length;
+    T* factor = variance + lines_.length;
+    const Channels<T> channels{ctx.output(3).data<T>(), factor, ctx.input(2).data<T>()};
+    const auto normalize = [&](const Extent& extent) {
+      const auto function = residual == nullptr ? &Normalize<T, false> : &Normalize<T, true>;
+      function(x, residual, lines_, extent, channels, bounds_, out);
+    };
+    if (lines_.inner == 1) {
+      if (uses_batch_) ComputeMoments(x, ctx.n_threads(), {mean, variance}, factor + lines_.length);
+      FinishStatistics(ctx, attrs, {0, lines_.length}, mean, variance, factor);
+      const RowPieces rows(lines_);
+      rows.ForEach(ctx.n_threads(), [&](int64_t i) { normalize(rows.extent_of(i)); });
+    } else {
+      ForChannels(ctx.n_threads(), lines_, [&](const Extent& extent) {
+        if (uses_batch_) RunStatistics(x, lines_, extent.channels.begin, mean, variance);
+        FinishStatistics(ctx, attrs, extent.channels, mean, variance, factor);
+        normalize(extent);
+      });
+    }
+    return opwright::Status::Ok();
+  }
+
+  // Of rows of channels side by side; `of_pieces` is for the moments of the pieces.
+  void ComputeMoments(const T* x, int32_t n_threads, const Moments<T>& result, T* of_pieces) const {
+    const int64_t n = lines_.length;
+    pieces_.ForEach(n_threads, [&](int64_t i) {
+      T* own = of_pieces + i * RowPieces::kArrays * n;
+      RowMoments(x + pieces_.extent_of(i).rows.begin * n, pieces_.rows_of(i), n,
+                 Moments<T>{own, own + n});
+    });
+    PutTogether(pieces_, of_pieces, n, result);
+  }
+
+  // Writes what follows from mean and variance of a batch, or from the running ones.
+  void FinishStatistics(const opwright::RunContext& ctx, const BatchNormAttrs& attrs, Part channels,
+                        T* mean, T* variance, T* factor) const {
+    const T* scale = ctx.input(1).data<T>();
     const T momentum = static_cast<T>(attrs.momentum);
     const T rest = static_cast<T>(1 - attrs.momentum);
     const T epsilon = static_cast<T>(attrs.epsilon);
-    ForChannelStrips(ctx.n_threads(), lines_, [=](int64_t begin, int64_t end) {
-      T batch[2][kChannelStrip];
-      T factor[kChannelStrip];
-      if (use_batch) Statistics(x, lines_, begin, end, batch[0], batch[1]);
-      for (int64_t c = begin; c < end; ++c) {
-        for (int which = 0; which < 2; ++which) {  // the running ones may lie where they lay
-          const T old = running[which][c];
-          T& now = batch[which][c - begin];
-          running_out[which][c] = use_batch ? momentum * old + rest * now : old;
-          if (!use_batch) now = old;
-        }
-        saved_mean[c] = batch[0][c - begin];
-        saved_inv_std[c] = T(1) / opwright::functors::Sqrt(batch[1][c - begin] + epsilon);
-        factor[c - begin] = saved_inv_std[c] * scale[c];
+    T* batch[] = {mean, variance};
+    for (uint32_t which = 0; which < 2; ++which) {  // the running ones may lie where they lay
+      const T* running = ctx.input(3 + which).data<T>();
+      T* running_out = ctx.output(1 + which).data<T>();
+      for (int64_t c = channels.begin; c < channels.end; ++c) {
+        const T old = running[c];
+        running_out[c] = uses_batch_ ? momentum * old + rest * batch[which][c] : old;
+        if (!uses_batch_) batch[which][c] = old;
       }
-      Normalize(x, lines_, begin, end, saved_mean + begin, factor, bias + begin, out);
-    });
-    return opwright::Status::Ok();
-  }
-
-  Lines lines_;
-};
-
-// Sums of out_grad and of out_grad * normal over each of the channels [begin, end).
-template <typename T>
-OPWRIGHT_CPU_CLONES void GradSums(const T* x, const T* grad, const Lines& lines, int64_t begin,
-                                  int64_t end, const T* mean, const T* inv_std, T* sums,
-                                  T* normal_sums) {
-  SumChannels(
-      lines, begin, end, [=](int64_t i, int64_t) OPWRIGHT_CPU_TERM { return grad[i]; }, sums);
-  const auto term = [=](int64_t i, int64_t c)
-                        OPWRIGHT_CPU_TERM { return grad[i] * ((x[i] - mean[c]) * inv_std[c]); };
-  SumChannels(lines, begin, end, term, normal_sums);
-}
-
-// x_grad = factor * (g - along - normal * across).
-template <typename T>
-OPWRIGHT_CPU_CLONES void XGradients(const T* x, const T* grad, const Lines& lines, int64_t begin,
-                                    int64_t end, const T* mean, const T* inv_std, const T* factor,
-                                    const T* along, const T* across, T* x_grad) {
-  ForChannels(lines, begin, end, [=](int64_t i, int64_t c) OPWRIGHT_CPU_TERM {
-    const T normal = (x[i] - mean[c]) * inv_std[c];
-    x_grad[i] = (grad[i] - normal * across[c] - along[c]) * factor[c];
-  });
-}
-
-// Slots: x, scale, bias, mean, variance (these three as shapes), saved_mean, saved_inv_std,
-// out_grad; x_grad, scale_grad, bias_grad.
-template <typename T>
-struct BatchNormGradKernel {
-  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
-
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const BatchNormAttrs&) {
-    lines_ = LinesAlong(ctx.input(0).shape(), 1);
-    ctx.SetEstimate(
-        StreamNs(6 * lines_.numel() * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
-    return opwright::Status::Ok();
-  }
-
-  opwright::Status Run(const opwright::RunContext& ctx, const BatchNormAttrs& attrs) const {
-    T* results[3];
-    for (uint32_t slot = 0; slot < 3; ++slot) {
-      results[slot] = ctx.has_output(slot) ? ctx.output(slot).data<T>() : nullptr;
     }
-    const T* x = ctx.input(0).data<T>();
-    const T* scale = ctx.input(1).data<T>();
-    const T* mean = ctx.input(5).data<T>();
-    const T* inv_std = ctx.input(6).data<T>();
-    const T* grad = ctx.input(7).data<T>();
-    T *x_grad = results[0], *scale_grad = results[1], *bias_grad = results[2];
-    // In training the batch's statistics depend on x: x_grad loses its mean and its part along
-    // normal.
-    const T share =
-        attrs.training && lines_.count() > 0 ? T(1) / static_cast<T>(lines_.count()) : T(0);
-    ForChannelStrips(ctx.n_threads(), lines_, [=](int64_t begin, int64_t end) {
-      T sums[kChannelStrip], normal_sums[kChannelStrip], factor[kChannelStrip];
-      GradSums(x, grad, lines_, begin, end, mean + begin, inv_std + begin, sums, normal_sums);
-      for (int64_t c = begin; c < end; ++c) {
-        if (bias_grad != nullptr) bias_grad[c] = sums[c - begin];
-        if (scale_grad != nullptr) scale_grad[c] = normal_sums[c - begin];
-        sums[c - begin] *= share;
-        normal_sums[c - begin] *= share;
-        factor[c - begin] = inv_std[c] * scale[c];
-      }
-      if (x_grad == nullptr) return;
-      XGradients(x, grad, lines_, begin, end, mean + begin, inv_std + begin, factor, sums,
-                 normal_sums, x_grad);
-    });
-    return opwright::Status::Ok();
+    T* saved_mean = ctx.output(3).data<T>();
+    T* saved_inv_std = ctx.output(4).data<T>();
+    for (int64_t c = channels.begin; c < channels.end; ++c) {
+      saved_mean[c] = mean[c];
+      saved_inv_std[c] = T(1) / opwright::functors::Sqrt(variance[c] + epsilon);
+      factor[c] = saved_inv_std[c] * scale[c];
+    }
   }
 
   Lines lines_;
+  RowPieces pieces_;  // where moments of pieces are put together
+  Bounds<T> bounds_;
+  bool uses_batch_ = false;
 };
 
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm", "cpu", opwright_cpu::BatchNormKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("batch_norm", opwright_cpu::BatchNormKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("batch_norm_grad", "cpu", opwright_cpu::BatchNormGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("batch_norm_grad", opwright_cpu::BatchNormGradKernel);
+OPWRIGHT_CPU_REGISTER_NORM("batch_norm", opwright_cpu::BatchNormKernel);
+OPWRIGHT_CPU_REGISTER_NORM("std.batch_norm_activation", opwright_cpu::BatchNormKernel);

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from opwright.kernel import PrepareContext
+from opwright.kernel import PrepareContext, Refuse
 from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_bytes, compute_type
 from opwright_cuda.kernels.elementwise import THREADS, Operand, blocks_for, launch_elementwise
@@ -101,6 +101,12 @@ def _find_input(ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Pointer | N
     return plan.input(slot) if ctx.inputs.get(slot) else None
 
 
+def _check_activation(ctx: PrepareContext) -> None:
+    activation = ctx.attrs.get("activation")
+    if activation not in (None, "", "relu"):
+        raise Refuse(f"activation must be relu, got {activation}")
+
+
 def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Write the statistics that every channel is normalised by: its own, or the running ones."""
     meta = ctx.inputs["x"][0]
@@ -127,6 +133,7 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Normalise every channel, then add the residual and apply the activation."""
+    _check_activation(ctx)
     _fill_in_statistics(ctx, plan)
     meta = ctx.inputs["x"][0]
     shape, stored = _shape_of(meta), CTYPES[meta.dtype]
@@ -147,6 +154,7 @@ BATCH_NORM: Final = Kernel(_fill_in)
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of x, scale and bias, and of a residual."""
+    _check_activation(ctx)
     meta = ctx.inputs["x"][0]
     if math.prod(meta.shape) == 0:
         for slot, metas in ctx.outputs.items():

@@ -1,4 +1,4 @@
-"""``fuse_batch_norm``: batch normalisation takes along the residual and the relu behind it.
+"""``fuse_batch_norm``: batch normalisation takes along the residual and the activation behind it.
 
 Normalising, adding a residual and relu are bound by memory: in one sweep each array is read and
 written once, and so in the gradients. Where there is no residual, the gradient needs neither what
@@ -19,6 +19,7 @@ from opwright.rewriting import (
     output_of,
     writer_of,
 )
+from opwright_std.plan_ops.batch_norm import ACTIVATIONS
 
 FUSED = "std.batch_norm_activation"
 INPUTS = ("x", "scale", "bias", "mean", "variance")
@@ -77,7 +78,7 @@ def _follow(graph: Graph, norm: LoweredOp, taken: set[LoweredOp]) -> _Chain | No
         made = None if reader is None or reader in taken else output_of(reader, "out")
         if reader is None or made is None or made.meta != chain.out.meta:
             break
-        if reader.type == "relu":
+        if reader.type in ACTIVATIONS:
             chain.activation = reader.type
         elif reader.type == "add" and chain.residual is None:
             chain.residual = other_input(reader, chain.out)
@@ -99,22 +100,25 @@ def _make(graph: Graph, chain: _Chain) -> LoweredOp | None:
 
 
 def _fuse_gradients(graph: Graph) -> None:
-    """Let the gradient of a normalisation take along that of the relu behind it."""
+    """Let the gradient of a normalisation take along that of the activation behind it."""
     edit = graph.edit()
     for norm in graph.of_type("batch_norm_grad"):
-        relu = writer_of(input_of(norm, "out_grad"), "relu_grad")
-        made = None if relu is None else _make_gradient(graph, norm, relu)
-        if relu is not None and made is not None:
-            edit.fuse([relu, norm], [made], at=relu)
+        for kind in ACTIVATIONS:
+            behind = writer_of(input_of(norm, "out_grad"), f"{kind}_grad")
+            made = None if behind is None else _make_gradient(graph, norm, behind, kind)
+            if behind is not None and made is not None:
+                edit.fuse([behind, norm], [made], at=behind)
     edit.apply()
 
 
-def _make_gradient(graph: Graph, norm: LoweredOp, relu: LoweredOp) -> LoweredOp | None:
-    between, activated = output_of(relu, "x_grad"), input_of(relu, "out")
+def _make_gradient(
+    graph: Graph, norm: LoweredOp, behind: LoweredOp, activation: str
+) -> LoweredOp | None:
+    between, activated = output_of(behind, "x_grad"), input_of(behind, "out")
     if between is None or between is not input_of(norm, "out_grad"):
         return None
     inputs = {slot: input_of(norm, slot) for slot in GRADIENT_INPUTS}
-    inputs["out_grad"] = input_of(relu, "out_grad")
+    inputs["out_grad"] = input_of(behind, "out_grad")
     outputs = {slot: output_of(norm, slot) for slot in GRADIENTS}
     forward = writer_of(activated, FUSED)
     is_known = forward is not None and _is_computed_from(inputs, forward)
@@ -122,12 +126,12 @@ def _make_gradient(graph: Graph, norm: LoweredOp, relu: LoweredOp) -> LoweredOp 
         inputs["bias"] = input_of(forward, "bias")
     else:
         inputs["out"], outputs["residual_grad"] = activated, between
-    attrs = {"training": norm.attrs["training"], "activation": "relu"}
+    attrs = {"training": norm.attrs["training"], "activation": activation}
     return make_if_served(graph, f"{FUSED}_grad", inputs, outputs, attrs, norm)
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Whether what relu was applied to follows from these inputs and a bias: without a residual."""
+    """Whether what was activated follows from these inputs and a bias: without a residual."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from opwright.op import InferContext, OpMaker, format_shape
 from opwright_std.numerics.dtypes import FLOATS
 
+ACTIVATIONS = ("relu", "relu6")
+"""What may be joined to a normalisation: where their gradient is 0 follows from what they gave."""
+
 
 def _check_channels(ctx: InferContext, *slots: str) -> tuple[int, ...]:
     """Check that these slots hold a number a channel; return the shape of x."""
@@ -66,7 +69,7 @@ def _maker() -> OpMaker:
     maker.add_attr("epsilon", float, "added to the variance").required()
     maker.add_attr("training", bool, "whether the statistics are those of the batch").required()
     maker.add_attr("activation", str, "what is applied, nothing for an empty name").required()
-    return maker.one_of("", "relu")
+    return maker.one_of("", *ACTIVATIONS)
 
 
 BATCH_NORM_ACTIVATION = _maker().build(infer_shape=_shape, plan_only=True)
@@ -74,24 +77,27 @@ BATCH_NORM_ACTIVATION = _maker().build(infer_shape=_shape, plan_only=True)
 
 def _grad_maker() -> OpMaker:
     maker = OpMaker("std.batch_norm_activation_grad").add_comment(
-        "Gradients of relu(batch_norm(x) + residual). What relu was applied to is computed anew "
-        "from x and bias, or, where out is given, its sign is read there."
+        "Gradients of activation(batch_norm(x) + residual). What the activation was applied to is "
+        "computed anew from x and bias; or, where out is given, what it gave is read there."
     )
     maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
     _add_channels(maker, "scale", "saved_mean", "saved_inv_std")
     maker.add_input("bias", "[channels], without a residual").same_dtype_as("x").as_optional()
-    maker.add_input("out", "shape of x, what relu gave").same_dtype_as("x").as_optional()
+    maker.add_input("out", "shape of x, what the activation gave").same_dtype_as("x").as_optional()
     maker.add_input("out_grad", "its gradient, shape of x").same_dtype_as("x")
     for slot, comment in (
         ("x_grad", "shape of x"),
         ("scale_grad", "[channels]"),
         ("bias_grad", "[channels]"),
-        ("residual_grad", "shape of x, gradient of what relu was applied to; with out alone"),
+        (
+            "residual_grad",
+            "shape of x, gradient of what the activation was applied to; with out alone",
+        ),
     ):
         maker.add_output(slot, comment).same_dtype_as("x").as_optional()
     maker.add_attr("training", bool, "whether the statistics were those of the batch").required()
-    maker.add_attr("activation", str, "what was applied").required().one_of("relu")
-    return maker
+    maker.add_attr("activation", str, "what was applied").required()
+    return maker.one_of(*ACTIVATIONS)
 
 
 BATCH_NORM_ACTIVATION_GRAD = _grad_maker().build(infer_shape=_grad_shape, plan_only=True)
