@@ -56,6 +56,24 @@ def test_a_callback_is_called_in_the_order_of_the_training(small, train):
     assert log.calls == ["begin", 4, "epoch 1", 8, 12, "epoch 2", "end"]
 
 
+@pytest.mark.parametrize("n_accumulated", [1, 2])
+def test_a_callback_may_freeze_parameters_between_epochs(small, train, n_accumulated):
+    class Freeze(nn.Callback):
+        def after_epoch(self, training, record):
+            values.append(small.variables(model))
+            if record["epoch"] == 2:
+                model.freeze("fc_0_*")
+
+    values = []
+    optimizer = nn.optimizer.Accumulate(nn.optimizer.SGD(0.5), steps=n_accumulated)
+    model = small.make(optimizer)[0]
+    train(model, small.data, 4, batch_size=4, callbacks=[Freeze()])
+    weights = [[value[f"fc_{i}_w_param"] for value in values] for i in range(2)]
+    assert len(set(weights[0])) == 2
+    assert weights[0][1] == weights[0][3]
+    assert len(set(weights[1])) == 4
+
+
 def test_a_callback_may_stop_the_training(small, train):
     class Stop(nn.Callback):
         def after_epoch(self, training, record):

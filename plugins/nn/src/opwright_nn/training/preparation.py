@@ -85,8 +85,9 @@ def prepare_model(model: Model, setup: Setup) -> Training:
             state = saved.state["training"]
             setup.source.restore(state["position"])
             model._load_values(saved.saved, saved.values)
-    step = model.compile_step(example)
-    trained = Trained(step, names, model.scope, model.program, model.optimizer, tuple(fetches))
+    find_step = _ModelStep(model, example)
+    find_step()
+    trained = Trained(find_step, names, model.scope, model.program, model.optimizer, tuple(fetches))
     evaluate = None
     if values or metrics or held_out:
         evaluation = Evaluation(model, {**held_out, **values}, metrics)
@@ -111,13 +112,42 @@ def prepare_step(step: Step, setup: Setup) -> Training:
             setup.source.restore(state["position"])
             (scope or ow.default_scope()).set_all(saved.values)
             program.seed = saved.saved.program.seed
-    return _restored(setup.make(Trained(_as_list(step), ("loss",), scope), None, ["loss"]), state)
+    return _restored(
+        setup.make(Trained(partial(_same, _as_list(step)), ("loss",), scope), None, ["loss"]), state
+    )
 
 
 def _restored(training: Training, state: Mapping[str, Any] | None) -> Training:
     if state is not None:
         training.restore(state)
     return training
+
+
+class _ModelStep:
+    """The step of a model, compiled again where the model has been changed.
+
+    Parameters
+    ----------
+    model : Model
+    example : mapping of str to array
+        A batch.
+    """
+
+    def __init__(self, model: Model, example: Mapping[str, Any]) -> None:
+        self._model = model
+        self._example = example
+        self._generation = -1
+        self._step: Step = model.run
+
+    def __call__(self) -> Step:
+        if self._generation != self._model.program.generation:
+            self._step = self._model.compile_step(self._example)
+            self._generation = self._model.program.generation
+        return self._step
+
+
+def _same(step: Step) -> Step:
+    return step
 
 
 def _as_list(step: Step) -> Step:

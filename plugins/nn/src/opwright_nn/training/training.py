@@ -26,8 +26,9 @@ class Trained(NamedTuple):
 
     Attributes
     ----------
-    step : callable
-        ``step(**feeds) -> list``; the first of its values is the loss.
+    find_step : callable
+        Returns ``step(**feeds) -> list``, whose first value is the loss; asked before each epoch,
+        for a callback may have changed the model.
     names : tuple of str
         What its values are called in the history.
     scope : Scope or None
@@ -40,7 +41,7 @@ class Trained(NamedTuple):
         The variables that the step returns.
     """
 
-    step: Callable[..., Sequence[Any]]
+    find_step: Callable[[], Callable[..., Sequence[Any]]]
     names: tuple[str, ...]
     scope: ow.Scope | None
     program: ow.Program | None = None
@@ -200,11 +201,11 @@ class Training:
 
     def _run_epoch(self, interrupt: Interrupt) -> bool:
         """Run the rest of the current epoch; return whether it is over."""
-        batches = self._source.epoch(self._done)
+        batches, step = self._source.epoch(self._done), self._trained.find_step()
         while True:
             n = self._next_chunk()
             began = time.perf_counter()
-            n_run = self._run_chunk(islice(batches, n), interrupt)
+            n_run = self._run_chunk(step, islice(batches, n), interrupt)
             seconds = time.perf_counter() - began
             self._seconds += seconds
             if interrupt.requested:
@@ -214,9 +215,11 @@ class Training:
             self._adapt(seconds)
             self._after_chunk()
 
-    def _run_chunk(self, batches: Any, interrupt: Interrupt) -> int:
+    def _run_chunk(
+        self, step: Callable[..., Sequence[Any]], batches: Iterable[Any], interrupt: Interrupt
+    ) -> int:
         # The loop that every step pays for: everything else waits for the end of the chunk.
-        step, count_rows = self._trained.step, self._source.count_rows
+        count_rows = self._source.count_rows
         values: list[Sequence[Any]] = []
         rows: list[int] = []
         for feeds in batches:
