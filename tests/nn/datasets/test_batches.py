@@ -137,6 +137,9 @@ def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
     monkeypatch.setattr("sys.stderr", screen)
     assert len(list(nn.batches(DATA, 4, epochs=2, progress=True))) == 6
     assert ("6/6" in screen.getvalue()) is terminal
+    screen.truncate(0)
+    assert len(list(nn.batches(DATA, 4, epochs=2, progress=True).repeat(1))) == 3
+    assert not screen.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,11 @@ class Batches(Iterator[Batch], Generic[Batch]):
         return batch
 
     def repeat(self, epochs: int) -> Batches[Batch]:
-        """Return the same batches from their beginning, for another number of epochs."""
+        """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
         epochs = checks.check_int("batches.repeat", "epochs", epochs, at_least=0)
-        size, progress = self._starts.step, self._progress
+        size = self._starts.step
         return Batches(
-            self._arrays, self._names, size, 0, epochs, self._seed, self._drop_last, progress
+            self._arrays, self._names, size, 0, epochs, self._seed, self._drop_last, False
         )
 
     @property
