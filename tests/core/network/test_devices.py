@@ -12,6 +12,7 @@ from opwright.errors import (
     DeviceNotFoundError,
     KernelError,
     KernelNotFoundError,
+    LockError,
     PluginError,
     ProgramError,
 )
@@ -100,6 +101,25 @@ def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(reference_ker
     placement = network.placement()
     assert placement.kernels == {"toy/toy": 2, "cpu/numpy": 2}
     assert placement.bytes_moved >= 6 * X.nbytes
+
+
+def test_a_lock_of_a_device_holds_the_kernels_of_its_fallback(reference_kernels, device):
+    network, last = _network("add", "square")
+    options = {"device": "toy", "scope": ow.Scope(), "fallback": "cpu"}
+    network.compile(["x"], [last], **options)(x=X)
+    lock = network.lock()
+    assert lock.device == "toy"
+    assert [(row.operator, row.device) for row in lock.kernels] == [
+        ("add", "toy"),
+        ("square", "cpu"),
+    ]
+    (out,) = network.compile(["x"], [last], **options, lock=lock)(x=X)
+    np.testing.assert_allclose(out, 4 * X * X)
+    alone = ow.Lock("toy", lock.kernels[:1], lock.passes)
+    with pytest.raises(LockError, match=r"square\[toy, float32\]: locked none, found .*numpy of"):
+        network.compile(["x"], [last], **options, lock=alone)(x=X)
+    with pytest.raises(LockError, match=r"device: locked toy, found cpu"):
+        network.compile(["x"], [last], lock=lock)
 
 
 def test_a_fallback_to_anything_but_the_host_is_refused(device):

@@ -76,9 +76,11 @@ def select_kernels(graph: Graph) -> None:
 
 def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
     """Return how an operator differs from the lock; raise where no kernel serves without it."""
-    dtype = signature_of(op).dtype
-    candidates = graph.target.context.candidates(op.type, graph.device, dtype)
-    if graph.target.lock is None or not candidates:
+    target, dtype = graph.target, signature_of(op).dtype
+    candidates = target.context.candidates(op.type, graph.device, dtype)
+    if target.fallback and _may_fall_back(op, graph):
+        candidates += target.context.candidates(op.type, HOST_DEVICE, dtype)
+    if target.lock is None or not candidates:
         raise _not_found(op, graph)
     return describe_unserved(op.type, graph.device, dtype, op.refusals, candidates)
 
