@@ -84,6 +84,11 @@ def weight_and_bias(p: Arrays) -> Arrays:
     return {kinds[name[-7:]]: value for name, value in p.items()}
 
 
+def slopes(p: Arrays) -> Arrays:
+    """Name the slopes of a rectifier as PyTorch does."""
+    return {"weight": p["prelu_0_w_param"].reshape(-1)}
+
+
 LENGTHS = np.array([5, 2, 4])
 PADDED = (
     "(lambda r: (pad_packed_sequence(r[0], batch_first=True)[0], *({rest})))"
@@ -248,6 +253,14 @@ CASES = [
         lambda x: layers.adaptive_avg_pool2d(x, (3, 2)),
         images(2),
         "nn.AdaptiveAvgPool2d((3, 2))",
+    ),
+    LayerCase("prelu", lambda x: layers.prelu(x, True), images(2), "nn.PReLU(4)", state=slopes),
+    LayerCase(
+        "bilinear",
+        lambda x, y: layers.bilinear(x, y, 6),
+        {"x": (3, 4), "y": (3, 5)},
+        "nn.Bilinear(4, 5, 6)",
+        state=weight_and_bias,
     ),
     LayerCase(
         "batch_norm", layers.batch_norm, images(2), "nn.BatchNorm2d(4)", state=weight_and_bias

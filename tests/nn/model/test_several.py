@@ -107,11 +107,13 @@ def test_a_fetch_after_a_change_of_the_program_is_of_the_new_one():
     out = model.relu(x)
     model.fill("x", X)
     model.run(fetch=[out])
+    model.run(fetch=[out, out])
     (block,) = model.program.blocks
     block.ops[0].type, definition = "tanh", ow.Operator("tanh", x="x", out="y").definition
     block.ops[0].definition = definition
     model.program.touch()
-    np.testing.assert_allclose(model.run(fetch=[out])[0], np.tanh(X), rtol=1e-5)
+    for fetch in ([out], [out, out]):
+        np.testing.assert_allclose(model.run(fetch=fetch)[-1], np.tanh(X), rtol=1e-5)
 
 
 def test_the_learning_rate_can_be_read():

@@ -205,6 +205,11 @@ def test_accumulation_and_clipping_belong_to_the_optimizer(small, train):
         ({"callbacks": 3}, AttributeTypeError, "callbacks must be a list of callbacks"),
         ({"metrics": ["accuracy"]}, AttributeTypeError, "metrics must be a mapping by name"),
         ({"metrics": {"a": 3}}, AttributeTypeError, r"metrics\['a'\] must be a Metric"),
+        (
+            {"metrics": {"a": nn.metrics.Accuracy()}},
+            AttributeTypeError,
+            r"metrics\['a'\] must name what it collects.* nn.metrics.Accuracy\(scores, 'label'\)",
+        ),
         ({"metrics": {"loss": "fc_1"}}, LookupError, "fc_1"),
         ({"data": 3}, AttributeTypeError, "data must be arrays, nn.batches, an iterable"),
         ({"data": {"x": 0, "z": 1}}, ShapeError, "an axis of rows"),

@@ -21,6 +21,7 @@ from opwright_nn.layers.activations import (
 )
 from opwright_nn.layers.arithmetic import add, cos_sim, divide, matmul, multiply, subtract
 from opwright_nn.layers.attention import attention
+from opwright_nn.layers.bilinear import bilinear
 from opwright_nn.layers.cond import cond
 from opwright_nn.layers.convolution import conv1d, conv2d, conv3d
 from opwright_nn.layers.cross_entropy import (
@@ -67,6 +68,7 @@ from opwright_nn.layers.pooling import (
     max_pool3d,
 )
 from opwright_nn.layers.positions import learned_positions, rotary_embedding, sinusoidal_positions
+from opwright_nn.layers.prelu import prelu
 from opwright_nn.layers.recurrent import gru, lstm, rnn
 from opwright_nn.layers.shapes import concat, flatten, reshape, squeeze, transpose, unsqueeze
 from opwright_nn.layers.transformer import transformer_decoder_block, transformer_encoder_block
@@ -86,6 +88,7 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "concat",
     "cond",
     "conv1d",
@@ -129,6 +132,7 @@ __all__ = [
     "mse",
     "multiply",
     "nll",
+    "prelu",
     "rank_loss",
     "relu",
     "reshape",

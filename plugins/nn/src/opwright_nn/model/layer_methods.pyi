@@ -140,6 +140,22 @@ class LayerMethods(ModelPrograms):
         The method of `layers.batch_norm`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`.
         """
+    def bilinear(
+        self,
+        input: Input,
+        y: Input,
+        size: int,
+        *,
+        bias: bool = True,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+        bias_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``sum(x[i] * w[k, i, j] * y[j]) + b[k]``, the sum being over i and j.
+
+        The method of `layers.bilinear`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`, float32 for `y`.
+        """
     def concat(self, input: Iterable[Input], axis: int = 1, name: str | None = None) -> ow.Variable:
         """Append the concatenation of variables along `axis`.
 
@@ -683,6 +699,19 @@ class LayerMethods(ModelPrograms):
 
         The method of `layers.nll`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, int64 for `label`.
+        """
+    def prelu(
+        self,
+        input: Input,
+        per_channel: bool = False,
+        *,
+        name: str | None = None,
+        param_attr: ParamAttr | None = None,
+    ) -> ow.Variable:
+        """Append ``x where x > 0, otherwise w * x``.
+
+        The method of `layers.prelu`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
         """
     def rank_loss(
         self, input: Input, y: Input, label: Input, name: str | None = None

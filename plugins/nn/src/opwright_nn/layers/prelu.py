@@ -1,0 +1,63 @@
+"""prelu: a rectifier whose slope below zero is trained."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import opwright as ow
+from opwright.errors import ShapeError
+from opwright_nn import checks, operators
+from opwright_nn.layers.layer import begin
+from opwright_nn.parameters.deferred import Shape
+from opwright_nn.parameters.initializer import Constant
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.parameter import make_parameter
+
+
+@ow.transaction()
+def prelu(
+    x: ow.Variable,
+    per_channel: bool = False,
+    *,
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append ``x where x > 0, otherwise w * x``.
+
+    He et al., Delving Deep into Rectifiers, 2015.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, …]
+        Float; of any shape with one slope.
+    per_channel : bool
+        Whether each channel has a slope of its own; `channels` must be known, or in a `Model`
+        follow from the first batch.
+    name : str, optional
+        The prefix of the names of its variables.
+    param_attr : ParamAttr or Initializer, optional
+        For ``<name>_w_param``, [1], or [channels, 1, …] with as many axes as a sample; by default
+        0.25.
+    """
+    who = "prelu"
+    checks.check_variable(who, "x", x)
+    rule = partial(_slopes, x, checks.check_bool(who, "per_channel", per_channel))
+    attr = check_param_attr(who, "param_attr", param_attr)
+    layer = begin(who, name)
+    weight = make_parameter(
+        who, f"{layer.name}_w_param", attr, rule, default=Constant(0.25), dtype=x.dtype
+    )
+    return operators.append(layer.block, who, {"x": x, "weight": weight}, name=layer.out)
+
+
+def _slopes(x: ow.Variable, per_channel: bool) -> Shape:
+    if not per_channel:
+        return (1,)
+    if x.shape is None:
+        return (-1,)
+    if len(x.shape) < 2:
+        raise ShapeError(
+            f"prelu: x must be [n, channels, ...] for per_channel=True, got {x!r}; give each "
+            "sample at least one axis"
+        )
+    return (x.shape[1], *[1] * (len(x.shape) - 2))
