@@ -94,6 +94,12 @@ def words() -> tuple[Any, Feeds]:
     return loss, {"index": classes(32, 500, 40)}
 
 
+def sparse_words() -> tuple[Any, Feeds]:
+    index = layers.data("index", shape=[None, 40], dtype="int64")
+    h = layers.embedding(index, size=[500, 96], sparse=True)
+    return layers.mean(ow.ops.square(h)), {"index": classes(320, 500, 40)}
+
+
 def noise(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype("float32")
 
@@ -127,6 +133,7 @@ RUNS = {
     "mlp": (mlp, lambda: nn.optimizer.SGD(0.1)),
     "recurrent": (recurrent, lambda: nn.optimizer.Adam(1e-3)),
     "embedding": (words, lambda: nn.optimizer.Adam(1e-3)),
+    "sparse-embedding": (sparse_words, lambda: nn.optimizer.Adam(1e-3)),
 }
 
 
