@@ -13,9 +13,10 @@ namespace {
 
 constexpr int64_t kAhead = 8;  // rows between the one that is asked for and the one that is used
 
-// Positions jump, so that the processor cannot foresee the next row.
+// Positions jump, so that the processor cannot foresee the next row. Into the second cache, where
+// more lines can be on their way than into the first.
 OPWRIGHT_CPU_INLINE void FetchRow(const char* row, int64_t bytes) {
-  for (int64_t i = 0; i < std::min<int64_t>(bytes, 512); i += 64) __builtin_prefetch(row + i);
+  for (int64_t i = 0; i < std::min<int64_t>(bytes, 512); i += 64) __builtin_prefetch(row + i, 0, 2);
 }
 
 template <typename Word, typename Index>

@@ -105,39 +105,40 @@ struct SparseUpdateKernel {
       ahead = touched.next_row(ahead);
     };
     for (int64_t i = 0; i < kAhead; ++i) fetch_one();
-    for (int32_t lookup = first; lookup != TouchedRows::kNone; lookup = touched.next_row(lookup)) {
+    for (int32_t entry = first; entry != TouchedRows::kNone; entry = touched.next_row(entry)) {
       fetch_one();
-      const C* grad = SumOfRow(ctx, touched, lookup, scratch);
+      const C* grad = SumOfRow(ctx, touched, entry, scratch);
       T* rows[kTables];
-      for (uint32_t t = 0; t < kTables; ++t) rows[t] = tables[t] + touched.row(lookup) * size_;
+      for (uint32_t t = 0; t < kTables; ++t) rows[t] = tables[t] + touched.row(entry) * size_;
       UpdateRow(factors, rows, grad, scratch + 2 * size_);
     }
   }
 
-  // Rows jump, and the pages of a large table are in no buffer of the processor.
+  // Rows jump, and the pages of a large table are in no buffer of the processor. Into the second
+  // cache, where more lines can be on their way than into the first.
   void FetchRow(const T* row) const {
     const auto* bytes = reinterpret_cast<const char*>(row);
     const int64_t end = std::min<int64_t>(size_ * static_cast<int64_t>(sizeof(T)), 512);
-    for (int64_t i = 0; i < end; i += 64) __builtin_prefetch(bytes + i, 1);
+    for (int64_t i = 0; i < end; i += 64) __builtin_prefetch(bytes + i, 0, 2);
   }
 
   // The values of all lookups of a row, added in their order.
-  const C* SumOfRow(const opwright::RunContext& ctx, const TouchedRows& touched, int32_t lookup,
+  const C* SumOfRow(const opwright::RunContext& ctx, const TouchedRows& touched, int32_t entry,
                     C* scratch) const {
-    int32_t next = touched.next_of_row(lookup);
+    int32_t next = touched.next_of_row(entry);
     if constexpr (kIsHalf) {
-      half_rows_.widen(ValuesOf(ctx, lookup), scratch, size_);
+      half_rows_.widen(ValuesOf(ctx, touched.lookup(entry)), scratch, size_);
       for (; next != TouchedRows::kNone; next = touched.next_of_row(next)) {
-        half_rows_.widen(ValuesOf(ctx, next), scratch + size_, size_);
+        half_rows_.widen(ValuesOf(ctx, touched.lookup(next)), scratch + size_, size_);
         AddRow(scratch + size_, scratch, size_);
       }
       return scratch;
     } else {
-      const T* values = ValuesOf(ctx, lookup);
+      const T* values = ValuesOf(ctx, touched.lookup(entry));
       if (next == TouchedRows::kNone) return values;
       std::copy_n(values, size_, scratch);
       for (; next != TouchedRows::kNone; next = touched.next_of_row(next)) {
-        AddRow(ValuesOf(ctx, next), scratch, size_);
+        AddRow(ValuesOf(ctx, touched.lookup(next)), scratch, size_);
       }
       return scratch;
     }

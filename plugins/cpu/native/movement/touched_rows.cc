@@ -8,11 +8,10 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int kPerLookup = 4;  // arrays of int32_t
-
+// Of twice as many buckets as lookups: few rows share one.
 int32_t BitsOf(int64_t n) {
   int32_t bits = 4;
-  while ((int64_t{1} << bits) < n) ++bits;
+  while ((int64_t{1} << bits) < 2 * n) ++bits;
   return bits;
 }
 
@@ -24,19 +23,16 @@ OPWRIGHT_CPU_CLONES void Add(const T* row, T* sum, int64_t n) {
 }  // namespace
 
 uint64_t TouchedRows::WorkspaceBytes(int64_t n) {
-  const uint64_t numbers = static_cast<uint64_t>(n) * kPerLookup + (uint64_t{1} << BitsOf(n));
-  return static_cast<uint64_t>(n) * sizeof(int64_t) + numbers * sizeof(int32_t);
+  return static_cast<uint64_t>(n) * (sizeof(int64_t) + sizeof(Entry)) +
+         (uint64_t{1} << BitsOf(n)) * sizeof(int32_t);
 }
 
 TouchedRows::TouchedRows(int64_t n, void* workspace)
     : n_(n),
       bits_(BitsOf(n)),
       rows_(static_cast<int64_t*>(workspace)),
-      buckets_(reinterpret_cast<int32_t*>(rows_ + n)),
-      in_bucket_(buckets_ + (int64_t{1} << bits_)),
-      last_(in_bucket_ + n),
-      next_row_(last_ + n),
-      next_of_row_(next_row_ + n) {}
+      entries_(reinterpret_cast<Entry*>(rows_ + n)),
+      buckets_(reinterpret_cast<int32_t*>(entries_ + n)) {}
 
 void TouchedRows::Take(const Positions& index, int64_t n, int64_t first, int64_t skipped) {
   index.Visit([&](const auto* positions) {
@@ -48,35 +44,37 @@ void TouchedRows::Take(const Positions& index, int64_t n, int64_t first, int64_t
 }
 
 // The upper bits of a product with the golden ratio: neighbours lie far apart.
-uint64_t TouchedRows::BucketOf(int64_t row) const {
-  return (static_cast<uint64_t>(row) * 0x9E3779B97F4A7C15u) >> (64 - bits_);
+int64_t TouchedRows::BucketOf(int64_t row) const {
+  return static_cast<int64_t>((static_cast<uint64_t>(row) * 0x9E3779B97F4A7C15u) >> (64 - bits_));
 }
 
-// A thread has a range of the buckets, so that it has every lookup of its rows.
+// A thread has a range of the buckets, so that it has every lookup of its rows. Its entries lie
+// behind those of the threads before it, which it counts itself.
 int32_t TouchedRows::Find(int32_t thread, int32_t n_threads) {
   const Part own = PartOf(int64_t{1} << bits_, 1, thread, n_threads);
   std::fill(buckets_ + own.begin, buckets_ + own.end, kNone);
+  int32_t entry = 0;
+  for (int64_t i = 0; i < n_ && thread > 0; ++i) {
+    entry += rows_[i] != kNone && BucketOf(rows_[i]) < own.begin ? 1 : 0;
+  }
   int32_t first = kNone;
   int32_t latest = kNone;
   for (int64_t i = 0; i < n_; ++i) {
     const int64_t row = rows_[i];
-    const auto bucket = static_cast<int64_t>(BucketOf(row));
+    const int64_t bucket = BucketOf(row);
     if (row == kNone || bucket < own.begin || bucket >= own.end) continue;
-    const auto lookup = static_cast<int32_t>(i);
-    next_of_row_[lookup] = kNone;
     int32_t known = buckets_[bucket];
-    while (known != kNone && rows_[known] != row) known = in_bucket_[known];
+    while (known != kNone && this->row(known) != row) known = entries_[known].in_bucket;
+    entries_[entry] = Entry{static_cast<int32_t>(i), kNone, kNone, buckets_[bucket], entry};
     if (known != kNone) {
-      next_of_row_[last_[known]] = lookup;
-      last_[known] = lookup;
-      continue;
+      entries_[entries_[known].last].next_of_row = entry;
+      entries_[known].last = entry;
+    } else {
+      buckets_[bucket] = entry;
+      (latest == kNone ? first : entries_[latest].next_row) = entry;
+      latest = entry;
     }
-    in_bucket_[lookup] = buckets_[bucket];
-    buckets_[bucket] = lookup;
-    last_[lookup] = lookup;
-    next_row_[lookup] = kNone;
-    (latest == kNone ? first : next_row_[latest]) = lookup;
-    latest = lookup;
+    ++entry;
   }
   return first;
 }

@@ -10,10 +10,11 @@
 
 namespace opwright_cpu {
 
-// A lookup of a row is a number in [0, n), counted through all index tensors. Lookups of one row
-// are a chain in their order, and so are the rows of one thread, each as its first lookup. All of
+// Lookups are counted through all index tensors. Each thread lists those of its rows as entries, in
+// their order: those of one row are a chain, and so are its rows, each as its first entry. All of
 // it lies in the workspace: a table of hashes, and a few numbers for each lookup. Nothing is as
-// long as the table.
+// long as the table. What a thread writes lies together, so that threads do not take each other's
+// lines.
 class TouchedRows {
  public:
   static constexpr int32_t kNone = -1;
@@ -30,21 +31,27 @@ class TouchedRows {
   // one thread, whatever the order in which threads call it.
   int32_t Find(int32_t thread, int32_t n_threads);
 
-  int64_t row(int32_t lookup) const { return rows_[lookup]; }
-  int32_t next_row(int32_t lookup) const { return next_row_[lookup]; }
-  int32_t next_of_row(int32_t lookup) const { return next_of_row_[lookup]; }
+  int64_t row(int32_t entry) const { return rows_[entries_[entry].lookup]; }
+  int32_t lookup(int32_t entry) const { return entries_[entry].lookup; }
+  int32_t next_row(int32_t entry) const { return entries_[entry].next_row; }
+  int32_t next_of_row(int32_t entry) const { return entries_[entry].next_of_row; }
 
  private:
-  uint64_t BucketOf(int64_t row) const;
+  struct Entry {
+    int32_t lookup;
+    int32_t next_of_row;
+    int32_t next_row;   // of the first entry of a row: that of the next row
+    int32_t in_bucket;  // of the first entry of a row: that of the row before it in its bucket
+    int32_t last;       // of the first entry of a row: its last one by now
+  };
+
+  int64_t BucketOf(int64_t row) const;
 
   int64_t n_;
-  int32_t bits_;          // of the number of buckets
-  int64_t* rows_;         // of each lookup, -1: left out
-  int32_t* buckets_;      // the last row that was found in it
-  int32_t* in_bucket_;    // of a row: the one before it in its bucket
-  int32_t* last_;         // of a row: its last lookup by now
-  int32_t* next_row_;     // of a row: the next one of its thread
-  int32_t* next_of_row_;  // of a lookup: the next one of its row
+  int32_t bits_;      // of the number of buckets
+  int64_t* rows_;     // of each lookup, -1: left out
+  Entry* entries_;    // n of them: those of the first thread, of the second one, ...
+  int32_t* buckets_;  // the first entry of the row that was last found in it
 };
 
 // sum += row, of n elements.
