@@ -56,7 +56,7 @@ struct RecurrentKernel {
   struct Buffers {
     T* zeros;    // [n, size]
     T* source;   // what a layer reads
-    T* weights;  // weight_hh of each direction, transposed
+    T* weights;  // weight_hh of each direction, in panels
   };
 
   Buffers TakeBuffers(Arena<T>* arena) const {
@@ -87,8 +87,8 @@ struct RecurrentKernel {
       if (ctx.has_input(4) && s_.kind != Recurrent::kGru) {
         AddBias(ctx.input(4, i).template data<T>(), s_.rows(), gates, width, sums);
       }
-      SwapAxes(ctx.input(2, i).template data<T>(), gates, s_.size, 1,
-               buffers.weights + d * gates * s_.size);
+      PackForward(s_.kind, ctx.input(2, i).template data<T>(), s_.size,
+                  buffers.weights + d * gates * s_.size);
     }
     ForRowsOfDirections(s_, ctx.n_threads(), [&](int64_t d, int64_t begin, int64_t end) {
       RunRows(ctx, layer * s_.directions + d, d, begin, end, buffers, lengths);
@@ -111,7 +111,7 @@ struct RecurrentKernel {
       const int64_t step = d == 1 ? s_.steps - 1 - k : k;
       T* sums = gates + (step * s_.n + begin) * s_.width();
       AddState<T>(gemm_, s_.kind, end - begin, s_.size, state + first,
-                  {buffers.weights + d * s_.gates() * s_.size, 1, s_.gates()}, bias, sums);
+                  {buffers.weights + d * s_.gates() * s_.size, 1, s_.size, true}, bias, sums);
       T* new_state = states + step * each;
       T* new_cell = kHasCell ? cells + step * each : nullptr;
       RunStep<T>(s_.kind, {end - begin, s_.size, lengths.empty() ? nullptr : lengths.data() + begin,

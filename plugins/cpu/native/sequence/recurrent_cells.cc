@@ -38,8 +38,8 @@ struct CellKernel : CellOfLayer<T, kHasCell> {
     if (bias_ih != nullptr) AddBias(bias_ih, rows, gates, width, sums);
     if (kHasCell && bias_hh != nullptr) AddBias(bias_hh, rows, gates, width, sums);
     const T* state = In(ctx, 1, first);
-    AddState<T>(gemm_, s_.kind, rows, size, state, {In(ctx, Base::kWeights + 1), size, 1}, bias_hh,
-                sums);
+    AddState<T>(gemm_, s_.kind, rows, size, state, {In(ctx, Base::kWeights + 1), 1, size, false},
+                bias_hh, sums);
     RunStep<T>(s_.kind,
                {rows, size, nullptr, 0, sums, state, kHasCell ? In(ctx, 2, first) : nullptr,
                 Out(ctx, 0, first), kHasCell ? Out(ctx, 1, first) : nullptr});

@@ -86,7 +86,7 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
              s_.inputs, 1, grad, s_.inputs, T(1), T(0), scratch});
     }
     if (T* grad = Out(ctx, 1, first)) {
-      AddThroughState(gemm_, s_.kind, In(ctx, Base::kWeights + 1), back);
+      AddThroughState<T>(gemm_, s_.kind, {In(ctx, Base::kWeights + 1), s_.size, 1, false}, back);
       std::copy(back.state_grad, back.state_grad + count, grad);
     }
     T* cell_grad = kHasCell ? Out(ctx, 2, first) : nullptr;

@@ -46,6 +46,11 @@ struct RecurrentGradKernel {
     }
     for (int64_t layer = s_.layers - 1; layer >= 0; --layer) {
       const T* source = SourceOf(ctx, layer, lengths, at.source);
+      if (PacksWeights()) {
+        for (int64_t d = 0; d < s_.directions; ++d) {
+          PackBack(s_.kind, WeightOf(ctx, layer * s_.directions + d), s_.size, PackedOf(at, d));
+        }
+      }
       ForRowsOfDirections(s_, ctx.n_threads(), [&](int64_t d, int64_t begin, int64_t end) {
         RunRows(ctx, layer * s_.directions + d, d, begin, end, flow, at, lengths);
       });
@@ -81,7 +86,11 @@ struct RecurrentGradKernel {
     T* parts;       // the gradients of the sums of all steps, of each direction
     T* state_grad;  // [directions, n, size]
     T* cell_grad;
+    T* weights;  // weight_hh of each direction, in panels
   };
+
+  // A few steps are over before packed weights pay.
+  bool PacksWeights() const { return s_.steps >= 4; }
 
   Buffers TakeBuffers(Arena<T>* arena) const {
     const int64_t each = s_.n * s_.size, width = std::max(s_.inputs, s_.joined());
@@ -92,6 +101,7 @@ struct RecurrentGradKernel {
     at.parts = arena->Take(s_.directions * s_.rows() * s_.width());
     at.state_grad = arena->Take(s_.directions * each);
     at.cell_grad = arena->Take(s_.directions * each);
+    at.weights = arena->Take(PacksWeights() ? s_.directions * s_.gates() * s_.size : 0);
     return at;
   }
 
@@ -114,6 +124,12 @@ struct RecurrentGradKernel {
     }
     return buffer;
   }
+
+  static const T* WeightOf(const opwright::RunContext& ctx, int64_t i) {
+    return ctx.input(2, static_cast<uint32_t>(i)).template data<T>();
+  }
+
+  T* PackedOf(const Buffers& at, int64_t d) const { return at.weights + d * s_.gates() * s_.size; }
 
   T* PartsOf(const Buffers& at, int64_t d) const { return at.parts + d * s_.rows() * s_.width(); }
 
@@ -150,8 +166,9 @@ struct RecurrentGradKernel {
       back.cell_grad = cell_grad + first;
       back.parts = PartsOf(at, d) + row * s_.width();
       RunStepBack(s_.kind, back);
-      AddThroughState(gemm_, s_.kind, ctx.input(2, static_cast<uint32_t>(i)).template data<T>(),
-                      back);
+      AddThroughState<T>(
+          gemm_, s_.kind,
+          {PacksWeights() ? PackedOf(at, d) : WeightOf(ctx, i), s_.size, 1, PacksWeights()}, back);
     }
     Finish(ctx, 5, i, each, first, last, state_grad);
     if (kHasCell) Finish(ctx, 6, i, each, first, last, cell_grad);
