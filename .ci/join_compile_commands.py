@@ -1,13 +1,19 @@
 """Join the compile commands of native packages: ``join_compile_commands.py FILE PACKAGE ...``.
 
 CMake leaves a list in the folder where it has built each; one of several builds is the newest.
+Sources that are compiled as one are listed each by itself, which is how editors and clang-tidy know
+them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 
 
 def read_newest(package: Path) -> list[dict[str, str]]:
@@ -20,9 +26,21 @@ def read_newest(package: Path) -> list[dict[str, str]]:
     return commands
 
 
+def split_unity(command: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Yield the command, or that of each source which CMake's file of several includes."""
+    file = Path(command["file"])
+    if file.parent.name != "Unity":
+        yield command
+        return
+    for source in INCLUDED.findall(file.read_text()):
+        alone = command["command"].replace(str(file), source)
+        yield {"directory": command["directory"], "command": alone, "file": source}
+
+
 def main() -> None:
     target, *packages = [Path(word) for word in sys.argv[1:]]
-    commands = [command for package in packages for command in read_newest(package)]
+    listed = [command for package in packages for command in read_newest(package)]
+    commands = [alone for command in listed for alone in split_unity(command)]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(commands, indent=1) + "\n")
     print(f"{target}: {len(commands)} commands")

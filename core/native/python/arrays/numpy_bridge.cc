@@ -1,4 +1,3 @@
-#define OPWRIGHT_IMPORTS_NUMPY
 #include "python/arrays/numpy_bridge.h"
 
 #include <cstdio>
@@ -87,10 +86,6 @@ PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* sh
 }
 
 }  // namespace
-
-void ImportNumpy() {
-  if (_import_array() < 0) throw py::error_already_set();
-}
 
 PyArray_Descr* DescrOf(DLDataType dtype) {
   if (dtype.code == kDLBfloat) return Bfloat16();

@@ -41,7 +41,7 @@ struct NetworkObject {
   char fetch_device;
 };
 
-NetworkObject* Self(PyObject* object) { return reinterpret_cast<NetworkObject*>(object); }
+NetworkObject* NetworkOf(PyObject* object) { return reinterpret_cast<NetworkObject*>(object); }
 
 // Provides the feeds into the order of feed_names. False when they do not match.
 bool OrderFeeds(const NetworkObject* self, PyObject* const* args, PyObject* names,
@@ -167,8 +167,8 @@ PyObject* CallSlowly(NetworkObject* self, PyObject* const* args, PyObject* names
                          ResultForm::kList, self->fetch_device != 0});
 }
 
-PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
-  NetworkObject* self = Self(callable);
+PyObject* CallNetwork(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
+  NetworkObject* self = NetworkOf(callable);
   constexpr size_t kFew = 16;
   PyObject* few[kFew];
   if (PyVectorcall_NARGS(nargsf) != 0) {
@@ -198,7 +198,7 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
   }
 }
 
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* NewNetwork(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {"scope", "feed_names", "resolve", "device", nullptr};
   PyObject* scope = nullptr;
   PyObject* feed_names = nullptr;
@@ -221,8 +221,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     }
     PyObject* object = type->tp_alloc(type, 0);
     if (object == nullptr) return nullptr;
-    NetworkObject* self = Self(object);
-    self->vectorcall = Call;
+    NetworkObject* self = NetworkOf(object);
+    self->vectorcall = CallNetwork;
     self->network = network.release();
     self->scope = Py_NewRef(scope);
     self->feed_names = py::tuple(names).release().ptr();
@@ -233,8 +233,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
 }
 
-int Traverse(PyObject* object, visitproc visit, void* arg) {
-  NetworkObject* self = Self(object);
+int TraverseNetwork(PyObject* object, visitproc visit, void* arg) {
+  NetworkObject* self = NetworkOf(object);
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->scope);
   Py_VISIT(self->feed_names);
@@ -242,17 +242,17 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
   return 0;
 }
 
-int Clear(PyObject* object) {
-  NetworkObject* self = Self(object);
+int ClearNetwork(PyObject* object) {
+  NetworkObject* self = NetworkOf(object);
   if (self->network != nullptr) self->network->entries.clear();
   Py_CLEAR(self->resolve);
   return 0;
 }
 
-void Deallocate(PyObject* object) {
+void DeallocateNetwork(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  NetworkObject* self = Self(object);
+  NetworkObject* self = NetworkOf(object);
   if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
   delete self->network;
   Py_XDECREF(self->resolve);
@@ -262,21 +262,21 @@ void Deallocate(PyObject* object) {
   Py_DECREF(type);
 }
 
-PyObject* ClearPlans(PyObject* object, PyObject*) {
+PyObject* ClearNetworkPlans(PyObject* object, PyObject*) {
   std::vector<std::shared_ptr<const Entry>> dropped;
-  dropped.swap(Self(object)->network->entries);
-  ++Self(object)->network->n_clears;
+  dropped.swap(NetworkOf(object)->network->entries);
+  ++NetworkOf(object)->network->n_clears;
   return Py_NewRef(Py_None);
 }
 
-PyObject* CountPlans(PyObject* object, void*) {
-  return PyLong_FromSize_t(Self(object)->network->entries.size());
+PyObject* CountNetworkPlans(PyObject* object, void*) {
+  return PyLong_FromSize_t(NetworkOf(object)->network->entries.size());
 }
 
 // A method that the Python object behind the network has: `resolve.NAME(network, ...)`.
 PyObject* CallSource(const char* name, PyObject* object, PyObject* args, PyObject* kwargs) {
   try {
-    const py::handle source(Self(object)->resolve);
+    const py::handle source(NetworkOf(object)->resolve);
     if (!py::hasattr(source, name)) {
       Throw(ErrorKind::kProgram, name,
             ": must be called on what Network.compile returned, got a callable that was made by "
@@ -299,15 +299,15 @@ PyObject* Profile(PyObject* object, PyObject* args, PyObject* kwargs) {
   return CallSource("profile", object, args, kwargs);
 }
 
-PyMethodDef methods[] = {
-    {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
+PyMethodDef network_methods[] = {
+    {"clear", ClearNetworkPlans, METH_NOARGS, "Forget the plans; those that run go on."},
     {"plan_for", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(PlanFor)),
      METH_VARARGS | METH_KEYWORDS, "plan_for(feeds=None, scope=None): the plan, and its feeds."},
     {"profile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Profile)),
      METH_VARARGS | METH_KEYWORDS, "profile(feeds=None, n=None): what each step takes."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {
+PyMemberDef network_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(NetworkObject, vectorcall), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(NetworkObject, weak_references), READONLY, nullptr},
     {"fetch_device", T_BOOL, offsetof(NetworkObject, fetch_device), 0,
@@ -319,28 +319,30 @@ PyMemberDef members[] = {
      "The names that a call gives its feeds by."},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef properties[] = {{"n_plans", CountPlans, nullptr, "How many plans are kept.", nullptr},
-                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef network_properties[] = {
+    {"n_plans", CountNetworkPlans, nullptr, "How many plans are kept.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(New)},
+PyType_Slot network_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(NewNetwork)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(Clear)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate)},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_getset, properties},
+    {Py_tp_traverse, reinterpret_cast<void*>(TraverseNetwork)},
+    {Py_tp_clear, reinterpret_cast<void*>(ClearNetwork)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateNetwork)},
+    {Py_tp_methods, network_methods},
+    {Py_tp_members, network_members},
+    {Py_tp_getset, network_properties},
     {Py_tp_doc, const_cast<char*>("A network compiled for a device: ``f(**feeds) -> list``.")},
     {0, nullptr}};
 
-PyType_Spec spec = {"opwright._runtime.CompiledNetwork", sizeof(NetworkObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec network_spec = {"opwright._runtime.CompiledNetwork", sizeof(NetworkObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                            network_slots};
 
 }  // namespace
 
 void BindCompiledNetwork(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&spec);
+  PyObject* type = PyType_FromSpec(&network_spec);
   if (type == nullptr) throw py::error_already_set();
   module.add_object("CompiledNetwork", py::reinterpret_steal<py::object>(type));
 }

@@ -23,10 +23,10 @@ struct FunctionObject {
   Py_ssize_t n_positional;
 };
 
-FunctionObject* Self(PyObject* object) { return reinterpret_cast<FunctionObject*>(object); }
+FunctionObject* FunctionOf(PyObject* object) { return reinterpret_cast<FunctionObject*>(object); }
 
-PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
-  const FunctionObject* self = Self(callable);
+PyObject* CallFunction(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
+  const FunctionObject* self = FunctionOf(callable);
   if (self->call == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "eager function: the garbage collector has taken it apart");
     return nullptr;
@@ -43,7 +43,7 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
   return PyObject_Vectorcall(self->call, all.data(), static_cast<size_t>(n), nullptr);
 }
 
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* NewFunction(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {"call", "bind", "defaults", "n_positional", nullptr};
   PyObject* call = nullptr;
   PyObject* bind = nullptr;
@@ -60,8 +60,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
-  FunctionObject* self = Self(object);
-  self->vectorcall = Call;
+  FunctionObject* self = FunctionOf(object);
+  self->vectorcall = CallFunction;
   self->call = Py_NewRef(call);
   self->bind = Py_NewRef(bind);
   self->defaults = Py_NewRef(defaults);
@@ -69,8 +69,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return object;
 }
 
-int Traverse(PyObject* object, visitproc visit, void* arg) {
-  FunctionObject* self = Self(object);
+int TraverseFunction(PyObject* object, visitproc visit, void* arg) {
+  FunctionObject* self = FunctionOf(object);
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->attributes);
   Py_VISIT(self->call);
@@ -79,8 +79,8 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
   return 0;
 }
 
-int ClearReferences(PyObject* object) {
-  FunctionObject* self = Self(object);
+int ClearFunction(PyObject* object) {
+  FunctionObject* self = FunctionOf(object);
   Py_CLEAR(self->attributes);
   Py_CLEAR(self->call);
   Py_CLEAR(self->bind);
@@ -88,11 +88,11 @@ int ClearReferences(PyObject* object) {
   return 0;
 }
 
-void Deallocate(PyObject* object) {
+void DeallocateFunction(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  if (Self(object)->weak_references != nullptr) PyObject_ClearWeakRefs(object);
-  ClearReferences(object);
+  if (FunctionOf(object)->weak_references != nullptr) PyObject_ClearWeakRefs(object);
+  ClearFunction(object);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -113,39 +113,40 @@ PyObject* Reduce(PyObject* object, PyObject*) {
 // A class that keeps one calls it as it is. That there is a __get__ makes it a routine for help().
 PyObject* GetFromClass(PyObject* object, PyObject*, PyObject*) { return Py_NewRef(object); }
 
-PyMethodDef methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef function_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {
+PyMemberDef function_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, attributes), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weak_references), READONLY,
      nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef properties[] = {
+PyGetSetDef function_properties[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(New)},
-                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                       {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
-                       {Py_tp_clear, reinterpret_cast<void*>(ClearReferences)},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate)},
-                       {Py_tp_repr, reinterpret_cast<void*>(Represent)},
-                       {Py_tp_descr_get, reinterpret_cast<void*>(GetFromClass)},
-                       {Py_tp_methods, methods},
-                       {Py_tp_members, members},
-                       {Py_tp_getset, properties},
-                       {0, nullptr}};
+PyType_Slot function_slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewFunction)},
+                                {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_traverse, reinterpret_cast<void*>(TraverseFunction)},
+                                {Py_tp_clear, reinterpret_cast<void*>(ClearFunction)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateFunction)},
+                                {Py_tp_repr, reinterpret_cast<void*>(Represent)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(GetFromClass)},
+                                {Py_tp_methods, function_methods},
+                                {Py_tp_members, function_members},
+                                {Py_tp_getset, function_properties},
+                                {0, nullptr}};
 
-PyType_Spec spec = {"opwright._runtime.EagerFunction", sizeof(FunctionObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec function_spec = {"opwright._runtime.EagerFunction", sizeof(FunctionObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                             function_slots};
 
 }  // namespace
 
 void BindEagerFunction(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&spec);
+  PyObject* type = PyType_FromSpec(&function_spec);
   if (type == nullptr) throw py::error_already_set();
   module.add_object("EagerFunction", py::reinterpret_steal<py::object>(type));
 }

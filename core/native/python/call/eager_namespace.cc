@@ -13,7 +13,7 @@ PyObject* table_name = nullptr;  // interned once with the module, never freed
 enum : Py_ssize_t { kGuard, kKey, kFound, kTableSize };
 
 // What was found under this name for the guarded Context, or null, perhaps with an error.
-PyObject* Find(PyObject* table, PyObject* name) {
+PyObject* FindCurrent(PyObject* table, PyObject* name) {
   PyObject* guarded = nullptr;
   if (PyContextVar_Get(PyTuple_GET_ITEM(table, kGuard), nullptr, &guarded) < 0) return nullptr;
   const bool is_current = guarded == PyTuple_GET_ITEM(table, kKey);
@@ -27,7 +27,7 @@ PyObject* GetAttribute(PyObject* self, PyObject* name) {
   if (table != nullptr && PyTuple_CheckExact(table) && PyTuple_GET_SIZE(table) == kTableSize &&
       PyDict_CheckExact(PyTuple_GET_ITEM(table, kFound))) {
     Py_INCREF(table);  // another thread may replace it
-    PyObject* found = Find(table, name);
+    PyObject* found = FindCurrent(table, name);
     Py_DECREF(table);
     if (found != nullptr) return found;
   }
@@ -35,19 +35,20 @@ PyObject* GetAttribute(PyObject* self, PyObject* name) {
   return PyModule_Type.tp_getattro(self, name);
 }
 
-PyType_Slot slots[] = {{Py_tp_getattro, reinterpret_cast<void*>(GetAttribute)},
-                       {Py_tp_doc, const_cast<char*>("A module that looks into __table__ first.")},
-                       {0, nullptr}};
+PyType_Slot namespace_slots[] = {
+    {Py_tp_getattro, reinterpret_cast<void*>(GetAttribute)},
+    {Py_tp_doc, const_cast<char*>("A module that looks into __table__ first.")},
+    {0, nullptr}};
 
-PyType_Spec spec = {"opwright._runtime.Namespace", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                    slots};
+PyType_Spec namespace_spec = {"opwright._runtime.Namespace", 0, 0,
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, namespace_slots};
 
 }  // namespace
 
 void BindEagerNamespace(py::module_& module) {
   table_name = PyUnicode_InternFromString("__table__");
   const py::tuple base = py::make_tuple(py::handle(reinterpret_cast<PyObject*>(&PyModule_Type)));
-  PyObject* type = PyType_FromSpecWithBases(&spec, base.ptr());
+  PyObject* type = PyType_FromSpecWithBases(&namespace_spec, base.ptr());
   if (table_name == nullptr || type == nullptr) throw py::error_already_set();
   module.add_object("Namespace", py::reinterpret_steal<py::object>(type));
 }

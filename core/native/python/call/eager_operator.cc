@@ -19,7 +19,7 @@ struct OperatorObject {
   ResultForm form;
 };
 
-OperatorObject* Self(PyObject* object) { return reinterpret_cast<OperatorObject*>(object); }
+OperatorObject* OperatorOf(PyObject* object) { return reinterpret_cast<OperatorObject*>(object); }
 
 PyObject* RunArrays(const OperatorObject* self, const std::shared_ptr<const Plan>& plan,
                     PyObject* const* arrays, bool fetch_device) {
@@ -43,8 +43,8 @@ bool CanGiveAsGiven(const OperatorObject* self, const EagerInputs& inputs) {
   return inputs.like() == nullptr || inputs.like_kind().api != nullptr || self->as_given != nullptr;
 }
 
-PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
-  OperatorObject* self = Self(callable);
+PyObject* CallOperator(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
+  OperatorObject* self = OperatorOf(callable);
   const auto n_args = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
   if (names == nullptr) {
     EagerInputs inputs;
@@ -61,7 +61,7 @@ PyObject* Call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
   return PyObject_Vectorcall(self->slow, args, n_args, names);
 }
 
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* NewOperator(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {"n_inputs",  "duplicable", "slow",
                                    "n_outputs", "as_given",   nullptr};
   Py_ssize_t n_inputs = 0;
@@ -79,8 +79,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
-  OperatorObject* self = Self(object);
-  self->vectorcall = Call;
+  OperatorObject* self = OperatorOf(object);
+  self->vectorcall = CallOperator;
   self->slow = Py_NewRef(slow);
   self->as_given = Py_XNewRef(as_given);
   self->signature = {static_cast<size_t>(n_inputs), duplicable};
@@ -93,8 +93,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return object;
 }
 
-PyObject* Insert(PyObject* object, PyObject* const* args, Py_ssize_t n) {
-  OperatorObject* self = Self(object);
+PyObject* InsertPlan(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+  OperatorObject* self = OperatorOf(object);
   if (n != 2 || !PyTuple_Check(args[0])) {
     PyErr_SetString(PyExc_TypeError, "insert takes the tuple of arguments and a plan");
     return nullptr;
@@ -120,8 +120,8 @@ PyObject* Insert(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   }
 }
 
-PyObject* Find(PyObject* object, PyObject* const* args, Py_ssize_t n) {
-  OperatorObject* self = Self(object);
+PyObject* FindPlan(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+  OperatorObject* self = OperatorOf(object);
   EagerInputs inputs;
   const auto n_args = static_cast<size_t>(n);
   if (!ReadInputs(self->signature, args, n_args, &inputs)) return Py_NewRef(Py_None);
@@ -134,7 +134,7 @@ PyObject* Find(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   }
 }
 
-PyObject* Run(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+PyObject* RunGivenPlan(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   if (n != 2 && n != 3) {
     PyErr_SetString(PyExc_TypeError, "run takes a plan, a sequence of arrays and fetch_device");
     return nullptr;
@@ -152,82 +152,85 @@ PyObject* Run(PyObject* object, PyObject* const* args, Py_ssize_t n) {
     for (size_t i = 0; i < arrays.size(); ++i) {
       CheckFeed(*plan, i, PyTuple_GET_ITEM(arrays.ptr(), static_cast<Py_ssize_t>(i)));
     }
-    return RunArrays(Self(object), plan, &PyTuple_GET_ITEM(arrays.ptr(), 0), fetch_device != 0);
+    return RunArrays(OperatorOf(object), plan, &PyTuple_GET_ITEM(arrays.ptr(), 0),
+                     fetch_device != 0);
   } catch (...) {
     return SetPythonError();
   }
 }
 
-int Traverse(PyObject* object, visitproc visit, void* arg) {
+int TraverseOperator(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(object));
-  Py_VISIT(Self(object)->slow);
-  Py_VISIT(Self(object)->as_given);
+  Py_VISIT(OperatorOf(object)->slow);
+  Py_VISIT(OperatorOf(object)->as_given);
   return 0;
 }
 
-int ClearReferences(PyObject* object) {
-  OperatorObject* self = Self(object);
+int ClearOperator(PyObject* object) {
+  OperatorObject* self = OperatorOf(object);
   if (self->table != nullptr) self->table->Clear();
   Py_CLEAR(self->slow);
   Py_CLEAR(self->as_given);
   return 0;
 }
 
-void Deallocate(PyObject* object) {
+void DeallocateOperator(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  delete Self(object)->table;
-  Py_XDECREF(Self(object)->slow);
-  Py_XDECREF(Self(object)->as_given);
+  delete OperatorOf(object)->table;
+  Py_XDECREF(OperatorOf(object)->slow);
+  Py_XDECREF(OperatorOf(object)->as_given);
   type->tp_free(object);
   Py_DECREF(type);
 }
 
-PyObject* ClearPlans(PyObject* object, PyObject*) {
-  Self(object)->table->Clear();
+PyObject* ClearOperatorPlans(PyObject* object, PyObject*) {
+  OperatorOf(object)->table->Clear();
   return Py_NewRef(Py_None);
 }
 
-PyObject* CountPlans(PyObject* object, void*) {
-  return PyLong_FromSize_t(Self(object)->table->size());
+PyObject* CountOperatorPlans(PyObject* object, void*) {
+  return PyLong_FromSize_t(OperatorOf(object)->table->size());
 }
 
-PyMethodDef methods[] = {
-    {"insert", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Insert)), METH_FASTCALL,
+PyMethodDef operator_methods[] = {
+    {"insert", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(InsertPlan)), METH_FASTCALL,
      "Remember a plan for the metas and attributes of these arguments."},
-    {"find", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Find)), METH_FASTCALL,
+    {"find", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(FindPlan)), METH_FASTCALL,
      "The plan that is kept for these arguments, or None."},
-    {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Run)), METH_FASTCALL,
+    {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(RunGivenPlan)), METH_FASTCALL,
      "Run a plan on arrays that are ready as they are."},
-    {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
+    {"clear", ClearOperatorPlans, METH_NOARGS, "Forget the plans; those that run go on."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {
+PyMemberDef operator_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef properties[] = {{"n_plans", CountPlans, nullptr, "How many plans are kept.", nullptr},
-                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef operator_properties[] = {
+    {"n_plans", CountOperatorPlans, nullptr, "How many plans are kept.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(New)},
+PyType_Slot operator_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(NewOperator)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(ClearReferences)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate)},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_getset, properties},
+    {Py_tp_traverse, reinterpret_cast<void*>(TraverseOperator)},
+    {Py_tp_clear, reinterpret_cast<void*>(ClearOperator)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateOperator)},
+    {Py_tp_methods, operator_methods},
+    {Py_tp_members, operator_members},
+    {Py_tp_getset, operator_properties},
     {Py_tp_doc, const_cast<char*>("One operator on arrays: f(*inputs, *attributes).")},
     {0, nullptr}};
 
-PyType_Spec spec = {"opwright._runtime.EagerOperator", sizeof(OperatorObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec operator_spec = {"opwright._runtime.EagerOperator", sizeof(OperatorObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                             operator_slots};
 
 }  // namespace
 
 void BindEagerOperator(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&spec);
+  PyObject* type = PyType_FromSpec(&operator_spec);
   if (type == nullptr) throw py::error_already_set();
   module.add_object("EagerOperator", py::reinterpret_steal<py::object>(type));
 }

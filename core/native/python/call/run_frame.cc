@@ -118,7 +118,7 @@ int32_t Start(RunState* state, Instance* instance) {
   return OW_OK;
 }
 
-std::string TextOf(PyObject* error) {
+std::string TextOfError(PyObject* error) {
   PyObject* text = PyObject_Str(error);
   const char* chars = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
   std::string result = chars == nullptr ? Py_TYPE(error)->tp_name : chars;
@@ -131,7 +131,7 @@ int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
   if (state->released > 0 || PyErr_Occurred() == nullptr) return OW_OK;
   if (!PyErr_ExceptionMatches(PyExc_Exception)) return OW_ERROR;  // Ctrl-C
   PyObject* error = TakeError();
-  const std::string text = Concat(Py_TYPE(error)->tp_name, ": ", TextOf(error));
+  const std::string text = Concat(Py_TYPE(error)->tp_name, ": ", TextOfError(error));
   Py_DECREF(error);
   WriteMessage(message, message_bytes, text.c_str());
   return OW_OK;
@@ -211,7 +211,7 @@ void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, Er
     cause = PyObject_CallFunction(PyExc_MemoryError, "s", said);
     if (cause == nullptr) return;  // there is no memory for that either, which is set by now
   }
-  const std::string message = cause == nullptr ? said : TextOf(cause);
+  const std::string message = cause == nullptr ? said : TextOfError(cause);
   if (describe == nullptr) {
     RaiseKind(kind, message.c_str());
     if (cause != nullptr) {
@@ -289,8 +289,8 @@ bool WaitForFeeds(Instance* instance) {
 }
 
 // Inlined: the usual call must not pay for the one that provides its own instance.
-__attribute__((always_inline)) inline PyObject* Run(const RunRequest& request, Instance* instance,
-                                                    BindProblem* problem) {
+__attribute__((always_inline)) inline PyObject* RunOn(const RunRequest& request, Instance* instance,
+                                                      BindProblem* problem) {
   FreeRetired();
   const Plan& plan = *request.plan;
   Frame frame{Results(plan.fetches.size())};
@@ -328,7 +328,7 @@ __attribute__((always_inline)) inline PyObject* Run(const RunRequest& request, I
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept {
   try {
     const Lease lease(*request.plan, request.scope.get());
-    return Run(request, lease.get(), problem);
+    return RunOn(request, lease.get(), problem);
   } catch (const BindError& error) {
     RaiseBindFailure(error);
     return nullptr;
@@ -347,7 +347,7 @@ PyObject* RunPlanOrRaise(const RunRequest& request) noexcept {
 PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept {
   try {
     BindProblem problem;
-    PyObject* result = Run(request, instance, &problem);
+    PyObject* result = RunOn(request, instance, &problem);
     if (result == nullptr && !PyErr_Occurred()) RaiseKind(problem.kind, problem.message.c_str());
     return result;
   } catch (...) {

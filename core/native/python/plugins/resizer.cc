@@ -15,7 +15,7 @@ struct ResizerObject {
 
 PyTypeObject* resizer_type = nullptr;  // made once with the module, never freed
 
-void Deallocate(PyObject* self) {
+void DeallocateResizer(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -64,15 +64,16 @@ PyObject* Resize(PyObject* self, PyObject* argument) {
   return nullptr;
 }
 
-PyMethodDef methods[] = {
+PyMethodDef resizer_methods[] = {
     {"resize", Resize, METH_O, "Give the output its shape and return the array to write."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate)}, {Py_tp_methods, methods}, {0, nullptr}};
+PyType_Slot resizer_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(DeallocateResizer)},
+                               {Py_tp_methods, resizer_methods},
+                               {0, nullptr}};
 
-PyType_Spec spec = {"opwright._runtime.Resizer", sizeof(ResizerObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyType_Spec resizer_spec = {"opwright._runtime.Resizer", sizeof(ResizerObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, resizer_slots};
 
 }  // namespace
 
@@ -87,7 +88,7 @@ void SetResizerCall(PyObject* resizer, const ow_call* call) noexcept {
 }
 
 void BindResizer(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&spec);
+  PyObject* type = PyType_FromSpec(&resizer_spec);
   if (type == nullptr) throw py::error_already_set();
   resizer_type = reinterpret_cast<PyTypeObject*>(type);
   module.add_object("Resizer", py::reinterpret_borrow<py::object>(type));
