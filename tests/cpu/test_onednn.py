@@ -245,6 +245,21 @@ def test_bfloat16_is_computed_to_its_precision(op):
     np.testing.assert_allclose(got, wanted, rtol=2**-7, atol=2**-6)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (4, 1, 1), (9, 49, 200), (37, 130, 51), (300, 7, 17)])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_products_of_integers_wrap_around_as_numpys(
+    dtype: str, shape: tuple[int, int, int], turned: tuple[bool, bool]
+) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(m)
+    limits = np.iinfo(dtype)
+    x, y = (rng.integers(limits.min, limits.max, s, dtype, endpoint=True) for s in ((m, k), (k, n)))
+    given = [a.T.copy() if turn else a for a, turn in zip((x, y), turned, strict=True)]
+    out = ow.ops.matmul(*given, transpose_x=turned[0], transpose_y=turned[1])
+    np.testing.assert_array_equal(out, x @ y)
+
+
 def test_a_forked_child_computes_in_one_thread():
     before = ow.get_num_threads()
     ow.set_num_threads(2)

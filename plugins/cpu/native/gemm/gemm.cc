@@ -35,6 +35,16 @@ GemmFn<double> BestGemm<double>() {
   return OPWRIGHT_CPU_CHOOSE(GemmFn<double>, Gemm);
 }
 
+template <>
+GemmFn<uint32_t> BestGemm<uint32_t>() {
+  return OPWRIGHT_CPU_CHOOSE(GemmFn<uint32_t>, Gemm);
+}
+
+template <>
+GemmFn<uint64_t> BestGemm<uint64_t>() {
+  return OPWRIGHT_CPU_CHOOSE(GemmFn<uint64_t>, Gemm);
+}
+
 RunSumsFn BestRunSums() { return OPWRIGHT_CPU_CHOOSE(RunSumsFn, SumRuns); }
 
 #undef OPWRIGHT_CPU_CHOOSE

@@ -1,4 +1,5 @@
-// Matrix products of our own, in float32 and float64, one thread each.
+// Matrix products of our own, in float32, float64 and whole numbers of 32 and 64 bits, whose sums
+// wrap around; one thread each.
 //
 // The caller owns the threads, so that a kernel can let one thread own the same rows of a weight in
 // every product that reads or writes it: rows that two threads take turns with travel between their

@@ -48,9 +48,27 @@ OPWRIGHT_CPU_CLONES T WrappingDot(int64_t k, const T* x, int64_t x_stride, const
   return static_cast<T>(sum);
 }
 
+// Rows from which a panel of b that is read for all of them saves more than it costs to copy.
+constexpr int64_t kTiledRows = 4;
+
+// Signed and unsigned numbers have the same low bits of products and sums.
+template <typename T>
+void TiledIntegerGemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b,
+                      MatrixView<T> c, void* workspace) {
+  using Unsigned = std::make_unsigned_t<T>;
+  static const GemmFn<Unsigned> multiply = BestGemm<Unsigned>();
+  multiply(GemmCall<Unsigned>{
+      size.m, size.n, size.k, reinterpret_cast<const Unsigned*>(a.data), a.row_stride,
+      a.column_stride, reinterpret_cast<const Unsigned*>(b.data), b.row_stride, b.column_stride,
+      reinterpret_cast<Unsigned*>(c.data), c.row_stride, 1, 0, static_cast<Unsigned*>(workspace)});
+}
+
 template <typename T>
 void IntegerGemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b,
-                 MatrixView<T> c) {
+                 MatrixView<T> c, void* workspace) {
+  if constexpr (sizeof(T) >= 4) {
+    if (size.m >= kTiledRows) return TiledIntegerGemm<T>(size, a, b, c, workspace);
+  }
   const bool by_columns = b.column_stride != 1 && b.row_stride == 1;
   for (int64_t i = 0; i < size.m; ++i) {
     T* out = c.At(i, 0).data;
@@ -82,7 +100,7 @@ void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, Ma
     }
     FloatGemm<T>(size, a, b, c, static_cast<T*>(workspace));
   } else {
-    IntegerGemm<T>(size, a, b, c);
+    IntegerGemm<T>(size, a, b, c, workspace);
   }
 }
 

@@ -45,7 +45,7 @@ class OwnProduct {
     const int64_t length = by_rows_ ? size.m : size.n;
     const bool splits = n_threads_ > 1 && shape.stack_size < 2 * n_threads_;
     pieces_ = splits ? std::min<int64_t>(n_threads_, (length + kStep - 1) / kStep) : 1;
-    thread_bytes_ = std::is_floating_point_v<T> ? kGemmWorkspaceBytes<T> : 0;
+    thread_bytes_ = kGemmWorkspaceBytes<T>;
   }
 
   uint64_t workspace_bytes() const { return thread_bytes_ * static_cast<uint64_t>(n_threads_); }
