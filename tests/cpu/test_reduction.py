@@ -270,3 +270,20 @@ def test_a_gradient_of_positions_that_top_k_never_makes_is_an_error(wrong: int) 
         pytest.raises(KernelError, match=rf"indices must be in \[0, 7\), got {wrong}\b"),
     ):
         ow.Network(block).compile(feed=list(feeds), fetch=["x_grad"])(**feeds)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "float16", "float64"])
+@pytest.mark.parametrize("length", [31, 32, 100, 511, 512])
+@pytest.mark.parametrize("greatest", [1, 9, 100, 30_000, 2**40])
+@pytest.mark.parametrize("descending", [False, True])
+def test_rows_with_equal_elements_are_sorted_as_numpys_kernels_do(
+    dtype: str, length: int, greatest: int, descending: bool
+) -> None:
+    kind = np.dtype(dtype)
+    limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+    end = min(greatest, int(limits.max))
+    begin = 0 if kind.kind == "u" else -end
+    x = np.random.default_rng(length).integers(begin, end, (4, length), endpoint=True).astype(kind)
+    results = [call("sort", name, 2, x, descending=descending) for name in (NATIVE, NUMPY)]
+    for got, wanted in zip(*results, strict=True):
+        np.testing.assert_array_equal(got, wanted)

@@ -13,6 +13,8 @@
 namespace opwright_cpu {
 
 // Lines shorter than this are sorted by comparisons: counting digits costs as much as they.
+inline constexpr int64_t kTiny = 32;
+// Those shorter than this have digits of one byte, whose counts are cleared and added up sooner.
 inline constexpr int64_t kShort = 512;
 inline constexpr int kDigitBits = 11;
 inline constexpr int64_t kDigits = int64_t{1} << kDigitBits;
@@ -80,15 +82,44 @@ void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* co
   for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
 }
 
+// One byte after the other, those in which the keys differ. Only digits between the least and the
+// greatest that can occur are counted: few where many elements are equal.
+template <typename Key>
+Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
+  static_assert(kShort <= std::numeric_limits<uint16_t>::max(), "places fit into 16 bits");
+  Key differing = 0;
+  for (int64_t i = 1; i < n; ++i) differing |= static_cast<Key>(items[i].key ^ items[0].key);
+  for (int shift = 0; shift < 8 * static_cast<int>(sizeof(Key)); shift += 8) {
+    auto below = static_cast<unsigned>(differing >> shift) & 0xffu;
+    if (below == 0) continue;
+    for (int half : {1, 2, 4}) below |= below >> half;  // all bits under the highest that differs
+    const auto some = static_cast<unsigned>(items[0].key >> shift) & 0xffu;
+    const unsigned least = some & ~below, greatest = some | below;
+    uint16_t places[256];
+    std::fill(places + least, places + greatest + 1, uint16_t{0});
+    for (int64_t i = 0; i < n; ++i) ++places[(items[i].key >> shift) & 0xffu];
+    uint16_t place = 0;
+    for (unsigned digit = least; digit <= greatest; ++digit) {
+      const uint16_t count = places[digit];
+      places[digit] = place;
+      place = static_cast<uint16_t>(place + count);
+    }
+    for (int64_t i = 0; i < n; ++i) other[places[(items[i].key >> shift) & 0xffu]++] = items[i];
+    std::swap(items, other);
+  }
+  return items;
+}
+
 // Returns which of the two buffers the result is in.
 template <typename Key>
 Keyed<Key>* SortKeyed(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
-  if (n < kShort) {
+  if (n < kTiny) {
     std::sort(items, items + n, [](const Keyed<Key>& a, const Keyed<Key>& b) {
       return a.key != b.key ? a.key < b.key : a.position < b.position;
     });
     return items;
   }
+  if (n < kShort) return SortByBytes(items, other, n);
   constexpr int kBits = 8 * static_cast<int>(sizeof(Key));
   constexpr int kPasses = (kBits + kDigitBits - 1) / kDigitBits;
   int64_t counts[kPasses][kDigits] = {};
