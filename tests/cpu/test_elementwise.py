@@ -194,3 +194,16 @@ def test_gradients_of_powers_add_up_what_broadcast() -> None:
     got_x, got_y = run(x=x, y=y)
     np.testing.assert_allclose(got_x, (y * x ** (y - 1)).sum(1, keepdims=True), rtol=1e-12)
     np.testing.assert_allclose(got_y, (np.log(x) * x**y).sum((0, 2))[:, None], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_relu_of_every_16_bit_float_is_that_of_float32(kind: type) -> None:
+    x = np.arange(2**16, dtype=np.uint16).view(kind)
+    out = ow.ops.relu(np.tile(x, 300))  # too large for the caches
+    with np.errstate(invalid="ignore"):
+        wide = x.astype(np.float32)
+        expected = np.where(wide < 0, np.float32(0), wide).astype(kind).view(np.uint16)
+    is_nan = np.isnan(wide)
+    for part in out.reshape(300, -1):
+        assert np.isnan(part[is_nan].astype(np.float32)).all()
+        np.testing.assert_array_equal(part.view(np.uint16)[~is_nan], expected[~is_nan])
