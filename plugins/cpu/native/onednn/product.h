@@ -20,7 +20,7 @@ struct ProductRequest {
   dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;
   bool with_bias = false;
   const Eltwise* activation = nullptr;  // NULL for none
-  bool pack_y = false;  // y may be kept in the layout that the primitive likes best
+  bool pack_y = false;                  // y may be kept in the layout that the primitive likes best
   int32_t n_threads = 1;
 };
 
