@@ -157,7 +157,8 @@ def conv3d(
     paddings : int, three or six ints, "same" or "valid"
         Zeros on all sides; for each axis; or front, back, top, bottom, left, right.
     groups, bias, activation, name, param_attr, bias_attr
-        As in `layers.conv2d`; the weight is [filters, channels / groups, *kernel].
+        As in `layers.conv2d`; the weight is [filters, channels / groups, depth, height,
+        width].
     data_format : str
         "NCDHW" or "NDHWC". The layout of the weight is the same for both.
     """

@@ -126,7 +126,8 @@ def conv3d_transpose(
     x : Variable, [n, channels, depth, height, width]
         Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
     filters, kernel, strides, paddings, output_padding, dilations, groups, bias
-        As in `layers.conv2d_transpose`; the weight is [channels, filters / groups, *kernel].
+        As in `layers.conv2d_transpose`; the weight is [channels, filters / groups, depth, height,
+        width].
     activation, name, param_attr, bias_attr
         As in `layers.conv2d`.
     data_format : str
