@@ -31,7 +31,7 @@ def make_label() -> np.ndarray:
 
 
 def make_opwright_step(rows: int, optimizer: str) -> Step:
-    """Return a step of "sgd" or "adam" on the mean squared error; it returns the loss."""
+    """Return a step of "sgd" or "adam" on the sum of squared errors; it returns the loss."""
     import opwright as ow
     import opwright_nn as nn
 
@@ -40,7 +40,7 @@ def make_opwright_step(rows: int, optimizer: str) -> Step:
         label = nn.layers.data("label", [LOOKUPS, SIZE])
         start = nn.ParamAttr(initializer=nn.initializer.Constant(START))
         vectors = nn.layers.embedding(index, (rows, SIZE), sparse=True, param_attr=start)
-        loss = nn.layers.mean(ow.ops.mse(vectors, label))
+        loss = ow.ops.sum(ow.ops.mse(vectors, label))
         nn.optimizer.make_optimizer(optimizer, {"learning_rate": LEARNING_RATE}).minimize(loss)
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
@@ -63,7 +63,8 @@ def make_torch_step(rows: int, optimizer: str) -> Step:
     def step() -> float:
         stepper.zero_grad()
         index = torch.from_numpy(next(batches))
-        loss = F.mse_loss(F.embedding(index, table, sparse=True), target)
+        vectors = F.embedding(index, table, sparse=True)
+        loss = F.mse_loss(vectors, target, reduction="sum")
         loss.backward()
         stepper.step()
         return loss.item()

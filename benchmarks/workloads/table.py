@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 
 from contest import Goal, Timed, Workload
-from networks.table import LOOKUPS, SIZE, Step, make_opwright_step, make_torch_step
+from networks.table import BATCHES, LOOKUPS, SIZE, Step, make_opwright_step, make_torch_step
 
 FEW, MANY = 10**4, 10**7
-STEPS_TO_COMPARE = 20
+STEPS_TO_COMPARE = BATCHES + 4  # the last ones look up rows that have been updated
 ROUND_S, ROUNDS = 0.2, 5
 Make = Callable[[int, str], Step]
 
