@@ -10,7 +10,7 @@ from typing import Any
 import opwright as ow
 from opwright.errors import AttributeValueError, ProgramError, VariableNotFoundError
 from opwright.plugin import record_undo
-from opwright_nn import arguments, checks
+from opwright_nn import arguments, checks, operators
 from opwright_nn.model.files import ModelFiles
 from opwright_nn.model.optimizer_methods import OptimizerMethods
 from opwright_nn.model.programs import Input
@@ -110,6 +110,81 @@ class ModelTraining(ModelFiles, OptimizerMethods):
         self._trained.note_flags()
         self._set("optimizer", optimizer)
         return optimizer
+
+    @arguments.suggest
+    def minimize(
+        self,
+        loss: Input | Sequence[Input],
+        optimizer: Optimizer | str,
+        parameters: Iterable[ow.Variable | str] | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+    ) -> list[Pair]:
+        """Append the gradients of `loss` and the updates: `backward` and `optimize` in one call.
+
+        ::
+
+            model.minimize(loss + 1e-4 * model.l2(), nn.optimizer.Adam(1e-3))
+
+        Parameters
+        ----------
+        loss, weights
+            As of `backward`.
+        optimizer, parameters
+            As of `optimize`.
+
+        Returns
+        -------
+        list of (Variable, Variable)
+            Each parameter with its gradient.
+
+        Raises
+        ------
+        ProgramError
+            The model has a loss already. On every error the model is as before.
+        """
+        with self._building():
+            self.backward(loss, weights)
+            self.optimize(optimizer, parameters)
+        return self.param_grads
+
+    @arguments.suggest
+    def l2(self, parameters: Names | None = None) -> ow.Variable:
+        """Append the sum of the squares of parameters, a penalty to add to a loss.
+
+        Parameters
+        ----------
+        parameters : Variable or str, or list of these, optional
+            Names may be patterns: ``"*_w_param"`` for weights without biases. By default every
+            trainable parameter of the layers so far.
+
+        Returns
+        -------
+        Variable
+            A single number, ``sum(p ** 2)`` over all elements of the parameters.
+
+        Raises
+        ------
+        ProgramError
+            The model has no trainable parameter.
+        VariableNotFoundError
+            A name or pattern fits no parameter.
+        """
+        who = "Model.l2"
+        known = self.program.parameters()
+        if parameters is None:
+            names = [parameter.name for parameter in known if parameter.trainable]
+        else:
+            names = match_names(who, parameters, [parameter.name for parameter in known])
+        if not names:
+            raise ProgramError(
+                f"{who}: the model must have a trainable parameter, got none; append the layers "
+                "first"
+            )
+        block = self.program.global_block()
+        with self._building():
+            squares = [ow.ops.sum(ow.ops.square(block.var(name))) for name in names]
+            return operators.append(block, "add_n", {"x": squares}, prefix="l2")
 
     @arguments.suggest
     def freeze(self, parameters: Names) -> list[str]:
