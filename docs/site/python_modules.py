@@ -31,7 +31,7 @@ MODULES: Final = {
     "opwright_nn.regularizer": "Penalties on parameters.",
     "opwright_nn.clip": "Limits for gradients.",
     "opwright_nn.metrics": "Measures of predictions.",
-    "opwright_nn.datasets": "Data that ships with the package.",
+    "opwright_nn.datasets": "Data sets, and readers of files.",
     "opwright_nn.schedule": "Learning rates that change from step to step.",
     "opwright_nn.checkpoint": "Checkpoints of trainings, and weights of other frameworks.",
 }

@@ -13,7 +13,7 @@ class Dataset(NamedTuple):
 
     Attributes
     ----------
-    images : ndarray of float32, [n, features]
+    images : ndarray of float32, [n, …]
         In [0, 1].
     labels : ndarray of int64, [n, 1]
         The class of each image.

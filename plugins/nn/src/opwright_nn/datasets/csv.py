@@ -1,0 +1,177 @@
+"""Reader of CSV files: columns of numbers, and one column with the label of each row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from opwright.errors import AttributeValueError, FormatError
+from opwright.plugin import hint
+from opwright_nn import arguments, checks
+from opwright_nn.datasets import text
+from opwright_nn.datasets.table import Table
+
+__all__ = ["read"]
+
+_TARGETS = ("classes", "numbers")
+
+
+@arguments.suggest
+def read(
+    path: str | os.PathLike[str],
+    label: str | int,
+    *,
+    target: str = "classes",
+    classes: Sequence[str] | None = None,
+    header: bool = True,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    max_bytes: int = 1 << 30,
+) -> Table:
+    """Read a table: ``table = read("wine.csv", label="quality")``.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. Lines that are empty are skipped.
+    label : str or int
+        The column of the label: its name in the header, or its number from 0; -1 is the last one.
+        All others must be finite numbers.
+    target : str
+        ``"classes"``: labels are texts, numbered in the order of `classes`. ``"numbers"``: labels
+        are numbers.
+    classes : sequence of str, optional
+        The names of the classes; another label is refused. By default all labels of the file, in
+        their order as numbers if all are whole numbers, or else as texts. Training and test files
+        of one data set need the same: pass ``classes=train.classes``.
+    header : bool
+        Whether the first line has the names of the columns.
+    delimiter : str
+        One character.
+    encoding : str
+        Of the file. A byte order mark of UTF-8 is skipped.
+    max_bytes : int, at least 0
+        The size limit of the file.
+
+    Returns
+    -------
+    Table
+        Features float32 [n, columns - 1]; targets [n, 1], int64 or float32.
+
+    Raises
+    ------
+    FormatError
+        The file has no row, rows of different lengths, a value that is no finite number, a label
+        that is no class, bytes that are not of the encoding, or more than `max_bytes`.
+    AttributeValueError
+        There is no such column.
+    OSError
+        The file cannot be opened.
+    """
+    who = "csv.read"
+    checks.check_choice(who, "target", target, _TARGETS)
+    checks.check_bool(who, "header", header)
+    if len(checks.check_str(who, "delimiter", delimiter)) != 1 or delimiter in '"\r\n':
+        raise AttributeValueError(
+            f"{who}: delimiter must be one character and no quote or end of line, got "
+            f"{delimiter!r}; write delimiter=';', for example"
+        )
+    name = os.fspath(path)
+    rows = _iterate_rows(name, text.read_text(who, name, encoding, max_bytes), delimiter)
+    first = next(rows, None)
+    second = next(rows, None) if header else first
+    if first is None or second is None:
+        wanted = "a header and a row" if header else "a row"
+        raise FormatError(f"{name}: a CSV file must have at least {wanted}, got none; add it")
+    columns = first[1] if header else [str(i) for i in range(len(first[1]))]
+    column = _find_column(who, name, label, columns)
+    features, labels, lines = [], [], []
+    for line, row in (second, *rows):
+        if len(row) != len(columns):
+            raise FormatError(
+                f"{name}: all rows must have {len(columns)} values, as the first one, got "
+                f"{len(row)} in line {line}; complete it, or pass the file's delimiter"
+            )
+        labels.append(row.pop(column).strip())
+        lines.append(line)
+        others = (*columns[:column], *columns[column + 1 :])
+        features.append([_parse(name, line, key, value) for key, value in zip(others, row)])
+    rest = [*columns[:column], *columns[column + 1 :]]
+    array = np.array(features, np.float32).reshape(len(labels), len(rest))
+    if target == "numbers":
+        numbers = [_parse(name, line, columns[column], v) for line, v in zip(lines, labels)]
+        return Table(array, np.array(numbers, np.float32).reshape(-1, 1), rest)
+    known = _check_classes(who, classes) if classes is not None else _sort_classes(labels)
+    indices = {value: i for i, value in enumerate(known)}
+    for line, value in zip(lines, labels):
+        if value not in indices:
+            raise FormatError(
+                f"{name}: labels must be of classes, got {value!r} in line "
+                f"{line}{hint(value, known, 'classes')}"
+            )
+    targets = np.array([indices[value] for value in labels], np.int64).reshape(-1, 1)
+    return Table(array, targets, rest, known)
+
+
+def _iterate_rows(name: str, content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the last line of each row that is not empty, and its values."""
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise FormatError(
+            f"{name}: a CSV file must have whole quoted values, got {error} in line "
+            f"{reader.line_num}; close the quote, or fetch the file again"
+        ) from None
+
+
+def _find_column(who: str, name: str, label: object, columns: list[str]) -> int:
+    if isinstance(label, str):
+        matches = [i for i, column in enumerate(columns) if column.strip() == label]
+        if len(matches) != 1:
+            near = hint(label, columns, "columns") if not matches else "; pass its number"
+            raise AttributeValueError(
+                f"{who}: label must be one column of {name}, got {label!r}, which stands for "
+                f"{len(matches)}{near}"
+            )
+        return matches[0]
+    n = len(columns)
+    return checks.check_int(who, "label", label, at_least=-n, at_most=n - 1) % n
+
+
+def _parse(name: str, line: int, column: str, value: str) -> float:
+    try:
+        number = float(value) if "_" not in value else math.nan  # 1_0 is Python's alone
+    except ValueError:
+        number = math.nan
+    if not abs(number) <= float(np.finfo(np.float32).max):
+        raise FormatError(
+            f"{name}: values must be finite numbers of float32, got {value!r} in line {line}, "
+            f"column {column!r}; replace it, or remove the column"
+        )
+    return number
+
+
+def _check_classes(who: str, classes: object) -> list[str]:
+    if isinstance(classes, str) or not isinstance(classes, Sequence):
+        rule = f"{who}: classes must be a list of names, got {classes!r}"
+        raise AttributeValueError(f"{rule}; write classes=['no', 'yes'], for example")
+    known = [checks.check_str(who, f"classes[{i}]", value) for i, value in enumerate(classes)]
+    if len(set(known)) < len(known):
+        raise AttributeValueError(f"{who}: classes must differ, got {known!r}; name each once")
+    return known
+
+
+def _sort_classes(labels: list[str]) -> list[str]:
+    distinct = set(labels)
+    try:
+        return sorted(distinct, key=lambda value: (int(value), value))
+    except ValueError:
+        return sorted(distinct)
