@@ -78,7 +78,7 @@ class AttributeReader {
 
   // Reads a scalar. Fails where there is none of this name, it has another type, or is too large.
   template <typename T>
-  Status Get(const std::string& name, T* value) const {
+  OPWRIGHT_COLD Status Get(const std::string& name, T* value) const {
     const ow_attr* attr = nullptr;
     OPWRIGHT_RETURN_IF_ERROR(FindTyped(name, detail::FieldTraits<T>::Type(), &attr));
     if constexpr (std::is_same_v<T, std::string>) {
@@ -93,7 +93,7 @@ class AttributeReader {
 
   // Reads a list. Fails as Get does.
   template <typename T>
-  Status GetArray(const std::string& name, std::vector<T>* array) const {
+  OPWRIGHT_COLD Status GetArray(const std::string& name, std::vector<T>* array) const {
     const ow_attr* attr = nullptr;
     OPWRIGHT_RETURN_IF_ERROR(FindTyped(name, detail::FieldTraits<std::vector<T>>::Type(), &attr));
     array->clear();
@@ -125,7 +125,8 @@ class AttributeReader {
     return nullptr;
   }
 
-  Status FindTyped(const std::string& name, int32_t type, const ow_attr** attr) const {
+  OPWRIGHT_COLD Status FindTyped(const std::string& name, int32_t type,
+                                 const ow_attr** attr) const {
     *attr = Find(name);
     OPWRIGHT_ENFORCE(*attr != nullptr, "attribute '", name, "' must be there, got none");
     OPWRIGHT_ENFORCE((*attr)->type == type, "attribute '", name, "' must be ",

@@ -114,7 +114,7 @@ struct KernelBridge {
     K kernel{};
   };
 
-  static int32_t Prepare(ow_prepare* prepare) noexcept {
+  OPWRIGHT_COLD static int32_t Prepare(ow_prepare* prepare) noexcept {
     const auto make = [prepare]() -> Status {
       auto made = std::make_unique<Prepared>();
       made->n_inputs = prepare->n_inputs;
@@ -134,7 +134,9 @@ struct KernelBridge {
     return code == OW_UNSUPPORTED && is_old ? OW_REFUSED : code;
   }
 
-  static void Release(void* prepared) noexcept { delete static_cast<Prepared*>(prepared); }
+  OPWRIGHT_COLD static void Release(void* prepared) noexcept {
+    delete static_cast<Prepared*>(prepared);
+  }
 
   static int32_t Bind(const ow_call* call, void** bound) noexcept {
     return AtBorder(call->message, call->message_bytes, [call, bound]() -> Status {
@@ -173,7 +175,7 @@ struct KernelBridge {
   }
 
   // Everything but names and dtypes.
-  static ow_kernel Table(const KernelOptions& options) {
+  OPWRIGHT_COLD static ow_kernel Table(const KernelOptions& options) {
     ow_kernel table{};
     table.size = sizeof(ow_kernel);
     table.priority = options.priority;

@@ -35,17 +35,17 @@ OPWRIGHT_CPU_CLONES float SumFloat16(const void* from, int64_t n) {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 // GCC 12 warns of what the intrinsics without a mask leave undefined.
-constexpr __mmask16 kAll = 0xffff;
+constexpr __mmask16 kSixteen = 0xffff;
 
 struct WidenFrom16 {
   __attribute__((target("avx512f"))) static inline __m512 Widen(__m256i halves) {
-    return _mm512_maskz_cvtph_ps(kAll, halves);
+    return _mm512_maskz_cvtph_ps(kSixteen, halves);
   }
 };
 struct WidenFromB16 {
   __attribute__((target("avx512f"))) static inline __m512 Widen(__m256i halves) {
-    const __m512i bits = _mm512_maskz_cvtepu16_epi32(kAll, halves);
-    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, bits, 16));
+    const __m512i bits = _mm512_maskz_cvtepu16_epi32(kSixteen, halves);
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kSixteen, bits, 16));
   }
 };
 
@@ -76,22 +76,22 @@ OPWRIGHT_CPU_AVX512 float SumAvx512(const void* from, int64_t n) {
   return lanes[0];
 }
 
-HalfSum SelectFloat16() {
+HalfSum SelectSumOfFloat16() {
   return ForThisProcessor<HalfSum>(&SumFloat16, &SumFloat16, &SumAvx512<WidenFrom16>);
 }
-HalfSum SelectBFloat16() {
+HalfSum SelectSumOfBFloat16() {
   return ForThisProcessor<HalfSum>(&SumBFloat16, &SumBFloat16, &SumAvx512<WidenFromB16>);
 }
 #else
-HalfSum SelectFloat16() { return &SumFloat16; }
-HalfSum SelectBFloat16() { return &SumBFloat16; }
+HalfSum SelectSumOfFloat16() { return &SumFloat16; }
+HalfSum SelectSumOfBFloat16() { return &SumBFloat16; }
 #endif
 
 }  // namespace
 
 HalfSum HalfSumOf(DLDataType dtype) {
-  static const HalfSum float16 = SelectFloat16();
-  static const HalfSum bfloat16 = SelectBFloat16();
+  static const HalfSum float16 = SelectSumOfFloat16();
+  static const HalfSum bfloat16 = SelectSumOfBFloat16();
   return dtype.code == kDLBfloat ? bfloat16 : float16;
 }
 

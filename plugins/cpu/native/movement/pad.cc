@@ -19,7 +19,7 @@ BorderMode ModeOf(const std::string& mode) {
 }
 
 template <typename T>
-uint64_t BitsOf(T value) {
+uint64_t PatternOf(T value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
   return bits;
@@ -82,7 +82,7 @@ struct PadKernel {
         item = attrs.value != 0;
       } else {
         if (!Holds<T>(attrs.value)) return opwright::Status::Refused("no such integer");
-        item = BitsOf(static_cast<T>(attrs.value));
+        item = PatternOf(static_cast<T>(attrs.value));
       }
     }
     const std::vector<int64_t> x = ctx.input(0).shape().dims();

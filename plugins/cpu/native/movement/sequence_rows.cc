@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kLanes = 32;  // sums side by side where there is one column
+constexpr int64_t kSumLanes = 32;  // sums side by side where there is one column
 
 template <typename T>
 OPWRIGHT_CPU_INLINE T Greater(T x, T best) {
@@ -20,10 +20,10 @@ OPWRIGHT_CPU_INLINE bool IsBest(T x, T best) {
 
 template <typename T>
 OPWRIGHT_CPU_INLINE T SumLine(const T* x, int64_t n) {
-  T lanes[kLanes] = {};
+  T lanes[kSumLanes] = {};
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] += x[i + j];
+  for (; i + kSumLanes <= n; i += kSumLanes) {
+    for (int64_t j = 0; j < kSumLanes; ++j) lanes[j] += x[i + j];
   }
   T sum = 0;
   for (const T lane : lanes) sum += lane;
@@ -33,11 +33,11 @@ OPWRIGHT_CPU_INLINE T SumLine(const T* x, int64_t n) {
 
 template <typename T>
 OPWRIGHT_CPU_INLINE T MaxLine(const T* x, int64_t n) {
-  T lanes[kLanes];
+  T lanes[kSumLanes];
   for (T& lane : lanes) lane = x[0];
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = Greater(x[i + j], lanes[j]);
+  for (; i + kSumLanes <= n; i += kSumLanes) {
+    for (int64_t j = 0; j < kSumLanes; ++j) lanes[j] = Greater(x[i + j], lanes[j]);
   }
   T best = x[0];
   for (const T lane : lanes) best = Greater(lane, best);

@@ -200,17 +200,17 @@ struct TwoWide {
   Wide words[2];
 };
 
-using Kernel = void (*)(const char*, char*, const CopyAxis&, const CopyAxis&);
+using CopyFunction = void (*)(const char*, char*, const CopyAxis&, const CopyAxis&);
 
 // The instance for the size of an item.
-#define OPWRIGHT_CPU_BY_SIZE(function, item_bytes)                \
-  ((item_bytes) == 1   ? static_cast<Kernel>(&function<uint8_t>)  \
-   : (item_bytes) == 2 ? static_cast<Kernel>(&function<uint16_t>) \
-   : (item_bytes) == 4 ? static_cast<Kernel>(&function<uint32_t>) \
-   : (item_bytes) == 8 ? static_cast<Kernel>(&function<uint64_t>) \
-                       : static_cast<Kernel>(&function<Wide>))
+#define OPWRIGHT_CPU_BY_SIZE(function, item_bytes)                      \
+  ((item_bytes) == 1   ? static_cast<CopyFunction>(&function<uint8_t>)  \
+   : (item_bytes) == 2 ? static_cast<CopyFunction>(&function<uint16_t>) \
+   : (item_bytes) == 4 ? static_cast<CopyFunction>(&function<uint32_t>) \
+   : (item_bytes) == 8 ? static_cast<CopyFunction>(&function<uint64_t>) \
+                       : static_cast<CopyFunction>(&function<Wide>))
 
-Kernel RowKernel(int64_t row_bytes, bool stream) {
+CopyFunction SelectRowKernel(int64_t row_bytes, bool stream) {
   if (row_bytes > 64) return stream && row_bytes >= kLeastStreamBytes ? &StreamRows : &CopyRows;
   if (row_bytes >= 32) return &CopyShortRows<TwoWide>;
   if (row_bytes >= 16) return &CopyShortRows<Wide>;
@@ -220,13 +220,13 @@ Kernel RowKernel(int64_t row_bytes, bool stream) {
   return &CopyShortRows<uint8_t>;
 }
 
-Kernel ReverseKernel(int64_t item_bytes) {
+CopyFunction SelectReverseKernel(int64_t item_bytes) {
   if (item_bytes == 1) return &ReverseRows<uint8_t>;
   if (item_bytes == 2) return &ReverseRows<uint16_t>;
   return item_bytes == 4 ? &ReverseRows<uint32_t> : &ReverseRows<uint64_t>;
 }
 
-Kernel StepKernel(int64_t item_bytes) {
+CopyFunction SelectStepKernel(int64_t item_bytes) {
   if (item_bytes == 1) return &StepRows<uint8_t>;
   if (item_bytes == 2) return &StepRows<uint16_t>;
   return item_bytes == 4 ? &StepRows<uint32_t> : &StepRows<uint64_t>;
@@ -237,12 +237,12 @@ bool IsInterleaved(int64_t item_bytes, const CopyAxis& outer, const CopyAxis& in
          outer.destination == inner.length * item_bytes;
 }
 
-Kernel InterleaveKernel(int64_t item_bytes) {
+CopyFunction SelectInterleaveKernel(int64_t item_bytes) {
   if (item_bytes == 1) return &InterleaveRows<uint8_t>;
   return item_bytes == 2 ? &InterleaveRows<uint16_t> : &InterleaveRows<uint32_t>;
 }
 
-Kernel TileKernel(int64_t item_bytes, bool stream) {
+CopyFunction SelectTileKernel(int64_t item_bytes, bool stream) {
   // Of bytes a tile has more rows than the processor can gather lines for.
   if (item_bytes == 1) return &CopyTiles<uint8_t, false>;
   if (item_bytes == 2) return stream ? &CopyTiles<uint16_t, true> : &CopyTiles<uint16_t, false>;
@@ -277,25 +277,25 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
   if (inner_.destination != item_bytes_) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
   } else if (inner_.source == item_bytes_) {
-    kernel_ = RowKernel(inner_.length * item_bytes_, stream_);
+    kernel_ = SelectRowKernel(inner_.length * item_bytes_, stream_);
   } else if (inner_.source == 0) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(FillRows, item_bytes_);
   } else if (inner_.source == -item_bytes_ && item_bytes_ <= 8 && inner_.length >= kLeastReversed) {
-    kernel_ = ReverseKernel(item_bytes_);
+    kernel_ = SelectReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
     // A short row that is one item may lie a fraction of its length from the next one.
     const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
                          inner_.source % item_bytes_ == 0 && item_bytes_ <= 8 &&
                          inner_.length >= kLeastReversed;
-    if (is_step) kernel_ = StepKernel(item_bytes_);
+    if (is_step) kernel_ = SelectStepKernel(item_bytes_);
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].source != item_bytes_) continue;
       kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
       chosen = i;  // one of the loops must read neighbours
       const int64_t lanes = Lanes(item_bytes_);
       if (IsInterleaved(item_bytes_, axes_[i], inner_)) {
-        kernel_ = InterleaveKernel(item_bytes_);
+        kernel_ = SelectInterleaveKernel(item_bytes_);
       } else if (item_bytes_ <= 8 && axes_[i].length >= lanes && inner_.length >= lanes) {
         is_tiled_ = true;
       }
@@ -308,7 +308,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
   if (is_tiled_) {
     // Short rows are written from front to back anyway.
     stream_ = stream_ && inner_.length > kTileItems;
-    kernel_ = TileKernel(item_bytes_, stream_);
+    kernel_ = SelectTileKernel(item_bytes_, stream_);
   }
   SplitUnits();
 }

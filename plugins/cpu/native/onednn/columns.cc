@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-uint64_t RoundUp(int64_t items, uint64_t item_bytes) {
+uint64_t AlignedBytes(int64_t items, uint64_t item_bytes) {
   return (static_cast<uint64_t>(items) * item_bytes + 63) / 64 * 64;
 }
 
@@ -84,10 +84,10 @@ void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
   windows_ = at_.out.pixels();
   depth_ = at_.taps() * channels_;
   n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, n_));
-  weight_bytes_ = RoundUp(groups_ * depth_ * filters_, sizeof(T));
-  column_bytes_ = RoundUp(windows_ * depth_, sizeof(T));
+  weight_bytes_ = AlignedBytes(groups_ * depth_ * filters_, sizeof(T));
+  column_bytes_ = AlignedBytes(windows_ * depth_, sizeof(T));
   // What a thread has summed up of the weights' gradient, one image's share of it, and the bias'.
-  product_bytes_ = RoundUp(groups_ * filters_ * (2 * depth_ + 1), sizeof(T));
+  product_bytes_ = AlignedBytes(groups_ * filters_ * (2 * depth_ + 1), sizeof(T));
   thread_bytes_ = column_bytes_ + product_bytes_ + kGemmWorkspaceBytes<T>;
 }
 

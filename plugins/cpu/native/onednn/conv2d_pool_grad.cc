@@ -17,7 +17,7 @@ namespace opwright_cpu {
 namespace {
 
 // Slots: x, weight, index, grad -> x_grad?, weight_grad?, bias_grad?.
-enum Input : uint32_t { kX, kWeight, kIndex, kGrad };
+enum Input : uint32_t { kXSlot, kWeightSlot, kIndexSlot, kGradSlot };
 enum Output : uint32_t { kXGrad, kWeightGrad, kBiasGrad };
 
 // What is done here; beyond, oneDNN is the faster one, or nothing was measured: images and weights
@@ -100,8 +100,8 @@ struct Conv2dPoolGradKernel {
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
-    const opwright::Shape x = ctx.input(kX).shape(), weight = ctx.input(kWeight).shape();
-    const opwright::Shape pooled = ctx.input(kIndex).shape();
+    const opwright::Shape x = ctx.input(kXSlot).shape(), weight = ctx.input(kWeightSlot).shape();
+    const opwright::Shape pooled = ctx.input(kIndexSlot).shape();
     if (attrs.data_format != "NHWC" || attrs.groups != 1 || attrs.dilations[1] != 1) {
       return opwright::Status::Refused("rows of a window that are not one run");
     }
@@ -141,10 +141,10 @@ struct Conv2dPoolGradKernel {
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const ConvolutionAttrs&) const {
-    const float* x = ctx.input(kX).data<float>();
-    const float* weight = ctx.input(kWeight).data<float>();
-    const int32_t* index = ctx.input(kIndex).data<int32_t>();
-    const float* grad = ctx.input(kGrad).data<float>();
+    const float* x = ctx.input(kXSlot).data<float>();
+    const float* weight = ctx.input(kWeightSlot).data<float>();
+    const int32_t* index = ctx.input(kIndexSlot).data<int32_t>();
+    const float* grad = ctx.input(kGradSlot).data<float>();
     float* grads[3] = {};
     for (uint32_t slot = 0; slot < 3; ++slot) {
       if (ctx.has_output(slot)) grads[slot] = ctx.output(slot).data<float>();

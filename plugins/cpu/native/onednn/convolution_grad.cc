@@ -25,7 +25,15 @@ using dnnl::memory;
 constexpr uint32_t kOutGradSlot = 3;
 
 // The numbers of the tensors that pipelines work on. Sums are one part's own.
-enum Tensor : Operand { kX, kWeight, kOutGrad, kXGrad, kWeightSums, kBiasSums, kTensors };
+enum GradOperand : Operand {
+  kXOperand,
+  kWeightOperand,
+  kOutGradOperand,
+  kXGradOperand,
+  kWeightSums,
+  kBiasSums,
+  kGradOperands
+};
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
@@ -76,23 +84,23 @@ struct ConvolutionGradKernel {
     }
     char* const workspace = ctx.workspace<char>();
     char* const scratch = workspace + scratch_;
-    std::array<void*, kTensors> tensors{};
-    tensors[kX] = const_cast<void*>(ctx.input(0).raw());
-    tensors[kWeight] = const_cast<void*>(ctx.input(1).raw());
-    tensors[kOutGrad] = const_cast<void*>(ctx.input(kOutGradSlot).raw());
-    tensors[kXGrad] = ctx.has_output(0) ? ctx.output(0).raw() : nullptr;
+    std::array<void*, kGradOperands> tensors{};
+    tensors[kXOperand] = const_cast<void*>(ctx.input(0).raw());
+    tensors[kWeightOperand] = const_cast<void*>(ctx.input(1).raw());
+    tensors[kOutGradOperand] = const_cast<void*>(ctx.input(kOutGradSlot).raw());
+    tensors[kXGradOperand] = ctx.has_output(0) ? ctx.output(0).raw() : nullptr;
     tensors[kWeightSums] = workspace + weight_sums_;
     tensors[kBiasSums] = workspace + bias_sums_;
     if constexpr (std::is_same_v<T, float>) {
       if (by_columns_) {
-        columns_.InputGradient(static_cast<const float*>(tensors[kOutGrad]),
-                               static_cast<const float*>(tensors[kWeight]),
-                               static_cast<float*>(tensors[kXGrad]), scratch);
+        columns_.InputGradient(static_cast<const float*>(tensors[kOutGradOperand]),
+                               static_cast<const float*>(tensors[kWeightOperand]),
+                               static_cast<float*>(tensors[kXGradOperand]), scratch);
       }
     }
     if (!weight_change_.empty()) {
-      bound.weight_change.Run(scratch, tensors[kWeight], workspace);
-      tensors[kWeight] = workspace;
+      bound.weight_change.Run(scratch, tensors[kWeightOperand], workspace);
+      tensors[kWeightOperand] = workspace;
     }
     bound.parts.Run(ctx.n_threads(), scratch, tensors);
     bound.whole.Run(ctx.n_threads(), scratch, tensors);
@@ -209,8 +217,8 @@ struct ConvolutionGradKernel {
   // Where part i begins in each tensor; the layout of the sums is known.
   ImageBytes FirstBytes(Part images, int32_t i, bool with_weight) const {
     ImageBytes first{};
-    first[kX] = first[kXGrad] = images.begin * shape_.x_bytes();
-    first[kOutGrad] = images.begin * shape_.out_bytes();
+    first[kXOperand] = first[kXGradOperand] = images.begin * shape_.x_bytes();
+    first[kOutGradOperand] = images.begin * shape_.out_bytes();
     if (with_weight) {
       first[kWeightSums] = i * static_cast<int64_t>(WholeLines(weight_grad_used_.get_size()));
       first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape_.bias().get_size()));
@@ -235,11 +243,12 @@ struct ConvolutionGradKernel {
       *weight = description.weights_desc();
       const memory::desc grad = description.diff_src_desc();
       const Operand out_grad = Slopes(description.diff_dst_desc());
-      const Operand result = grad == shape.x() ? Operand{kXGrad} : pipeline.AddTemporary(grad);
+      const Operand result =
+          grad == shape.x() ? Operand{kXGradOperand} : pipeline.AddTemporary(grad);
       pipeline.Add(description, {{DNNL_ARG_DIFF_DST, description.diff_dst_desc(), out_grad},
-                                 {DNNL_ARG_WEIGHTS, *weight, kWeight},
+                                 {DNNL_ARG_WEIGHTS, *weight, kWeightOperand},
                                  {DNNL_ARG_DIFF_SRC, grad, result}});
-      if (result != kXGrad) pipeline.AddReorder(grad, result, shape.x(), kXGrad);
+      if (result != kXGradOperand) pipeline.AddReorder(grad, result, shape.x(), kXGradOperand);
       return opwright::Status::Ok();
     }
 
@@ -256,7 +265,7 @@ struct ConvolutionGradKernel {
       *weight_grad = description.diff_weights_desc();
       const memory::desc x = description.src_desc();
       std::vector<Pipeline::Argument> arguments{
-          {DNNL_ARG_SRC, x, pipeline.Converted(kX, shape.x(), x)},
+          {DNNL_ARG_SRC, x, pipeline.Converted(kXOperand, shape.x(), x)},
           {DNNL_ARG_DIFF_DST, description.diff_dst_desc(), Slopes(description.diff_dst_desc())},
           {DNNL_ARG_DIFF_WEIGHTS, *weight_grad, kWeightSums}};
       if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, kBiasSums});
@@ -267,7 +276,7 @@ struct ConvolutionGradKernel {
     // out_grad in the layout that a primitive reads; both may read the same copy.
     Operand Slopes(const memory::desc& layout) {
       if (!has_slopes || slopes != layout) {
-        slopes_operand = pipeline.Converted(kOutGrad, shape.out(), layout);
+        slopes_operand = pipeline.Converted(kOutGradOperand, shape.out(), layout);
         slopes = layout;
         has_slopes = true;
       }
@@ -277,7 +286,7 @@ struct ConvolutionGradKernel {
     const ConvolutionShape& shape;
     Pipeline pipeline;
     memory::desc slopes;
-    Operand slopes_operand = kOutGrad;
+    Operand slopes_operand = kOutGradOperand;
     bool has_slopes = false;
   };
 

@@ -10,7 +10,7 @@ namespace {
 
 using dnnl::memory;
 
-memory::desc Factor(const MatrixShape& shape, memory::data_type dtype, bool is_x) {
+memory::desc FactorDesc(const MatrixShape& shape, memory::data_type dtype, bool is_x) {
   const int64_t* matrix_strides = is_x ? shape.x_strides : shape.y_strides;
   memory::dims dims, strides;
   for (const StackAxis& axis : shape.stack) {
@@ -54,7 +54,7 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
   dnnl::post_ops post_ops;
   if (request.activation != nullptr) AppendEltwise(*request.activation, &post_ops);
   attr.set_post_ops(post_ops);
-  const memory::desc x = Factor(part.shape, request.dtype, true);
+  const memory::desc x = FactorDesc(part.shape, request.dtype, true);
   const memory::desc out = Result(part, request.dtype);
   constexpr bool allow_empty = true;
   if (request.with_bias) {
@@ -104,7 +104,7 @@ opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPar
     return opwright::Status::Ok();
   }
   part.shape = from.shape;
-  part.y_plain = Factor(from.shape, request.dtype, false);
+  part.y_plain = FactorDesc(from.shape, request.dtype, false);
   memory::desc y = part.y_plain;
   if (request.pack_y) {
     const bool is_read_already = !parts_.empty() && parts_.back().y == part.y;

@@ -16,7 +16,7 @@ namespace {
 // What is searched for an extremum at a time: only the block that has it is searched for its place.
 constexpr int64_t kBlockBytes = 1024;
 constexpr int64_t kScan = 64;
-constexpr int64_t kStrip = 128;
+constexpr int64_t kArgmaxStrip = 128;
 
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
@@ -69,9 +69,9 @@ template <typename T, bool kMax>
 void FindColumns(const T* x, const Lines& lines, int64_t begin, int64_t end, int64_t* out) {
   while (begin < end) {
     const int64_t column = begin % lines.inner;
-    const int64_t width = std::min(std::min(lines.inner - column, end - begin), kStrip);
+    const int64_t width = std::min(std::min(lines.inner - column, end - begin), kArgmaxStrip);
     const T* from = x + begin / lines.inner * lines.length * lines.inner + column;
-    T best[kStrip];
+    T best[kArgmaxStrip];
     std::copy(from, from + width, best);
     int64_t* position = out + begin;
     std::fill(position, position + width, int64_t{0});

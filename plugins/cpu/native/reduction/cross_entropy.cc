@@ -17,7 +17,7 @@ namespace functors = opwright::functors;
 
 // max(x, epsilon), NaN staying NaN.
 template <typename T>
-OPWRIGHT_CPU_INLINE T Bounded(T x, T epsilon) {
+OPWRIGHT_CPU_INLINE T AtLeast(T x, T epsilon) {
   return x < epsilon ? epsilon : x;
 }
 
@@ -26,7 +26,7 @@ OPWRIGHT_CPU_CLONES void SoftRows(const T* x, const T* label, int64_t n_rows, in
                                   T* out) {
   for (int64_t row = 0; row < n_rows; ++row, x += n, label += n) {
     const auto term = [=](int64_t i) OPWRIGHT_CPU_TERM {
-      return functors::Log(Bounded(x[i], epsilon)) * label[i];
+      return functors::Log(AtLeast(x[i], epsilon)) * label[i];
     };
     out[row] = -SumOver<T>(n, term);
   }
@@ -34,7 +34,7 @@ OPWRIGHT_CPU_CLONES void SoftRows(const T* x, const T* label, int64_t n_rows, in
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void NegativeLogs(T* values, int64_t n, T epsilon) {
-  for (int64_t i = 0; i < n; ++i) values[i] = -functors::Log(Bounded(values[i], epsilon));
+  for (int64_t i = 0; i < n; ++i) values[i] = -functors::Log(AtLeast(values[i], epsilon));
 }
 
 // Slots: x, label; out.
@@ -80,7 +80,7 @@ OPWRIGHT_CPU_CLONES void SoftXGradient(const T* x, const T* label, const T* grad
   for (int64_t row = 0; row < n_rows; ++row) {
     const T slope = -grad[row];
     for (int64_t i = row * n; i < (row + 1) * n; ++i) {
-      const T value = label[i] / Bounded(x[i], epsilon) * slope;
+      const T value = label[i] / AtLeast(x[i], epsilon) * slope;
       x_grad[i] = x[i] < epsilon ? T(0) : value;
     }
   }
@@ -92,7 +92,7 @@ OPWRIGHT_CPU_CLONES void LabelGradient(const T* x, const T* grad, int64_t n_rows
   for (int64_t row = 0; row < n_rows; ++row) {
     const T slope = -grad[row];
     for (int64_t i = row * n; i < (row + 1) * n; ++i) {
-      label_grad[i] = functors::Log(Bounded(x[i], epsilon)) * slope;
+      label_grad[i] = functors::Log(AtLeast(x[i], epsilon)) * slope;
     }
   }
 }
@@ -132,7 +132,7 @@ struct CrossEntropyGradKernel {
       std::fill(x_grad + first, x_grad + end * n, T(0));
       for (int64_t row = begin; row < end; ++row) {
         const T picked = x[row * n + ids[row]];
-        const T slope = -grad[row] / Bounded(picked, epsilon);
+        const T slope = -grad[row] / AtLeast(picked, epsilon);
         x_grad[row * n + ids[row]] = picked < epsilon ? T(0) : slope;
       }
     });

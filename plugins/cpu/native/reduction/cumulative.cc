@@ -14,7 +14,7 @@ namespace opwright_cpu {
 namespace {
 
 // Columns that are walked down together: their totals stay in the first cache.
-constexpr int64_t kStrip = 512;
+constexpr int64_t kCumulativeStrip = 512;
 
 template <typename Rule>
 constexpr int kNeutral = std::is_same_v<Rule, Prod<decltype(Rule::Of(0))>> ? 1 : 0;
@@ -47,7 +47,7 @@ OPWRIGHT_CPU_INLINE void ScanRow(const In* x, int64_t n, int64_t step, bool excl
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_INLINE void ScanColumns(const In* x, int64_t n, int64_t stride, int64_t width,
                                      bool exclusive, T* out) {
-  T total[kStrip];
+  T total[kCumulativeStrip];
   for (int64_t c = 0; c < width; ++c) total[c] = T(kNeutral<Rule>);
   for (int64_t i = 0; i < n; ++i) {
     const In* from = x + i * stride;
@@ -75,7 +75,7 @@ OPWRIGHT_CPU_CLONES void ScanLines(const In* x, const Lines& lines, const Cumula
   const int64_t turn = attrs.reverse ? -1 : 1;
   while (begin < end) {
     const int64_t column = begin % inner;
-    const int64_t width = std::min(std::min(inner - column, end - begin), kStrip);
+    const int64_t width = std::min(std::min(inner - column, end - begin), kCumulativeStrip);
     const int64_t at = begin / inner * n * inner + column + (attrs.reverse ? (n - 1) * inner : 0);
     if (inner == 1) {
       ScanRow<T, Rule>(x + at, n, turn, attrs.exclusive, out + at);
@@ -112,9 +112,6 @@ struct CumulativeKernel {
   Lines lines_;
 };
 
-// Whole numbers are taken in 64 bits, unsigned: there wrapping is defined.
-template <typename T>
-using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 template <typename T>
 using CumsumKernel = CumulativeKernel<Wide<T>, Sum<Wide<T>>, T>;
 template <typename T>

@@ -10,8 +10,8 @@ namespace opwright_cpu {
 namespace {
 
 // Floats that are widened at a time, half of the first-level cache at most.
-constexpr int64_t kWide = 4096;
-constexpr int64_t kStrip = 512;  // columns of a piece
+constexpr int64_t kWideFloats = 4096;
+constexpr int64_t kHalfStrip = 512;  // columns of a piece
 // Elements of one piece where threads share a line: fixed, so that results do not depend on how
 // many they are.
 constexpr int64_t kChunk = 65536;
@@ -23,7 +23,8 @@ constexpr int64_t kItemBytes = 2;
 constexpr int64_t kLeastSummed = 16;
 
 template <typename Rule>
-OPWRIGHT_CPU_CLONES void Rows(const float* x, int64_t n_rows, int64_t length, float* out) {
+OPWRIGHT_CPU_CLONES void ReduceFloatRows(const float* x, int64_t n_rows, int64_t length,
+                                         float* out) {
   for (int64_t i = 0; i < n_rows; ++i) out[i] = Rule::Row(x + i * length, length);
 }
 
@@ -67,11 +68,11 @@ HalfReducer<Rule>::HalfReducer(DLDataType dtype, const std::vector<int64_t>& dim
   lines_.length = span.size;
   for (size_t i = 0; i + 1 < last; ++i) lines_.outer *= spans[i].size;
   for (size_t i = last; i < spans.size(); ++i) lines_.inner *= spans[i].size;
-  n_strips_ = (lines_.inner + kStrip - 1) / kStrip;
+  n_strips_ = (lines_.inner + kHalfStrip - 1) / kHalfStrip;
   chunk_ = lines_.length;
   const bool is_long = lines_.length * lines_.inner >= 2 * kChunk;
   if (lines_.outer * n_strips_ < kManyPieces && is_long) {
-    chunk_ = std::max<int64_t>(kChunk / std::min(lines_.inner, kStrip), 8);
+    chunk_ = std::max<int64_t>(kChunk / std::min(lines_.inner, kHalfStrip), 8);
   }
   n_chunks_ = (lines_.length + chunk_ - 1) / chunk_;
   span.size = n_chunks_;
@@ -118,10 +119,10 @@ float* HalfReducer<Rule>::Run(const void* x, void* workspace, int32_t n_threads)
 // Whole lines that lie one behind the other.
 template <typename Rule>
 void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, float* out) const {
-  alignas(64) float wide[kWide];
+  alignas(64) float wide[kWideFloats];
   const int64_t length = lines_.length;
   constexpr bool kIsSum = std::is_same_v<Rule, Sum<float>>;
-  const int64_t at_once = kWide / length;
+  const int64_t at_once = kWideFloats / length;
   for (int64_t row = begin; row < end;) {
     const char* from = x + row * length * kItemBytes;
     if (at_once == 0) {
@@ -134,29 +135,29 @@ void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, fl
     }
     const int64_t n_rows = std::min(at_once, end - row);
     rows_.widen(from, wide, n_rows * length);
-    Rows<Rule>(wide, n_rows, length, out + row);
+    ReduceFloatRows<Rule>(wide, n_rows, length, out + row);
     row += n_rows;
   }
 }
 
 template <typename Rule>
 void HalfReducer<Rule>::ReduceChunk(const char* x, int64_t piece, float* out) const {
-  const int64_t strip = piece % n_strips_ * kStrip;
+  const int64_t strip = piece % n_strips_ * kHalfStrip;
   const int64_t line = piece / n_strips_;  // of all chunks of all lines
   const int64_t first = line % n_chunks_ * chunk_;
   const int64_t n_rows = std::min(chunk_, lines_.length - first);
   const int64_t at = (line / n_chunks_ * lines_.length + first) * lines_.inner + strip;
-  FoldRows(x + at * kItemBytes, n_rows, std::min(lines_.inner - strip, kStrip),
+  FoldRows(x + at * kItemBytes, n_rows, std::min(lines_.inner - strip, kHalfStrip),
            out + line * lines_.inner + strip);
 }
 
 // Rows of `width` columns to one, a block of them after the other.
 template <typename Rule>
 void HalfReducer<Rule>::FoldRows(const char* x, int64_t n_rows, int64_t width, float* out) const {
-  alignas(64) float wide[kWide];
+  alignas(64) float wide[kWideFloats];
   constexpr bool kIsSum = std::is_same_v<Rule, Sum<float>>;
-  float block[kStrip], blocks[kStrip];
-  const int64_t at_once = kWide / width;
+  float block[kHalfStrip], blocks[kHalfStrip];
+  const int64_t at_once = kWideFloats / width;
   for (int64_t row = 0, done = 0; row < n_rows; row += at_once, ++done) {
     const int64_t count = std::min(at_once, n_rows - row);
     const char* from = x + row * lines_.inner * kItemBytes;
@@ -172,7 +173,7 @@ void HalfReducer<Rule>::FoldRows(const char* x, int64_t n_rows, int64_t width, f
     }
     float* const to = done % kBlocks == 0 ? blocks : block;
     if (width == 1) {
-      Rows<Rule>(wide, 1, kIsSum && is_run ? 1 : count, to);
+      ReduceFloatRows<Rule>(wide, 1, kIsSum && is_run ? 1 : count, to);
     } else {
       Columns<Rule>(wide, count, width, to);
     }

@@ -60,15 +60,15 @@ struct HalfReductionKernel {
 };
 
 template <typename>
-using SumKernel = HalfReductionKernel<Sum<float>, false, AxesAttrs>;
+using SumOfHalves = HalfReductionKernel<Sum<float>, false, AxesAttrs>;
 template <typename>
-using MeanKernel = HalfReductionKernel<Sum<float>, true, AxesAttrs>;
+using MeanOfHalves = HalfReductionKernel<Sum<float>, true, AxesAttrs>;
 template <typename>
-using MaxKernel = HalfReductionKernel<Extremum<float, true>, false, AxesAttrs>;
+using MaxOfHalves = HalfReductionKernel<Extremum<float, true>, false, AxesAttrs>;
 template <typename>
-using MinKernel = HalfReductionKernel<Extremum<float, false>, false, AxesAttrs>;
+using MinOfHalves = HalfReductionKernel<Extremum<float, false>, false, AxesAttrs>;
 template <typename>
-using SumLikeKernel = HalfReductionKernel<Sum<float>, false, opwright::NoAttrs>;
+using SumLikeOfHalves = HalfReductionKernel<Sum<float>, false, opwright::NoAttrs>;
 
 // x_grad of sum and mean: out_grad repeated, of mean a share of it. Slots: x, out_grad.
 template <bool kMean>
@@ -107,17 +107,18 @@ struct HalfSpreadKernel {
 };
 
 template <typename>
-using SumGradKernel = HalfSpreadKernel<false>;
+using SumGradOfHalves = HalfSpreadKernel<false>;
 template <typename>
-using MeanGradKernel = HalfSpreadKernel<true>;
+using MeanGradOfHalves = HalfSpreadKernel<true>;
 
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("sum", "cpu", opwright_cpu::SumKernel, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("mean", "cpu", opwright_cpu::MeanKernel, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("max", "cpu", opwright_cpu::MaxKernel, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("min", "cpu", opwright_cpu::MinKernel, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("sum_like", "cpu", opwright_cpu::SumLikeKernel, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("sum_grad", "cpu", opwright_cpu::SumGradKernel, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("mean_grad", "cpu", opwright_cpu::MeanGradKernel, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum", "cpu", opwright_cpu::SumOfHalves, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("mean", "cpu", opwright_cpu::MeanOfHalves, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("max", "cpu", opwright_cpu::MaxOfHalves, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("min", "cpu", opwright_cpu::MinOfHalves, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum_like", "cpu", opwright_cpu::SumLikeOfHalves, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("sum_grad", "cpu", opwright_cpu::SumGradOfHalves, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("mean_grad", "cpu", opwright_cpu::MeanGradOfHalves,
+                             OPWRIGHT_CPU_HALVES);

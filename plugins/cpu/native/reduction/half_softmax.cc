@@ -87,21 +87,21 @@ struct HalfSoftmaxGradKernel {
 };
 
 template <typename>
-using SoftmaxKernel = HalfSoftmaxKernel<false>;
+using SoftmaxOfHalves = HalfSoftmaxKernel<false>;
 template <typename>
-using LogSoftmaxKernel = HalfSoftmaxKernel<true>;
+using LogSoftmaxOfHalves = HalfSoftmaxKernel<true>;
 template <typename>
-using SoftmaxGradKernel = HalfSoftmaxGradKernel<false>;
+using SoftmaxGradOfHalves = HalfSoftmaxGradKernel<false>;
 template <typename>
-using LogSoftmaxGradKernel = HalfSoftmaxGradKernel<true>;
+using LogSoftmaxGradOfHalves = HalfSoftmaxGradKernel<true>;
 
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("softmax", "cpu", opwright_cpu::SoftmaxKernel, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax", "cpu", opwright_cpu::LogSoftmaxKernel,
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax", "cpu", opwright_cpu::SoftmaxOfHalves, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax", "cpu", opwright_cpu::LogSoftmaxOfHalves,
                              OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("softmax_grad", "cpu", opwright_cpu::SoftmaxGradKernel,
+OPWRIGHT_REGISTER_KERNEL_FOR("softmax_grad", "cpu", opwright_cpu::SoftmaxGradOfHalves,
                              OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax_grad", "cpu", opwright_cpu::LogSoftmaxGradKernel,
+OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax_grad", "cpu", opwright_cpu::LogSoftmaxGradOfHalves,
                              OPWRIGHT_CPU_HALVES);

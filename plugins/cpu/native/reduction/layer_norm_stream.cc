@@ -78,8 +78,8 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, const T* scale, const T* bias, i
 }
 
 template <typename T>
-using Rows = void (*)(const T* x, const T* scale, const T* bias, int64_t n_rows, int64_t n,
-                      T epsilon, T* out, T* means, T* inv_stds);
+using LayerNormRows = void (*)(const T* x, const T* scale, const T* bias, int64_t n_rows, int64_t n,
+                               T epsilon, T* out, T* means, T* inv_stds);
 
 template <typename T>
 void RowsOldest(const T* x, const T* scale, const T* bias, int64_t n_rows, int64_t n, T epsilon,
@@ -102,7 +102,8 @@ OPWRIGHT_CPU_AVX512 void RowsAvx512(const T* x, const T* scale, const T* bias, i
 template <typename T>
 void StreamNormalizedRows(const T* x, const T* scale, const T* bias, int64_t n_rows, int64_t n,
                           T epsilon, T* out, T* means, T* inv_stds) {
-  static const auto rows = ForThisProcessor<Rows<T>>(&RowsOldest<T>, &RowsAvx2<T>, &RowsAvx512<T>);
+  static const auto rows =
+      ForThisProcessor<LayerNormRows<T>>(&RowsOldest<T>, &RowsAvx2<T>, &RowsAvx512<T>);
   rows(x, scale, bias, n_rows, n, epsilon, out, means, inv_stds);
   StreamFence();
 }

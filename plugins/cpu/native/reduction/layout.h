@@ -20,6 +20,11 @@ struct Lines {
   int64_t numel() const { return outer * length * inner; }
 };
 
+// Where an element of a line lies, both counted in the order of the memory.
+inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
+  return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
+}
+
 // A run of neighbouring axes that are treated alike.
 struct Span {
   int64_t size;

@@ -10,11 +10,6 @@
 namespace opwright_cpu {
 namespace {
 
-// Where the class of a line lies, both counted in the order of the memory.
-inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t id) {
-  return (line / lines.inner * lines.length + id) * lines.inner + line % lines.inner;
-}
-
 // Slots: x, label; out.
 template <typename T>
 struct NllKernel {

@@ -11,19 +11,34 @@
 
 namespace opwright_cpu {
 
-// `Rule` is one of blocks.h; it reads elements of type `In` as T. Arrays have elements: an empty
-// one has no extremum.
-template <typename T, typename Rule, typename In = T>
-class Reducer {
- public:
-  Reducer() = default;
-  Reducer(const std::vector<int64_t>& dims, const std::vector<bool>& reduced);
+namespace reducer {
 
-  // Scratch memory that Run needs.
+// Rows narrower than this are joined to longer ones, which fill vectors.
+constexpr int64_t kNarrow = 64;
+
+// One rule over elements of one type, as loops.
+struct Loops {
+  int64_t item_bytes;  // of an element that is read
+  // Each row to a result.
+  void (*rows)(const void* x, int64_t n_rows, int64_t length, void* out);
+  // The results [begin, end) of all outer * inner ones.
+  void (*columns)(const void* x, int64_t length, int64_t inner, int64_t begin, int64_t end,
+                  void* out);
+};
+
+// What all reductions share, whatever their rule: the axes and the memory.
+class Stages {
+ public:
+  Stages() = default;
+  Stages(const std::vector<int64_t>& dims, const std::vector<bool>& reduced, int64_t result_bytes);
+
+  bool is_empty() const { return stages_.empty(); }  // nothing is reduced
+  int64_t numel() const { return numel_; }
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
-  // Equal bits for every number of threads.
-  void Run(const In* x, T* out, void* workspace, int32_t n_threads) const;
+  // `first` reads elements of the array, `rest` results.
+  void Run(const Loops& first, const Loops& rest, const void* x, void* out, void* workspace,
+           int32_t n_threads) const;
 
  private:
   // One run of reduced axes. Where there are few results, their lines are cut into chunks, whose
@@ -33,16 +48,43 @@ class Reducer {
     int64_t chunk = 0;  // lengths along the line of one piece; 0: not cut
     int64_t n_chunks = 1;
   };
+  struct Step;
 
   static Stage MakeStage(const Lines& lines);
-  template <typename From>
-  static void RunStage(const Stage& stage, const From* x, T* out, T* partial, int32_t n_threads);
+  static void RunStage(const Stage& stage, const Step& step, int32_t n_threads);
+  static void RunChunks(const Stage& stage, const Step& step, int32_t n_threads);
 
   std::vector<Stage> stages_;
   int64_t numel_ = 0;
-  int64_t partials_ = 0;  // elements
+  int64_t partials_ = 0;  // results
+  int64_t result_bytes_ = 0;
   uint64_t workspace_bytes_ = 0;
 };
+
+}  // namespace reducer
+
+// `Rule` is one of blocks.h; it reads elements of type `In` as T. Arrays have elements: an empty
+// one has no extremum.
+template <typename T, typename Rule, typename In = T>
+class Reducer {
+ public:
+  Reducer() = default;
+  Reducer(const std::vector<int64_t>& dims, const std::vector<bool>& reduced)
+      : stages_(dims, reduced, sizeof(T)) {}
+
+  // Scratch memory that Run needs.
+  uint64_t workspace_bytes() const { return stages_.workspace_bytes(); }
+
+  // Equal bits for every number of threads.
+  void Run(const In* x, T* out, void* workspace, int32_t n_threads) const;
+
+ private:
+  reducer::Stages stages_;
+};
+
+// Whole numbers are added up and multiplied in 64 bits, unsigned: there wrapping is defined.
+template <typename T>
+using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
 // In what a type is added up: signed integers as unsigned ones, in which wrapping is defined.
 template <typename T, bool = std::is_integral_v<T>>

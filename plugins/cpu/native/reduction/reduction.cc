@@ -87,9 +87,6 @@ struct ReductionKernel {
 template <typename T>
 using Readable = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
-// Whole numbers are added up and multiplied in 64 bits, unsigned: there wrapping is defined.
-template <typename T>
-using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 template <typename T>
 using Read = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, Readable<T>>;
 

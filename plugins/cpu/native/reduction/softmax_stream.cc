@@ -121,8 +121,8 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, int64_t n_rows, int64_t n, T* ou
 }
 
 template <typename T>
-using Rows = void (*)(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima, T* totals,
-                      T* buffer);
+using SoftmaxStreamRows = void (*)(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
+                                   T* totals, T* buffer);
 
 template <typename T, bool kLog>
 void StreamRowsOldest(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima, T* totals,
@@ -144,7 +144,7 @@ OPWRIGHT_CPU_AVX512 void StreamRowsAvx512(const T* x, int64_t n_rows, int64_t n,
 
 template <typename T, bool kLog>
 void StreamSoftmax(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima, T* totals, T* buffer) {
-  static const auto rows = ForThisProcessor<Rows<T>>(
+  static const auto rows = ForThisProcessor<SoftmaxStreamRows<T>>(
       &StreamRowsOldest<T, kLog>, &StreamRowsAvx2<T, kLog>, &StreamRowsAvx512<T, kLog>);
   rows(x, n_rows, n, out, maxima, totals, buffer);
   StreamFence();

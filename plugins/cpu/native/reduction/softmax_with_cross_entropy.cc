@@ -15,11 +15,6 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Where the element of class `id` of a line lies.
-int64_t PlaceOf(const Lines& lines, int64_t line, int64_t id) {
-  return (line / lines.inner * lines.length + id) * lines.inner + line % lines.inner;
-}
-
 template <typename T>
 OPWRIGHT_CPU_CLONES void TakeLogs(T* values, int64_t n) {
   for (int64_t i = 0; i < n; ++i) values[i] = functors::Log(values[i]);

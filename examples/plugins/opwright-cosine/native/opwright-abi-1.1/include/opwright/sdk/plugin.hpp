@@ -41,7 +41,7 @@ class PluginTables {
   }
 
   template <typename OpT>
-  void AddOp(const char* type) {
+  OPWRIGHT_COLD void AddOp(const char* type) {
     OpMaker<typename OpT::Attributes> maker(type);
     OpT::Make(maker);
     OpRules(maker.description()).Check();
@@ -118,7 +118,7 @@ class PluginTables {
   }
 
   template <typename OpT, typename K, typename Dtype>
-  void AddKernel(const std::string& op_type, const char* device) {
+  OPWRIGHT_COLD void AddKernel(const std::string& op_type, const char* device) {
     KernelRow& kept = kernel_rows_.emplace_back();
     kept.op_type = op_type;
     if constexpr (HasConfigure<K>::value) K::Configure(kept.options);
@@ -235,7 +235,8 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
 
 // Puts code that fills the tables into the library's list; `tag` is a string, or nullptr.
 #define OPWRIGHT_REGISTRATION_(tag, id, ...)                                                  \
-  static void OPWRIGHT_JOIN(opwright_fill_, id)(::opwright::detail::PluginTables * tables) {  \
+  OPWRIGHT_COLD static void OPWRIGHT_JOIN(opwright_fill_,                                     \
+                                          id)(::opwright::detail::PluginTables * tables) {    \
     __VA_ARGS__;                                                                              \
   }                                                                                           \
   static const ::opwright::detail::Registration OPWRIGHT_JOIN(opwright_registration_, id) = { \

@@ -18,13 +18,16 @@
 // libraries.
 #define OPWRIGHT_LOCAL __attribute__((visibility("hidden")))
 
+// What runs once for each plan, or where something fails: compiled for size, which is quicker, too.
+#define OPWRIGHT_COLD __attribute__((cold))
+
 namespace opwright {
 
 namespace detail {
 
 // The parts of a message, one after the other as std::ostream writes them.
 template <typename... Parts>
-std::string Concat(const Parts&... parts) {
+OPWRIGHT_COLD std::string Concat(const Parts&... parts) {
   std::ostringstream text;
   text.imbue(std::locale::classic());  // a message is the same wherever the host runs
   text << std::boolalpha;
