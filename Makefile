@@ -49,8 +49,8 @@ $(STAMPS)/builders: requirements-build.txt | $(BIN)/python
 # Editable: Python files take effect at once, native ones when this rule runs again. Built with what
 # stays in $(VENV), so that only what has changed is compiled, here and for the tests' wheels.
 $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
-	@echo "installing $(PACKAGES) into $(VENV): compiles for thirteen minutes of processor" \
-		"time, here up to $$((1 + 13 / $$(nproc))) minutes"
+	@echo "installing $(PACKAGES) into $(VENV): compiles for seven minutes of processor" \
+		"time, here up to $$((1 + 7 / $$(nproc))) minutes"
 	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
