@@ -1,8 +1,8 @@
 """opwright-nn: models, layers, optimizers and data sets for opwright, like PyTorch's `torch.nn`.
 
-Rooms, each importing only those below it: `training` · `model` · `layers`, `optimizer` ·
-`schedule`, `checkpoint` · `parameters` · `operators` · `datasets`, `metrics` · `arguments` ·
-`checks`. The modules `clip`, `initializer` and `regularizer`
+Rooms, each importing only those below it: `training` · `inspection` · `model` · `layers`,
+`optimizer` · `schedule`, `checkpoint` · `parameters` · `operators` · `datasets`, `metrics` ·
+`arguments` · `checks`. The modules `clip`, `initializer` and `regularizer`
 are the public names of what lies in `optimizer` and `parameters`.
 """
 
@@ -21,6 +21,7 @@ from opwright_nn import (
 )
 from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
+from opwright_nn.inspection import LayerSummary, Summary, summary
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import get_sparse_rows, optimize
 from opwright_nn.parameters import ParamAttr, create_parameter, dim
@@ -41,10 +42,12 @@ __all__ = [
     "Checkpoint",
     "EarlyStopping",
     "History",
+    "LayerSummary",
     "Model",
     "ParamAttr",
     "Plateau",
     "Schedule",
+    "Summary",
     "TensorBoard",
     "Training",
     "batches",
@@ -62,6 +65,7 @@ __all__ = [
     "optimizer",
     "regularizer",
     "schedule",
+    "summary",
     "train",
     "__version__",
 ]

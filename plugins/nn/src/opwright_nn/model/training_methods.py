@@ -183,8 +183,11 @@ class ModelTraining(ModelFiles, OptimizerMethods):
             )
         block = self.program.global_block()
         with self._building():
-            squares = [ow.ops.sum(ow.ops.square(block.var(name))) for name in names]
-            return operators.append(block, "add_n", {"x": squares}, prefix="l2")
+            squares = [
+                operators.append(block, "square", {"x": n}, prefix="l2/square") for n in names
+            ]
+            sums = [operators.append(block, "sum", {"x": x}, prefix="l2/sum") for x in squares]
+            return operators.append(block, "add_n", {"x": sums}, prefix="l2")
 
     @arguments.suggest
     def freeze(self, parameters: Names) -> list[str]:

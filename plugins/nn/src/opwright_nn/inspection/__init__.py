@@ -1,0 +1,7 @@
+"""Looking at networks: what their layers cost, and where numbers stop being finite."""
+
+from __future__ import annotations
+
+from opwright_nn.inspection.summary import LayerSummary, Summary, summary
+
+__all__ = ["LayerSummary", "Summary", "summary"]

@@ -1,0 +1,57 @@
+"""Operators of one layer, by the names of what they write: a layer's output is ``<name>_out``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import opwright as ow
+
+_OUTPUT = re.compile(r"(.+)_out(?:_\d+)?(?:/.*)?$")
+_PARAMETER = re.compile(r"(.+)_[^_]+(?:_[ih]h)?_param(?:_|$)")
+
+
+class LayerGroup(NamedTuple):
+    """Consecutive operators of one layer."""
+
+    name: str
+    ops: tuple[ow.Operator, ...]
+
+
+def find_layer_groups(ops: Sequence[ow.Operator]) -> list[LayerGroup]:
+    """Return the operators by layer, in order.
+
+    A layer that appends other ones, as ``enc`` appends ``enc_norm_0``, has their operators and
+    those between. An operator of no layer is a group of its own, named as its output.
+    """
+    groups: list[LayerGroup] = []
+    for op in ops:
+        name = _name_of(op)
+        start = _find_start(groups, name)
+        inner = [item for group in groups[start:] for item in group.ops]
+        groups[start:] = [LayerGroup(name, (*inner, op))]
+    return groups
+
+
+def layer_of_parameter(name: str) -> str:
+    """Return the layer that has created a parameter; its own name where that does not tell."""
+    match = _PARAMETER.match(name)
+    return match[1] if match else name
+
+
+def _name_of(op: ow.Operator) -> str:
+    output = next(iter(op.output_names()), op.type)
+    match = _OUTPUT.match(output)
+    return match[1] if match else output.partition("/")[0]
+
+
+def _find_start(groups: Sequence[LayerGroup], name: str) -> int:
+    """Return the first group that belongs to the layer, the number of groups where none does."""
+    if groups and groups[-1].name == name:
+        return len(groups) - 1
+    for number, group in enumerate(groups):
+        rest = group.name.removeprefix(f"{name}_")
+        if rest != group.name and not rest.isdigit():
+            return number
+    return len(groups)
