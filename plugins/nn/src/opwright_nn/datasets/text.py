@@ -114,7 +114,7 @@ def read_docstrings(modules: Sequence[str] = MODULES) -> str:
     ----------
     modules : sequence of str
         Names of modules, whose source is installed. By default about 60 of the standard library,
-        about 400,000 characters.
+        about 500,000 characters.
 
     Returns
     -------

@@ -1,0 +1,141 @@
+"""Generators of small data sets: two moons, spirals, and sequences to be reversed.
+
+The same arguments give the same data with the same release of NumPy, on every machine up to the
+last digits of sines and cosines.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opwright_nn import arguments, checks
+from opwright_nn.datasets.table import Table
+
+__all__ = ["reversed_sequences", "spirals", "two_moons"]
+
+
+@arguments.suggest
+def two_moons(n: int, noise: float = 0.1, seed: int = 0) -> Table:
+    """Return points on two interleaving half circles, one for each class.
+
+    Class 0 is on (cos t, sin t), class 1 on (1 - cos t, 0.5 - sin t), with t evenly spaced in
+    [0, π]; no line separates them.
+
+    Parameters
+    ----------
+    n : int, at least 2
+        The number of points. Each class has half of them; class 0 has the odd one.
+    noise : float, at least 0
+        The standard deviation of what is added to both coordinates.
+    seed : int, at least 0
+        Of the noise and the order.
+
+    Returns
+    -------
+    Table
+        Features float32 [n, 2], targets int64 [n, 1], shuffled.
+    """
+    n, noise, seed = _check("generators.two_moons", n, 2, noise, seed)
+    upper, lower = np.linspace(0, np.pi, (n + 1) // 2), np.linspace(0, np.pi, n // 2)
+    points = np.concatenate(
+        [
+            np.stack([np.cos(upper), np.sin(upper)], 1),
+            np.stack([1 - np.cos(lower), 0.5 - np.sin(lower)], 1),
+        ]
+    )
+    classes = np.repeat([0, 1], [len(upper), len(lower)])
+    return _finish(points, classes, noise, seed, ("upper", "lower"))
+
+
+@arguments.suggest
+def spirals(
+    n: int, classes: int = 2, noise: float = 0.05, seed: int = 0, turns: float = 1.0
+) -> Table:
+    """Return points on spirals around the origin, one for each class.
+
+    Class k is on r (cos a, sin a) with the angle a = 2π (turns r + k / classes), and r evenly
+    spaced in [0.1, 1].
+
+    Parameters
+    ----------
+    n : int, at least `classes`
+        The number of points, divided among the classes as evenly as possible.
+    classes : int, at least 2
+        The number of spirals.
+    noise : float, at least 0
+        The standard deviation of what is added to both coordinates.
+    seed : int, at least 0
+        Of the noise and the order.
+    turns : float, above 0
+        How often each spiral turns around the origin from r = 0 to 1.
+
+    Returns
+    -------
+    Table
+        Features float32 [n, 2], targets int64 [n, 1], shuffled.
+    """
+    who = "generators.spirals"
+    classes = checks.check_int(who, "classes", classes, at_least=2)
+    n, noise, seed = _check(who, n, classes, noise, seed)
+    turns = checks.check_float(who, "turns", turns, above=0)
+    labels = np.sort(np.arange(n) % classes)
+    sizes = np.bincount(labels)
+    radius = np.concatenate([np.linspace(0.1, 1, size) for size in sizes])
+    angle = 2 * np.pi * (turns * radius + labels / classes)
+    points = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
+    return _finish(points, labels, noise, seed, [f"spiral {k}" for k in range(classes)])
+
+
+@arguments.suggest
+def reversed_sequences(
+    n: int, length: int = 8, symbols: int = 10, seed: int = 0
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return random sequences, and the same from the last symbol to the first.
+
+    A task for recurrent networks and attention: the first output depends on the last input.
+
+    Parameters
+    ----------
+    n : int, at least 1
+        The number of sequences. They may repeat: there are ``symbols ** length`` different ones.
+    length : int, at least 1
+        Of each sequence.
+    symbols : int, at least 2
+        The number of symbols: 0 to ``symbols - 1``, all equally likely.
+    seed : int, at least 0
+        Of the symbols.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        Inputs and targets, int64 [n, length].
+    """
+    who = "generators.reversed_sequences"
+    n = checks.check_int(who, "n", n, at_least=1)
+    length = checks.check_int(who, "length", length, at_least=1)
+    symbols = checks.check_int(who, "symbols", symbols, at_least=2)
+    seed = checks.check_int(who, "seed", seed, at_least=0)
+    inputs = np.random.default_rng(seed).integers(0, symbols, (n, length), np.int64)
+    return inputs, inputs[:, ::-1].copy()
+
+
+def _check(who: str, n: int, least: int, noise: float, seed: int) -> tuple[int, float, int]:
+    return (
+        checks.check_int(who, "n", n, at_least=least),
+        checks.check_float(who, "noise", noise, at_least=0),
+        checks.check_int(who, "seed", seed, at_least=0),
+    )
+
+
+def _finish(
+    points: npt.NDArray[Any], labels: npt.NDArray[Any], noise: float, seed: int, classes: Any
+) -> Table:
+    """Return points with noise and labels, shuffled."""
+    rng = np.random.default_rng(seed)
+    noisy = (points + noise * rng.standard_normal(points.shape)).astype(np.float32)
+    order = rng.permutation(len(points))
+    targets = labels.astype(np.int64).reshape(-1, 1)
+    return Table(noisy[order], targets[order], ("x", "y"), classes)

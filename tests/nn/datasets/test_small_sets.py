@@ -1,0 +1,136 @@
+"""Laws of generated data, and of what scikit-learn ships."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from opwright.errors import AttributeTypeError, AttributeValueError, MissingRequirementError
+from opwright_nn.datasets import generators, scikit
+
+
+def test_two_moons_lie_on_their_circles():
+    points, classes = generators.two_moons(101, noise=0)
+    assert (points.dtype, points.shape, classes.dtype) == (np.float32, (101, 2), np.int64)
+    np.testing.assert_array_equal(np.bincount(classes[:, 0]), [51, 50])
+    centres = np.where(classes == 0, [[0.0, 0.0]], [[1.0, 0.5]])
+    np.testing.assert_allclose(np.linalg.norm(points - centres, axis=1), 1, rtol=1e-6)
+    assert ((points[:, 1:] >= -1e-6) | (classes == 1)).all()
+
+
+def test_spirals_turn_and_have_the_same_shape():
+    points, classes = generators.spirals(300, classes=3, noise=0, turns=0.5)
+    np.testing.assert_array_equal(np.bincount(classes[:, 0]), [100] * 3)
+    radius = np.linalg.norm(points, axis=1)
+    turns = np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) - classes[:, 0] / 3
+    difference = (turns - 0.5 * radius + 0.5) % 1 - 0.5
+    np.testing.assert_allclose(difference, 0, atol=1e-6)
+    np.testing.assert_allclose([radius.min(), radius.max()], [0.1, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [generators.two_moons, generators.spirals])
+def test_points_depend_on_the_seed_alone(make):
+    clean, table, again = make(50, noise=0, seed=3), make(50, seed=3), make(50, seed=3)
+    np.testing.assert_array_equal(table.features, again.features)
+    np.testing.assert_array_equal(table.targets, clean.targets)
+    assert 0 < np.abs(table.features - clean.features).max() < 1
+    assert not np.array_equal(table.targets, make(50, seed=4).targets)
+    assert (np.diff(clean.targets[:, 0]) < 0).any()
+    assert table.columns == ("x", "y")
+    assert len(table.classes) == 2
+
+
+def test_reversed_sequences_are_reversed():
+    inputs, targets = generators.reversed_sequences(200, length=3, symbols=4, seed=1)
+    assert (inputs.shape, inputs.dtype, targets.dtype) == ((200, 3), np.int64, np.int64)
+    assert [row[::-1] for row in inputs.tolist()] == targets.tolist()
+    assert set(inputs.ravel().tolist()) == {0, 1, 2, 3}
+    assert targets.flags.c_contiguous
+    other, _ = generators.reversed_sequences(200, length=3, symbols=4, seed=2)
+    assert not np.array_equal(inputs, other)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "rule"),
+    [
+        (lambda: generators.two_moons(1), AttributeValueError, "n must be an int of at least 2"),
+        (lambda: generators.two_moons(9, noise=-1), AttributeValueError, "noise must be"),
+        (lambda: generators.two_moons(9, nois=1), AttributeTypeError, "did you mean 'noise'"),
+        (lambda: generators.spirals(2, classes=3), AttributeValueError, "n must be .* least 3"),
+        (lambda: generators.spirals(9, turns=0), AttributeValueError, "turns must be"),
+        (lambda: generators.reversed_sequences(9, symbols=1), AttributeValueError, "symbols must"),
+        (lambda: scikit.load("irs"), AttributeValueError, "got 'irs'; did you mean 'iris'"),
+        (lambda: scikit.load("iris", standardise=True), AttributeTypeError, "'standardize'"),
+        (lambda: scikit.load("iris", test_fraction=1), AttributeValueError, "test_fraction must"),
+    ],
+)
+def test_a_wrong_argument_is_named(call, error, rule):
+    with pytest.raises(error, match=rule):
+        call()
+
+
+def test_missing_scikit_learn_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(MissingRequirementError, match="run: pip install scikit-learn"):
+        scikit.load("wine")
+
+
+@pytest.fixture
+def table_of_scikit_learn(monkeypatch):
+    """Put a table of five rows in the place of scikit-learn's wine."""
+    data = np.array([[1.0, 7], [2, 7], [3, 7], [4, 7], [10, 7]])
+    bunch = types.SimpleNamespace(
+        data=data,
+        target=np.array([0, 1, 0, 1, 1]),
+        feature_names=["a", "b"],
+        target_names=["n", "y"],
+    )
+    module = types.ModuleType("sklearn.datasets")
+    module.load_wine = lambda: bunch
+    package = types.ModuleType("sklearn")
+    package.datasets = module
+    monkeypatch.setitem(sys.modules, "sklearn", package)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", module)
+    return bunch
+
+
+def test_a_table_is_split_and_standardized_by_the_training_set(table_of_scikit_learn):
+    bunch = table_of_scikit_learn
+    raw = scikit.load("wine", seed=2, test_fraction=0.3, standardize=False)
+    assert [len(part.features) for part in raw] == [3, 2]
+    rows = np.concatenate([part.features[:, 0] for part in raw])
+    assert sorted(rows.tolist()) == [1, 2, 3, 4, 10]
+    for part in raw:
+        for row, target in zip(part.features, part.targets, strict=True):
+            assert bunch.target[bunch.data[:, 0].tolist().index(row[0])] == target[0]
+        assert (part.columns, part.classes) == (("a", "b"), ("n", "y"))
+        assert (part.features.dtype, part.targets.dtype) == (np.float32, np.int64)
+    train, test = scikit.load("wine", seed=2, test_fraction=0.3)
+    mean, deviation = raw[0].features[:, 0].mean(), raw[0].features[:, 0].std()
+    for part, plain in zip((train, test), raw, strict=True):
+        expected = (plain.features[:, 0] - mean) / deviation
+        np.testing.assert_allclose(part.features[:, 0], expected, rtol=1e-5)
+        assert not part.features[:, 1].any()
+    assert not np.array_equal(
+        scikit.load("wine", seed=1, test_fraction=0.3)[0].features, train.features
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "columns", "n_classes"),
+    [("breast_cancer", 569, 30, 2), ("diabetes", 442, 10, 0), ("iris", 150, 4, 3),
+     ("wine", 178, 13, 3)],
+)  # fmt: skip
+def test_the_tables_of_scikit_learn_are_complete(name, rows, columns, n_classes):
+    pytest.importorskip("sklearn.datasets")
+    train, test = scikit.load(name)
+    assert len(train.features) + len(test.features) == rows
+    assert train.features.shape[1] == test.features.shape[1] == columns == len(train.columns)
+    assert len(train.classes) == n_classes
+    assert train.targets.dtype == (np.int64 if n_classes else np.float32)
+    np.testing.assert_allclose(train.features.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(train.features.std(axis=0), 1, rtol=1e-4)
