@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from opwright.describe.journal import record
+from opwright.describe.kit import frame_page
 from opwright.describe.names import UniqueNames
 from opwright.describe.vocabulary import STEP
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
@@ -268,6 +269,10 @@ class Program:
 
     def __str__(self) -> str:
         return format_program(self)
+
+    def _repr_html_(self) -> str | None:
+        """Return the drawing of opwright-kit for notebooks; they show the repr in place of None."""
+        return frame_page(self)
 
 
 def _make_program(

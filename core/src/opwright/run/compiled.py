@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from opwright import _runtime
+from opwright.describe.kit import load_tool
 from opwright.describe.meta import Meta
 from opwright.device.feeds import FeedSpec, check_feed_names, meta_of, ready_feed
 from opwright.device.opening import open_device
@@ -17,7 +18,6 @@ from opwright.errors import FeedError
 from opwright.lowering import Given, LoweredPlan, LowerRequest, lower
 from opwright.plugins.threads import count_for_plan
 from opwright.run.bindings import scope_metas
-from opwright.run.kit import load_tool
 from opwright.run.plan_cache import PlanCache
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
+from opwright.describe.kit import load_tool
 from opwright.describe.names import hint
 from opwright.device.feeds import FeedSpec
 from opwright.device.opening import open_device
@@ -37,7 +38,6 @@ from opwright.run.arguments import (
 )
 from opwright.run.bindings import lasting_names, names_read_first, scope_metas
 from opwright.run.compiled import CompiledSource, PreparedRun
-from opwright.run.kit import load_tool
 from opwright.run.plan_cache import PlanCache
 
 if TYPE_CHECKING:

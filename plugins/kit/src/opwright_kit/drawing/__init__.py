@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from opwright_kit.drawing.notebook import frame_program
 from opwright_kit.drawing.page import Drawn, write_page
 from opwright_kit.drawing.writing import check_target
 
-__all__ = ["Drawn", "check_target", "write_page"]
+__all__ = ["Drawn", "check_target", "frame_program", "write_page"]

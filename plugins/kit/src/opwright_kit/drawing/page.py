@@ -92,24 +92,34 @@ def write_page(
     OSError
         If the file cannot be written; an old one is as before.
     """
-    context = current_context()
     target = Path(path)
     check_target(target, force=force)
     graphs = build_graphs(network.ops, network.block, fetches)
-    n_ops = sum(len(graph.op_nodes()) for graph in graphs)
+    n_ops = count_operators(graphs)
     if n_ops == 0:
         raise ProgramError("graph: there must be an operator to draw, got an empty network")
-    kind = DeviceName.parse(profile.device if profile is not None else device).kind
+    kind = profile.device if profile is not None else device
+    html = make_html(graphs, title, kind, StepTimes(profile))
+    write_whole(target, html, force=force)
+    n_edges = sum(len(set(graph.edges)) for graph in graphs)
+    return Drawn(target, n_ops, len(graphs), n_edges, len(html.encode()))
+
+
+def count_operators(graphs: Iterable[BlockGraph]) -> int:
+    """Return the number of operators of all blocks."""
+    return sum(len(graph.op_nodes()) for graph in graphs)
+
+
+def make_html(graphs: Sequence[BlockGraph], title: str, device: str, times: StepTimes) -> str:
+    """Return the page of graphs, whole in itself, with the kernels of a device."""
+    context = current_context()
+    kind = DeviceName.parse(device).kind
     known = {HOST_DEVICE: None, **dict.fromkeys(context.devices.names())}
     if kind not in known:
         raise context.devices.not_found(kind)
     others = [name for name in known if name != kind]
     choices = KernelChoices(context, [kind, *others])
-    times = StepTimes(profile)
-    html = _Page(title, graphs, choices, times, context).html()
-    write_whole(target, html, force=force)
-    n_edges = sum(len(set(graph.edges)) for graph in graphs)
-    return Drawn(target, n_ops, len(graphs), n_edges, len(html.encode()))
+    return _Page(title, graphs, choices, times, context).html()
 
 
 class _Page:
@@ -143,7 +153,7 @@ class _Page:
         )
 
     def _header(self) -> str:
-        n_ops = sum(len(graph.op_nodes()) for graph in self._graphs)
+        n_ops = count_operators(self._graphs)
         counted = "1 operator" if n_ops == 1 else f"{n_ops} operators"
         facts = [counted, f"kernels of {self._choices.devices[0]}"]
         if len(self._graphs) > 1:

@@ -1,0 +1,36 @@
+"""A program within a notebook: its page in a frame of its own, apart from the notebook's styles."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from opwright.device import HOST_DEVICE
+from opwright_kit.drawing.graph import build_graphs
+from opwright_kit.drawing.page import count_operators, make_html
+from opwright_kit.drawing.times import StepTimes
+
+if TYPE_CHECKING:
+    from opwright import Program
+
+_MAX_OPERATORS: Final = 1000
+"""More of them make the file of a notebook large; `Network.graph_html` draws any number."""
+
+_HEIGHT: Final = 600
+"""Pixels."""
+
+
+def frame_program(program: Program) -> str | None:
+    """Return the page that `write_page` writes as an HTML element; None for no or many operators.
+
+    Its scripts may not reach the notebook: the frame has an origin of its own.
+    """
+    block = program.global_block()
+    graphs = build_graphs(block.ops, block)
+    if not 0 < count_operators(graphs) <= _MAX_OPERATORS:
+        return None
+    page = make_html(graphs, "program", HOST_DEVICE, StepTimes(None))
+    return (
+        f'<iframe sandbox="allow-scripts" title="program" width="100%" height="{_HEIGHT}" '
+        f'style="border: 0" srcdoc="{escape(page)}"></iframe>'
+    )
