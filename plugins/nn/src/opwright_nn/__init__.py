@@ -21,6 +21,7 @@ from opwright_nn import (
 )
 from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
+from opwright_nn.datasets.loading import load_batches
 from opwright_nn.inspection import LayerSummary, Summary, summary
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import get_sparse_rows, optimize
@@ -60,6 +61,7 @@ __all__ = [
     "inference_program",
     "initializer",
     "layers",
+    "load_batches",
     "metrics",
     "optimize",
     "optimizer",

@@ -9,9 +9,11 @@ from __future__ import annotations
 from opwright_nn.datasets import cifar, csv, digits, generators, idx, image_folder, scikit, text
 from opwright_nn.datasets.dataset import Dataset
 from opwright_nn.datasets.table import Table
+from opwright_nn.datasets.workers import LoadError
 
 __all__ = [
     "Dataset",
+    "LoadError",
     "Table",
     "cifar",
     "csv",

@@ -68,7 +68,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         """The number of batches in an epoch."""
         return len(self._starts)
 
-    def __iter__(self) -> Batches[Batch]:
+    def __iter__(self) -> Iterator[Batch]:
         if self._ended:
             first = self._end_epoch * len(self._starts)
             self._end_epoch += self._epochs
@@ -159,10 +159,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     def _order(self, epoch: int) -> npt.NDArray[np.int64] | None:
         """Return the order of the rows in an epoch, None without shuffling."""
-        if self._seed is None:
-            return None
-        # One generator per epoch, so that epoch 7 is the same in a long and in a short run.
-        return np.random.default_rng((self._seed, epoch)).permutation(len(self._arrays[0]))
+        return make_order(self._seed, epoch, len(self._arrays[0]))
 
     def _iterate(self, first: int) -> Iterator[Batch]:
         first_epoch, skipped = divmod(first, max(len(self._starts), 1))
@@ -264,6 +261,14 @@ def batches(
     progress = checks.check_bool("batches", "progress", progress)
     order_seed = seed if shuffle else None
     return Batches(arrays, names, size, first_epoch, epochs, order_seed, drop_last, progress)
+
+
+def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64] | None:
+    """Return the order of the rows in an epoch, None without a seed."""
+    if seed is None:
+        return None
+    # One generator per epoch, so that epoch 7 is the same in a long and in a short run.
+    return np.random.default_rng((seed, epoch)).permutation(rows)
 
 
 def _show_progress(iterator: Iterator[Batch], first: int, total: int) -> Iterator[Batch]:

@@ -109,9 +109,12 @@ def train(
         _find_saver(listed, resume),
         Display(epochs, checks.check_bool("train", "progress", progress)),
     )
-    if isinstance(model, Model):
-        return prepare_model(model, setup).run()
-    return prepare_step(model, setup).run()
+    try:
+        if isinstance(model, Model):
+            return prepare_model(model, setup).run()
+        return prepare_step(model, setup).run()
+    finally:
+        setup.source.close()
 
 
 def _check_callbacks(callbacks: object) -> list[Callback]:

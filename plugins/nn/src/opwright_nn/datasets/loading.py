@@ -1,0 +1,317 @@
+"""load_batches: batches of arrays, of items that a function decodes, and of generators."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_nn import arguments, checks
+from opwright_nn.datasets.batches import Batches, batches, make_order
+from opwright_nn.datasets.workers import LoadError, iterate_ahead
+
+_WHO: Final = "load_batches"
+_BUFFER: Final = 1024
+_REPR: Final = 200
+
+
+@dataclasses.dataclass
+class Decoder:
+    """Makes batch number k of items, counted over all epochs; workers have a copy."""
+
+    items: Sequence[Any]
+    function: Callable[[Any], Any]
+    size: int
+    per_epoch: int
+    seed: int | None
+    order: tuple[int, Any] | None = None
+
+    def __call__(self, number: int) -> Any:
+        """Return the batch."""
+        epoch, batch = divmod(number, self.per_epoch)
+        if self.order is None or self.order[0] != epoch:
+            self.order = epoch, make_order(self.seed, epoch, len(self.items))
+        start = batch * self.size
+        rows = range(start, min(start + self.size, len(self.items)))
+        picked = rows if self.order[1] is None else self.order[1][rows.start : rows.stop].tolist()
+        return collate([self._decode(row) for row in picked], picked)
+
+    def _decode(self, row: int) -> Any:
+        item = self.items[row]
+        try:
+            return self.function(item)
+        except Exception as error:
+            raise LoadError(
+                f"{_WHO}: map must return a sample for each item, got {type(error).__name__}: "
+                f"{error} for item {row}, {repr(item)[:_REPR]}; repair the item, or leave it out"
+            ) from error
+
+
+def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
+    """Return a tuple or dict of arrays [size, …], one for each array of a sample.
+
+    Parameters
+    ----------
+    samples : sequence
+        Arrays, or tuples or dicts of them.
+    numbers : sequence of int
+        What each is called in messages.
+    """
+    named = isinstance(samples[0], Mapping)
+    rows = [_split(sample) for sample in samples]
+    for number, row in zip(numbers, rows):
+        forms = [
+            {key: (value.dtype.name, value.shape) for key, value in one.items()}
+            for one in (row, rows[0])
+        ]
+        if forms[0] != forms[1]:
+            raise LoadError(
+                f"{_WHO}: samples of a batch must have the same names, dtypes and shapes, got "
+                f"{forms[0]} for item {number} and {forms[1]} for item {numbers[0]}; convert them "
+                "in map"
+            )
+    stacked = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+    return stacked if named else tuple(stacked.values())
+
+
+def _split(sample: Any) -> dict[Any, Any]:
+    if isinstance(sample, Mapping):
+        pairs = sample.items()
+    else:
+        pairs = dict(enumerate(sample if isinstance(sample, tuple) else (sample,))).items()
+    return {key: np.asarray(value) for key, value in pairs}
+
+
+class _Repeating(Batches[Any]):
+    """Batches that fail again, rather than end, where a batch could not be made."""
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except StopIteration:
+            raise
+        except BaseException:
+            self._begin(self._next)  # the same batch again, and not the end
+            raise
+
+
+class Loader(_Repeating):
+    """What `load_batches` returns for items; a loop that is left ends its workers."""
+
+    def __init__(self, decoder: Decoder, workers: int, ahead: int, **options: Any) -> None:
+        self._decoder = decoder
+        self._workers = workers
+        self._ahead = ahead
+        rows = np.arange(len(decoder.items))
+        super().__init__((rows,), None, decoder.size, seed=decoder.seed, **options)
+
+    def _describe_array(self, index: int) -> str:
+        items = self._decoder.items
+        texts = "\n".join(repr(item)[:_REPR] for item in items)
+        return f"items[{len(items)}]: {zlib.crc32(texts.encode('utf-8', 'replace'))}"
+
+    def _iterate(self, first: int) -> Iterator[Any]:
+        end = self._end_epoch * len(self._starts)
+        if self._workers and end > first:
+            yield from iterate_ahead(self._decoder, first, end, self._workers, self._ahead)
+        else:
+            yield from map(self._decoder, range(first, end))
+
+    def __iter__(self) -> Iterator[Any]:
+        super().__iter__()
+        return self._loop()
+
+    def _loop(self) -> Iterator[Any]:
+        try:
+            while True:
+                try:
+                    batch = next(self)
+                except StopIteration:
+                    return
+                yield batch
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the workers; the position stays, and the next batch starts them again."""
+        ended = self._ended
+        self._begin(self._next)
+        self._ended = ended
+
+    def repeat(self, epochs: int) -> Loader:
+        """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
+        epochs = checks.check_int("Loader.repeat", "epochs", epochs, at_least=0)
+        options = {"first_epoch": 0, "epochs": epochs, "progress": False}
+        return Loader(
+            self._decoder, self._workers, self._ahead, drop_last=self._drop_last, **options
+        )
+
+
+class Stream(_Repeating):
+    """What `load_batches` returns for a function that returns an iterator."""
+
+    def __init__(
+        self,
+        function: Callable[[], Iterable[Any]],
+        transform: Callable[[Any], Any] | None,
+        samples: int,
+        **options: Any,
+    ) -> None:
+        self._function = function
+        self._transform = transform
+        super().__init__((np.arange(samples),), None, **options)
+
+    def _order(self, epoch: int) -> None:
+        return None
+
+    def _describe_array(self, index: int) -> str:
+        return f"samples[{len(self._arrays[0])}]"
+
+    def _iterate(self, first: int) -> Iterator[Any]:
+        first_epoch, skipped = divmod(first, max(len(self._starts), 1))
+        for epoch in range(first_epoch, self._end_epoch):
+            samples = self._shuffle(epoch, self._count(iter(self._function())))
+            size = self._starts.step
+            for number in range(len(self._starts)):
+                part = list(islice(samples, size))
+                if number >= skipped:
+                    start = number * size
+                    decoded = [self._transform(x) if self._transform else x for _, x in part]
+                    yield collate(decoded, [i for i, _ in part] or [start])
+            skipped = 0
+            for _ in samples:  # those of drop_last, so that their number is checked
+                pass
+
+    def _count(self, samples: Iterator[Any]) -> Iterator[tuple[int, Any]]:
+        total = len(self._arrays[0])
+        number = 0
+        for sample in samples:
+            if number == total:
+                self._raise_number("more")
+            yield number, sample
+            number += 1
+        if number < total:
+            self._raise_number(f"only {number}")
+
+    def _raise_number(self, got: str) -> NoReturn:
+        raise LoadError(
+            f"{_WHO}: data must give samples={len(self._arrays[0])} of them in each epoch, got "
+            f"{got}; pass their number"
+        )
+
+    def _shuffle(self, epoch: int, samples: Iterator[Any]) -> Iterator[Any]:
+        """Yield samples out of a buffer, at random; in their order without a seed."""
+        if self._seed is None:
+            yield from samples
+            return
+        rng = np.random.default_rng((self._seed, epoch))
+        buffer = list(islice(samples, _BUFFER))
+        for sample in samples:
+            place = int(rng.integers(len(buffer)))
+            yield buffer[place]
+            buffer[place] = sample
+        yield from (buffer[place] for place in rng.permutation(len(buffer)))
+
+    def repeat(self, epochs: int) -> Stream:
+        """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
+        options = {"first_epoch": 0, "seed": self._seed, "drop_last": self._drop_last}
+        epochs = checks.check_int("Stream.repeat", "epochs", epochs, at_least=0)
+        options |= {"size": self._starts.step, "epochs": epochs, "progress": False}
+        return Stream(self._function, self._transform, len(self._arrays[0]), **options)
+
+
+@arguments.suggest
+def load_batches(
+    data: Any,
+    size: int,
+    *,
+    map: Callable[[Any], Any] | None = None,
+    samples: int | None = None,
+    workers: int = 0,
+    ahead: int = 2,
+    epochs: int = 1,
+    first_epoch: int = 0,
+    seed: int = 0,
+    shuffle: bool = True,
+    drop_last: bool = False,
+    progress: bool = False,
+) -> Batches[Any]:
+    """Iterate over arrays, files or generators in batches, decoded ahead by worker processes.
+
+    Parameters
+    ----------
+    data : arrays, sequence of items, or callable
+        Arrays without `map`, as `batches` takes them: they are in memory, and `batches` returns
+        them. Items with `map`, such as paths. Or a function that returns an iterator of samples
+        for each epoch.
+    size : int, at least 1
+        Samples in a batch.
+    map : callable, optional
+        Makes a sample of an item: an array, or a tuple or dict of arrays. With workers a module
+        must define it, and it must not draw from a random stream of its process.
+    samples : int, at least 0, optional
+        How many samples a function as `data` gives in an epoch; required for it.
+    workers : int, at least 0
+        Processes that decode items, which keep the order: batches do not depend on their number. 0
+        decodes in this process. A script that uses workers calls this function under
+        ``if __name__ == "__main__":``, for they import it.
+    ahead : int, at least 1
+        Batches that each worker decodes ahead.
+    epochs, first_epoch, seed, shuffle, drop_last, progress
+        As for `batches`. Samples of a function are shuffled within a buffer of 1,024.
+
+    Returns
+    -------
+    Batches
+        An iterator with a position, as that of `batches`; `train` takes it. Its workers end with a
+        loop over it, also one that is left by ``break`` or an exception, and by its ``close``.
+
+    Raises
+    ------
+    AttributeTypeError, AttributeValueError, ShapeError
+        At the call.
+    LoadError
+        While iterating: `map` failed, which names the item; samples differ in shape; a worker
+        ended, by a signal for example.
+    """
+    workers = checks.check_int(_WHO, "workers", workers, at_least=0)
+    ahead = checks.check_int(_WHO, "ahead", ahead, at_least=1)
+    options: dict[str, Any] = {
+        "epochs": checks.check_int(_WHO, "epochs", epochs, at_least=0),
+        "first_epoch": checks.check_int(_WHO, "first_epoch", first_epoch, at_least=0),
+        "drop_last": checks.check_bool(_WHO, "drop_last", drop_last),
+        "progress": checks.check_bool(_WHO, "progress", progress),
+    }
+    size = checks.check_int(_WHO, "size", size, at_least=1)
+    seed = checks.check_int(_WHO, "seed", seed, at_least=0)
+    order_seed = seed if checks.check_bool(_WHO, "shuffle", shuffle) else None
+    if map is not None:
+        checks.check_callable(_WHO, "map", map)
+    if callable(data) is (samples is None):
+        raise AttributeValueError(
+            f"{_WHO}: samples must be given for a function as data, and only then, got "
+            f"samples={samples!r}; pass how many samples it gives in an epoch"
+        )
+    if workers and (map is None or callable(data)):
+        raise AttributeValueError(
+            f"{_WHO}: workers decode a sequence of items by map, got workers={workers} for "
+            f"{'a function' if callable(data) else 'data without map'}; leave workers out"
+        )
+    if callable(data):
+        count = checks.check_int(_WHO, "samples", samples, at_least=0)
+        return Stream(data, map, count, size=size, seed=order_seed, **options)
+    if map is None:
+        return batches(data, size, seed=seed, shuffle=shuffle, **options)
+    if isinstance(data, str | bytes | Mapping) or not hasattr(data, "__getitem__"):
+        raise AttributeTypeError(
+            f"{_WHO}: data must be a sequence of items where map is given, got "
+            f"{type(data).__name__}; pass a list of paths, for example"
+        )
+    stop = len(data) - size + 1 if drop_last else len(data)
+    per_epoch = len(range(0, max(stop, 0), size))
+    return Loader(Decoder(data, map, size, per_epoch, order_seed), workers, ahead, **options)

@@ -1,0 +1,263 @@
+"""Laws of load_batches: order, position, workers that fail, and how they end."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from itertools import chain
+
+import numpy as np
+import pytest
+
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_nn.datasets import LoadError
+
+FUNCTIONS = """
+import os, signal
+import numpy as np
+
+def decode(path):
+    number = int(path.read_text())
+    return np.full((3,), number, np.float32), np.array([number])
+
+def named(number):
+    if number == 7:
+        raise ValueError("seven")
+    return {"x": np.float32(number)}
+
+def ragged(number):
+    return np.zeros(number)
+
+def killed(number):
+    if number == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return np.float32(number)
+"""
+
+
+@pytest.fixture
+def functions(tmp_path, monkeypatch):
+    (tmp_path / "functions_of_loading.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    import functions_of_loading
+
+    yield functions_of_loading
+    del sys.modules["functions_of_loading"]
+
+
+@pytest.fixture
+def paths(tmp_path):
+    files = [tmp_path / f"{i}.txt" for i in range(10)]
+    for i, path in enumerate(files):
+        path.write_text(str(i))
+    return files
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_left():
+    yield
+    gc.collect()
+    assert not multiprocessing.active_children()
+
+
+def listed(batches):
+    return [[array.tolist() for array in batch] for batch in batches]
+
+
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"shuffle": False}])
+def test_items_have_the_order_of_batches_whatever_the_workers(functions, paths, options):
+    options = {"seed": 3, "epochs": 2, **options}
+    x = np.repeat(np.arange(10, dtype=np.float32)[:, None], 3, 1)
+    whole = listed(nn.batches((x, np.arange(10)[:, None]), 4, **options))
+    for workers in (0, 1, 3):
+        loader = nn.load_batches(paths, 4, map=functions.decode, workers=workers, **options)
+        assert len(loader) == len(whole)
+        assert listed(loader) == whole
+        assert listed(loader) != []
+        assert not multiprocessing.active_children()
+        assert listed(loader.repeat(2)) == whole
+
+
+def test_arrays_are_those_of_batches_without_a_worker():
+    x = np.arange(6)
+    loader = nn.load_batches((x,), 4, shuffle=False)
+    assert type(loader) is type(nn.batches((x,), 4))
+    assert np.shares_memory(next(loader)[0], x)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_position_continues_in_another_loader(functions, paths, workers):
+    def make(count):
+        return nn.load_batches(paths, 3, map=functions.decode, workers=count, epochs=3, seed=4)
+
+    whole = listed(make(0))
+    for done in (0, 3, 5, 12):
+        left, other = make(workers), make(2 - workers)
+        assert [listed([next(left)])[0] for _ in range(done)] == whole[:done]
+        other.restore(left.position)
+        left.close()
+        assert listed(other) == whole[done:]
+    with pytest.raises(AttributeValueError, match="same arguments, got arrays="):
+        nn.load_batches(paths[::-1], 3, map=functions.decode, epochs=3, seed=4).restore(
+            make(0).position
+        )
+
+
+def test_a_loop_that_is_left_ends_the_workers_and_continues(functions, paths):
+    loader = nn.load_batches(paths, 3, map=functions.decode, workers=2)
+    whole = listed(loader.repeat(1))
+    for batch in loader:
+        assert listed([batch]) == whole[:1]
+        assert len(multiprocessing.active_children()) == 2
+        break
+    assert not multiprocessing.active_children()
+    assert listed(loader) == whole[1:]
+    next(iter(loader))
+    next(loader)
+    loader.close()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_failing_item_is_named_each_time(functions, workers):
+    items = list(range(5, 9))
+    loader = nn.load_batches(items, 1, map=functions.named, workers=workers, shuffle=False)
+    batches = iter(loader)
+    assert [next(batches)["x"].tolist() for _ in range(2)] == [[5.0], [6.0]]
+    for _ in range(2):
+        with pytest.raises(LoadError, match="got ValueError: seven for item 2, 7; repair") as error:
+            next(iter(loader))
+        if workers:
+            assert "in named" in "".join(error.value.__notes__)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_samples_of_other_shapes_are_refused(functions, workers):
+    loader = nn.load_batches([2, 3], 2, map=functions.ragged, workers=workers, shuffle=False)
+    with pytest.raises(LoadError, match=r"\(3,\).* for item 1 and .*\(2,\).* for item 0"):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_worker_is_reported(functions, workers):
+    items = list(range(9))
+    loader = nn.load_batches(items, 1, map=functions.killed, workers=workers, shuffle=False)
+    seen = []
+    with pytest.raises(LoadError, match=f"ended with exit code -{int(signal.SIGKILL)}"):
+        seen.extend(int(batch[0][0]) for batch in loader)
+    assert seen == list(range(len(seen)))
+    assert len(seen) <= 5
+
+
+def test_a_worker_killed_from_outside_is_reported(functions):
+    loader = nn.load_batches(range(99), 1, map=functions.ragged, workers=1, shuffle=False)
+    batches = iter(loader)
+    next(batches)
+    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    with pytest.raises(LoadError, match="ended with exit code"):
+        list(batches)
+
+
+def test_what_cannot_be_pickled_is_refused():
+    with pytest.raises(AttributeTypeError, match="map and data must be picklable .* workers=0"):
+        next(iter(nn.load_batches([1], 1, map=lambda x: x, workers=1)))
+
+
+SCRIPT = """
+import signal, sys
+import opwright_nn as nn
+from functions_of_loading import ragged
+
+if __name__ == "__main__":
+    for _ in nn.load_batches([3] * 9000, 1, map=ragged, workers=2):
+        print("running", flush=True)
+"""
+
+
+def test_an_interrupt_ends_the_script_and_its_workers(functions, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    script = subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    assert script.stdout.readline() == "running\n"
+    os.killpg(script.pid, signal.SIGINT)  # as a terminal sends it, to all
+    _, errors = script.communicate(timeout=100)  # both ends close with the last process
+    assert script.returncode == -signal.SIGINT
+    assert errors.count("KeyboardInterrupt") == 1
+
+
+def test_a_generator_is_shuffled_and_continues():
+    def samples():
+        return ((np.float32(i), np.array([i])) for i in range(2500))
+
+    def make(**options):
+        return nn.load_batches(samples, 100, samples=2500, seed=1, epochs=2, **options)
+
+    plain = [batch[1][:, 0].tolist() for batch in make(shuffle=False)]
+    assert list(chain(*plain)) == [*range(2500)] * 2
+    whole = [batch[1][:, 0].tolist() for batch in make()]
+    first, second = list(chain(*whole[:25])), list(chain(*whole[25:]))
+    assert sorted(first) == sorted(second) == list(range(2500))
+    assert first != second
+    assert first != list(range(2500))
+    left, other = make(), make()
+    for _ in range(30):
+        next(left)
+    other.restore(left.position)
+    assert [batch[1][:, 0].tolist() for batch in other] == whole[30:]
+    assert [batch[1][:, 0].tolist() for batch in left.repeat(2)] == whole
+    mapped = make(map=lambda sample: sample[1] + 1, shuffle=False)
+    assert next(mapped)[0][:, 0].tolist() == list(range(1, 101))
+
+
+@pytest.mark.parametrize(("count", "got"), [(9, "more"), (11, "only 10")])
+def test_a_generator_of_another_length_is_refused(count, got):
+    loader = nn.load_batches(lambda: (np.float32(i) for i in range(10)), 4, samples=count)
+    with pytest.raises(LoadError, match=f"samples={count} of them in each epoch, got {got}"):
+        list(loader)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "error", "rule"),
+    [
+        ([1], {"mapp": abs}, AttributeTypeError, "did you mean 'map'"),
+        ([1], {"map": abs, "num_workers": 1}, AttributeTypeError, "did you mean 'workers'"),
+        ([1], {"map": 3}, AttributeTypeError, "map must be a function"),
+        ("abc", {"map": abs}, AttributeTypeError, "a sequence of items .* got str"),
+        ((np.zeros(2),), {"workers": 1}, AttributeValueError, "workers=1 for data without map"),
+        (list, {"samples": 1, "workers": 1}, AttributeValueError, "workers=1 for a function"),
+        (list, {}, AttributeValueError, "samples must be given"),
+        ([1], {"map": abs, "samples": 1}, AttributeValueError, "got samples=1"),
+        ([1], {"map": abs, "workers": -1}, AttributeValueError, "workers must be"),
+        ([1], {"map": abs, "ahead": 0}, AttributeValueError, "ahead must be"),
+    ],
+)
+def test_a_wrong_argument_is_named_at_the_call(data, options, error, rule):
+    with pytest.raises(error, match=rule):
+        nn.load_batches(data, 1, **options)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_training_takes_it_with_the_same_losses(functions, workers):
+    items = list(range(6))
+    seen = []
+
+    def step(x):
+        seen.append(x.tolist())
+        return [np.float32(x.sum()), len(multiprocessing.active_children())]
+
+    loader = nn.load_batches(items, 4, map=functions.named, workers=workers, seed=2)
+    history = nn.train(step, loader, epochs=3, progress=False)
+    assert len(history) == 3
+    expected = nn.batches({"x": np.arange(6, dtype=np.float32)}, 4, seed=2, epochs=3)
+    assert seen == [batch["x"].tolist() for batch in expected]
+    assert not multiprocessing.active_children()
