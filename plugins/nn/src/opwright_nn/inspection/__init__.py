@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opwright_nn.inspection.nan_search import NonFinite, find_nan
 from opwright_nn.inspection.summary import LayerSummary, Summary, summary
 
-__all__ = ["LayerSummary", "Summary", "summary"]
+__all__ = ["LayerSummary", "NonFinite", "Summary", "find_nan", "summary"]
