@@ -131,9 +131,10 @@ def test_a_failing_item_is_named_each_time(functions, workers):
     assert [next(batches)["x"].tolist() for _ in range(2)] == [[5.0], [6.0]]
     for _ in range(2):
         with pytest.raises(LoadError, match="got ValueError: seven for item 2, 7; repair") as error:
-            next(iter(loader))
+            next(loader)
         if workers:
             assert "in named" in "".join(error.value.__notes__)
+    batches.close()
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -161,6 +162,14 @@ def test_a_worker_killed_from_outside_is_reported(functions):
     os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
     with pytest.raises(LoadError, match="ended with exit code"):
         list(batches)
+
+
+def test_a_worker_leaves_interrupts_to_the_process_that_iterates(functions):
+    loader = nn.load_batches(range(50), 1, map=functions.ragged, workers=1, shuffle=False)
+    batches = iter(loader)
+    next(batches)
+    os.kill(multiprocessing.active_children()[0].pid, signal.SIGINT)
+    assert len(list(batches)) == 49
 
 
 def test_what_cannot_be_pickled_is_refused():
