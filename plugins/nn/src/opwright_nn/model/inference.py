@@ -28,6 +28,24 @@ def inference_program(
     """
     twin = program.clone()
     twin.stop_training()
+    return _without_writes(twin, program, targets)
+
+
+def trial_program(
+    program: ow.Program, targets: ow.Variable | str | Iterable[ow.Variable | str]
+) -> ow.Program:
+    """Return a new program that computes `targets`, such as gradients, as a training step does.
+
+    It writes no persistable variable, as `inference_program`; dropout and batch_norm train.
+    """
+    return _without_writes(program.clone(), program, targets)
+
+
+def _without_writes(
+    twin: ow.Program,
+    program: ow.Program,
+    targets: ow.Variable | str | Iterable[ow.Variable | str],
+) -> ow.Program:
     new_names = _rename_updates(twin)
     pruned = twin.prune(targets)
     _keep_states(pruned.global_block(), new_names, program.global_block())
@@ -66,7 +84,7 @@ def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block)
                 if name not in states:
                     # It is written before it is read: no state, but a result.
                     block.var(name).persistable = False
-                elif "training" in op.attrs and slot.aliases is not None:
+                elif op.attrs.get("training") is False and slot.aliases is not None:
                     # Without training it writes the value that the state has.
                     _rename(op.outputs, slot.name, name, states[name])
                 else:

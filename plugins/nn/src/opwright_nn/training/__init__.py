@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.checkpointing import Checkpoint
+from opwright_nn.training.gradient_norms import GradientNorms
 from opwright_nn.training.history import History
 from opwright_nn.training.stopping import EarlyStopping, Plateau
 from opwright_nn.training.tensorboard import TensorBoard
@@ -14,6 +15,7 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "EarlyStopping",
+    "GradientNorms",
     "History",
     "Plateau",
     "TensorBoard",

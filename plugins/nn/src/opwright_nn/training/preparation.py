@@ -87,7 +87,15 @@ def prepare_model(model: Model, setup: Setup) -> Training:
             model._load_values(saved.saved, saved.values)
     find_step = _ModelStep(model, example)
     find_step()
-    trained = Trained(find_step, names, model.scope, model.program, model.optimizer, tuple(fetches))
+    trained = Trained(
+        find_step,
+        names,
+        model.scope,
+        model.program,
+        model.optimizer,
+        tuple(fetches),
+        model.run_options(),
+    )
     evaluate = None
     if values or metrics or held_out:
         evaluation = Evaluation(model, {**held_out, **values}, metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import opwright as ow
@@ -39,6 +40,8 @@ class Trained(NamedTuple):
         What has appended the updates, where that is known.
     fetches : tuple of str
         The variables that the step returns.
+    options : mapping
+        Device, fallback and determinism, as ``Network.compile`` takes them.
     """
 
     find_step: Callable[[], Callable[..., Sequence[Any]]]
@@ -47,6 +50,7 @@ class Trained(NamedTuple):
     program: ow.Program | None = None
     optimizer: Optimizer | None = None
     fetches: tuple[str, ...] = ()
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 class Training:
@@ -132,6 +136,15 @@ class Training:
     def fetches(self) -> tuple[str, ...]:
         """The variables that a step returns."""
         return self._trained.fetches
+
+    @property
+    def run_options(self) -> Mapping[str, Any]:
+        """Device, fallback and determinism of a step, as ``Network.compile`` takes them."""
+        return self._trained.options
+
+    def example_feeds(self) -> Mapping[str, Any]:
+        """Return the feeds of a batch, without advancing."""
+        return self._source.example()
 
     @property
     def learning_rate(self) -> float | None:

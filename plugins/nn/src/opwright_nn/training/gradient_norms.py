@@ -1,0 +1,86 @@
+"""GradientNorms: a callback that measures the gradients of each layer after each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import ProgramError
+from opwright.vocabulary import GRAD_SUFFIX, STEP
+from opwright_nn.inspection.layer_groups import layer_of_parameter
+from opwright_nn.model.inference import input_names, trial_program
+from opwright_nn.training.callback import Callback
+from opwright_nn.training.history import pack_records, unpack_records
+
+if TYPE_CHECKING:
+    from opwright_nn.training.training import Training
+
+
+class GradientNorms(Callback):
+    """Measure the norm of the gradients of each layer, after each epoch, on the first batch.
+
+    It is the root of the sum of the squares over all trained parameters of the layer, before
+    clipping. The measurement is a step without update: the training has the same bits without it.
+
+    Attributes
+    ----------
+    records : list of dict
+        One for each epoch: "epoch", and the norm by layer, such as "fc_0".
+    """
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, float]] = []
+
+    def begin(self, training: Training) -> None:
+        """Check that the training is that of a Model, whose program is known."""
+        if training.program is None:
+            raise ProgramError(
+                "GradientNorms: the training must be that of a Model, got a step, whose gradients "
+                "are not known; pass the Model to train"
+            )
+
+    def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
+        """Measure."""
+        program = training.program
+        if program is None:
+            return
+        block = program.global_block()
+        grads = {
+            p.name: f"{p.name}{GRAD_SUFFIX}"
+            for p in program.parameters()
+            if p.trainable and block.find_var(f"{p.name}{GRAD_SUFFIX}") is not None
+        }
+        squares: dict[str, float] = {}
+        values = _compute(training, program, list(grads.values()))
+        for name, value in zip(grads, values, strict=True):
+            layer = layer_of_parameter(name)
+            square = float(np.sum(np.square(value.astype(np.float64))))
+            squares[layer] = squares.get(layer, 0.0) + square
+        norms = {layer: float(np.sqrt(square)) for layer, square in squares.items()}
+        self.records.append({"epoch": record["epoch"], **norms})
+
+    def state(self) -> dict[str, Any]:
+        """Return the records."""
+        return {"records": pack_records(self.records)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self.records = unpack_records(state["records"])
+
+
+def _compute(training: Training, program: ow.Program, names: list[str]) -> list[Any]:
+    """Return variables of a training step on the first batch, without changing the scope."""
+    trial = trial_program(program, names)
+    inputs = input_names(trial)
+    network = ow.Network(trial.global_block())
+    step = network.compile(feed=inputs, fetch=names, scope=training.scope, **training.run_options)
+    feeds = training.example_feeds()
+    count = training.scope.find_var(STEP)
+    before = None if count is None or not count.is_set else count.numpy()
+    values = step(**{name: feeds[name] for name in inputs})
+    if count is not None and before is not None:
+        count.set(before)
+    return values

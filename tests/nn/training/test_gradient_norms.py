@@ -1,0 +1,43 @@
+"""Laws of GradientNorms: the norms of a step's gradients, and a training that is not changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright_nn as nn
+from opwright.errors import ProgramError
+
+
+def test_norms_are_those_of_the_gradients_of_the_first_batch(small, train):
+    model = small.make(nn.optimizer.SGD(0.0), drop=0.0)[0]
+    norms = nn.GradientNorms()
+    train(model, small.data, 2, batch_size=22, shuffle=False, callbacks=norms)
+    model.fill("x", small.x)
+    model.fill("y", small.y)
+    names = [p.name for p, _ in model.param_grads]
+    grads = dict(zip(names, model.run(fetch=[g for _, g in model.param_grads]), strict=True))
+    assert [r["epoch"] for r in norms.records] == [1, 2]
+    for layer in ("fc_0", "fc_1"):
+        squares = sum(np.sum(g**2) for name, g in grads.items() if name.startswith(layer))
+        assert norms.records[1][layer] == pytest.approx(np.sqrt(squares), rel=1e-4)
+
+
+def test_the_training_has_the_same_bits_with_it(small, train):
+    plain, watched = small.make()[0], small.make()[0]
+    train(plain, small.data, 3, batch_size=4)
+    train(watched, small.data, 3, batch_size=4, callbacks=nn.GradientNorms())
+    assert small.variables(plain) == small.variables(watched)
+
+
+def test_a_resumed_training_has_the_norms_from_before(small, train, tmp_path):
+    for epochs in (1, 2):
+        norms = nn.GradientNorms()
+        callbacks = [norms, nn.Checkpoint(tmp_path)]
+        train(small.make()[0], small.data, epochs, callbacks=callbacks, resume="latest")
+    assert [r["epoch"] for r in norms.records] == [1, 2]
+
+
+def test_a_step_without_a_model_is_refused(small, train):
+    with pytest.raises(ProgramError, match="GradientNorms: the training must be that of a Model"):
+        train(lambda x, y: 0.0, small.data, 1, callbacks=nn.GradientNorms())
