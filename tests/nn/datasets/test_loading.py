@@ -108,6 +108,13 @@ def test_a_position_continues_in_another_loader(functions, paths, workers):
         )
 
 
+def test_a_position_does_not_depend_on_addresses():
+    first, second = (nn.load_batches([object(), object()], 1, map=id).position for _ in range(2))
+    kept = [object() for _ in range(4)]
+    assert nn.load_batches(kept[:2], 1, map=id).position == first == second
+    assert nn.load_batches(kept[2:], 1, map=id).position == first
+
+
 def test_a_loop_that_is_left_ends_the_workers_and_continues(functions, paths):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2)
     whole = listed(loader.repeat(1))

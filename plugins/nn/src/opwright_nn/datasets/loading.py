@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -112,7 +113,8 @@ class Loader(_Repeating):
 
     def _describe_array(self, index: int) -> str:
         items = self._decoder.items
-        texts = "\n".join(repr(item)[:_REPR] for item in items)
+        # Without addresses, which differ from process to process.
+        texts = re.sub(" at 0x[0-9A-Fa-f]+", "", "\n".join(repr(item)[:_REPR] for item in items))
         return f"items[{len(items)}]: {zlib.crc32(texts.encode('utf-8', 'replace'))}"
 
     def _iterate(self, first: int) -> Iterator[Any]:
