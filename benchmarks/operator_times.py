@@ -57,10 +57,18 @@ class Contestant:
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Return the answer to one request."""
+        self.send(**request)
+        return self.receive()
+
+    def send(self, **request: Any) -> None:
+        """Begin with a request, whose answer `receive` waits for."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        """Return the answer to what was sent."""
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             sys.exit(f"{self.name} ended with {self._process.wait()}; its error is above")
@@ -78,12 +86,14 @@ def measure(
         "defaults": {attr.name: attr.default for attr in proto.attrs if attr.has_default},
     }
     sums: dict[str, float] = {}
-    for contestant in contestants:
-        answer = contestant.ask(case=number, gradient=gradient, **filled)
+    for contestant in contestants:  # side by side; only what is timed has its turn
+        contestant.send(case=number, gradient=gradient, **filled)
+    answers = {contestant.name: contestant.receive() for contestant in contestants}
+    for name, answer in answers.items():
         if "sum" in answer:
-            sums[contestant.name] = answer["sum"]
-        elif contestant.name != "numpy":
-            print(f"  {case.op}: {contestant.name} lacks it: {answer['lacks']}", file=sys.stderr)
+            sums[name] = answer["sum"]
+        elif name != "numpy":
+            print(f"  {case.op}: {name} lacks it: {answer['lacks']}", file=sys.stderr)
             return None
     _check_sums(case, sums)
     times: dict[str, list[float]] = {name: [] for name in sums}
@@ -180,9 +190,13 @@ def write(output: Path, about: Mapping[str, Any], operators: Mapping[str, Any]) 
 def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a run that was cut off has measured, on this machine beside these peers."""
     result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-    apart = [key for key, value in about.items() if result[key] != value]
-    if apart:
-        sys.exit(f"operator_times.py: {output} has another {apart[0]}: {result[apart[0]]}")
+    passing = {"date": None, "load_average": None}
+    for key, value in about.items():
+        before, now = (
+            {**one, **passing} if key == "machine" else one for one in (result[key], value)
+        )
+        if before != now:
+            sys.exit(f"operator_times.py: {output} has another {key}: {result[key]}")
     measured: dict[str, Any] = result["operators"]
     return measured
 
