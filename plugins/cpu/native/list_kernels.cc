@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <opwright/sdk.hpp>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -37,6 +39,16 @@ const ow_plugin* Open(const std::string& path) {
   return plugin;
 }
 
+// Where a dtype stands in a row, whatever the order in which the sources were compiled.
+size_t PlaceOf(const std::string& dtype) {
+  static constexpr const char* kOrder[] = {"bool",     "int8",    "int16",  "int32",  "int64",
+                                           "uint8",    "uint16",  "uint32", "uint64", "float16",
+                                           "bfloat16", "float32", "float64"};
+  const auto* place = std::find(std::begin(kOrder), std::end(kOrder), dtype);
+  if (place == std::end(kOrder)) throw std::runtime_error("dtypes without a place: " + dtype);
+  return static_cast<size_t>(place - std::begin(kOrder));
+}
+
 std::vector<Row> RowsOf(const ow_plugin& plugin) {
   std::vector<Row> rows;
   for (uint64_t i = 0; i < plugin.n_kernels; ++i) {
@@ -58,8 +70,13 @@ std::vector<Row> RowsOf(const ow_plugin& plugin) {
       sibling->dtypes.insert(sibling->dtypes.end(), row.dtypes.begin(), row.dtypes.end());
     }
   }
-  std::sort(rows.begin(), rows.end(),
-            [](const Row& a, const Row& b) { return a.op_type < b.op_type; });
+  for (Row& row : rows) {
+    std::sort(row.dtypes.begin(), row.dtypes.end(),
+              [](const std::string& a, const std::string& b) { return PlaceOf(a) < PlaceOf(b); });
+  }
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::tie(a.op_type, b.priority, a.library) < std::tie(b.op_type, a.priority, b.library);
+  });
   return rows;
 }
 

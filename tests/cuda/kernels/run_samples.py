@@ -23,6 +23,7 @@ from direct_launch import Launcher, prepare  # noqa: E402
 from samples import Call, Sample, make_call, metas_of, plan_calls, samples  # noqa: E402
 
 from emulated_gpu import Collector, compile_together  # noqa: E402
+from opwright.kernel import Refuse  # noqa: E402
 from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain  # noqa: E402
 from opwright_cuda_emulator import HostCompiler, start  # noqa: E402
 from sanitized_kernels import FLAGS  # noqa: E402
@@ -43,6 +44,15 @@ def one_of_each() -> list[tuple[Sample, Call]]:
         sample = next((dtypes[d] for d in DTYPES if d in dtypes), listed[0])
         chosen.append((sample, make_call(sample.op_type, sample.dtype)))
     return [*chosen, *plan_calls()]
+
+
+def is_refused(sample: Sample, called: Call) -> bool:
+    """Whether the kernel leaves a sample to others, such as an activation that it lacks."""
+    try:
+        prepare(sample, called, metas_of(sample, called))
+    except Refuse:
+        return True
+    return False
 
 
 def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tuple[str, str]]:
@@ -72,7 +82,8 @@ def choose(folder: Path, sanitizer: str, which: str) -> None:
     """Print the samples of a kind, compiled."""
     start(folder, FLAGS["none"])
     plain, compiler = (HostCompiler(folder, FLAGS[name]) for name in ("none", sanitizer))
-    chosen = one_of_each()
+    replace_toolchain(Collector(plain))  # nothing is compiled to find out what is refused
+    chosen = [pair for pair in one_of_each() if not is_refused(*pair)]
     if which == "kernels":
         needed = fewest({s: templates_of(s, c, plain) for s, c in chosen})
         chosen = [(s, c) for s, c in chosen if s in needed]

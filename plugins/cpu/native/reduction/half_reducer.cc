@@ -5,6 +5,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/half_blocks.h"
 
 namespace opwright_cpu {
 namespace {
@@ -18,7 +19,6 @@ constexpr int64_t kChunk = 65536;
 constexpr int64_t kManyPieces = 64;
 // Blocks that are added up by themselves: sums of long columns lose fewer digits.
 constexpr int64_t kBlocks = 32;
-constexpr int64_t kItemBytes = 2;
 // Shorter rows are widened many at a time.
 constexpr int64_t kLeastSummed = 16;
 
@@ -124,7 +124,7 @@ void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, fl
   constexpr bool kIsSum = std::is_same_v<Rule, Sum<float>>;
   const int64_t at_once = kWideFloats / length;
   for (int64_t row = begin; row < end;) {
-    const char* from = x + row * length * kItemBytes;
+    const char* from = x + row * length * kHalfBytes;
     if (at_once == 0) {
       FoldRows(from, length, 1, out + row++);
       continue;
@@ -147,7 +147,7 @@ void HalfReducer<Rule>::ReduceChunk(const char* x, int64_t piece, float* out) co
   const int64_t first = line % n_chunks_ * chunk_;
   const int64_t n_rows = std::min(chunk_, lines_.length - first);
   const int64_t at = (line / n_chunks_ * lines_.length + first) * lines_.inner + strip;
-  FoldRows(x + at * kItemBytes, n_rows, std::min(lines_.inner - strip, kHalfStrip),
+  FoldRows(x + at * kHalfBytes, n_rows, std::min(lines_.inner - strip, kHalfStrip),
            out + line * lines_.inner + strip);
 }
 
@@ -160,7 +160,7 @@ void HalfReducer<Rule>::FoldRows(const char* x, int64_t n_rows, int64_t width, f
   const int64_t at_once = kWideFloats / width;
   for (int64_t row = 0, done = 0; row < n_rows; row += at_once, ++done) {
     const int64_t count = std::min(at_once, n_rows - row);
-    const char* from = x + row * lines_.inner * kItemBytes;
+    const char* from = x + row * lines_.inner * kHalfBytes;
     const bool is_run = width == 1 && lines_.inner == 1;
     if (kIsSum && is_run) {
       wide[0] = sum_(from, count);
@@ -168,7 +168,7 @@ void HalfReducer<Rule>::FoldRows(const char* x, int64_t n_rows, int64_t width, f
       rows_.widen(from, wide, count * width);
     } else {
       for (int64_t i = 0; i < count; ++i) {
-        rows_.widen(from + i * lines_.inner * kItemBytes, wide + i * width, width);
+        rows_.widen(from + i * lines_.inner * kHalfBytes, wide + i * width, width);
       }
     }
     float* const to = done % kBlocks == 0 ? blocks : block;
