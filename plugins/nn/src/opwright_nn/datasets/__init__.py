@@ -1,26 +1,42 @@
 """Data sets that need no network, and readers of files.
 
-`digits` ships with the package, `scikit` has what scikit-learn ships, `generators` makes data;
-`idx`, `cifar`, `csv`, `text` and `image_folder` read files.
+`digits` ships with the package, `scikit` has what scikit-learn ships, `generators`, `sentences` and
+`ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and `ratings` read files.
+`Vocabulary` numbers words.
 """
 
 from __future__ import annotations
 
-from opwright_nn.datasets import cifar, csv, digits, generators, idx, image_folder, scikit, text
+from opwright_nn.datasets import (
+    cifar,
+    csv,
+    digits,
+    generators,
+    idx,
+    image_folder,
+    ratings,
+    scikit,
+    sentences,
+    text,
+)
 from opwright_nn.datasets.dataset import Dataset
 from opwright_nn.datasets.table import Table
+from opwright_nn.datasets.vocabulary import Vocabulary
 from opwright_nn.datasets.workers import LoadError
 
 __all__ = [
     "Dataset",
     "LoadError",
     "Table",
+    "Vocabulary",
     "cifar",
     "csv",
     "digits",
     "generators",
     "idx",
     "image_folder",
+    "ratings",
     "scikit",
+    "sentences",
     "text",
 ]

@@ -1,0 +1,123 @@
+"""Vocabulary: numbers for words or characters, and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn import arguments, checks
+
+
+class Vocabulary(Sequence[str]):
+    """Words, or characters, with their numbers: the most frequent one has the smallest.
+
+    ``vocabulary[number]`` is a word, ``len(vocabulary)`` the size for an embedding. Number 0 fills
+    the rest of short sequences, number 1 stands for every word that is not in the vocabulary.
+
+    Parameters
+    ----------
+    sequences : iterable of sequences of str
+        Lists of words, or strings, which are sequences of characters.
+    max_size : int, at least 3, optional
+        Keep so many words, with the two above; all by default.
+    min_count : int, at least 1
+        Keep words that occur so often.
+
+    Examples
+    --------
+    >>> vocabulary = Vocabulary(["abba", "a"])
+    >>> vocabulary.encode(["ab", "ax"], length=3)
+    array([[2, 3, 0],
+           [2, 1, 0]])
+    >>> vocabulary.decode([2, 3, 0])
+    ['a', 'b']
+    """
+
+    PADDING = 0
+    UNKNOWN = 1
+
+    @arguments.suggest
+    def __init__(
+        self,
+        sequences: Iterable[Sequence[str]],
+        *,
+        max_size: int | None = None,
+        min_count: int = 1,
+    ) -> None:
+        size = None
+        if max_size is not None:
+            size = checks.check_int("Vocabulary", "max_size", max_size, at_least=3) - 2
+        least = checks.check_int("Vocabulary", "min_count", min_count, at_least=1)
+        if isinstance(sequences, str):
+            raise AttributeTypeError(
+                "Vocabulary: sequences must be a list of sequences of words or characters, got a "
+                "str; write [text] for its characters"
+            )
+        counts = Counter(word for sequence in sequences for word in sequence)
+        # Words that occur equally often are in alphabetic order, whatever the order of the text.
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        kept = islice((word for word, count in ordered if count >= least), size)
+        self._words = ("<padding>", "<unknown>", *kept)
+        self._numbers = {word: i for i, word in enumerate(self._words)}
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __getitem__(self, number):  # type: ignore[no-untyped-def]
+        return self._words[number]
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._numbers
+
+    def number(self, word: str) -> int:
+        """Return the number of a word, that of unknown words where it is not in the vocabulary."""
+        return self._numbers.get(word, self.UNKNOWN)
+
+    def encode(
+        self, sequences: Iterable[Sequence[str]], length: int | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Return the numbers of sequences.
+
+        Parameters
+        ----------
+        sequences : iterable of sequences of str
+            Lists of words, or strings.
+        length : int, at least 1, optional
+            That of the longest sequence by default. Longer sequences are cut at the end.
+
+        Returns
+        -------
+        ndarray
+            int64 [n, length], with 0 behind short sequences.
+        """
+        rows = [[self._numbers.get(word, self.UNKNOWN) for word in row] for row in sequences]
+        width = max(map(len, rows), default=0)
+        if length is not None:
+            width = checks.check_int("Vocabulary.encode", "length", length, at_least=1)
+        numbers = np.zeros((len(rows), width), np.int64)
+        for i, row in enumerate(rows):
+            numbers[i, : len(row)] = row[:width]
+        return numbers
+
+    def decode(self, numbers: npt.ArrayLike) -> list[str]:
+        """Return the words of one sequence of numbers, int [length], without padding.
+
+        The characters of a string are joined by ``"".join``.
+        """
+        row = np.asarray(numbers)
+        if row.ndim != 1 or row.dtype.kind not in "iu":
+            raise ShapeError(
+                "Vocabulary.decode: numbers must be integers [length], got "
+                f"{row.dtype} of shape {list(row.shape)}; decode one row at a time"
+            )
+        if row.size and not 0 <= row.min() <= row.max() < len(self):
+            raise AttributeValueError(
+                f"Vocabulary.decode: numbers must be in [0, {len(self)}), got {int(row.min())} to "
+                f"{int(row.max())}; use the vocabulary that encoded them"
+            )
+        return [self._words[number] for number in row if number != self.PADDING]

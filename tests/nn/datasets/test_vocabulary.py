@@ -1,0 +1,59 @@
+"""Vocabulary: the most frequent word has the smallest number, and what it encodes it decodes."""
+
+import numpy as np
+import pytest
+
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn.datasets import Vocabulary
+
+
+def test_the_most_frequent_word_has_the_smallest_number():
+    vocabulary = Vocabulary([["to", "be", "or"], ["not", "to", "be"], ["to"]])
+    assert list(vocabulary) == ["<padding>", "<unknown>", "to", "be", "not", "or"]
+    assert [vocabulary.number(word) for word in ("to", "or", "question")] == [2, 5, 1]
+
+
+def test_numbers_do_not_depend_on_the_order_of_the_text():
+    assert list(Vocabulary(["ab", "ba"])) == list(Vocabulary(["ba", "ab"]))
+
+
+def test_rare_words_are_unknown():
+    assert list(Vocabulary(["aaabbc"], max_size=4))[2:] == ["a", "b"]
+    assert list(Vocabulary(["aaabbc"], min_count=3))[2:] == ["a"]
+
+
+def test_short_sequences_are_filled_and_long_ones_cut():
+    vocabulary = Vocabulary(["aab"])
+    np.testing.assert_array_equal(vocabulary.encode(["b", "aa"]), [[3, 0], [2, 2]])
+    np.testing.assert_array_equal(vocabulary.encode(["abx"], length=2), [[2, 3]])
+    np.testing.assert_array_equal(vocabulary.encode(["x"], length=3), [[1, 0, 0]])
+    assert vocabulary.encode([]).shape == (0, 0)
+
+
+def test_decoding_gives_back_known_words():
+    vocabulary = Vocabulary(["hello world"])
+    for text in ("hello", "world", "low"):
+        row = vocabulary.encode([text], length=8)[0]
+        assert "".join(vocabulary.decode(row)) == text
+
+
+def test_a_single_string_is_refused():
+    with pytest.raises(AttributeTypeError, match=r"write \[text\] for its characters"):
+        Vocabulary("hello")
+
+
+def test_numbers_of_another_vocabulary_are_refused():
+    vocabulary = Vocabulary(["ab"])
+    with pytest.raises(AttributeValueError, match=r"must be in \[0, 4\), got 2 to 4"):
+        vocabulary.decode([2, 4])
+    with pytest.raises(AttributeValueError, match=r"must be in \[0, 4\), got -1 to 2"):
+        vocabulary.decode([2, -1])
+    with pytest.raises(ShapeError, match=r"integers \[length\], got float64 of shape \[1\]"):
+        vocabulary.decode([0.5])
+    with pytest.raises(ShapeError, match="decode one row at a time"):
+        vocabulary.decode([[1]])
+
+
+def test_there_must_be_room_for_a_word():
+    with pytest.raises(AttributeValueError, match="max_size"):
+        Vocabulary(["ab"], max_size=2)
