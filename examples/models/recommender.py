@@ -1,0 +1,63 @@
+"""Predict how a user rates a film, from vectors of both and the angle between them.
+
+Data       220,000 made ratings of 500 films by 1,000 users with gender, age and occupation, 20,000
+           of them held out; or --movielens FOLDER, which has the files of MovieLens 1M
+Network    an embedding for each feature, a layer for the user, one for the film, and their cosine
+Score      root mean square error on held-out ratings: at most 0.69; 1.11 for always the mean
+Time       10 seconds on two cores
+Reference  Covington et al., Deep Neural Networks for YouTube Recommendations, 2016; Harper,
+           Konstan, The MovieLens Datasets, 2015
+"""
+
+import argparse
+
+import numpy as np
+
+import opwright as ow
+import opwright_nn as nn
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--movielens", metavar="FOLDER", help="read ratings.dat and so on there")
+parser.add_argument("--short", action="store_true", help="train on little data")
+parser.add_argument("--plot", metavar="FILE", help="draw the curve")
+arguments = parser.parse_args()
+n_ratings, epochs, goal = (55_000, 4, 0.9) if arguments.short else (220_000, 6, 0.69)
+
+if arguments.movielens:
+    ratings = nn.datasets.ratings.read_movielens(arguments.movielens)
+else:
+    ratings = nn.datasets.ratings.generate(n_ratings, seed=1)
+order = np.random.default_rng(1).permutation(len(ratings.rating))
+n_train = len(order) * 10 // 11
+train, test = ratings.select(order[:n_train]), ratings.select(order[n_train:])
+sizes = ratings.sizes()
+
+model = nn.Model()
+
+
+def embed(name: str, columns: int) -> ow.Variable:
+    """Return a trained vector for each number of a feature."""
+    return model.flatten(model.embedding(name, [sizes[name], columns]))
+
+
+features = [embed("user", 32), embed("gender", 8), embed("age", 8), embed("occupation", 16)]
+user = model.fc_layer(model.concat(features), size=64, activation="tanh")
+genres = model.fc_layer("genres", size=32)
+film = model.fc_layer(model.concat([embed("film", 32), genres]), size=64, activation="tanh")
+predicted = 3 + 2.5 * model.cos_sim(user, film)
+loss = model.mean(model.mse(predicted, "rating"))
+rate = nn.schedule.cosine(3e-3, steps=epochs * n_train // 128)
+model.minimize(loss, nn.optimizer.Adam(rate))
+
+history = nn.train(model, train._asdict(), epochs, batch_size=128, validation=test._asdict())
+if arguments.plot:
+    history.plot(arguments.plot)
+
+feeds = test.select(slice(5))._asdict()
+rating = feeds.pop("rating")
+for real, found in zip(rating[:, 0], model.predict(predicted, **feeds)[:, 0], strict=True):
+    print(f"rated {real:.0f}, predicted {found:.1f}")
+error = history["validation_loss"][-1] ** 0.5
+print(f"root mean square error on held-out ratings: {error:.3f}")
+if error > goal:
+    raise SystemExit(f"the error must be at most {goal}")
