@@ -119,7 +119,7 @@ class Site:
         command = [sys.executable, "-S", "-W", "error", *words]
         env |= environ
         done = subprocess.run(
-            command, check=False, env=env, capture_output=True, text=True, timeout=120
+            command, check=False, env=env, capture_output=True, text=True, timeout=600
         )
         assert not check or done.returncode == 0, done.stderr
         return done

@@ -45,7 +45,7 @@ def make_result(unit: str, more_is_better: bool, found: list[dict[str, Any]]) ->
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, BENCHMARKS / "run.py", "--rounds", "2", "--seconds", "0.01", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_what_one_allocation_fails_the_next_call_does(
     assert report.get("named", 0) + report.get("bare", 0) > 0
 
 
-@pytest.mark.timeout(1800 if EVERY else 300)
+@pytest.mark.timeout(1800 if EVERY else 900)
 @pytest.mark.parametrize("name", ["product", "lower"])
 def test_only_onednn_itself_crashes_for_want_of_a_small_object(
     name: str, library: Path, tmp_path: Path

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,22 +71,26 @@ def count_mappings() -> int:
     return len(Path("/proc/self/maps").read_text().splitlines())
 
 
+def run_in_thread(function: Callable[[], None]) -> None:
+    """Run a function in a thread and wait until the thread has ended, not only its Python."""
+    tasks = Path("/proc/self/task")
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+    while (tasks / str(thread.native_id)).exists():
+        time.sleep(0.001)
+
+
 def test_a_thread_that_ends_gives_back_the_stacks_of_its_blocks(emulator_folder: Path) -> None:
     def run() -> None:
         source = Source("wait.cu", WAITING, own_source("elementwise.cu").headers)
         assert run_last_blocks(emulator_folder, source, "wait", [], 4) == ""
 
-    def run_in_thread() -> None:
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-
-    run_in_thread()  # opens the libraries
+    run_in_thread(run)  # opens the libraries
     before = count_mappings()
     for _ in range(8):
-        run_in_thread()
-    # 256 stacks and their guards each; Python does not wait until the last one is quite gone.
-    assert count_mappings() - before < 2 * 512
+        run_in_thread(run)
+    assert count_mappings() - before < 512  # 256 stacks and their guards
 
 
 def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> None:
@@ -97,7 +103,5 @@ def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> No
         grown.append(count_mappings() - before)
 
     for _ in range(2):  # the first one opens the libraries
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
+        run_in_thread(run)
     assert grown[1] < 10

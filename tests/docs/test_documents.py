@@ -57,7 +57,7 @@ def run(command: list[str] | str, cwd: Path, **variables: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=600,
     )
     if done.returncode:
         pytest.fail(f"{command}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}")

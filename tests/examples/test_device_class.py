@@ -74,7 +74,7 @@ def test_the_class_of_the_page_is_a_device(site: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, "-W", "error", "-c", USE]
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command, env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == PRINTED

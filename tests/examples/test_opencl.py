@@ -12,7 +12,7 @@ import pytest
 from example_wheels import EXAMPLES, build_example_wheel
 from pages import check_output, commands_of, read_blocks
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SOURCE = EXAMPLES / "opwright-opencl"
 OWN_TESTS = "python -m pytest -q -p no:cacheprovider --import-mode=importlib tests"
@@ -34,7 +34,7 @@ class Installed:
         wheel = build_example_wheel(SOURCE.name, folder)
         site = folder / "site"
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*command, "--no-deps", "--target", site, wheel], check=True, timeout=300)
+        subprocess.run([*command, "--no-deps", "--target", site, wheel], check=True, timeout=600)
         kernels = folder / "compiled"  # shared by the processes of all tests
         kernels.mkdir()
         self.environment = {
@@ -56,7 +56,7 @@ class Installed:
             capture_output=True,
             text=True,
             check=False,
-            timeout=500,
+            timeout=600,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout

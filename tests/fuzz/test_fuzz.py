@@ -41,7 +41,7 @@ def worker(tmp_path, *args, **environ):
         text=True,
         check=False,
         env={**os.environ, "TMPDIR": str(tmp_path), **environ},
-        timeout=250,
+        timeout=600,
     )
 
 
@@ -142,7 +142,7 @@ def test_the_command_runs_each_target_and_says_how_many_cases(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "files: " in done.stdout

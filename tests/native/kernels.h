@@ -4,6 +4,14 @@
 
 #include "opwright/abi.h"
 
-extern "C" __attribute__((visibility("default"))) const ow_kernel* find_kernel(const char* name);
+#define OW_TEST_EXPORT extern "C" __attribute__((visibility("default")))
+
+OW_TEST_EXPORT const ow_kernel* find_kernel(const char* name);
+
+// Whether the kernel "wait" is running, and what ends it.
+OW_TEST_EXPORT int is_waiting();
+OW_TEST_EXPORT void let_go();
+
+#undef OW_TEST_EXPORT
 
 #endif  // OPWRIGHT_TESTS_KERNELS_H_

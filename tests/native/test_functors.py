@@ -21,8 +21,8 @@ def check_accuracy(folder: Path, machine: list[str]) -> None:
     program = folder / "functors"
     compiler = os.environ.get("CXX", "g++")
     build = [compiler, *FLAGS, *WARNINGS, *machine, f"-I{ow.get_include()}", str(SOURCE)]
-    subprocess.run([*build, "-o", str(program)], check=True, timeout=200)
-    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=200)
+    subprocess.run([*build, "-o", str(program)], check=True, timeout=600)
+    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

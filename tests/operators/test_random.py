@@ -114,9 +114,8 @@ for call in (
 
 def test_a_step_without_an_element_is_refused() -> None:
     """In a child: whoever reads it reads at the address 0."""
-    done = subprocess.run(
-        [sys.executable, "-c", EMPTY_STEPS], capture_output=True, text=True, check=False, timeout=60
-    )
+    command = [sys.executable, "-c", EMPTY_STEPS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     said = "step must have one element, got int64[0]; give the number of the run"
     assert done.stdout.splitlines() == [f"{op}: {said}" for op in ("normal", "uniform", "dropout")]
 

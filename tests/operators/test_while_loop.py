@@ -137,11 +137,15 @@ def test_ctrl_c_ends_a_loop_without_end() -> None:
         raise KeyboardInterrupt
 
     former = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     values = {**START, "x": np.zeros(2)}
+
+    def run_interrupted() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        run(growing_program(), ["grown"], values)
+
     try:
         with pytest.raises(KeyboardInterrupt):
-            run(growing_program(), ["grown"], values)
+            run_interrupted()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, former)

@@ -124,7 +124,7 @@ class Peer:
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=600)
 
 
 def widen(array: Array) -> Array:

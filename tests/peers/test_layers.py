@@ -92,7 +92,7 @@ def torch_modules() -> Iterator[Callable[[Any], Any]]:
     yield ask
     to.close()
     back.close()
-    process.wait(timeout=60)
+    process.wait(timeout=600)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-LIMIT_S = 60
+LIMIT_S = 300
 _FRAME = re.compile(r"^(/\S+)\(", re.MULTILINE)
 _BENEATH = re.compile(r"(libc|libgcc_s|libstdc\+\+)\.so|(python|native)_allocations")
 _WARNINGS = ("-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")

@@ -6,8 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from opwright.op import OpDefinition, OpMaker, elementwise_shape, grad_op, same_shape_as
+
+# The same cases on each run, however long they take.
+settings.register_profile("opwright", deadline=None, derandomize=True)
+settings.load_profile("opwright")
 
 
 def make_swish() -> OpDefinition:

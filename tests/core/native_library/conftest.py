@@ -66,7 +66,7 @@ class Compiler:
 
     @staticmethod
     def run(*command: str) -> str:
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -133,7 +133,7 @@ class Acme:
         boot = f"import sys; sys.path.insert(0, {str(self.site)!r})\n"
         code = boot + "from opwright.cli import main; sys.exit(main(['doctor']))"
         return subprocess.run(
-            [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=600
         )
 
     def close(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -77,23 +79,24 @@ def test_a_kernel_that_says_nothing_is_estimated_by_its_bytes(acme, compiler):
 
 def test_a_long_step_without_an_estimate_lets_other_threads_go_on(acme, compiler):
     acme.use(compiler.build("threads.cc", "-fopenmp"))
+    library = ctypes.CDLL(str(acme.site / "opwright_acme" / "libacme.so"))
     x = np.ones(100_000)
-    ow.ops.acme.scale(x, fault="sleep")
-    began, ticks, ended = threading.Event(), [], threading.Event()
+    ow.ops.acme.scale(x, fault="wait")
+    library.hold()
+    over = threading.Event()
 
-    def tick():
-        began.set()
-        while not ended.wait(0.01):
-            ticks.append(1)
+    def end_the_wait():
+        while not library.is_waiting() and not over.is_set():
+            time.sleep(0.001)
+        library.let_go()
 
-    thread = threading.Thread(target=tick)
+    thread = threading.Thread(target=end_the_wait)
     thread.start()
-    began.wait()
-    ow.ops.acme.scale(x, fault="sleep")
-    during = len(ticks)
-    ended.set()
-    thread.join()
-    assert during > 1
+    try:
+        ow.ops.acme.scale(x, fault="wait")  # fails where the thread does not run beside it
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_a_kernel_that_refuses_one_thread_gets_all(acme, library):
@@ -150,7 +153,7 @@ expected = numbers()
 assert set(run_count(x=x)[0]) == {ow.get_num_threads()}
 
 def child():
-    signal.alarm(60)  # a hang ends here
+    signal.alarm(300)  # a hang ends here
     assert ow.get_num_threads() == 1
     for found in numbers():
         np.testing.assert_array_equal(found, expected[0])

@@ -107,20 +107,20 @@ def test_a_child_of_a_fork_opens_devices_that_its_parent_was_opening():
         def open(self, number):
             if number == 1:
                 is_opening.set()
-                goes_on.wait(60)
+                goes_on.wait(600)
             return super().open(number)
 
     is_opening, goes_on = threading.Event(), threading.Event()
     context = _context(Stuck())
     thread = threading.Thread(target=get_device, args=("toy:1", context))
     thread.start()
-    is_opening.wait(60)
+    is_opening.wait(600)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
         child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(10)  # ends a child that waits for the thread it does not have
+        signal.alarm(300)  # ends a child that waits for the thread it does not have
         os._exit(0 if get_device("toy", context).name == "toy" else 1)
     _, status = os.waitpid(child, 0)
     goes_on.set()

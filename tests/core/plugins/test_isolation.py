@@ -335,8 +335,8 @@ def test_importing_a_plugin_in_one_thread_while_another_discovers_does_not_hang(
     time.sleep(0.1)
     discover = threading.Thread(target=current_context, daemon=True)
     discover.start()
-    discover.join(20)
-    use.join(20)
+    discover.join(100)
+    use.join(100)
     answer = [discover.is_alive(), use.is_alive()]
     """)
     assert answer == [False, False]

@@ -79,7 +79,7 @@ with context_guard(toy_operators.context()):
     print(Program.from_proto(open({str(tmp_path / "program.pb")!r}, "rb").read()))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout == f"{build()}\n"
 

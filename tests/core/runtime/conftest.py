@@ -15,8 +15,8 @@ sys.path.insert(0, str(HERE))  # plan_maker
 
 
 @pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """Addresses of compiled kernels, by name (tests/native/kernels.cc)."""
+def kernel_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The compiled kernels of tests/native/kernels.cc."""
     source = HERE.parents[1] / "native" / "kernels.cc"
     library = tmp_path_factory.mktemp("kernels") / "kernels.so"
     subprocess.run(
@@ -25,6 +25,12 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     )
     loaded = ctypes.CDLL(str(library))
     loaded.find_kernel.restype = ctypes.c_void_p
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def kernels(kernel_library: ctypes.CDLL) -> dict[str, int]:
+    """Addresses of compiled kernels, by name."""
     names = [
         "add",
         "scale",
@@ -35,5 +41,6 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
         "packed_add",
         "bound_copy",
         "less",
+        "wait",
     ]
-    return {name: loaded.find_kernel(name.encode()) for name in names}
+    return {name: kernel_library.find_kernel(name.encode()) for name in names}

@@ -44,6 +44,6 @@ def test_a_process_ends_beside_threads_that_are_at_work(work: str, tmp_path: Pat
             )
             for end in CODES
         }
-        said = {end: process.communicate(timeout=240)[1] for end, process in started.items()}
+        said = {end: process.communicate(timeout=600)[1] for end, process in started.items()}
         codes = {end: process.returncode for end, process in started.items()}
         assert codes == CODES, said

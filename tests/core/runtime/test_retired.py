@@ -92,7 +92,7 @@ def run_alone(code):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     return done.stdout
 

@@ -95,6 +95,9 @@ class Campaign:
         findings: list[str] = []
         done = 0
         try:
+            while 0 in self.counts[self.savers :] and not findings:  # each reader has begun
+                time.sleep(0.01)
+                findings += [f"reader {n} failed" for pid, n in readers.items() if _ended(pid)]
             while done < kills and not findings:
                 time.sleep(self.random.uniform(0.0, 0.03))
                 index = self.random.randrange(self.savers)

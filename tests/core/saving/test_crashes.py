@@ -32,7 +32,7 @@ def run_child(script, *arguments):
     """Run a script in a process of its own and return its exit status."""
     code = CHILD + textwrap.dedent(script)
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, timeout=60, check=False).returncode
+    return subprocess.run(command, timeout=600, check=False).returncode
 
 
 # What comes to the second argument is done to each change, in turn, instead of making it.
@@ -158,7 +158,7 @@ def test_two_savers_add_a_generation_each(tmp_path, model):
     command = [sys.executable, "-c", CHILD + textwrap.dedent(script), str(tmp_path)]
     children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(2)]
     for child in children:
-        child.communicate(b"\n", timeout=60)
+        child.communicate(b"\n", timeout=600)
     assert [child.returncode for child in children] == [0, 0]
     numbers = sorted(path.name for path in (tmp_path / "generations").iterdir())
     assert numbers == [f"{number:08d}" for number in range(1, 17)]

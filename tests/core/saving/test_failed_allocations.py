@@ -66,7 +66,7 @@ def test_a_native_allocation_that_fails_is_a_memory_error(
     assert len(report["memory"]) == report["total"] > 0
 
 
-@pytest.mark.timeout(3600 if EVERY else 300)
+@pytest.mark.timeout(3600 if EVERY else 900)
 @pytest.mark.parametrize("name", ["save", "load"])
 def test_a_python_allocation_that_fails_leaves_a_whole_model(
     name: str, libraries: Path, tmp_path: Path

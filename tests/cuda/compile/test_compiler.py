@@ -21,7 +21,7 @@ from opwright_cuda.compile.nvrtc import Nvrtc
 from opwright_cuda.source import Source
 
 SOURCE = Source("f.cu", "template <int n> __global__ void f(int* x) { *x = n; }")
-PATIENCE_S = 60
+PATIENCE_S = 600
 
 
 def instances(n: int) -> list[Instance]:

@@ -24,7 +24,7 @@ from opwright_cuda.compile.toolchain import Toolchain, replace_toolchain
 from opwright_cuda.source import Source
 from opwright_cuda_emulator import HostCompiler
 
-PATIENCE_S = 60
+PATIENCE_S = 600
 NOTHING = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}')
 
 

@@ -19,7 +19,7 @@ from cudnn_engines import AWKWARD, DTYPES, FORMATS, GPUS, LENET, MISSING, RESNET
 TENSOR_CORES, DOWN, LOW, VARIES = 1 << 0, 1 << 1, 1 << 2, 1 << 4
 GRAPHS = 4
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(590)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

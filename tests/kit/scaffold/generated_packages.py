@@ -56,7 +56,7 @@ def run_python(folder: Path, *words: str, **variables: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -24,7 +24,7 @@ def run(site: Path, *words: str, cwd: Path | None = None) -> subprocess.Complete
     env = {**os.environ, "PYTHONPATH": str(site), "OPWRIGHT_PLUGINS": "std,good,broken_reference"}
     command = [sys.executable, "-m", *words]
     return subprocess.run(
-        command, env=env, cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+        command, env=env, cwd=cwd, capture_output=True, text=True, check=False, timeout=600
     )
 
 

@@ -206,7 +206,7 @@ def test_an_interrupt_ends_the_script_and_its_workers(functions, tmp_path):
     )
     assert script.stdout.readline() == "running\n"
     os.killpg(script.pid, signal.SIGINT)  # as a terminal sends it, to all
-    _, errors = script.communicate(timeout=100)  # both ends close with the last process
+    _, errors = script.communicate(timeout=600)  # both ends close with the last process
     assert script.returncode == -signal.SIGINT
     assert errors.count("KeyboardInterrupt") == 1
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import select
 import signal
 import sys
 import tempfile
@@ -26,11 +25,13 @@ import opwright_nn as nn
 EPOCHS = 6
 SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
-"""A pause, so that a kill comes after a few steps, however fast these are."""
+"""A pause, so that a kill comes within the step that it is meant for, or soon behind it."""
+MOST_STEPS = 12
+"""How many steps a process lives at most: it is counted in steps, since these may be slow."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Train = Callable[..., Arrays]
-"""Trains into a folder, and writes a byte to a file after its first step; see `train`."""
+"""Trains into a folder, and writes a byte to a file after each step; see `train`."""
 
 
 class Outcome(NamedTuple):
@@ -50,7 +51,7 @@ def train(folder: Path, started: int | None = None) -> Arrays:
     folder : Path
         Saved to after each third step.
     started : int, optional
-        Gets a byte after the first step: "r" if the training was resumed.
+        Gets a byte after each step: "r" if the training was resumed.
     """
     model = nn.Model()
     hidden = model.fc_layer("img", size=16, activation="relu")
@@ -74,10 +75,9 @@ def train(folder: Path, started: int | None = None) -> Arrays:
             model.set_learning_rate(rate * 0.97)
         if batch % SAVE_EVERY == 0:
             model.save(folder, batches)
-        if started is not None and word:
+        if started is not None:
             os.write(started, word)
-            word = b""
-        time.sleep(STEP_PAUSE_S if started is not None else 0.0)
+            time.sleep(STEP_PAUSE_S)
     variables = [var for var in model.program.global_block().vars.values() if var.persistable]
     return {var.name: model.scope.var(var.name).numpy() for var in variables}
 
@@ -89,8 +89,8 @@ class Life(NamedTuple):
     resumed: bool
 
 
-def live(train: Train, folder: Path, result: Path, kill_after_s: float) -> Life:
-    """Run a training in a process of its own, and kill it so long after its first step."""
+def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: float) -> Life:
+    """Run a training in a process of its own, and kill it so long after so many steps, if any."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -101,8 +101,11 @@ def live(train: Train, folder: Path, result: Path, kill_after_s: float) -> Life:
             traceback.print_exc()
             os._exit(1)
     os.close(writing)
-    word = os.read(reading, 1)  # empty where it ended without
-    if word and not select.select([reading], [], [], kill_after_s)[0]:
+    word, n_steps = os.read(reading, 1), 1  # empty where it has ended
+    while n_steps != steps and os.read(reading, 1):
+        n_steps += 1
+    if n_steps == steps:
+        time.sleep(pause_s)
         os.kill(pid, signal.SIGKILL)
     os.close(reading)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -122,7 +125,8 @@ def run_campaign(folder: Path, kills: int, seed: int = 0, train: Train = train) 
         model, result = folder / f"model_{trainings}", folder / f"{trainings}.npz"
         life = Life(killed=True, resumed=False)
         while life.killed:
-            life = live(train, model, result, moments.uniform(0.0, 0.2))
+            steps, pause_s = moments.randint(1, MOST_STEPS), moments.uniform(0.0, 2 * STEP_PAUSE_S)
+            life = live(train, model, result, steps if done < kills else None, pause_s)
             done += life.killed
             resumed += life.resumed
         findings += [f"training {trainings}: {name}" for name in differing(result, expected)]

@@ -26,20 +26,19 @@ EPOCHS = 6
 
 
 class Slow(nn.Callback):
-    """Pauses after each step, and writes a byte after the first: "r" if it was resumed."""
+    """Pauses after each step, and writes a byte: "r" if the training was resumed."""
 
     every_steps = 1
 
     def __init__(self, started: int | None) -> None:
         self._started = started
-        self._is_first = True
+        self._word = b""
 
     def after_steps(self, training: nn.Training) -> None:
         if self._started is None:
             return
-        if self._is_first:
-            os.write(self._started, b"b" if training.n_steps == 1 else b"r")
-        self._is_first = False
+        self._word = self._word or (b"b" if training.n_steps == 1 else b"r")
+        os.write(self._started, self._word)
         time.sleep(STEP_PAUSE_S)
 
 

@@ -197,7 +197,7 @@ def test_ctrl_c_ends_after_the_step_with_everything_saved(tmp_path):
     )
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=600)
     assert out == "interrupted True\nTrue\n"
     assert "interrupted" in errors
     assert process.returncode == 0

@@ -1,7 +1,9 @@
 // acme.scale on several threads, with OpenMP. The attribute `fault`: "count" writes the number of
-// threads instead, "alone" refuses to run on one, "crowd" on several, "sleep" takes a tenth of a
-// second.
+// threads instead, "alone" refuses to run on one, "crowd" on several, "wait" takes a tenth of a
+// second, and behind a call of hold() until let_go() is called, at most a minute.
 #include <unistd.h>
+
+#include <atomic>
 
 #include "scale.h"
 
@@ -11,10 +13,13 @@
 
 namespace {
 
+std::atomic<bool> held{false};
+std::atomic<bool> waiting{false};
+
 struct State {
   double factor;
   bool counts;
-  bool sleeps;
+  bool waits;
   int32_t n_threads;
   pid_t process;
   int64_t numel;
@@ -41,7 +46,7 @@ int32_t Prepare(ow_prepare* prepare) {
     if (strcmp(attr->name, "factor") == 0) state->factor = attr->float_value;
     if (strcmp(attr->name, "fault") != 0) continue;
     state->counts = strcmp(attr->string.data, "count") == 0;
-    state->sleeps = strcmp(attr->string.data, "sleep") == 0;
+    state->waits = strcmp(attr->string.data, "wait") == 0;
     alone = strcmp(attr->string.data, "alone") == 0;
     crowd = strcmp(attr->string.data, "crowd") == 0;
   }
@@ -68,13 +73,25 @@ int32_t Bind(const ow_call* call, void** bound) {
 
 void Unbind(void*, void* bound) { CheckProcess(bound); }
 
+int32_t Wait(const ow_call* call) {
+  usleep(100000);
+  waiting = true;
+  for (int i = 0; held && i < 60000; ++i) usleep(1000);
+  waiting = false;
+  if (held) return scale_fail(call->message, call->message_bytes, "no other thread ran");
+  return OW_OK;
+}
+
 int32_t Run(const ow_call* call) {
   const auto* state = static_cast<const State*>(call->prepared);
   CheckProcess(state);
   if (call->n_threads != state->n_threads) {
     return scale_fail(call->message, call->message_bytes, "another count than prepared for");
   }
-  if (state->sleeps) usleep(100000);
+  if (state->waits) {
+    const int32_t status = Wait(call);
+    if (status != OW_OK) return status;
+  }
   const auto* x = static_cast<const double*>(call->args[0]->data);
   auto* out = static_cast<double*>(call->args[1]->data);
   const int64_t n = Numel(call->args[0]);
@@ -87,6 +104,10 @@ int32_t Run(const ow_call* call) {
 }
 
 }  // namespace
+
+EXPORT void hold() { held = true; }
+EXPORT int is_waiting() { return held && waiting; }
+EXPORT void let_go() { held = false; }
 
 EXPORT int32_t opwright_plugin_v1(const ow_host*, const ow_plugin** out) {
   static ow_plugin plugin = scale_make_plugin();

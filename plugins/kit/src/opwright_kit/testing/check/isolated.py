@@ -29,6 +29,9 @@ from opwright_kit.testing.results.scorecard import FAILED, SKIPPED, Finding, Res
 TIME_LIMIT_S: Final = 60.0
 """For one sample of one rule, which takes milliseconds; enough on a busy machine, too."""
 
+_START_LIMIT_S: Final = 60.0
+"""For the process to start and to list the plugins, however little a sample may take."""
+
 _LOOK_S: Final = 0.25
 """How often a process that does not answer is polled."""
 
@@ -182,7 +185,8 @@ class Worker:
             self._process = _start_process(theirs, self._file.fileno())
         self._connection.send((distribution, options))
         try:
-            self.introduction: tuple[str, str, list[str]] = self._receive()
+            limit_s = max(time_limit_s, _START_LIMIT_S)
+            self.introduction: tuple[str, str, list[str]] = self._receive(limit_s)
         except ProcessEnded as end:
             self.close()
             raise CommandError(
@@ -210,10 +214,10 @@ class Worker:
             self._connection.send((method, *arguments))
         except OSError:
             raise ProcessEnded(self._how_it_ended()) from None
-        return self._receive()
+        return self._receive(self._time_limit_s)
 
-    def _receive(self) -> Any:
-        self._wait()
+    def _receive(self, limit_s: float) -> Any:
+        self._wait(limit_s)
         try:
             failure, value = self._connection.recv()
         except (EOFError, OSError):
@@ -222,19 +226,19 @@ class Worker:
             raise getattr(errors, failure)(value)
         return value
 
-    def _wait(self) -> None:
+    def _wait(self, limit_s: float) -> None:
         """Wait for an answer, or for the end of the connection, as long as there are new notes."""
         count, since = self._notes.count(), time.monotonic()
-        while not self._connection.poll(min(_LOOK_S, self._time_limit_s)):
+        while not self._connection.poll(min(_LOOK_S, limit_s)):
             # A child of the process may keep the connection open beyond its end.
             if self._process.poll() is not None and not self._connection.poll():
                 raise ProcessEnded(self._how_it_ended())
             latest, now = self._notes.count(), time.monotonic()
             if latest != count:
                 count, since = latest, now
-            elif now - since > self._time_limit_s:
+            elif now - since > limit_s:
                 self._kill()
-                raise ProcessEnded(f"no end within {self._time_limit_s:g} s")
+                raise ProcessEnded(f"no end within {limit_s:g} s")
 
     def _how_it_ended(self) -> str:
         try:
