@@ -1,0 +1,71 @@
+"""A GPT of 3 blocks, 128 wide, 4 heads, over 64 of 100 characters; with a batch of 32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+LEARNING_RATE = 1e-3
+BATCH, TIME, CHARACTERS = 32, 64, 100
+BLOCKS, WIDTH, HEADS = 3, 128, 4
+STEPS_TO_COMPARE = 5
+
+_NORM = ((WIDTH,), (WIDTH,))
+
+
+def _linear(columns: int, size: int) -> tuple[tuple[int, ...], ...]:
+    return (columns, size), (size,)
+
+
+# Norm, queries with keys and values, back; norm, hidden layer, back. Weights are [in, out].
+_BLOCK = (
+    *_NORM, *_linear(WIDTH, 3 * WIDTH), *_linear(WIDTH, WIDTH),
+    *_NORM, *_linear(WIDTH, 4 * WIDTH), *_linear(4 * WIDTH, WIDTH),
+)  # fmt: skip
+BLOCK_SIZE = len(_BLOCK)
+SHAPES = (
+    (CHARACTERS, WIDTH), (TIME, WIDTH), *BLOCKS * _BLOCK, *_NORM, *_linear(WIDTH, CHARACTERS)
+)  # fmt: skip
+
+
+def make_parameters() -> Iterator[np.ndarray]:
+    """Yield the tables, the parameters of each block, of the last norm and the last layer."""
+    rng = np.random.default_rng(31)
+    for shape in SHAPES:
+        if shape == (WIDTH,):  # scales and offsets of norms, some biases
+            yield rng.uniform(0.5, 1, shape).astype("float32")
+        else:
+            yield rng.normal(0, 0.05, shape).astype("float32")
+
+
+def make_batch() -> tuple[np.ndarray, np.ndarray]:
+    """Return characters and those that follow them, int64 [32, 64]."""
+    numbers = np.random.default_rng(32).integers(0, CHARACTERS, (BATCH, TIME + 1))
+    return np.ascontiguousarray(numbers[:, :-1]), np.ascontiguousarray(numbers[:, 1:])
+
+
+def make_opwright_step() -> tuple[Any, Any, Any]:
+    """Return a program of layers with its training step, its scope, and its loss."""
+    import opwright as ow
+    import opwright_nn as nn
+    from opwright_nn import layers
+
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", shape=[None, TIME], dtype="int64")
+        y = layers.data("y", shape=[None, TIME], dtype="int64")
+        h = layers.learned_positions(layers.embedding(x, [CHARACTERS, WIDTH]), TIME)
+        for _ in range(BLOCKS):
+            h = layers.transformer_encoder_block(h, heads=HEADS, causal=True)
+        h = layers.layer_norm(h, begin_norm_axis=2)
+        scores = layers.fc(h, CHARACTERS, num_flatten_dims=2)
+        loss = layers.mean(layers.softmax_with_cross_entropy(scores, y))
+        nn.optimizer.Adam(LEARNING_RATE).minimize(loss)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
+        if tuple(parameter.shape) != value.shape:
+            raise ValueError(f"{parameter.name}: {parameter.shape} beside {value.shape}")
+        scope.find_var(parameter.name).set(value)
+    return main.global_block(), scope, loss
