@@ -44,6 +44,19 @@ def test_a_dropout_layer_drops_the_same_in_every_step() -> None:
     assert len(set(losses[1])) == STEPS
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_precision_trains_on_the_device_as_on_the_cpu(dtype: str) -> None:
+    batches = digits_batches(STEPS)
+    steps = [ConvolutionStep(device, dtype) for device in ("cuda", "cpu")]
+    losses = [step.train(batches) for step in steps]
+    assert {n.partition("/")[0] for n in steps[0].network.placement().kernels} == {"cuda"}
+    # Sums in another order are rounded to other neighbours in 16 bits.
+    assert_same_losses(*losses, relative=0.03)
+    if dtype == "float16":
+        scales = [step.scope.var("loss_scale").numpy() for step in steps]
+        np.testing.assert_array_equal(*scales)
+
+
 def test_a_learning_rate_that_is_set_between_steps_counts_in_the_next() -> None:
     batches, losses = digits_batches(2 * STEPS), []
     for device in ("cuda", "cpu"):

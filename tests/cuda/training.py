@@ -56,8 +56,9 @@ def parameters_of(model: nn.Model) -> dict[str, Any]:
 class ConvolutionStep:
     """A step of a small convolutional network with batch normalisation and Adam."""
 
-    def __init__(self, device: str) -> None:
-        with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+    def __init__(self, device: str, precision: str = "float32") -> None:
+        programs, policy = (ow.Program(), ow.Program()), nn.mixed_precision(precision)
+        with ow.program_guard(*programs) as (main, startup), policy:
             x = layers.data("x", shape=[None, 1, 8, 8])
             y = layers.data("y", shape=[None, 1], dtype="int64")
             h = layers.conv2d(x, filters=6, kernel=3, paddings="same", bias=False)

@@ -37,6 +37,7 @@ from opwright.plugins.hooks import (
 from opwright.plugins.index import find_cache_folder
 from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import scan
+from opwright.program.adapting import adapt_inputs
 from opwright.registry import Package, PluginFailure
 from opwright.registry.rules import is_library, is_name
 
@@ -55,6 +56,7 @@ __all__ = [
     "OptionRegistrar",
     "GROUP",
     "HOOKS",
+    "adapt_inputs",
     "Package",
     "PluginFailure",
     "PluginRecord",

@@ -276,7 +276,7 @@ class Block:
             For inputs that do not fit, and outputs that exist with another shape or dtype.
         """
         with transaction():
-            op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
+            op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {}, adapts=True)
             self.add_op(op)
         return op
 

@@ -14,6 +14,7 @@ from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue
 from opwright.describe.vocabulary import STEP_SLOT, STREAM_ATTR
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
+from opwright.program.adapting import adapted
 from opwright.program.operator import (
     Given,
     Operator,
@@ -85,12 +86,18 @@ def make_operator(
     inputs: Mapping[str, Given],
     outputs: Mapping[str, Given],
     attrs: Mapping[str, Any],
+    adapts: bool = False,
 ) -> Operator:
-    """Return a checked operator whose output variables exist in `block`; it is in no list yet."""
+    """Return a checked operator whose output variables exist in `block`; it is in no list yet.
+
+    With `adapts` its inputs may be cast by operators appended before; see `adapt_inputs`.
+    """
     definition = definition_of(op_type)
     bound, named = bind_slots(op_type, inputs), bind_slots(op_type, outputs)
     check_ownership(block, op_type, bound, inputs)
     check_ownership(block, op_type, named, outputs)
+    if adapts:
+        bound = adapted(block, definition, bound)
     return BlockPlace(block).make(definition, bound, named, attrs)
 
 

@@ -1,8 +1,8 @@
 """opwright-nn: models, layers, optimizers and data sets for opwright, like PyTorch's `torch.nn`.
 
 Rooms, each importing only those below it: `training` · `inspection` · `model` · `layers`,
-`optimizer` · `schedule`, `checkpoint` · `parameters` · `operators` · `datasets`, `metrics` ·
-`arguments` · `checks`. The modules `clip`, `initializer` and `regularizer`
+`optimizer` · `schedule`, `checkpoint` · `parameters` · `operators` · `precision` · `datasets`,
+`metrics` · `arguments` · `checks`. The modules `clip`, `initializer` and `regularizer`
 are the public names of what lies in `optimizer` and `parameters`.
 """
 
@@ -26,6 +26,7 @@ from opwright_nn.inspection import LayerSummary, NonFinite, Summary, find_nan, s
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import get_sparse_rows, optimize
 from opwright_nn.parameters import ParamAttr, create_parameter, dim
+from opwright_nn.precision import MixedPrecision, mixed_precision
 from opwright_nn.schedule import Schedule
 from opwright_nn.training import (
     Callback,
@@ -46,6 +47,7 @@ __all__ = [
     "GradientNorms",
     "History",
     "LayerSummary",
+    "MixedPrecision",
     "Model",
     "NonFinite",
     "ParamAttr",
@@ -67,6 +69,7 @@ __all__ = [
     "layers",
     "load_batches",
     "metrics",
+    "mixed_precision",
     "optimize",
     "optimizer",
     "regularizer",

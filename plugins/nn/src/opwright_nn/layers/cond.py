@@ -9,6 +9,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import checks
 from opwright_nn.layers.layer import begin
+from opwright_nn.precision import cast_to, find_policy
 
 Result = ow.Variable | list[ow.Variable] | tuple[ow.Variable, ...]
 
@@ -47,6 +48,8 @@ def cond(
             f"{len(true_outputs)} of true_fn and {len(false_outputs)} of false_fn; return a "
             "variable from both, or lists of one length"
         )
+    if find_policy() is not None:
+        true_outputs, false_outputs = _match(true_block, true_outputs, false_block, false_outputs)
     names = [layer.out if single else f"{layer.out}_{i}" for i in range(len(true_outputs))]
     layer.block.append_op(
         "cond",
@@ -76,6 +79,18 @@ def _trace(which: str, function: Callable[[], Result]) -> tuple[ow.Block, list[s
     if not all(isinstance(item, ow.Variable) for item in outputs):
         _raise_result(which, result)
     return block, [item.name for item in outputs], single
+
+
+def _match(
+    true_block: ow.Block, true_names: list[str], false_block: ow.Block, false_names: list[str]
+) -> tuple[list[str], list[str]]:
+    """Return the outputs of both branches, in float32 where mixed precision made them differ."""
+    true_outputs, false_outputs = [], []
+    for x, y in zip(map(true_block.var, true_names), map(false_block.var, false_names)):
+        differs = x.dtype != y.dtype and "float" in x.dtype and "float" in y.dtype
+        true_outputs.append((cast_to(x, "float32") if differs else x).name)
+        false_outputs.append((cast_to(y, "float32") if differs else y).name)
+    return true_outputs, false_outputs
 
 
 def _raise_result(which: str, result: object) -> NoReturn:

@@ -12,6 +12,7 @@ from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
+from opwright_nn.precision import find_policy
 
 
 @ow.transaction()
@@ -95,7 +96,10 @@ def _append(
     out: str,
 ) -> ow.Variable:
     # The operator computes some activations in the same kernel; others are operators of their own.
-    if not activation or activation in ow.op_proto("fc").attr("activation").allowed:
+    policy = find_policy()
+    is_apart = policy is not None and policy.computes_in_float32(activation)
+    allowed = ow.op_proto("fc").attr("activation").allowed
+    if not activation or (activation in allowed and not is_apart):
         attrs["activation"] = activation
         return operators.append(block, "fc", inputs, attrs, name=out)
     linear = operators.append(block, "fc", inputs, attrs, prefix=f"{out}/linear")

@@ -9,6 +9,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import checks
 from opwright_nn.layers.layer import Layer, begin
+from opwright_nn.precision import cast_to, find_policy
 
 Variables = ow.Variable | list[ow.Variable] | tuple[ow.Variable, ...]
 Carry = ow.Variable | tuple[ow.Variable, ...]
@@ -227,7 +228,14 @@ def _check_carry(who: str, which: str, first: _Given, value: object) -> tuple[ow
         raise AttributeValueError(
             f"{who}: {which} must return a carry in the form of init, {wanted}, got {value!r}"
         )
-    return after.variables
+    return _follow(after.variables, first.variables)
+
+
+def _follow(after: Sequence[ow.Variable], before: Sequence[ow.Variable]) -> tuple[ow.Variable, ...]:
+    """Return the carry; in mixed precision it keeps the dtypes that it began with."""
+    if find_policy() is None:
+        return tuple(after)
+    return tuple([cast_to(x, like.dtype) for x, like in zip(after, before, strict=True)])
 
 
 def _check_result(who: str, what: str, value: object) -> _Given:

@@ -22,6 +22,7 @@ from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
 from opwright_nn.model.training_methods import ModelTraining
 from opwright_nn.optimizer import Accumulate, Optimizer
+from opwright_nn.precision import MixedPrecision, check_policy
 
 Array = npt.NDArray[Any]
 Step = Callable[..., list[Array]]
@@ -60,6 +61,9 @@ class Model(ModelTraining):
         ``"cpu"`` lets operators without a kernel for the device run on the host.
     deterministic : bool, optional
         Whether steps have the same bits with any number of threads, see ``Network.compile``.
+    mixed_precision : str or MixedPrecision, optional
+        "bfloat16" or "float16", or what `nn.mixed_precision` returns: layers compute in 16 bits,
+        with parameters in float32.
 
     Attributes
     ----------
@@ -81,8 +85,9 @@ class Model(ModelTraining):
         device: str = "cpu",
         fallback: str | None = None,
         deterministic: bool | None = None,
+        mixed_precision: str | MixedPrecision | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(check_policy("Model", mixed_precision))
         checks.check_instance("Model", "scope", scope, ow.Scope)
         self._options = check_options("Model", device, fallback, deterministic)
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []

@@ -10,6 +10,7 @@ from opwright.errors import AttributeTypeError
 from opwright.plugin import record_undo
 from opwright_nn import checks, layers
 from opwright_nn.parameters.deferred import Deferred, deferred_guard
+from opwright_nn.precision import MixedPrecision
 
 Input = ow.Variable | str
 """A variable, or the name of one; a new name becomes an input, which is fed."""
@@ -24,7 +25,8 @@ class ModelPrograms:
         What a step computes, and what initializes the parameters before the first one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mixed_precision: MixedPrecision | None = None) -> None:
+        self._policy = mixed_precision
         self.program = ow.Program()
         self.startup_program = ow.Program()
         self._deferred = Deferred()
@@ -34,7 +36,8 @@ class ModelPrograms:
     def guard(self) -> Iterator[None]:
         """Make layer functions append to this model: ``with model.guard(): layers.relu(x)``."""
         programs = ow.program_guard(self.program, self.startup_program)
-        with programs, deferred_guard(self._deferred):
+        policy = contextlib.nullcontext() if self._policy is None else self._policy.building()
+        with programs, deferred_guard(self._deferred), policy:
             yield
 
     def input(

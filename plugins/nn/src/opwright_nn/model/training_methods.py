@@ -17,6 +17,7 @@ from opwright_nn.model.programs import Input
 from opwright_nn.model.trained_parameters import TrainedParameters, match_names
 from opwright_nn.optimizer import Optimizer, make_optimizer
 from opwright_nn.optimizer.base import Pair
+from opwright_nn.optimizer.loss_scaling import append_gradients
 
 Names = Iterable[ow.Variable | str] | ow.Variable | str
 
@@ -54,7 +55,7 @@ class ModelTraining(ModelFiles, OptimizerMethods):
             )
         with self._building():
             total, parts = self._add_losses(loss, weights)
-            pairs = ow.append_backward(total)
+            pairs = append_gradients("Model.backward", total)
             self._set("_metrics", [*parts, *self._metrics])
         self._set("param_grads", pairs)
         self._set("_loss", total.name)

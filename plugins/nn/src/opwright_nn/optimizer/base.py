@@ -18,6 +18,7 @@ from opwright.errors import (
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
 from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
@@ -122,11 +123,12 @@ class Optimizer:
         Returns
         -------
         list of (Variable, Variable)
-            Each parameter with its gradient, as `append_backward` returns them.
+            Each parameter with its gradient, as `append_backward` returns them. Within
+            ``nn.mixed_precision("float16")`` the loss is scaled on the way to them.
         """
         checks.check_variable(self._who, "loss", loss)
         names = None if parameters is None else list(parameters)
-        pairs = ow.append_backward(loss, parameters=names)
+        pairs = append_gradients(self._who, loss, names)
         self.apply_gradients(pairs)
         return pairs
 
@@ -142,12 +144,13 @@ class Optimizer:
         """
         self._check_pairs(pairs)
         sparse = self._check_sparse(pairs)
-        rate = self._make_learning_rate()
+        rate, updates = self._make_learning_rate(), Updates(pairs)
         clipped_pairs = pairs if self.clip is None else self.clip.append(pairs)
         for parameter, gradient in clipped_pairs:
             regularizer = self._find_regularizer(parameter)
             new_gradient = regularizer.append(parameter, gradient) if regularizer else gradient
-            self._append_update(parameter, new_gradient, rate, sparse.get(new_gradient.name))
+            rows = sparse.get(new_gradient.name)
+            self._append_update(updates, parameter, new_gradient, rate, rows)
 
     def _check_pairs(self, pairs: Sequence[Pair]) -> None:
         program = ow.default_main_program()
@@ -268,6 +271,7 @@ class Optimizer:
 
     def _append_update(
         self,
+        updates: Updates,
         parameter: ow.Variable,
         gradient: ow.Variable,
         rate: ow.Variable,
@@ -288,8 +292,7 @@ class Optimizer:
             attrs = attrs | {"padding_indices": sparse.padding_indices}
         for state in self.states():
             inputs[state.slot] = self._make_state(parameter, state)
-        # No outputs: each is the variable of the input that it aliases.
-        block.append_op(op_type, inputs=inputs, attrs=attrs)
+        updates.append(block, op_type, inputs, attrs)
 
     def _rate_factor(self, parameter: ow.Variable) -> float:
         options = getattr(parameter, "optimize", None)

@@ -10,6 +10,7 @@ from opwright.op import format_shape, is_float, shapes_match
 from opwright_nn.parameters.deferred import DeferredVariable, Shape, ShapeRule, find_deferred
 from opwright_nn.parameters.initializer import Initializer
 from opwright_nn.parameters.param_attr import ParamAttr
+from opwright_nn.precision import parameter_dtype
 
 
 def make_parameter(
@@ -37,8 +38,9 @@ def make_parameter(
     default : Initializer
         The initializer if `attr` has none.
     dtype : str
-        A float dtype.
+        A float dtype; within `nn.mixed_precision` one of 16 bits stands for float32.
     """
+    dtype = parameter_dtype(dtype)
     if not is_float(dtype):
         raise DtypeError(
             f"{who}: its input, and so its parameters, must have a float dtype, got {dtype}; "
@@ -69,7 +71,9 @@ def make_state(
     block = ow.default_main_program().global_block()
     if block.find_var(name) is not None:
         raise ProgramError(f"{who}: the name of a state must be new, got {name!r}; choose another")
-    state = block.create_var(name, rule(), dtype, persistable=True, stop_gradient=True)
+    state = block.create_var(
+        name, rule(), parameter_dtype(dtype), persistable=True, stop_gradient=True
+    )
     _initialize(who, state, rule, initializer)
     return state
 
