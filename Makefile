@@ -25,7 +25,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy
+.PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,15 @@ venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## make
 
 demo: $(STAMPS)/packages  ## train on handwritten digits, save, load in a new process
 	@$(BIN)/python examples/train_digits.py
+
+# One of the models reads a table of scikit-learn, which nothing else needs.
+$(STAMPS)/scikit: $(STAMPS)/tools
+	@$(PIP) install scikit-learn
+	@touch $@
+
+MODELS ?= $(filter-out %/example.py,$(wildcard examples/models/*.py))
+models: $(STAMPS)/packages $(STAMPS)/scikit  ## train every classic model of examples/models to its score
+	@set -e; for script in $(MODELS); do echo "$$script"; $(BIN)/python $$script $(ARGS); done
 
 # The oldest NVRTC that may be at a user's, beside the newest of requirements-dev.txt.
 NVRTC := $(VENV)/nvrtc-13.0

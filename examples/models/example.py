@@ -1,0 +1,62 @@
+"""What the scripts in this folder share: their arguments, and the check of their score."""
+
+from __future__ import annotations
+
+import argparse
+import operator
+
+import opwright_nn as nn
+
+
+def read_arguments(doc: str, *, picture: str | None = None) -> argparse.Namespace:
+    """Return the arguments: ``short``, ``plot``, and ``picture`` if the script draws one.
+
+    Parameters
+    ----------
+    doc : str
+        The script's ``__doc__``, for ``--help``.
+    picture : str, optional
+        What ``--picture FILE`` draws.
+    """
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true", help="a run of seconds, to a lower score")
+    parser.add_argument("--plot", metavar="FILE", help="draw the curve: a .png or .svg file")
+    if picture is not None:
+        parser.add_argument("--picture", metavar="FILE", help=f"draw {picture}")
+    return parser.parse_args()
+
+
+def finish(
+    arguments: argparse.Namespace,
+    history: nn.History,
+    name: str,
+    value: float | None = None,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> None:
+    """Draw the curve if ``--plot`` asks for it, print the score, and exit with 1 if it is missed.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        From `read_arguments`.
+    history : nn.History
+        The curve.
+    name : str
+        The score.
+    value : float, optional
+        Its value; without one, the last of the column `name` of the history.
+    at_least, at_most : float
+        The score that is wanted: one of the two.
+    """
+    if arguments.plot:
+        history.plot(arguments.plot)
+    value = history[name][-1] if value is None else value
+    rule, wanted = ("at least", at_least) if at_most is None else ("at most", at_most)
+    print(f"{name}: {value:.4g}, wanted: {rule} {wanted:g}")
+    reached = operator.ge if at_most is None else operator.le
+    if not reached(value, wanted):
+        raise SystemExit(1)
