@@ -2,7 +2,7 @@
 
 `digits` ships with the package, `scikit` has what scikit-learn ships, `generators`, `sentences` and
 `ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and `ratings` read files.
-`Vocabulary` numbers words.
+`Vocabulary` numbers words, `pad` makes one array of sequences of different lengths.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from opwright_nn.datasets import (
     text,
 )
 from opwright_nn.datasets.dataset import Dataset
+from opwright_nn.datasets.padding import pad
 from opwright_nn.datasets.table import Table
 from opwright_nn.datasets.vocabulary import Vocabulary
 from opwright_nn.datasets.workers import LoadError
@@ -35,6 +36,7 @@ __all__ = [
     "generators",
     "idx",
     "image_folder",
+    "pad",
     "ratings",
     "scikit",
     "sentences",

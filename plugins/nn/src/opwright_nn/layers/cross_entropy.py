@@ -10,9 +10,7 @@ import numpy as np
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import checks, operators
-from opwright_nn.layers.layer import Layer, append_layer, begin
-
-_REDUCTIONS = ("none", "mean", "sum")
+from opwright_nn.layers.layer import REDUCTIONS, Layer, append_layer, append_total, begin
 
 
 @ow.transaction()
@@ -123,7 +121,10 @@ def softmax_with_cross_entropy(
     if not options.changes_rows:
         loss = _append_loss(layer, who, {"logits": logits, "label": label}, attrs, options)
         return _reduce(layer, loss, logits, label, ignored, options)
-    logs = ow.ops.log_softmax(logits, axis=options.axis)
+    attrs = {"axis": options.axis}
+    logs = operators.append(
+        layer.block, "log_softmax", {"x": logits}, attrs, name=layer.part("logs")
+    )
     return _append_rows(layer, logs, label, ignored, options)
 
 
@@ -153,17 +154,17 @@ def sigmoid_cross_entropy_with_logits(
     """
     who = "sigmoid_cross_entropy_with_logits"
     inputs = {slot: checks.check_variable(who, slot, v) for slot, v in (("x", x), ("label", label))}
-    kind = checks.check_choice(who, "reduction", reduction, _REDUCTIONS)
+    kind = checks.check_choice(who, "reduction", reduction, REDUCTIONS)
     layer = begin(who, name)
-    last = layer.out if kind == "none" else None
+    last = layer.out if kind == "none" else layer.part("loss")
     if positive_weight is None:
         loss = operators.append(layer.block, who, inputs, name=last)
     else:
         weight = checks.check_float(who, "positive_weight", positive_weight, above=0.0)
-        plain = operators.append(layer.block, who, inputs)
+        plain = operators.append(layer.block, who, inputs, name=layer.part("rows"))
         more = label * ow.ops.softplus(-x) * (weight - 1.0)
         loss = operators.append(layer.block, "add", {"x": plain, "y": more}, name=last)
-    return loss if kind == "none" else _total(layer, loss, kind)
+    return loss if kind == "none" else append_total(layer, loss, kind)
 
 
 def nll(
@@ -255,7 +256,7 @@ def _check_options(
         smoothing=checks.check_float(
             who, "label_smoothing", label_smoothing, at_least=0.0, at_most=1.0
         ),
-        reduction=checks.check_choice(who, "reduction", reduction, _REDUCTIONS),
+        reduction=checks.check_choice(who, "reduction", reduction, REDUCTIONS),
         axis=checks.check_int(who, "axis", axis),
         rank=None if scores.shape is None else len(scores.shape),
     )
@@ -324,7 +325,7 @@ def _append_rows(
 def _append_loss(
     layer: Layer, op_type: str, inputs: dict[str, Any], attrs: dict[str, Any], options: _Options
 ) -> ow.Variable:
-    last = layer.out if options.reduction == "none" else None
+    last = layer.out if options.reduction == "none" else layer.part("loss")
     return operators.append(layer.block, op_type, inputs, attrs, name=last)
 
 
@@ -333,7 +334,7 @@ def _reduce_plain(
 ) -> ow.Variable:
     """Append an operator and reduce its rows, each of which counts once."""
     loss = _append_loss(layer, op_type, inputs, attrs, options)
-    return loss if options.reduction == "none" else _total(layer, loss, options.reduction)
+    return loss if options.reduction == "none" else append_total(layer, loss, options.reduction)
 
 
 def _reduce(
@@ -346,7 +347,7 @@ def _reduce(
 ) -> ow.Variable:
     """Reduce the loss of rows; in a mean each counts as often as its class weighs."""
     if options.reduction != "mean":
-        return loss if options.reduction == "none" else _total(layer, loss, "sum")
+        return loss if options.reduction == "none" else append_total(layer, loss, "sum")
     counts = ow.ops.fill_like(scores, value=-1.0)
     if options.weights is not None:
         counts = ow.ops.multiply(counts, options.class_weights())
@@ -355,7 +356,3 @@ def _reduce(
     divisor = total + ow.ops.cast(total <= 0.0, dtype=total.dtype)
     inputs = {"x": ow.ops.sum(loss), "y": divisor}
     return operators.append(layer.block, "divide", inputs, name=layer.out)
-
-
-def _total(layer: Layer, loss: ow.Variable, reduction: str) -> ow.Variable:
-    return operators.append(layer.block, reduction, {"x": loss}, name=layer.out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import opwright as ow
 from opwright.errors import AttributeValueError, OperatorNotFoundError, ShapeError
@@ -13,6 +13,9 @@ from opwright_nn.parameters.initializer import Initializer, Kaiming, Xavier
 
 # Activations that are close to the identity above zero and close to 0 below.
 _RECTIFIERS = {"relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "swish", "mish"}
+
+REDUCTIONS: Final = ("none", "mean", "sum")
+"""What losses make of the numbers of their elements."""
 
 
 class Layer(NamedTuple):
@@ -25,6 +28,10 @@ class Layer(NamedTuple):
     def out(self) -> str:
         """The name of the layer's output."""
         return f"{self.name}_out"
+
+    def part(self, name: str) -> str:
+        """Return the name of what an operator within the layer writes, as `summary` groups it."""
+        return f"{self.name}_{name}"
 
 
 def begin(who: str, name: object) -> Layer:
@@ -142,3 +149,8 @@ def append_layer(
             checks.check_variable(op_type, slot, variable)
     layer = begin(op_type, name)
     return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)
+
+
+def append_total(layer: Layer, loss: ow.Variable, reduction: str) -> ow.Variable:
+    """Append the "mean" or "sum" of a loss over all its elements as the output of a layer."""
+    return operators.append(layer.block, reduction, {"x": loss}, name=layer.out)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import opwright as ow
-from opwright_nn import checks
-from opwright_nn.layers.layer import append_layer
+from opwright_nn import checks, operators
+from opwright_nn.layers.layer import REDUCTIONS, append_layer, append_total, begin
 
 
 def mean(
@@ -32,8 +33,10 @@ def mean(
     return append_layer("mean", {"x": x}, attrs, name)
 
 
-def mse(x: ow.Variable, label: ow.Variable, name: str | None = None) -> ow.Variable:
-    """Append ``(x - label)**2`` for each element; `mean` makes one number of it.
+def mse(
+    x: ow.Variable, label: ow.Variable, name: str | None = None, *, reduction: str = "none"
+) -> ow.Variable:
+    """Append ``(x - label)**2`` for each element.
 
     Parameters
     ----------
@@ -41,17 +44,26 @@ def mse(x: ow.Variable, label: ow.Variable, name: str | None = None) -> ow.Varia
         Of one shape and dtype.
     name : str, optional
         The prefix of the names of its variables.
+    reduction : str
+        "none", "mean" or "sum".
     """
-    return append_layer("mse", {"x": x, "label": label}, {}, name)
+    return _append_loss("mse", {"x": x, "label": label}, {}, name, reduction)
 
 
-def l1(x: ow.Variable, label: ow.Variable, name: str | None = None) -> ow.Variable:
-    """Append ``|x - label|`` for each element."""
-    return append_layer("l1", {"x": x, "label": label}, {}, name)
+def l1(
+    x: ow.Variable, label: ow.Variable, name: str | None = None, *, reduction: str = "none"
+) -> ow.Variable:
+    """Append ``|x - label|`` for each element; with `reduction` "mean" or "sum" one number."""
+    return _append_loss("l1", {"x": x, "label": label}, {}, name, reduction)
 
 
 def smooth_l1(
-    x: ow.Variable, label: ow.Variable, beta: float = 1.0, name: str | None = None
+    x: ow.Variable,
+    label: ow.Variable,
+    beta: float = 1.0,
+    name: str | None = None,
+    *,
+    reduction: str = "none",
 ) -> ow.Variable:
     """Append ``|x - label|`` for each element, with a round bottom.
 
@@ -63,12 +75,19 @@ def smooth_l1(
         The distance below which the loss is ``(x - label)**2 / (2 * beta)``.
     name : str, optional
         The prefix of the names of its variables.
+    reduction : str
+        "none", "mean" or "sum".
     """
-    return append_layer("smooth_l1", {"x": x, "label": label}, {"beta": beta}, name)
+    return _append_loss("smooth_l1", {"x": x, "label": label}, {"beta": beta}, name, reduction)
 
 
 def huber(
-    x: ow.Variable, label: ow.Variable, delta: float = 1.0, name: str | None = None
+    x: ow.Variable,
+    label: ow.Variable,
+    delta: float = 1.0,
+    name: str | None = None,
+    *,
+    reduction: str = "none",
 ) -> ow.Variable:
     """Append ``(x - label)**2 / 2`` for each element, linear beyond `delta`.
 
@@ -80,17 +99,29 @@ def huber(
         The distance from which on the loss is linear.
     name : str, optional
         The prefix of the names of its variables.
+    reduction : str
+        "none", "mean" or "sum".
     """
-    return append_layer("huber", {"x": x, "label": label}, {"delta": delta}, name)
+    return _append_loss("huber", {"x": x, "label": label}, {"delta": delta}, name, reduction)
 
 
-def hinge(x: ow.Variable, label: ow.Variable, name: str | None = None) -> ow.Variable:
-    """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1."""
-    return append_layer("hinge", {"x": x, "label": label}, {}, name)
+def hinge(
+    x: ow.Variable, label: ow.Variable, name: str | None = None, *, reduction: str = "none"
+) -> ow.Variable:
+    """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1.
+
+    With `reduction` "mean" or "sum" it is one number.
+    """
+    return _append_loss("hinge", {"x": x, "label": label}, {}, name, reduction)
 
 
 def log_loss(
-    x: ow.Variable, label: ow.Variable, epsilon: float = 1e-4, name: str | None = None
+    x: ow.Variable,
+    label: ow.Variable,
+    epsilon: float = 1e-4,
+    name: str | None = None,
+    *,
+    reduction: str = "none",
 ) -> ow.Variable:
     """Append ``-label * log(x) - (1 - label) * log(1 - x)`` for each probability.
 
@@ -104,12 +135,19 @@ def log_loss(
         Added to each probability.
     name : str, optional
         The prefix of the names of its variables.
+    reduction : str
+        "none", "mean" or "sum".
     """
-    return append_layer("log_loss", {"x": x, "label": label}, {"epsilon": epsilon}, name)
+    return _append_loss("log_loss", {"x": x, "label": label}, {"epsilon": epsilon}, name, reduction)
 
 
 def kl_div(
-    x: ow.Variable, label: ow.Variable, log_label: bool = False, name: str | None = None
+    x: ow.Variable,
+    label: ow.Variable,
+    log_label: bool = False,
+    name: str | None = None,
+    *,
+    reduction: str = "none",
 ) -> ow.Variable:
     """Append ``label * (log(label) - x)`` for each element.
 
@@ -123,8 +161,12 @@ def kl_div(
         Whether labels are logarithms.
     name : str, optional
         The prefix of the names of its variables.
+    reduction : str
+        "none", "mean" or "sum".
     """
-    return append_layer("kl_div", {"x": x, "label": label}, {"log_label": log_label}, name)
+    return _append_loss(
+        "kl_div", {"x": x, "label": label}, {"log_label": log_label}, name, reduction
+    )
 
 
 def margin_rank_loss(
@@ -133,6 +175,8 @@ def margin_rank_loss(
     label: ow.Variable,
     margin: float = 0.0,
     name: str | None = None,
+    *,
+    reduction: str = "none",
 ) -> ow.Variable:
     """Append ``max(0, margin - label * (x - y))`` for each pair of scores.
 
@@ -146,20 +190,28 @@ def margin_rank_loss(
         The difference that counts as right.
     name : str, optional
         The prefix of the names of its variables.
+    reduction : str
+        "none", "mean" or "sum".
     """
-    return append_layer(
-        "margin_rank_loss", {"x": x, "y": y, "label": label}, {"margin": margin}, name
+    return _append_loss(
+        "margin_rank_loss", {"x": x, "y": y, "label": label}, {"margin": margin}, name, reduction
     )
 
 
 def rank_loss(
-    x: ow.Variable, y: ow.Variable, label: ow.Variable, name: str | None = None
+    x: ow.Variable,
+    y: ow.Variable,
+    label: ow.Variable,
+    name: str | None = None,
+    *,
+    reduction: str = "none",
 ) -> ow.Variable:
     """Append ``log(1 + exp(x - y)) - label * (x - y)`` for each pair of scores.
 
-    Labels are probabilities that `x` should be the larger one.
+    Labels are probabilities that `x` should be the larger one. With `reduction` "mean" or "sum" it
+    is one number.
     """
-    return append_layer("rank_loss", {"x": x, "y": y, "label": label}, {}, name)
+    return _append_loss("rank_loss", {"x": x, "y": y, "label": label}, {}, name, reduction)
 
 
 def cosine_embedding_loss(
@@ -168,6 +220,8 @@ def cosine_embedding_loss(
     label: ow.Variable,
     margin: float = 0.0,
     name: str | None = None,
+    *,
+    reduction: str = "none",
 ) -> ow.Variable:
     """Append ``1 - c`` or ``max(0, c - margin)`` for each pair of vectors of cosine c.
 
@@ -181,9 +235,11 @@ def cosine_embedding_loss(
         The cosine below which unlike vectors have no loss.
     name : str, optional
         The prefix of the names of its variables.
+    reduction : str
+        "none", "mean" or "sum".
     """
     inputs = {"x": x, "y": y, "label": label}
-    return append_layer("cosine_embedding_loss", inputs, {"margin": margin}, name)
+    return _append_loss("cosine_embedding_loss", inputs, {"margin": margin}, name, reduction)
 
 
 def ctc_loss(
@@ -217,3 +273,21 @@ def ctc_loss(
     inputs |= {slot: variable for slot, variable in given.items() if variable is not None}
     attrs = {"blank": blank, "zero_infinity": zero_infinity}
     return append_layer("ctc_loss", inputs, attrs, name)
+
+
+@ow.transaction()
+def _append_loss(
+    op_type: str,
+    inputs: Mapping[str, object],
+    attrs: Mapping[str, Any],
+    name: object,
+    reduction: object,
+) -> ow.Variable:
+    """Append a loss, and its mean or sum over all elements."""
+    kind = checks.check_choice(op_type, "reduction", reduction, REDUCTIONS)
+    if kind == "none":
+        return append_layer(op_type, inputs, attrs, name)
+    variables = {slot: checks.check_variable(op_type, slot, v) for slot, v in inputs.items()}
+    layer = begin(op_type, name)
+    loss = operators.append(layer.block, op_type, variables, attrs, name=layer.part("loss"))
+    return append_total(layer, loss, kind)

@@ -316,7 +316,14 @@ class LayerMethods(ModelPrograms):
         new name becomes an input: float32 for `input`, float32 for `y`.
         """
     def cosine_embedding_loss(
-        self, input: Input, y: Input, label: Input, margin: float = 0.0, name: str | None = None
+        self,
+        input: Input,
+        y: Input,
+        label: Input,
+        margin: float = 0.0,
+        name: str | None = None,
+        *,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``1 - c`` or ``max(0, c - margin)`` for each pair of vectors of cosine c.
 
@@ -465,14 +472,22 @@ class LayerMethods(ModelPrograms):
         The method of `layers.gru`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, float32 for `h0`, int64 for `lengths`.
         """
-    def hinge(self, input: Input, label: Input, name: str | None = None) -> ow.Variable:
+    def hinge(
+        self, input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
+    ) -> ow.Variable:
         """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1.
 
         The method of `layers.hinge`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, float32 for `label`.
         """
     def huber(
-        self, input: Input, label: Input, delta: float = 1.0, name: str | None = None
+        self,
+        input: Input,
+        label: Input,
+        delta: float = 1.0,
+        name: str | None = None,
+        *,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``(x - label)**2 / 2`` for each element, linear beyond `delta`.
 
@@ -496,15 +511,23 @@ class LayerMethods(ModelPrograms):
         name; a new name becomes an input: float32 for `input`.
         """
     def kl_div(
-        self, input: Input, label: Input, log_label: bool = False, name: str | None = None
+        self,
+        input: Input,
+        label: Input,
+        log_label: bool = False,
+        name: str | None = None,
+        *,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``label * (log(label) - x)`` for each element.
 
         The method of `layers.kl_div`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, float32 for `label`.
         """
-    def l1(self, input: Input, label: Input, name: str | None = None) -> ow.Variable:
-        """Append ``|x - label|`` for each element.
+    def l1(
+        self, input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
+    ) -> ow.Variable:
+        """Append ``|x - label|`` for each element; with `reduction` "mean" or "sum" one number.
 
         The method of `layers.l1`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, float32 for `label`.
@@ -558,7 +581,13 @@ class LayerMethods(ModelPrograms):
         name; a new name becomes an input: float32 for `input`.
         """
     def log_loss(
-        self, input: Input, label: Input, epsilon: float = 0.0001, name: str | None = None
+        self,
+        input: Input,
+        label: Input,
+        epsilon: float = 0.0001,
+        name: str | None = None,
+        *,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``-label * log(x) - (1 - label) * log(1 - x)`` for each probability.
 
@@ -594,7 +623,14 @@ class LayerMethods(ModelPrograms):
         for `lengths`.
         """
     def margin_rank_loss(
-        self, input: Input, y: Input, label: Input, margin: float = 0.0, name: str | None = None
+        self,
+        input: Input,
+        y: Input,
+        label: Input,
+        margin: float = 0.0,
+        name: str | None = None,
+        *,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``max(0, margin - label * (x - y))`` for each pair of scores.
 
@@ -675,8 +711,10 @@ class LayerMethods(ModelPrograms):
         The method of `layers.mean`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
-    def mse(self, input: Input, label: Input, name: str | None = None) -> ow.Variable:
-        """Append ``(x - label)**2`` for each element; `mean` makes one number of it.
+    def mse(
+        self, input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
+    ) -> ow.Variable:
+        """Append ``(x - label)**2`` for each element.
 
         The method of `layers.mse`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, float32 for `label`.
@@ -714,7 +752,13 @@ class LayerMethods(ModelPrograms):
         name becomes an input: float32 for `input`.
         """
     def rank_loss(
-        self, input: Input, y: Input, label: Input, name: str | None = None
+        self,
+        input: Input,
+        y: Input,
+        label: Input,
+        name: str | None = None,
+        *,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``log(1 + exp(x - y)) - label * (x - y)`` for each pair of scores.
 
@@ -835,7 +879,13 @@ class LayerMethods(ModelPrograms):
         by name; a new name becomes an input: float32 for `input`.
         """
     def smooth_l1(
-        self, input: Input, label: Input, beta: float = 1.0, name: str | None = None
+        self,
+        input: Input,
+        label: Input,
+        beta: float = 1.0,
+        name: str | None = None,
+        *,
+        reduction: str = "none",
     ) -> ow.Variable:
         """Append ``|x - label|`` for each element, with a round bottom.
 

@@ -41,6 +41,9 @@ class Callback:
     def end(self, training: Training) -> None:
         """Act after the last step, also after Ctrl-C."""
 
+    def finish(self, training: Training) -> None:
+        """Set what the caller gets and no checkpoint has: after `end` of all, not after Ctrl-C."""
+
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of it, as JSON can write it."""
         return {}

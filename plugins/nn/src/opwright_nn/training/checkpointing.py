@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import opwright as ow
 from opwright.errors import ProgramError
 from opwright_nn import arguments, checks
+from opwright_nn.checkpoint.reading import read_saved
 from opwright_nn.checkpoint.saving import Checkpoint as Saved
 from opwright_nn.checkpoint.saving import read_matching, save
 from opwright_nn.model.files import POSITION
@@ -116,6 +117,18 @@ class Checkpoint(Callback):
                 "state of a training; resume it by what has saved it"
             )
         return saved
+
+    def keeps_best_of(self, monitor: Monitor, columns: Collection[str]) -> bool:
+        """Return whether ``folder/best`` has the epoch that is the best for another monitor."""
+        if self._best is None:
+            return False
+        self._best.begin(columns)
+        return self._best.rule == monitor.rule
+
+    def read_best(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return variables of the best epoch by name."""
+        saved = read_saved(self.folder / BEST)
+        return {name: saved.scope.var(name).numpy() for name in names}
 
     def get_program(self, program: ow.Program | None) -> ow.Program:
         """Return the program that is saved: the given one, or that of the callback."""

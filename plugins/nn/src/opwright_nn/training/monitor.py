@@ -50,6 +50,11 @@ class Monitor:
         """The column."""
         return self._name or "loss"
 
+    @property
+    def rule(self) -> tuple[str | None, str | None]:
+        """The column and the mode: what decides which value is better."""
+        return self._name, self._mode
+
     def update(self, record: Mapping[str, float]) -> bool:
         """Return whether a row is better than all before; NaN never is."""
         value = record[self.name]

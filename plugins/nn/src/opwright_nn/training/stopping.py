@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opwright.errors import ProgramError
 from opwright_nn import arguments, checks
 from opwright_nn.optimizer import Optimizer
+from opwright_nn.training.best_parameters import BestParameters
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.monitor import Monitor
 
@@ -47,6 +48,11 @@ class EarlyStopping(_Watching):
         "min" or "max"; by default "min" for names that end with "loss" or "error", else "max".
     min_delta : float, at least 0
         What an epoch must be better by.
+    restore_best : bool
+        Whether the parameters end as they were after the epoch with the best value, whichever
+        epoch was the last; statistics of `batch_norm` are among them, states of the optimizer are
+        not. Ctrl-C restores nothing. Beside `Checkpoint` it needs ``best=`` the same column: a
+        resumed training takes the best epoch from there.
     """
 
     @arguments.suggest
@@ -57,17 +63,45 @@ class EarlyStopping(_Watching):
         patience: int = 0,
         mode: str | None = None,
         min_delta: float = 0.0,
+        restore_best: bool = False,
     ) -> None:
-        self._monitor = Monitor("EarlyStopping", monitor, mode, min_delta)
-        self._patience = checks.check_int("EarlyStopping", "patience", patience, at_least=0)
+        who = "EarlyStopping"
+        self._monitor = Monitor(who, monitor, mode, min_delta)
+        self._patience = checks.check_int(who, "patience", patience, at_least=0)
+        is_wanted = checks.check_bool(who, "restore_best", restore_best)
+        self._best = BestParameters(Monitor(who, monitor, mode, 0.0)) if is_wanted else None
+
+    def begin(self, training: Training) -> None:
+        """Check that the history will have the column, and that the best epoch can be kept."""
+        super().begin(training)
+        if self._best is not None:
+            self._best.begin(training)
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
         """Stop the training if the patience is over."""
+        if self._best is not None:
+            self._best.update(training, record)
         self._monitor.update(record)
         if self._monitor.n_worse >= max(self._patience, 1):
             training.stop(
                 f"{self._monitor.name} has not improved for {self._monitor.n_worse} epochs"
             )
+
+    def finish(self, training: Training) -> None:
+        """Restore the parameters of the best epoch, if that was asked for."""
+        if self._best is not None:
+            self._best.set_values(training)
+
+    def state(self) -> dict[str, Any]:
+        """Return the best value, and for how long it has been the best."""
+        best = {} if self._best is None else {"best_epoch": self._best.monitor.state()}
+        return {**super().state(), **best}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        super().restore(state)
+        if self._best is not None and "best_epoch" in state:
+            self._best.monitor.restore(state["best_epoch"])
 
 
 class Plateau(_Watching):

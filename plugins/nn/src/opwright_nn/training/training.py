@@ -118,6 +118,11 @@ class Training:
         self.stop_reason = reason
 
     @property
+    def callbacks(self) -> tuple[Callback, ...]:
+        """All callbacks, in the order in which they are called."""
+        return self._callbacks
+
+    @property
     def scope(self) -> ow.Scope:
         """The variables; the default scope for a function, which may use another one."""
         return self._trained.scope or ow.default_scope()
@@ -207,6 +212,8 @@ class Training:
                 interrupted = interrupt.requested
             for callback in self._callbacks:
                 callback.end(self)
+            for callback in () if interrupted else self._callbacks:
+                callback.finish(self)
         self.history.stop_reason = "interrupted" if interrupted else self.stop_reason or "finished"
         if self.history.stop_reason != "finished":
             self._display.note(f"stopped after {self.n_steps} steps: {self.history.stop_reason}")

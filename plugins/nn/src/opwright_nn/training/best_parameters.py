@@ -1,0 +1,71 @@
+"""BestParameters: keeps the parameters of the epoch in which a number was best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import opwright as ow
+from opwright.errors import AttributeValueError, ProgramError
+from opwright.vocabulary import STEP
+from opwright_nn.model.inference import inference_program, persistable_names
+from opwright_nn.training.checkpointing import Checkpoint
+from opwright_nn.training.monitor import Monitor
+
+if TYPE_CHECKING:
+    from opwright_nn.training.training import Training
+
+
+class BestParameters:
+    """The parameters after the best epoch so far, for `EarlyStopping`.
+
+    Parameters
+    ----------
+    monitor : Monitor
+        Says which epoch is the best: as that of `Checkpoint`, any improvement counts.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+        self._values: dict[str, Any] = {}
+        self._names: list[str] = []
+        self._saver: Checkpoint | None = None
+
+    def begin(self, training: Training) -> None:
+        """Check that the parameters are known, and that checkpoints keep the best epoch, too."""
+        if training.program is None:
+            raise ProgramError(
+                "EarlyStopping: restore_best needs the parameters of a Model, got a step; pass the "
+                "Model to train, or restore them in a callback"
+            )
+        self._values, self._saver = {}, None
+        self._names = _list_names(training.program, training.fetches)
+        self.monitor.begin(training.columns)
+        savers = [item for item in training.callbacks if isinstance(item, Checkpoint)]
+        for saver in savers:
+            if saver.keeps_best_of(self.monitor, training.columns):
+                self._saver = saver
+        if savers and self._saver is None:
+            raise AttributeValueError(
+                f"EarlyStopping: restore_best beside Checkpoint needs best={self.monitor.name!r} "
+                "there, with the same mode, from which a resumed training takes the best epoch, "
+                f"got none; write Checkpoint(folder, best={self.monitor.name!r})"
+            )
+
+    def update(self, training: Training, record: Mapping[str, float]) -> None:
+        """Keep the parameters if the epoch was better than all before."""
+        if self.monitor.update(record):
+            self._values = {name: training.scope.var(name).numpy() for name in self._names}
+
+    def set_values(self, training: Training) -> None:
+        """Set the parameters of the best epoch, where there is one."""
+        if not self._values and self._saver is not None and self.monitor.best is not None:
+            self._values = self._saver.read_best(self._names)
+        training.scope.set_all(self._values)
+
+
+def _list_names(program: ow.Program, fetches: Iterable[str]) -> list[str]:
+    """Return the parameters, and what else a prediction reads: statistics of batch_norm."""
+    read = persistable_names(inference_program(program, fetches))
+    parameters = [parameter.name for parameter in program.parameters()]
+    return [name for name in dict.fromkeys([*parameters, *read]) if name != STEP]

@@ -1,0 +1,56 @@
+"""Laws of `pad`: sequences of different lengths as one array, and how long each is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+
+
+def test_sequences_are_filled_up_behind_their_ends():
+    padded, lengths = nn.datasets.pad([[4, 1, 7], [2], [5, 6]])
+    np.testing.assert_array_equal(padded, [[4, 1, 7], [2, 0, 0], [5, 6, 0]])
+    np.testing.assert_array_equal(lengths, [3, 1, 2])
+    assert (padded.dtype, lengths.dtype) == (np.int64, np.int64)
+
+
+def test_a_length_cuts_and_fills():
+    for length in (2, 4):
+        padded, lengths = nn.datasets.pad([[4, 1, 7], [2]], length=length, value=-1)
+        assert padded.shape == (2, length)
+        np.testing.assert_array_equal(lengths, [min(3, length), 1])
+        np.testing.assert_array_equal(padded[1], [2] + [-1] * (length - 1))
+
+
+def test_vectors_and_empty_sequences_are_taken():
+    rows = [np.ones((2, 3), np.float32), np.zeros((0, 3), np.float32)]
+    padded, lengths = nn.datasets.pad(rows, value=0.5)
+    np.testing.assert_array_equal(padded, [np.ones((2, 3)), np.full((2, 3), 0.5)])
+    np.testing.assert_array_equal(lengths, [2, 0])
+    np.testing.assert_array_equal(nn.datasets.pad([[], [7]])[0], [[0], [7]])
+
+
+def test_lists_of_fractions_are_float32_and_arrays_keep_their_dtype():
+    assert nn.datasets.pad([[0.5], [1.0, 2.0]])[0].dtype == np.float32
+    assert nn.datasets.pad([np.ones(2), np.ones(1)])[0].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("sequences", "options", "error", "rule"),
+    [
+        ([[1], [0.5]], {}, ShapeError, "one dtype.*for sequence 1 float32"),
+        ([[1], [[1, 2]]], {}, ShapeError, r"for sequence 1 int64\[1, 2\]"),
+        (["ab"], {}, AttributeTypeError, "each sequence must be numbers.*'ab' for sequence 0"),
+        ([3], {}, AttributeTypeError, "got 3 for sequence 0"),
+        ("ab", {}, AttributeTypeError, "pad: sequences must be a list of sequences, got str"),
+        ([], {}, AttributeValueError, "must hold at least one"),
+        ([[1]], {"value": 0.5}, AttributeValueError, "a number that int64 holds, got 0.5"),
+        ([[1]], {"length": 0}, AttributeValueError, "pad: length must be"),
+        ([[1]], {"maxlen": 2}, AttributeTypeError, "got 'maxlen'.*'length'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(sequences, options, error, rule):
+    with pytest.raises(error, match=rule):
+        nn.datasets.pad(sequences, **options)
