@@ -18,7 +18,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn.datasets import LoadError
 
 FUNCTIONS = """
-import os, signal
+import os, signal, threading
 import numpy as np
 
 def decode(path):
@@ -32,6 +32,11 @@ def named(number):
 
 def ragged(number):
     return np.zeros(number)
+
+def stuck(number):
+    if number == 2:
+        threading.Event().wait()
+    return np.float32(number)
 
 def killed(number):
     if number == 5:
@@ -162,6 +167,28 @@ def test_a_killed_worker_is_reported(functions, workers):
     assert len(seen) <= 5
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stuck_worker_is_reported_with_its_items(functions, workers):
+    items = [2, 3, 4, 5]
+    loader = nn.load_batches(
+        items, 2, map=functions.stuck, workers=workers, timeout=0.5, shuffle=False
+    )
+    rule = (
+        r"within timeout=0.5 seconds, got nothing from process \d+ for items 0, 1, the first.* 2;"
+    )
+    for _ in range(2):
+        with pytest.raises(LoadError, match=rule):
+            next(loader)
+        assert not multiprocessing.active_children()
+
+
+def test_a_worker_that_answers_in_time_has_the_same_batches(functions, paths):
+    whole = listed(nn.load_batches(paths, 3, map=functions.decode))
+    loader = nn.load_batches(paths, 3, map=functions.decode, workers=2, timeout=500)
+    assert listed(loader) == whole
+    assert listed(loader.repeat(1)) == whole
+
+
 def test_a_worker_killed_from_outside_is_reported(functions):
     loader = nn.load_batches(range(99), 1, map=functions.ragged, workers=1, shuffle=False)
     batches = iter(loader)
@@ -255,6 +282,8 @@ def test_a_generator_of_another_length_is_refused(count, got):
         ([1], {"map": abs, "samples": 1}, AttributeValueError, "got samples=1"),
         ([1], {"map": abs, "workers": -1}, AttributeValueError, "workers must be"),
         ([1], {"map": abs, "ahead": 0}, AttributeValueError, "ahead must be"),
+        ([1], {"map": abs, "timeout": 3}, AttributeValueError, "timeout=3 for workers=0"),
+        ([1], {"map": abs, "workers": 1, "timeout": 0}, AttributeValueError, "timeout must be"),
     ],
 )
 def test_a_wrong_argument_is_named_at_the_call(data, options, error, rule):

@@ -14,11 +14,14 @@ import numpy as np
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.batches import Batches, batches, make_order
-from opwright_nn.datasets.workers import LoadError, iterate_ahead
+from opwright_nn.datasets.workers import Limit, LoadError, iterate_ahead
 
 _WHO: Final = "load_batches"
 _BUFFER: Final = 1024
 _REPR: Final = 200
+_SHOWN: Final = 8
+_MAX_TIMEOUT_S: Final = 2_000_000.0
+"""What the system can wait for: 2^31 milliseconds."""
 
 
 @dataclasses.dataclass
@@ -34,13 +37,23 @@ class Decoder:
 
     def __call__(self, number: int) -> Any:
         """Return the batch."""
+        picked = self._pick(number)
+        return collate([self._decode(row) for row in picked], picked)
+
+    def describe(self, number: int) -> str:
+        """Return which items a batch is made of, for messages."""
+        picked = self._pick(number)
+        shown = ", ".join(map(str, picked[:_SHOWN])) + (", ..." if len(picked) > _SHOWN else "")
+        return f"items {shown}, the first of them {repr(self.items[picked[0]])[:_REPR]}"
+
+    def _pick(self, number: int) -> Sequence[int]:
         epoch, batch = divmod(number, self.per_epoch)
         if self.order is None or self.order[0] != epoch:
             self.order = epoch, make_order(self.seed, epoch, len(self.items))
         start = batch * self.size
         rows = range(start, min(start + self.size, len(self.items)))
-        picked = rows if self.order[1] is None else self.order[1][rows.start : rows.stop].tolist()
-        return collate([self._decode(row) for row in picked], picked)
+        order = self.order[1]
+        return rows if order is None else order[rows.start : rows.stop].tolist()
 
     def _decode(self, row: int) -> Any:
         item = self.items[row]
@@ -104,10 +117,13 @@ class _Repeating(Batches[Any]):
 class Loader(_Repeating):
     """What `load_batches` returns for items; a loop that is left ends its workers."""
 
-    def __init__(self, decoder: Decoder, workers: int, ahead: int, **options: Any) -> None:
+    def __init__(
+        self, decoder: Decoder, workers: int, ahead: int, timeout: float | None, **options: Any
+    ) -> None:
         self._decoder = decoder
         self._workers = workers
         self._ahead = ahead
+        self._timeout = timeout
         rows = np.arange(len(decoder.items))
         super().__init__((rows,), None, decoder.size, seed=decoder.seed, **options)
 
@@ -120,7 +136,8 @@ class Loader(_Repeating):
     def _iterate(self, first: int) -> Iterator[Any]:
         end = self._end_epoch * len(self._starts)
         if self._workers and end > first:
-            yield from iterate_ahead(self._decoder, first, end, self._workers, self._ahead)
+            limit = Limit(self._timeout, self._decoder.describe)
+            yield from iterate_ahead(self._decoder, first, end, self._workers, self._ahead, limit)
         else:
             yield from map(self._decoder, range(first, end))
 
@@ -149,9 +166,8 @@ class Loader(_Repeating):
         """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
         epochs = checks.check_int("Loader.repeat", "epochs", epochs, at_least=0)
         options = {"first_epoch": 0, "epochs": epochs, "progress": False}
-        return Loader(
-            self._decoder, self._workers, self._ahead, drop_last=self._drop_last, **options
-        )
+        options["drop_last"] = self._drop_last
+        return Loader(self._decoder, self._workers, self._ahead, self._timeout, **options)
 
 
 class Stream(_Repeating):
@@ -236,6 +252,7 @@ def load_batches(
     samples: int | None = None,
     workers: int = 0,
     ahead: int = 2,
+    timeout: float | None = None,
     epochs: int = 1,
     first_epoch: int = 0,
     seed: int = 0,
@@ -264,6 +281,9 @@ def load_batches(
         ``if __name__ == "__main__":``, for they import it.
     ahead : int, at least 1
         Batches that each worker decodes ahead.
+    timeout : float in (0, 2000000], optional
+        The seconds to wait for a batch, where a worker may be stuck: a `LoadError` names its items.
+        The first batches wait for the start of the workers, too. By default any time.
     epochs, first_epoch, seed, shuffle, drop_last, progress
         As for `batches`. Samples of a function are shuffled within a buffer of 1,024.
 
@@ -283,6 +303,13 @@ def load_batches(
     """
     workers = checks.check_int(_WHO, "workers", workers, at_least=0)
     ahead = checks.check_int(_WHO, "ahead", ahead, at_least=1)
+    if timeout is not None:
+        timeout = checks.check_float(_WHO, "timeout", timeout, above=0.0, at_most=_MAX_TIMEOUT_S)
+        if not workers:
+            raise AttributeValueError(
+                f"{_WHO}: timeout is for workers, got timeout={timeout:g} for workers=0, which "
+                "decode in this process; leave one of them out"
+            )
     options: dict[str, Any] = {
         "epochs": checks.check_int(_WHO, "epochs", epochs, at_least=0),
         "first_epoch": checks.check_int(_WHO, "first_epoch", first_epoch, at_least=0),
@@ -316,4 +343,5 @@ def load_batches(
         )
     stop = len(data) - size + 1 if drop_last else len(data)
     per_epoch = len(range(0, max(stop, 0), size))
-    return Loader(Decoder(data, map, size, per_epoch, order_seed), workers, ahead, **options)
+    decoder = Decoder(data, map, size, per_epoch, order_seed)
+    return Loader(decoder, workers, ahead, timeout, **options)

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from opwright.errors import AttributeTypeError, OpwrightError
 
@@ -26,8 +26,23 @@ class LoadError(OpwrightError, RuntimeError):
     """An item of a data set could not be loaded, or a worker process ended."""
 
 
+class Limit(NamedTuple):
+    """How long a batch may keep the iterating process waiting.
+
+    Attributes
+    ----------
+    seconds : float or None
+        None for any time.
+    describe : callable
+        Returns what a batch is made of, for the message.
+    """
+
+    seconds: float | None
+    describe: Callable[[int], str]
+
+
 def iterate_ahead(
-    make: Callable[[int], Any], first: int, end: int, workers: int, ahead: int
+    make: Callable[[int], Any], first: int, end: int, workers: int, ahead: int, limit: Limit
 ) -> Iterator[Any]:
     """Yield ``make(first)`` to ``make(end - 1)``, computed in processes that start now.
 
@@ -41,6 +56,8 @@ def iterate_ahead(
         The numbers.
     workers, ahead : int
         The number of processes, and of batches that each makes ahead.
+    limit : Limit
+        How long to wait for a batch.
     """
     payload = _pickle(make)
     team: list[tuple[BaseProcess, Connection]] = []
@@ -52,7 +69,10 @@ def iterate_ahead(
             while asked < min(number + len(team) * ahead, end):
                 _ask(*team[(asked - first) % len(team)], asked)
                 asked += 1
-            yield _receive(*team[(number - first) % len(team)])
+            process, connection = team[(number - first) % len(team)]
+            if not _answers(connection, limit.seconds):
+                _raise_stuck(process, limit, number)
+            yield _receive(process, connection)
     finally:
         _end(team)
 
@@ -111,6 +131,22 @@ def _ask(process: BaseProcess, connection: Connection, number: int) -> None:
         connection.send(number)
     except ConnectionError:
         _raise_ended(process)
+
+
+def _answers(connection: Connection, seconds: float | None) -> bool:
+    """Return whether something arrives in time; the end of a worker does, too."""
+    try:
+        return connection.poll(seconds)
+    except ConnectionError:
+        return True
+
+
+def _raise_stuck(process: BaseProcess, limit: Limit, number: int) -> NoReturn:
+    raise LoadError(
+        f"{_WHO}: a worker must return a batch within timeout={limit.seconds:g} seconds, got "
+        f"nothing from process {process.pid} for {limit.describe(number)}; see what map does with "
+        "these items, or pass a larger timeout"
+    )
 
 
 def _receive(process: BaseProcess, connection: Connection) -> Any:
