@@ -17,6 +17,7 @@ device is there, say, is asked when it is first used.
 from __future__ import annotations
 
 from opwright.describe.journal import record as record_undo
+from opwright.describe.kit import load_tool
 from opwright.describe.names import find_nearest, hint, hint_argument
 from opwright.plugins.hooks import (
     GROUP,
@@ -66,6 +67,7 @@ __all__ = [
     "hint_argument",
     "is_library",
     "is_name",
+    "load_tool",
     "record_undo",
     "scan",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import opwright as ow
 import opwright_nn as nn
 from opwright.errors import ProgramError
 
@@ -28,6 +29,28 @@ def test_the_training_has_the_same_bits_with_it(small, train):
     train(plain, small.data, 3, batch_size=4)
     train(watched, small.data, 3, batch_size=4, callbacks=nn.GradientNorms())
     assert small.variables(plain) == small.variables(watched)
+
+
+def test_it_compiles_once_and_again_after_a_change_of_the_model(small, train, monkeypatch):
+    class Freeze(nn.Callback):
+        def after_epoch(self, training, record):
+            n_compiled.append(len(compiled))
+            if record["epoch"] == 3:
+                model.freeze("fc_0_*")
+
+    def compile_and_count(self, *args, **options):
+        compiled.append(self)
+        return compile_network(self, *args, **options)
+
+    compiled, n_compiled = [], []
+    compile_network = ow.Network.compile
+    model = small.make()[0]
+    monkeypatch.setattr(ow.Network, "compile", compile_and_count)
+    norms = nn.GradientNorms()
+    train(model, small.data, 5, callbacks=[norms, Freeze()])
+    # The step of the training and that of the norms, each once for the model before and after.
+    assert n_compiled == [2, 2, 2, 4, 4]
+    assert ["fc_0" in record for record in norms.records] == [True, True, True, False, False]
 
 
 def test_a_resumed_training_has_the_norms_from_before(small, train, tmp_path):

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 from opwright_kit._version import __version__
 
 if TYPE_CHECKING:
+    from opwright_kit.drawing import DrawnLayer, LayerDrawing
     from opwright_kit.drawing import frame_program as frame
     from opwright_kit.drawing import write_page as draw
     from opwright_kit.profiling import profile
     from opwright_kit.testing import check_package, run_kernel
 
 _HOMES = {
+    "DrawnLayer": ("opwright_kit.drawing", "DrawnLayer"),
+    "LayerDrawing": ("opwright_kit.drawing", "LayerDrawing"),
     "check_package": ("opwright_kit.testing", "check_package"),
     "draw": ("opwright_kit.drawing", "write_page"),
     "frame": ("opwright_kit.drawing", "frame_program"),
@@ -25,7 +28,16 @@ _HOMES = {
     "run_kernel": ("opwright_kit.testing", "run_kernel"),
 }
 
-__all__ = ["__version__", "check_package", "draw", "frame", "profile", "run_kernel"]
+__all__ = [
+    "DrawnLayer",
+    "LayerDrawing",
+    "__version__",
+    "check_package",
+    "draw",
+    "frame",
+    "profile",
+    "run_kernel",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from opwright_nn import (
 from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
 from opwright_nn.datasets.loading import load_batches
-from opwright_nn.inspection import LayerSummary, NonFinite, Summary, find_nan, summary
+from opwright_nn.inspection import LayerSummary, NonFinite, Summary, find_nan, plot, summary
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import get_sparse_rows, optimize
 from opwright_nn.parameters import ParamAttr, create_parameter, dim
@@ -72,6 +72,7 @@ __all__ = [
     "mixed_precision",
     "optimize",
     "optimizer",
+    "plot",
     "regularizer",
     "schedule",
     "summary",

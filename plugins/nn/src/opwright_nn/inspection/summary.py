@@ -13,9 +13,9 @@ from opwright.op import format_shape, item_size
 from opwright.plugin import hint
 from opwright_nn import arguments, checks
 from opwright_nn.inspection.flops import count_flops, known_shape
-from opwright_nn.inspection.layer_groups import LayerGroup, find_layer_groups
 from opwright_nn.model import Model
 from opwright_nn.model.inference import input_names
+from opwright_nn.model.layer_groups import LayerGroup, find_layer_groups
 
 _TITLE: Final = ("layer", "operators", "output", "parameters", "memory", "FLOPs")
 _MAX_TYPES: Final = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from opwright_nn import checks
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
 from opwright_nn.model.inference import input_names
+from opwright_nn.model.layer_plot import plot_program
 from opwright_nn.model.predictor import Predictor
 from opwright_nn.model.programs import Input
 from opwright_nn.model.run_options import check_options
@@ -23,6 +24,9 @@ from opwright_nn.model.trained_parameters import TrainedParameters
 from opwright_nn.model.training_methods import ModelTraining
 from opwright_nn.optimizer import Accumulate, Optimizer
 from opwright_nn.precision import MixedPrecision, check_policy
+
+if TYPE_CHECKING:
+    from opwright_kit.drawing import LayerDrawing
 
 Array = npt.NDArray[Any]
 Step = Callable[..., list[Array]]
@@ -125,6 +129,18 @@ class Model(ModelTraining):
             f"Model(inputs: {described or 'none'}; parameters: {len(self.parameters)}; "
             f"operators: {len(block.ops)}; loss: {self._loss or 'none'}; optimizer: {optimizer})"
         )
+
+    def plot(self) -> LayerDrawing:
+        """Return a drawing of the layers, as `opwright_nn.plot`: ``model.plot().save("net.svg")``.
+
+        Raises
+        ------
+        MissingRequirementError
+            opwright-kit, which draws, is not installed.
+        ProgramError
+            There is no layer.
+        """
+        return plot_program(self.program)
 
     # -- Parameters ----------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 import opwright as ow
 from opwright.errors import ProgramError
 from opwright.vocabulary import GRAD_SUFFIX, STEP
-from opwright_nn.inspection.layer_groups import layer_of_parameter
 from opwright_nn.model.inference import input_names, trial_program
+from opwright_nn.model.layer_groups import layer_of_parameter
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.history import pack_records, unpack_records
 
@@ -33,6 +33,7 @@ class GradientNorms(Callback):
 
     def __init__(self) -> None:
         self.records: list[dict[str, float]] = []
+        self._step: _GradientStep | None = None
 
     def begin(self, training: Training) -> None:
         """Check that the training is that of a Model, whose program is known."""
@@ -41,21 +42,17 @@ class GradientNorms(Callback):
                 "GradientNorms: the training must be that of a Model, got a step, whose gradients "
                 "are not known; pass the Model to train"
             )
+        self._step = None
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
         """Measure."""
         program = training.program
         if program is None:
             return
-        block = program.global_block()
-        grads = {
-            p.name: f"{p.name}{GRAD_SUFFIX}"
-            for p in program.parameters()
-            if p.trainable and block.find_var(f"{p.name}{GRAD_SUFFIX}") is not None
-        }
+        if self._step is None or self._step.generation != program.generation:
+            self._step = _GradientStep(training, program)
         squares: dict[str, float] = {}
-        values = _compute(training, program, list(grads.values()))
-        for name, value in zip(grads, values, strict=True):
+        for name, value in self._step.compute(training):
             layer = layer_of_parameter(name)
             square = float(np.sum(np.square(value.astype(np.float64))))
             squares[layer] = squares.get(layer, 0.0) + square
@@ -71,16 +68,28 @@ class GradientNorms(Callback):
         self.records = unpack_records(state["records"])
 
 
-def _compute(training: Training, program: ow.Program, names: list[str]) -> list[Any]:
-    """Return variables of a training step on the first batch, without changing the scope."""
-    trial = trial_program(program, names)
-    inputs = input_names(trial)
-    network = ow.Network(trial.global_block())
-    step = network.compile(feed=inputs, fetch=names, scope=training.scope, **training.run_options)
-    feeds = training.example_feeds()
-    count = training.scope.find_var(STEP)
-    before = None if count is None or not count.is_set else count.numpy()
-    values = step(**{name: feeds[name] for name in inputs})
-    if count is not None and before is not None:
-        count.set(before)
-    return values
+class _GradientStep:
+    """A step without update that returns gradients; compiled once for a state of the program."""
+
+    def __init__(self, training: Training, program: ow.Program) -> None:
+        self.generation = program.generation
+        block = program.global_block()
+        grads = {p.name: f"{p.name}{GRAD_SUFFIX}" for p in program.parameters() if p.trainable}
+        self._names = [name for name, grad in grads.items() if block.find_var(grad) is not None]
+        fetches = [grads[name] for name in self._names]
+        trial = trial_program(program, fetches)
+        self._inputs = input_names(trial)
+        network = ow.Network(trial.global_block())
+        self._call = network.compile(
+            feed=self._inputs, fetch=fetches, scope=training.scope, **training.run_options
+        )
+
+    def compute(self, training: Training) -> Iterator[tuple[str, Any]]:
+        """Return parameters with gradients on the first batch, without changing the scope."""
+        feeds = training.example_feeds()
+        count = training.scope.find_var(STEP)
+        before = None if count is None or not count.is_set else count.numpy()
+        values = self._call(**{name: feeds[name] for name in self._inputs})
+        if count is not None and before is not None:
+            count.set(before)
+        return zip(self._names, values, strict=True)
