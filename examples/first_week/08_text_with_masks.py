@@ -7,13 +7,12 @@ import opwright_nn as nn
 texts = ["a good film", "bad", "not a good film", "a film that is not bad", "good", "not good"] * 50
 labels = np.array([1, 0, 0, 1, 1, 0] * 50)
 
-words = sorted({word for text in texts for word in text.split()})
-numbers = {word: number for number, word in enumerate(words, start=1)}
-rows = [[numbers[word] for word in text.split()] for text in texts]
+vocabulary = nn.datasets.Vocabulary(text.split() for text in texts)
+rows = [[vocabulary.number(word) for word in text.split()] for text in texts]
 padded, lengths = nn.datasets.pad(rows)
 
 model = nn.Model()
-h = model.embedding("words", size=[len(words) + 1, 16])
+h = model.embedding("words", size=[len(vocabulary), 16])
 _, last = model.gru(h, 32, lengths="lengths")
 scores = model.fc_layer(last[-1], size=2)
 loss = model.softmax_with_cross_entropy(scores, "label", reduction="mean")
