@@ -39,12 +39,12 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests for CUDA where there is no NVIDIA driver; tell its part of the tests."""
+    """Skip the tests for CUDA where there is no NVIDIA driver; mark the part of kernels."""
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
-    of_cuda = {Path(__file__).parent / folder for folder in ("cuda", "cuda_emulator")}
+    folders = {Path(__file__).parent / name for name in ("operators", "cuda", "cuda_emulator")}
     for item in items:
-        if item.get_closest_marker("cuda_kernels") or of_cuda.intersection(item.path.parents):
-            item.add_marker("cuda_part")
+        if item.get_closest_marker("cuda_kernels") or folders.intersection(item.path.parents):
+            item.add_marker("kernel_part")
         if item.get_closest_marker("cuda") and not HAS_GPU:
             item.add_marker(skip)
 

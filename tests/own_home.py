@@ -14,8 +14,11 @@ from typing import Final
 XDG_FOLDERS: Final = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 """Where they are unset, programs take folders in the home."""
 
-USERS_SETTINGS: Final = ("OPWRIGHT_CACHE_DIR", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT")
-"""What opwright would take from the user's shell."""
+USERS_SETTINGS: Final = (
+    *("OPWRIGHT_CACHE_DIR", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"),
+    "PYTEST_ADDOPTS",
+)
+"""What opwright, and a pytest that tests start, would take from the user's shell."""
 
 KEPT_CACHE: Final = "OPWRIGHT_TEST_CACHE_DIR"
 """Names a folder for OPWRIGHT_CACHE_DIR, where several test processes shall share it."""

@@ -1,6 +1,7 @@
 """Runs seeded cases of every target in child processes, and keeps each that ends wrongly as a file.
 
     make fuzz                          two minutes over all targets
+    make fuzz ARGS='--counted'         so many cases of each target, however long they take
     make fuzz HOURS=8                  a night
     make fuzz ARGS='calls programs'    some targets; --seed 7, --seconds 60, --jobs 2
     make fuzz SANITIZE=1               native code built with AddressSanitizer and UBSan
@@ -22,8 +23,9 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
@@ -33,18 +35,35 @@ import sanitized  # noqa: E402 - beside this file
 from watch import HANG_S, Ending, watch_worker  # noqa: E402
 from worker import Job  # noqa: E402
 
-# Share of the time: what is quick to run and reaches most code gets most.
+
+class Amount(NamedTuple):
+    """How much of a target runs: what is quick and reaches most code gets most.
+
+    Attributes
+    ----------
+    share : int
+        Of the time.
+    cases : int
+        Of each seed, where cases are counted.
+    """
+
+    share: int
+    cases: int
+
+
 TARGETS = {
-    "calls": 6,
-    "appended": 3,
-    "gradients": 4,
-    "programs": 3,
-    "training": 3,
-    "files": 1,
-    "locks": 1,
-    "writers": 1,
-    "plugin_table": 1,
+    "calls": Amount(6, 2000),
+    "appended": Amount(3, 1000),
+    "gradients": Amount(4, 1000),
+    "programs": Amount(3, 500),
+    "training": Amount(3, 200),
+    "files": Amount(1, 200),
+    "locks": Amount(1, 500),
+    "writers": Amount(1, 30),
+    "plugin_table": Amount(1, 500),
 }
+COUNTED_SEEDS = 3
+"""Where cases are counted: enough for kernels in C++, in Python, and on two threads."""
 CASES_A_CHILD = {"plugin_table": 2000}  # every library that was opened stays mapped
 MOST_CASES = 200_000
 MOST_SECONDS = 120.0
@@ -73,33 +92,51 @@ class Fuzzer:
         self.tallies = {target: Tally() for target in args.targets}
 
     def run(self) -> None:
-        """Give each target its share of the time, round by round."""
-        rounds = max(1, round(self._args.seconds / MOST_SECONDS / len(self._args.targets)))
-        total = sum(TARGETS[target] for target in self._args.targets)
+        """Give each target its number of cases, or its share of the time."""
         with ThreadPoolExecutor(self._args.jobs) as pool:
-            for number in range(rounds):
-                seed = self._args.seed + number * self._args.jobs
-                for target in self._args.targets:
-                    share = self._args.seconds * TARGETS[target] / total / rounds
-                    seeds = range(seed, seed + self._args.jobs)
-                    list(pool.map(lambda s, t=target, d=share: self._fill(t, s, d), seeds))
-                    self._report(target)
+            if self._args.counted:
+                self._run_counted(pool)
+            else:
+                self._run_timed(pool)
 
-    def _fill(self, target: str, seed: int, seconds: float) -> None:
-        """Run cases of one seed until the time is over; behind a crash the next child goes on."""
-        begin, stop = 0, time.monotonic() + seconds
-        while (left := stop - time.monotonic()) > 0:
-            count = CASES_A_CHILD.get(target, MOST_CASES)
-            ending = self._run_batch(target, seed, begin, begin + count, left)
+    def _run_counted(self, pool: ThreadPoolExecutor) -> None:
+        seeds = range(self._args.seed, self._args.seed + COUNTED_SEEDS)
+        begun = {
+            target: [pool.submit(self._fill, target, s, inf, TARGETS[target].cases) for s in seeds]
+            for target in self._args.targets
+        }
+        for target, fills in begun.items():
+            for fill in fills:
+                fill.result()
+            self._report(target)
+
+    def _run_timed(self, pool: ThreadPoolExecutor) -> None:
+        """Go round by round, each with its own seeds."""
+        rounds = max(1, round(self._args.seconds / MOST_SECONDS / len(self._args.targets)))
+        total = sum(TARGETS[target].share for target in self._args.targets)
+        for number in range(rounds):
+            seed = self._args.seed + number * self._args.jobs
+            for target in self._args.targets:
+                share = self._args.seconds * TARGETS[target].share / total / rounds
+                seeds = range(seed, seed + self._args.jobs)
+                list(pool.map(lambda s, t=target, d=share: self._fill(t, s, d), seeds))
+                self._report(target)
+
+    def _fill(self, target: str, seed: int, seconds: float, cases: float = inf) -> None:
+        """Run cases of one seed until time or cases are over; a new child follows a crash."""
+        begin, start = 0, time.monotonic()
+        while begin < cases and (left := start + seconds - time.monotonic()) > 0:
+            end = int(min(begin + CASES_A_CHILD.get(target, MOST_CASES), cases))
+            ending = self._run_batch(target, seed, begin, end, left)
             tally = self.tallies[target]
             tally.cases += ending.done
             if ending.index < 0:
-                begin += ending.done
+                begin += max(ending.done, 1)
             else:
                 begin = ending.index + 1
             if ending.reason:
                 self._keep(target, seed, ending.index, ending.reason, ending.text)
-        self.tallies[target].seconds += seconds
+        self.tallies[target].seconds += time.monotonic() - start
 
     def _run_batch(self, target: str, seed: int, begin: int, end: int, left: float) -> Ending:
         name = f"{target}_{seed}_{begin}"
@@ -163,6 +200,9 @@ def parse_args(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("targets", nargs="*", help=", ".join(TARGETS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument(
+        "--counted", action="store_true", help="the same cases each time, on every machine"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--corpus", type=Path, default=CORPUS)
     parser.add_argument("--sanitize", action="store_true", help="with ASan and UBSan")

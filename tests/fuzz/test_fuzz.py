@@ -64,7 +64,7 @@ def test_a_case_that_ends_its_process_is_found_by_its_index(modules, tmp_path, p
     from watch import watch_worker
     from worker import Job
 
-    job = Job("planted", 3, 0, 1000, 60.0, str(tmp_path / "progress"), str(tmp_path / "found"))
+    job = Job("planted", 3, 0, 1000, 600.0, str(tmp_path / "progress"), str(tmp_path / "found"))
     ending = watch_worker(job, sys.executable, {**os.environ, "PLANTED": planted}, hang_s=1.0)
     assert ending.reason == reason
     assert ending.index == ending.done
@@ -100,7 +100,7 @@ def run_planted(tmp_path, planted):
     """Run a job of planted cases; return the faults that were noted."""
     progress, found = tmp_path / "progress", tmp_path / "found"
     progress.write_bytes(bytes(24))
-    job = {"target": "planted", "seed": 3, "begin": 0, "end": 40, "seconds": 60.0}
+    job = {"target": "planted", "seed": 3, "begin": 0, "end": 40, "seconds": 600.0}
     job |= {"progress": str(progress), "found": str(found)}
     worker(tmp_path, "run", json.dumps(job), PLANTED=planted)
     return [json.loads(line) for line in found.read_text().splitlines()] if found.exists() else []
@@ -136,14 +136,24 @@ def test_an_array_is_kept_with_its_values_dtype_and_layout(modules):
 
 
 def test_the_command_runs_each_target_and_says_how_many_cases(tmp_path):
-    command = [sys.executable, str(HERE / "run.py"), "--seconds", "8", "--jobs", "1"]
+    command = [sys.executable, str(HERE / "run.py"), "--counted", "--corpus", str(tmp_path)]
     done = subprocess.run(
-        [*command, "--corpus", str(tmp_path), "files", "writers"],
+        [*command, "files", "writers"], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "files: 600 cases, " in done.stdout
+    assert "writers: 90 cases, " in done.stdout
+    assert done.stdout.endswith("\n690 cases, 0 kinds of faults\n")
+
+
+def test_the_command_ends_when_its_time_is_over(tmp_path):
+    command = [sys.executable, str(HERE / "run.py"), "--seconds", "0.1", "--jobs", "1"]
+    done = subprocess.run(
+        [*command, "--corpus", str(tmp_path), "locks"],
         capture_output=True,
         text=True,
         check=False,
         timeout=600,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "files: " in done.stdout
-    assert done.stdout.endswith(" cases, 0 kinds of faults\n")
+    assert "locks: " in done.stdout

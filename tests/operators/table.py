@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -16,16 +14,17 @@ from case import Case
 from one_operator import Target, graded_slots, targets
 
 import opwright as ow
+from every_case import EVERY, is_one_in
 
 Point: TypeAlias = tuple[Case, str, Target]
 
 FOLDER = Path(__file__).parent / "cases"
 
-EVERY = os.environ.get("OPWRIGHT_EVERY_CASE") == "1"
-"""Whether every case runs in every dtype on every library; `make test-all` has it so."""
+SHARE = 12
+"""Of the cases in each dtype on each library: where not every one runs, one in so many does."""
 
-SHARE = 4
-"""Else one in so many, beside one of each case and one of each kernel."""
+DEVICE_SHARE = 3
+"""Of the cases on another device than the CPU, where every instance of a kernel is compiled."""
 
 
 @cache
@@ -69,7 +68,8 @@ def over_targets(
 ) -> Any:
     """Parametrize a test over cases in dtypes, on every device and library that has a kernel.
 
-    Unless every case was asked for, it is a sample: each case once, each kernel once, some others.
+    Unless every case was asked for, it is a sample: each kernel once, each case once on the CPU and
+    some on other devices, and some of the rest.
     """
     grid = [
         (case, dtype, target)
@@ -89,11 +89,32 @@ def take_sample(grid: Iterable[Point]) -> list[Point]:
     chosen: list[Point] = []
     seen: set[tuple[str, ...]] = set()
     for case, dtype, target in grid:
-        keys = {(str(case), target.device), (case.op, dtype, str(target))}
-        if not keys <= seen or crc32(f"{case} {dtype} {target}".encode()) % SHARE == 0:
+        keys: set[tuple[str, ...]] = {(case.op, dtype, str(target))}
+        if target.device == "cpu" or is_one_in(DEVICE_SHARE, case):
+            keys.add((str(case), target.device))
+        if not keys <= seen or is_one_in(SHARE, f"{case} {dtype} {target}"):
             chosen.append((case, dtype, target))
         seen |= keys
     return chosen
+
+
+def sample_cases(cases: Iterable[Case]) -> list[Case]:
+    """Return all cases if every one was asked for, else the first of each operator and a share."""
+    chosen: list[Case] = []
+    seen: set[str] = set()
+    for case in cases:
+        if EVERY or case.op not in seen or is_one_in(SHARE, case):
+            chosen.append(case)
+        seen.add(case.op)
+    return chosen
+
+
+def by_operator(cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """Return the cases of each operator, for tests that are quicker than pytest is around them."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.op, []).append(case)
+    return groups
 
 
 def over_cases(cases: Iterable[Case]) -> Any:

@@ -11,7 +11,15 @@ import pytest
 from case import Array, Case, is_float
 from direct import call, infer
 from one_operator import Target, build, definition_of, run_case
-from table import every_dtype, first_cases, load_cases, over_cases, over_targets
+from table import (
+    by_operator,
+    every_dtype,
+    first_cases,
+    load_cases,
+    over_cases,
+    over_targets,
+    sample_cases,
+)
 
 import opwright as ow
 from opwright.errors import DtypeError
@@ -140,8 +148,17 @@ def check_reuse(
         return  # one dtype of one kernel is enough: the others are the same function
 
 
-@over_cases([case for case in load_cases() if "float32" in case.dtypes])
-def test_an_output_may_lie_where_its_kernel_says(case: Case) -> None:
+SINGLE = by_operator(sample_cases(case for case in load_cases() if "float32" in case.dtypes))
+
+
+@pytest.mark.parametrize("op_type", SINGLE)
+def test_an_output_may_lie_where_its_kernel_says(op_type: str) -> None:
+    for case in SINGLE[op_type]:
+        check_reuse_of_both(case)
+
+
+def check_reuse_of_both(case: Case) -> None:
+    """Check an operator and its gradient."""
     arrays = case.make_inputs("float32")
     check_reuse(case.op, arrays, case.attrs, case.outputs)
     derived = ow.current_context().ops.find(f"{case.op}_grad")

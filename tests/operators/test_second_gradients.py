@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from case import Array, Case, is_float
 from one_operator import OneOperator, build, compiled, definition_of, graded_slots
-from table import EVERY, graded, over_cases
+from table import graded, over_cases
 from test_gradients import (
     append,
     central_differences,
@@ -20,6 +20,7 @@ from test_gradients import (
 )
 
 import opwright as ow
+from every_case import EVERY
 from opwright.errors import GradientError
 
 ONCE = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 from case import Array, Case
 from one_operator import definition_of
-from table import load_cases, over_cases
+from table import by_operator, load_cases, over_cases
 
 from opwright.errors import ShapeError
 from opwright.op import Meta
@@ -49,17 +49,25 @@ def infer(case: Case, metas: Metas) -> Metas:
     return definition.infer(metas, definition.proto.fill_attrs(dict(case.attrs)), counts)
 
 
-@over_cases([case for case in load_cases() if not case.known_shapes])
-def test_unknown_dims_give_the_known_ones_or_unknown_ones(case: Case) -> None:
+CASES = by_operator(case for case in load_cases() if not case.known_shapes)
+
+
+@pytest.mark.parametrize("op_type", CASES)
+def test_unknown_dims_give_the_known_ones_or_unknown_ones(op_type: str) -> None:
+    for case in CASES[op_type]:
+        check_unknown_dims(case)
+
+
+def check_unknown_dims(case: Case) -> None:
     metas = known_metas(case, case.make_inputs(case.dtypes[-1]))
     known = infer(case, metas)
     for unknown in with_unknown_dims(metas):
         for slot, guessed in zip(known, infer(case, unknown), strict=True):
             for meta, guess in zip(slot, guessed, strict=True):
-                assert meta.dtype == guess.dtype
-                assert len(meta.shape) == len(guess.shape), f"{unknown}: {guess} for {meta}"
+                assert meta.dtype == guess.dtype, case
+                assert len(meta.shape) == len(guess.shape), f"{case}: {unknown}: {guess} for {meta}"
                 pairs = zip(meta.shape, guess.shape, strict=True)
-                assert all(b in (a, -1) for a, b in pairs), f"{unknown}: {guess} for {meta}"
+                assert all(b in (a, -1) for a, b in pairs), f"{case}: {unknown}: {guess} for {meta}"
 
 
 @over_cases([case for case in load_cases() if case.known_shapes])

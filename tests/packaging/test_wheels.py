@@ -17,14 +17,6 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-COST_OF_IMPORT = """
-import time
-began = time.perf_counter(); import numpy, pluggy
-between = time.perf_counter(); import opwright
-ended = time.perf_counter()
-print(between - began, ended - between)
-"""
-
 LOADED = """
 import json, sys, opwright
 print(json.dumps(sorted(sys.modules)))
@@ -104,14 +96,6 @@ def test_import_opwright_imports_no_plugin(environment: Any) -> None:
     assert plugins == []
     assert "google.protobuf" not in modules
     assert "opwright.framework_pb2" not in modules
-
-
-def test_the_cost_of_import_is_told(environment: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [environment.python(COST_OF_IMPORT).split() for _ in range(5)]
-    peers, ours = (sorted(float(run[i]) for run in runs)[2] * 1e3 for i in (0, 1))
-    with capsys.disabled():
-        print(f"\nimport numpy, pluggy: {peers:.0f} ms; import opwright beyond: {ours:.1f} ms")
-    assert ours > 0
 
 
 @pytest.mark.parametrize(
