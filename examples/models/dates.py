@@ -1,25 +1,21 @@
 """Translate dates as people write them, by sequence-to-sequence learning with attention.
 
-Data       8,000 made dates such as "Friday, 3 May 2024" -> "2024-05-03", and 1,000 held out
-Network    an LSTM reads the letters in both directions, another one writes the digits; for each it
-           looks at the letters by attention
-Score      held-out dates with all characters right: at least 0.99
-Time       20 seconds on two cores
-Reference  Sutskever et al., Sequence to Sequence Learning with Neural Networks, 2014; Luong et al.,
-           Effective Approaches to Attention-based Neural Machine Translation, 2015
+Data: 8,000 made dates such as "Friday, 3 May 2024" -> "2024-05-03", and 1,000 held out.
+Network: an LSTM reads the letters in both directions, another one writes the digits; for each it
+looks at the letters by attention.
+Score: share of held-out dates with all characters right, at least 0.99.
+Time: 20 seconds on two cores.
+Reference: Sutskever et al., Sequence to Sequence Learning with Neural Networks, 2014; Luong et al.,
+Effective Approaches to Attention-based Neural Machine Translation, 2015.
 """
 
-import argparse
-
+import example
 import numpy as np
 
 import opwright_nn as nn
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--short", action="store_true", help="train on fewer dates")
-parser.add_argument("--plot", metavar="FILE", help="draw the curve")
-arguments = parser.parse_args()
-n_train, epochs, goal = (4_000, 3, 0.2) if arguments.short else (8_000, 5, 0.99)
+arguments = example.read_arguments(__doc__)
+n_train, epochs = (4_000, 3) if arguments.short else (8_000, 5)
 
 written, iso = nn.datasets.sentences.written_dates(n_train + 1_000, seed=1)
 letters, digits = nn.datasets.Vocabulary(written), nn.datasets.Vocabulary([*iso, ">"])
@@ -42,13 +38,11 @@ seen = model.attention(states, heads=1, memory=memory, lengths=length)
 h = model.concat([states, seen], axis=2)
 h = model.fc_layer(h, size=128, activation="tanh", num_flatten_dims=2)
 scores = model.fc_layer(h, size=len(digits), num_flatten_dims=2)
-loss = model.mean(model.softmax_with_cross_entropy(scores, "target"))
+loss = model.softmax_with_cross_entropy(scores, "target", reduction="mean")
 rate = nn.schedule.cosine(5e-3, steps=epochs * n_train // 64, warmup=50)
 model.minimize(loss, nn.optimizer.Adam(rate, clip=nn.clip.ClipByGlobalNorm(1.0)))
 
 history = nn.train(model, train, epochs, batch_size=64, validation=test)
-if arguments.plot:
-    history.plot(arguments.plot)
 
 
 def translate(source: np.ndarray, n_letters: np.ndarray) -> list[str]:
@@ -64,6 +58,6 @@ found = translate(test["source"], test["n_letters"])
 for text, date in list(zip(written[n_train:], found, strict=True))[:5]:
     print(f"{text:>29} -> {date}")
 share = float(np.mean(np.array(found) == np.array(iso[n_train:])))
-print(f"held-out dates with all characters right: {share:.3f}")
-if share < goal:
-    raise SystemExit(f"the share must be at least {goal}")
+example.finish(
+    arguments, history, "share of right dates", share, at_least=0.2 if arguments.short else 0.99
+)

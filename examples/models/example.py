@@ -8,8 +8,8 @@ import operator
 import opwright_nn as nn
 
 
-def read_arguments(doc: str, *, picture: str | None = None) -> argparse.Namespace:
-    """Return the arguments: ``short``, ``plot``, and ``picture`` if the script draws one.
+def read_arguments(doc: str, *, picture: str | None = None, **inputs: str) -> argparse.Namespace:
+    """Return the arguments ``short`` and ``plot``, and those that a script has beside them.
 
     Parameters
     ----------
@@ -17,6 +17,8 @@ def read_arguments(doc: str, *, picture: str | None = None) -> argparse.Namespac
         The script's ``__doc__``, for ``--help``.
     picture : str, optional
         What ``--picture FILE`` draws.
+    **inputs : str
+        Other data that can be read: ``file="a text of your own"`` makes ``--file PATH``.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -25,6 +27,8 @@ def read_arguments(doc: str, *, picture: str | None = None) -> argparse.Namespac
     parser.add_argument("--plot", metavar="FILE", help="draw the curve: a .png or .svg file")
     if picture is not None:
         parser.add_argument("--picture", metavar="FILE", help=f"draw {picture}")
+    for name, what in inputs.items():
+        parser.add_argument(f"--{name}", metavar="PATH", help=f"read {what}")
     return parser.parse_args()
 
 

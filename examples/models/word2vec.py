@@ -1,29 +1,25 @@
 """Learn vectors of words: each word is predicted from two before it and two behind it.
 
-Data       the documentation strings of Python's library, 100,000 words, the last 5 % held out
-Network    one table of 2,000 vectors for the four words that are read and the word predicted
-Score      perplexity of held-out words: below 130; counts of words alone give 380
-Time       20 seconds on two cores
-Reference  Mikolov et al., Efficient Estimation of Word Representations in Vector Space, 2013;
-           Press, Wolf, Using the Output Embedding to Improve Language Models, 2017
+Data: the documentation strings of Python's library, 100,000 words, the last 5 % held out.
+Network: one table of 2,000 vectors for the four words that are read and the word predicted.
+Score: perplexity of held-out words, at most 130; their counts alone give 380.
+Time: 20 seconds on two cores.
+Reference: Mikolov et al., Efficient Estimation of Word Representations in Vector Space, 2013;
+Press, Wolf, Using the Output Embedding to Improve Language Models, 2017.
 """
 
-import argparse
 import math
 import re
 
+import example
 import numpy as np
 
 import opwright_nn as nn
 
 PLACES = {"before_2": 0, "before_1": 1, "after_1": 3, "after_2": 4}
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--file", help="a text of your own")
-parser.add_argument("--short", action="store_true", help="train for one epoch")
-parser.add_argument("--plot", metavar="FILE", help="draw the curve")
-arguments = parser.parse_args()
-epochs, goal = (1, 200) if arguments.short else (5, 130)
+arguments = example.read_arguments(__doc__, file="a text of your own")
+epochs = 1 if arguments.short else 5
 
 if arguments.file:
     text = "\n".join(nn.datasets.text.read_lines(arguments.file))
@@ -44,13 +40,11 @@ vectors = [model.embedding(place, [len(vocabulary), 48], param_attr=table) for p
 around = model.dropout(model.flatten(model.concat(vectors)), 0.3)
 h = model.fc_layer(around, size=48, activation="tanh")
 scores = model.matmul(h, "vectors", transpose_y=True)
-loss = model.mean(model.softmax_with_cross_entropy(scores, "word"))
+loss = model.softmax_with_cross_entropy(scores, "word", reduction="mean")
 rate = nn.schedule.cosine(3e-3, steps=epochs * n_train // 128)
 model.minimize(loss, nn.optimizer.Adam(rate))
 
 history = nn.train(model, train, epochs, batch_size=128, validation=test)
-if arguments.plot:
-    history.plot(arguments.plot)
 
 vectors = model.scope.var("vectors").numpy()
 vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -58,6 +52,6 @@ for word in ("true", "is", "read", "returns", "list", "string"):
     nearest = np.argsort(-vectors @ vectors[vocabulary.number(word)])[1:6]
     print(f"{word:>8}: {', '.join(vocabulary[i] for i in nearest)}")
 perplexity = math.exp(history["validation_loss"][-1])
-print(f"perplexity of held-out words: {perplexity:.1f}")
-if perplexity > goal:
-    raise SystemExit(f"the perplexity must be below {goal}")
+example.finish(
+    arguments, history, "perplexity", perplexity, at_most=200 if arguments.short else 130
+)
