@@ -39,7 +39,7 @@ for _ in range(3):
 h = model.layer_norm(h, begin_norm_axis=2)
 scores = model.fc_layer(h, size=len(vocabulary), num_flatten_dims=2)
 loss = model.softmax_with_cross_entropy(scores, "following", reduction="mean")
-rate = nn.schedule.cosine(2e-3, steps=epochs * n_train // BATCH, warmup=50)
+rate = nn.schedule.cosine(2e-3, steps=epochs * n_train // BATCH, warmup=20)
 model.minimize(loss, nn.optimizer.Adam(rate, clip=nn.clip.ClipByGlobalNorm(1.0)))
 
 history = nn.train(model, train, epochs, batch_size=BATCH, validation=test)
