@@ -130,10 +130,16 @@ class Instance {
     uint32_t arg;
     uint32_t external;
     const DLTensor* source;
-    std::shared_ptr<Storage> storage;
+    std::shared_ptr<Storage> storage;  // null where it lies in packed_memory_
     DLTensor packed;
     uint64_t version;
     bool is_packed;
+  };
+
+  // Of all packs of a device.
+  struct PackedMemory {
+    std::shared_ptr<Storage> storage;
+    uint64_t used = 0;
   };
 
   const DynamicSlot& dynamic(uint32_t value) const {
@@ -143,7 +149,9 @@ class Instance {
   void AllocateMemory();
   void LayOutTensors();
   void LayOutSteps();
+  void AllocatePacks();
   void LayOutPacks(const PlanStep& step, Step* frame);
+  void* PackAddress(uint32_t device, const ow_pack& wish, std::shared_ptr<Storage>* own);
   void BindKernels();
   bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
   void* Address(uint32_t device, int64_t index) const;
@@ -169,6 +177,7 @@ class Instance {
   std::vector<ExternalSlot> externals_;
   std::vector<DynamicSlot> dynamic_;
   std::vector<PackSlot> packs_;
+  std::vector<PackedMemory> packed_memory_;  // of each device
   std::vector<std::unique_ptr<Instance>> children_;
   std::vector<std::shared_ptr<Storage>> staging_;
   size_t n_bound_ = 0;            // steps whose kernel was bound

@@ -9,6 +9,21 @@
 #include "runtime/plan/instance.h"
 
 namespace opwright {
+namespace {
+
+constexpr uint64_t kStorageAlignment = 64;  // at least, of all memory of a device
+
+uint64_t PackAlignment(const ow_pack& wish) {
+  return std::max<uint64_t>(wish.alignment, kStorageAlignment);
+}
+
+// What a packed copy takes up with what may be lost to its alignment.
+uint64_t PackRoom(const ow_pack& wish) {
+  const uint64_t lines = (wish.bytes + kStorageAlignment - 1) / kStorageAlignment;
+  return lines * kStorageAlignment + PackAlignment(wish) - kStorageAlignment;
+}
+
+}  // namespace
 
 void Instance::Build() {
   AllocateMemory();
@@ -77,14 +92,31 @@ void Instance::LayOutTensors() {
   }
 }
 
+// Side by side in the order of use where a device can: a large block has large pages, and fewer of
+// those are looked up.
+void Instance::AllocatePacks() {
+  size_t n_packs = 0;
+  std::vector<uint64_t> bytes(plan_.devices.size());
+  for (const PlanStep& step : plan_.steps) {
+    if (!step.prepared) continue;
+    n_packs += step.prepared->packs.size();
+    for (const ow_pack& wish : step.prepared->packs) {
+      bytes[plan_.values[ValueOf(step, wish.arg)].device] += PackRoom(wish);
+    }
+  }
+  packs_.reserve(n_packs);  // frames point into it
+  packed_memory_.resize(plan_.devices.size());
+  for (size_t i = 0; i < plan_.devices.size(); ++i) {
+    const std::shared_ptr<Device>& device = plan_.devices[i].device;
+    if (bytes[i] == 0 || !device->has_arena()) continue;
+    packed_memory_[i].storage = MakeRetirable<Storage>(device, bytes[i], plan_.name);
+  }
+}
+
 void Instance::LayOutSteps() {
   args_.reserve(plan_.args.size());
   for (const uint32_t value : plan_.args) args_.push_back(&tensors_[value]);
-  size_t n_packs = 0;
-  for (const PlanStep& step : plan_.steps) {
-    if (step.prepared) n_packs += step.prepared->packs.size();
-  }
-  packs_.reserve(n_packs);  // frames point into it
+  AllocatePacks();
   steps_.resize(plan_.steps.size());
   handles_.resize(plan_.steps.size());
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -113,6 +145,21 @@ void Instance::LayOutSteps() {
   }
 }
 
+void* Instance::PackAddress(uint32_t device, const ow_pack& wish,
+                            std::shared_ptr<Storage>* own) {
+  PackedMemory& memory = packed_memory_[device];
+  uintptr_t address = 0;
+  if (memory.storage) {
+    address = reinterpret_cast<uintptr_t>(memory.storage->handle()) + memory.used;
+    memory.used += PackRoom(wish);
+  } else {
+    *own = MakeRetirable<Storage>(plan_.devices[device].device, PackRoom(wish), plan_.name);
+    address = reinterpret_cast<uintptr_t>((*own)->handle());
+  }
+  const uint64_t alignment = PackAlignment(wish);
+  return reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
+}
+
 void Instance::LayOutPacks(const PlanStep& step, Step* frame) {
   for (const ow_pack& wish : step.prepared->packs) {
     const uint32_t value = ValueOf(step, wish.arg);
@@ -124,13 +171,7 @@ void Instance::LayOutPacks(const PlanStep& step, Step* frame) {
     slot.external = static_cast<uint32_t>(info.index);
     slot.source = &tensors_[value];
     slot.packed = tensors_[value];
-    const uint64_t alignment = std::max<uint64_t>(wish.alignment, 64);
-    if (wish.bytes != 0) {
-      slot.storage = MakeRetirable<Storage>(plan_.devices[info.device].device,
-                                            wish.bytes + alignment - 64, plan_.name);
-      const auto address = reinterpret_cast<uintptr_t>(slot.storage->handle());
-      slot.packed.data = reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
-    }
+    slot.packed.data = PackAddress(info.device, wish, &slot.storage);
     packs_.push_back(std::move(slot));
     args_[step.args_begin + wish.arg] = &packs_.back().packed;
   }

@@ -13,6 +13,7 @@
 #include "onednn/columns.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
+#include "onednn/own_convolution.h"
 #include "onednn/split_pipeline.h"
 
 namespace opwright_cpu {
@@ -63,12 +64,14 @@ struct ConvolutionGradKernel {
   }
 
   struct Bound {
+    OwnGradients::Bound own;
     SplitExecution parts;
     SplitExecution whole;
     LayoutChangeExecution weight_change;
     LayoutChangeExecution weight_grad_change;
   };
   opwright::Status Bind(const opwright::RunContext&, const ConvolutionAttrs&, Bound& bound) const {
+    own_.Bind(bound.own);
     bound.parts.Bind(parts_);
     bound.whole.Bind(whole_);
     bound.weight_change.Bind(weight_change_);
@@ -78,6 +81,10 @@ struct ConvolutionGradKernel {
 
   opwright::Status Run(const opwright::RunContext& ctx, const ConvolutionAttrs&,
                        Bound& bound) const {
+    if (!own_.empty()) {
+      RunOwn(ctx, bound.own);
+      return opwright::Status::Ok();
+    }
     if (parts_.empty() && whole_.empty() && !by_columns_) {
       RunEmpty(ctx);
       return opwright::Status::Ok();
@@ -119,6 +126,14 @@ struct ConvolutionGradKernel {
     constexpr double kPerNs = 48.0;  // multiplications of one thread
     const double work = static_cast<double>(shape_.multiplications() * products);
     ctx.SetEstimate(1000 + static_cast<uint64_t>(work / kPerNs / ctx.n_threads()));
+    if (std::is_same_v<T, float>) {
+      own_.Make({ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(),
+                 &attrs, ctx.n_threads()});
+      if (!own_.empty()) {
+        ctx.SetWorkspace(own_.workspace_bytes());
+        return opwright::Status::Ok();
+      }
+    }
     by_columns_ = std::is_same_v<T, float> && ctx.has_output(0) &&
                   IsFasterByColumns(ctx.input(1).shape(), attrs);
     if (by_columns_) {
@@ -142,6 +157,17 @@ struct ConvolutionGradKernel {
       return opwright::Status::Refused("images or weights without elements");
     }
     return opwright::Status::Ok();
+  }
+
+  void RunOwn(const opwright::RunContext& ctx, OwnGradients::Bound& bound) const {
+    const auto input = [&](uint32_t slot) {
+      return static_cast<const float*>(ctx.input(slot).raw());
+    };
+    const auto output = [&](uint32_t slot) {
+      return ctx.has_output(slot) ? static_cast<float*>(ctx.output(slot).raw()) : nullptr;
+    };
+    own_.Run(bound, input(0), input(1), input(kOutGradSlot), {output(0), output(1), output(2)},
+             ctx.workspace<char>());
   }
 
   // Without elements all gradients are zero, but that of the bias, which images without channels
@@ -349,6 +375,7 @@ struct ConvolutionGradKernel {
     }
   }
 
+  OwnGradients own_;  // else the following
   ConvolutionShape shape_;
   SplitPipeline parts_;  // of images
   SplitPipeline whole_;  // the weight's gradient, where oneDNN divides the weights

@@ -10,6 +10,7 @@
 #include "onednn/attributes.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
+#include "onednn/own_convolution.h"
 #include "onednn/split_pipeline.h"
 
 namespace opwright_cpu {
@@ -251,31 +252,46 @@ struct ConvolutionKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(
         PrepareWithMemory(this, [&](ConvolutionKernel* made) { return made->Make(ctx, attrs); }));
-    if (convolution_.packed_bytes() == 0) return opwright::Status::Ok();
-    return ctx.Pack(kWeight, convolution_.packed_bytes());
+    const uint64_t packed_bytes = own_.packed_bytes() + convolution_.packed_bytes();
+    if (packed_bytes == 0) return opwright::Status::Ok();
+    return ctx.Pack(kWeight, packed_bytes);
   }
 
-  using Bound = typename ConvolutionPipeline<Forward>::Bound;
+  struct Bound {
+    typename ConvolutionPipeline<Forward>::Bound convolution;
+    OwnForward::Bound own;
+  };
   opwright::Status Bind(const opwright::RunContext&, const ConvolutionAttrs&, Bound& bound) const {
-    convolution_.Bind(bound);
+    convolution_.Bind(bound.convolution);
+    own_.Bind(bound.own);
     return opwright::Status::Ok();
   }
 
   opwright::Status Pack(const opwright::RunContext&, uint32_t, const opwright::InputTensor& weight,
                         void* packed) const {
-    convolution_.Pack(weight.raw(), packed);
+    if (own_.empty()) {
+      convolution_.Pack(weight.raw(), packed);
+    } else {
+      own_.Pack(static_cast<const float*>(weight.raw()), packed);
+    }
     return opwright::Status::Ok();
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const ConvolutionAttrs&,
                        Bound& bound) const {
-    if (convolution_.empty()) return RunEmpty(ctx);
+    if (own_.empty() && convolution_.empty()) return RunEmpty(ctx);
     std::array<void*, kTensors> tensors{};
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
       if (ctx.has_input(slot)) tensors[slot] = const_cast<void*>(ctx.input(slot).raw());
     }
     tensors[kOut] = ctx.output(0).raw();
-    convolution_.Run(bound, ctx.n_threads(), ctx.workspace<char>(), tensors);
+    if (!own_.empty()) {
+      const auto at = [&](Operand tensor) { return static_cast<const float*>(tensors[tensor]); };
+      own_.Run(bound.own, at(kX), at(kWeight), {at(kBias), at(kScale), at(kShift), at(kResidual)},
+               static_cast<float*>(tensors[kOut]), ctx.workspace<char>());
+      return opwright::Status::Ok();
+    }
+    convolution_.Run(bound.convolution, ctx.n_threads(), ctx.workspace<char>(), tensors);
     return opwright::Status::Ok();
   }
 
@@ -297,7 +313,17 @@ struct ConvolutionKernel {
         return opwright::Status::Refused("has no activation ", activation);
       }
     }
-    return convolution_.Make(ctx, shape.AsColumn(), epilogue, ctx.packable(kWeight));
+    if (std::is_same_v<T, float> && !ConvolutionPipeline<Forward>::kIsTransposed) {
+      own_.Make({ctx.input(kX).shape(), ctx.input(kWeight).shape(), ctx.output(0).shape(), &attrs,
+                 ctx.n_threads(), epilogue.activation, epilogue.bias,
+                 epilogue.scale || epilogue.shift || epilogue.residual, ctx.packable(kWeight)});
+    }
+    if (own_.empty()) {
+      return convolution_.Make(ctx, shape.AsColumn(), epilogue, ctx.packable(kWeight));
+    }
+    ctx.SetWorkspace(own_.workspace_bytes());
+    ctx.SetEstimate(ConvolutionPipeline<Forward>::EstimateNs(shape, ctx.n_threads()));
+    return opwright::Status::Ok();
   }
 
   opwright::Status PrepareEmpty(const ConvolutionShape& shape) {
@@ -319,6 +345,7 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
+  OwnForward own_;  // else the following one
   ConvolutionPipeline<Forward> convolution_;
   int64_t channels_ = 0;
   int64_t inner_ = 1;

@@ -1,0 +1,86 @@
+// Float32 convolutions that our own loops or matrix products do faster than oneDNN's convolutions.
+#ifndef OPWRIGHT_CPU_ONEDNN_OWN_CONVOLUTION_H_
+#define OPWRIGHT_CPU_ONEDNN_OWN_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include <opwright/sdk.hpp>
+
+#include "onednn/attributes.h"
+#include "onednn/grouped.h"
+#include "onednn/product.h"
+
+namespace opwright_cpu {
+
+struct OwnConvolutionRequest {
+  opwright::Shape x, weight, out;
+  const ConvolutionAttrs* attrs = nullptr;
+  int32_t n_threads = 1;
+  // Of OwnForward alone.
+  const Eltwise* activation = nullptr;
+  bool with_bias = false;
+  bool is_fused = false;  // more than a bias stands behind the sums
+  bool may_pack = false;
+};
+
+// A convolution in groups of few channels; or of windows of one pixel of channels last with a
+// weight that changes: a matrix product reads the weight as it lies, oneDNN's convolutions copy it.
+class OwnForward {
+ public:
+  // Stays empty where oneDNN's convolution is the better one.
+  void Make(const OwnConvolutionRequest& request);
+
+  bool empty() const { return !is_grouped_ && product_.empty(); }
+  uint64_t packed_bytes() const { return packed_bytes_; }
+  uint64_t workspace_bytes() const;
+  void Pack(const float* weight, void* packed) const { grouped_.Pack(weight, packed); }
+
+  struct Bound {
+    ProductExecution product;
+  };
+  void Bind(Bound& bound) const { bound.product.Bind(product_); }
+  void Run(Bound& bound, const float* x, const float* weight, GroupedEpilogue epilogue, float* out,
+           char* workspace) const;
+
+ private:
+  bool is_grouped_ = false;
+  GroupedConvolution grouped_;
+  GroupedEpilogue::Activation activation_ = GroupedEpilogue::Activation::kNone;
+  uint64_t packed_bytes_ = 0;
+  Product product_;
+};
+
+// The gradients of the same.
+class OwnGradients {
+ public:
+  // Stays empty where oneDNN's are the better ones.
+  void Make(const OwnConvolutionRequest& request);
+
+  bool empty() const { return !is_grouped_ && of_input_.empty(); }
+  uint64_t workspace_bytes() const;
+
+  struct Bound {
+    ProductExecution of_input, of_weight;
+  };
+  void Bind(Bound& bound) const {
+    bound.of_input.Bind(of_input_);
+    bound.of_weight.Bind(of_weight_);
+  }
+  struct Results {  // each may be NULL
+    float* x = nullptr;
+    float* weight = nullptr;
+    float* bias = nullptr;
+  };
+  void Run(Bound& bound, const float* x, const float* weight, const float* slopes,
+           const Results& results, char* workspace) const;
+
+ private:
+  bool is_grouped_ = false;
+  GroupedConvolution grouped_;
+  Product of_input_, of_weight_;
+  int64_t images_ = 0, pixels_ = 0, channels_ = 0;  // pixels of an image
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_OWN_CONVOLUTION_H_
