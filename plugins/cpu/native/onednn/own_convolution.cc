@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/parallel.h"
 #include "onednn/columns.h"
 
 namespace opwright_cpu {
@@ -13,7 +14,7 @@ using Activation = GroupedEpilogue::Activation;
 bool IsPointwise(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {
   if (!IsChannelsLast(attrs.data_format) || attrs.groups != 1) return false;
   for (int32_t axis = 2; axis < weight.rank(); ++axis) {
-    if (weight.dim(axis) != 1 || attrs.strides[static_cast<size_t>(axis - 2)] != 1) return false;
+    if (weight.dim(axis) != 1) return false;
   }
   return std::all_of(attrs.paddings.begin(), attrs.paddings.end(),
                      [](int64_t padding) { return padding == 0; });
@@ -56,6 +57,57 @@ bool FindActivation(const Eltwise* eltwise, Activation* activation) {
 
 }  // namespace
 
+void PointwisePixels::Make(const opwright::Shape& x, const opwright::Shape& weight,
+                           const opwright::Shape& out, const ConvolutionAttrs& attrs,
+                           int32_t n_threads) {
+  at_ = ImageWindows(x, weight, out, attrs);
+  images_ = x.dim(0);
+  n_threads_ = n_threads;
+  are_all_ = !HasStride(attrs);
+}
+
+uint64_t PointwisePixels::workspace_bytes() const {
+  if (are_all_) return 0;
+  return WholeLines(static_cast<uint64_t>(images_ * at_.out.pixels() * at_.x.channels) *
+                    sizeof(float));
+}
+
+void PointwisePixels::Gather(const float* x, float* pixels) const {
+  const int64_t channels = at_.x.channels, columns = at_.out.sizes[2];
+  const int64_t rows = at_.out_rows();
+  ParallelFor(n_threads_, images_ * rows, kElementGrain / (columns * channels) + 1, 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) {
+                  const float* from = x + row / rows * at_.x.size() + RowOf(row % rows);
+                  for (int64_t i = 0; i < columns; ++i) {
+                    std::copy_n(from + i * at_.strides[2] * channels, channels,
+                                pixels + (row * columns + i) * channels);
+                  }
+                }
+              });
+}
+
+void PointwisePixels::Scatter(const float* pixels, float* x) const {
+  const int64_t channels = at_.x.channels, columns = at_.out.sizes[2];
+  const int64_t rows = at_.out_rows();
+  ParallelFor(n_threads_, images_, 1, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t image = begin; image < end; ++image) {
+      float* to = x + image * at_.x.size();
+      std::fill_n(to, at_.x.size(), 0.0f);
+      for (int64_t i = 0; i < rows * columns; ++i) {
+        std::copy_n(pixels + (image * rows * columns + i) * channels, channels,
+                    to + RowOf(i / columns) + i % columns * at_.strides[2] * channels);
+      }
+    }
+  });
+}
+
+// The first element of the row of an image that row `row` of the output reads.
+int64_t PointwisePixels::RowOf(int64_t row) const {
+  return row / at_.out.sizes[1] * at_.strides[0] * at_.x.slice +
+         row % at_.out.sizes[1] * at_.strides[1] * at_.x.row;
+}
+
 void OwnForward::Make(const OwnConvolutionRequest& request) {
   const ConvolutionAttrs& attrs = *request.attrs;
   const int64_t filters = request.weight.dim(0), channels = request.weight.dim(1);
@@ -70,19 +122,25 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
   }
   const bool is_plain = !request.is_fused && request.activation == nullptr && !request.may_pack;
   if (!is_plain || !IsPointwise(request.weight, attrs)) return;
-  const int64_t pixels = request.out.numel() / filters;
-  product_ = MakeProduct({pixels, filters, channels}, Plain(channels), Transposed(channels),
-                         request.with_bias, request.n_threads);
+  pixels_.Make(request.x, request.weight, request.out, attrs, request.n_threads);
+  product_ = MakeProduct({request.out.numel() / filters, filters, channels}, Plain(channels),
+                         Transposed(channels), request.with_bias, request.n_threads);
 }
 
 uint64_t OwnForward::workspace_bytes() const {
-  if (!is_grouped_) return product_.workspace_bytes();
+  if (!is_grouped_) return pixels_.workspace_bytes() + product_.workspace_bytes();
   return grouped_.packed_bytes() - packed_bytes_ + grouped_.forward_bytes();
 }
 
 void OwnForward::Run(Bound& bound, const float* x, const float* weight, GroupedEpilogue epilogue,
                      float* out, char* workspace) const {
   if (!is_grouped_) {
+    if (!pixels_.are_all()) {
+      auto* gathered = reinterpret_cast<float*>(workspace);
+      pixels_.Gather(x, gathered);
+      x = gathered;
+      workspace += pixels_.workspace_bytes();
+    }
     return bound.product.Run(workspace, x, weight, epilogue.bias, out);
   }
   const void* packed = weight;
@@ -104,19 +162,21 @@ void OwnGradients::Make(const OwnConvolutionRequest& request) {
   }
   if (!IsPointwise(request.weight, attrs)) return;
   const int64_t filters = request.weight.dim(0), channels = request.weight.dim(1);
+  pixels_.Make(request.x, request.weight, request.out, attrs, request.n_threads);
   channels_ = filters;
   images_ = request.out.dim(0);
-  pixels_ = request.out.numel() / filters / images_;
-  of_weight_ = MakeProduct({filters, channels, images_ * pixels_}, Transposed(filters),
+  n_pixels_ = request.out.numel() / filters / images_;
+  of_weight_ = MakeProduct({filters, channels, images_ * n_pixels_}, Transposed(filters),
                            Plain(channels), false, request.n_threads);
   if (of_weight_.empty()) return;
-  of_input_ = MakeProduct({images_ * pixels_, channels, filters}, Plain(filters), Plain(channels),
+  of_input_ = MakeProduct({images_ * n_pixels_, channels, filters}, Plain(filters), Plain(channels),
                           false, request.n_threads);
 }
 
 uint64_t OwnGradients::workspace_bytes() const {
   if (is_grouped_) return grouped_.gradient_bytes();
-  return std::max(of_input_.workspace_bytes(), of_weight_.workspace_bytes());
+  return pixels_.workspace_bytes() +
+         std::max(of_input_.workspace_bytes(), of_weight_.workspace_bytes());
 }
 
 void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const float* slopes,
@@ -126,15 +186,23 @@ void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const 
     grouped_.WeightGradient(x, slopes, results.weight, results.bias, workspace);
     return;
   }
-  if (results.x != nullptr) bound.of_input.Run(workspace, slopes, weight, nullptr, results.x);
+  auto* at_hand = reinterpret_cast<float*>(workspace);  // pixels of x, then of its gradient
+  workspace += pixels_.workspace_bytes();
   if (results.weight != nullptr) {
-    bound.of_weight.Run(workspace, slopes, x, nullptr, results.weight);
+    if (!pixels_.are_all()) pixels_.Gather(x, at_hand);
+    bound.of_weight.Run(workspace, slopes, pixels_.are_all() ? x : at_hand, nullptr,
+                        results.weight);
+  }
+  if (results.x != nullptr) {
+    float* pixels = pixels_.are_all() ? results.x : at_hand;
+    bound.of_input.Run(workspace, slopes, weight, nullptr, pixels);
+    if (!pixels_.are_all()) pixels_.Scatter(pixels, results.x);
   }
   if (results.bias != nullptr) {
     std::fill_n(results.bias, channels_, 0.0f);
     for (int64_t image = 0; image < images_; ++image) {
-      const float* of_image = slopes + image * pixels_ * channels_;
-      SumPixels<float>(pixels_, channels_, of_image, 1, results.bias);
+      const float* of_image = slopes + image * n_pixels_ * channels_;
+      SumPixels<float>(n_pixels_, channels_, of_image, 1, results.bias);
     }
   }
 }

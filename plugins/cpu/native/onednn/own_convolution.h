@@ -12,6 +12,25 @@
 
 namespace opwright_cpu {
 
+// The pixels of images, channels last, that windows of one pixel read: all, or every few.
+class PointwisePixels {
+ public:
+  void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
+            const ConvolutionAttrs& attrs, int32_t n_threads);
+  bool are_all() const { return are_all_; }
+  uint64_t workspace_bytes() const;                   // where they are not all
+  void Gather(const float* x, float* pixels) const;   // to [pixels, channels]
+  void Scatter(const float* pixels, float* x) const;  // zeros elsewhere
+
+ private:
+  int64_t RowOf(int64_t row) const;
+
+  ImageWindows at_;
+  int64_t images_ = 0;
+  int32_t n_threads_ = 1;
+  bool are_all_ = true;
+};
+
 struct OwnConvolutionRequest {
   opwright::Shape x, weight, out;
   const ConvolutionAttrs* attrs = nullptr;
@@ -47,6 +66,7 @@ class OwnForward {
   GroupedConvolution grouped_;
   GroupedEpilogue::Activation activation_ = GroupedEpilogue::Activation::kNone;
   uint64_t packed_bytes_ = 0;
+  PointwisePixels pixels_;
   Product product_;
 };
 
@@ -77,8 +97,9 @@ class OwnGradients {
  private:
   bool is_grouped_ = false;
   GroupedConvolution grouped_;
+  PointwisePixels pixels_;
   Product of_input_, of_weight_;
-  int64_t images_ = 0, pixels_ = 0, channels_ = 0;  // pixels of an image
+  int64_t images_ = 0, n_pixels_ = 0, channels_ = 0;  // pixels of an image
 };
 
 }  // namespace opwright_cpu
