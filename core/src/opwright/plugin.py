@@ -16,6 +16,7 @@ device is there, say, is asked when it is first used.
 
 from __future__ import annotations
 
+from opwright.describe.arguments import check_arguments, suggest_arguments
 from opwright.describe.journal import record as record_undo
 from opwright.describe.kit import load_tool
 from opwright.describe.names import find_nearest, hint, hint_argument
@@ -61,6 +62,7 @@ __all__ = [
     "Package",
     "PluginFailure",
     "PluginRecord",
+    "check_arguments",
     "find_cache_folder",
     "find_nearest",
     "hint",
@@ -70,4 +72,5 @@ __all__ = [
     "load_tool",
     "record_undo",
     "scan",
+    "suggest_arguments",
 ]

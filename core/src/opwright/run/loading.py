@@ -6,6 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.errors import ProgramError
 from opwright.program import default_scope
 from opwright.program.files import LoadedProgram
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from opwright._runtime import CompiledNetwork, Scope
 
 
+@suggest_arguments
 def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
     """Return the program of a folder that `save` has written, and set its variables in a scope.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.kit import load_tool
 from opwright.describe.names import hint
 from opwright.device.feeds import FeedSpec
@@ -61,6 +62,7 @@ class Network:
         For anything else.
     """
 
+    @suggest_arguments
     def __init__(self, block_or_operators: Block | Iterable[Operator] | None = None) -> None:
         self._block = block_or_operators if isinstance(block_or_operators, Block) else None
         self._ops: list[Operator] = []
@@ -105,6 +107,7 @@ class Network:
             self._changes += 1
         return len(self.ops) - 1
 
+    @suggest_arguments
     def run(
         self,
         scope: _runtime.Scope | None = None,
@@ -167,6 +170,7 @@ class Network:
         self._last, self._compiled = plan, None
         plan.plan.run(scope)
 
+    @suggest_arguments
     def compile(
         self,
         feed: Sequence[Variable | str] = (),
@@ -328,6 +332,7 @@ class Network:
         written = frozenset(name for op in self.ops for name in op.output_names())
         return PreparedRun(self._last, (), default_scope() if scope is None else scope, written)
 
+    @suggest_arguments
     def profile(
         self,
         feeds: Mapping[str, Any] | None = None,

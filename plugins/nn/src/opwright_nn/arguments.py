@@ -2,66 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from opwright.plugin import check_arguments
+from opwright.plugin import suggest_arguments as suggest
 
-from opwright.errors import AttributeTypeError
-from opwright.plugin import hint_argument
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def suggest(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function; a call with wrong arguments raises AttributeTypeError with a hint.
-
-    For functions and for ``__init__``, not for what runs once in a step: a call costs 0.2 µs more.
-    """
-
-    @functools.wraps(function)
-    def checked(*args: P.args, **options: P.kwargs) -> R:
-        try:
-            return function(*args, **options)
-        except TypeError as error:
-            if type(error) is TypeError:  # Python's own; ours have names already
-                check_arguments(_who(function, args), inspect.signature(function), args, options)
-            raise
-
-    return checked
-
-
-def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """Return the name of a function, or of a method of the class that it is called for."""
-    if "." not in function.__qualname__ or not args:
-        return function.__qualname__
-    owner = type(args[0]).__name__
-    return owner if function.__name__ == "__init__" else f"{owner}.{function.__name__}"
-
-
-def check_arguments(
-    who: str, signature: inspect.Signature, args: Iterable[Any], options: Mapping[str, Any]
-) -> inspect.BoundArguments:
-    """Return arguments by name; raise AttributeTypeError where they do not fit a signature.
-
-    Parameters
-    ----------
-    who : str
-        The function, for messages.
-    signature : Signature
-        Its parameters.
-    args, options
-        Positional and keyword arguments.
-    """
-    try:
-        return signature.bind(*args, **options)
-    except TypeError as error:
-        names = [name for name in signature.parameters if name != "self"]
-        for name in options:
-            if name not in names:
-                near = hint_argument(name, names, "arguments")
-                raise AttributeTypeError(
-                    f"{who}: arguments must be those that it has, got {name!r}{near}"
-                ) from None
-        raise AttributeTypeError(f"{who}: {error}; its arguments are {', '.join(names)}") from None
+__all__ = ["check_arguments", "suggest"]

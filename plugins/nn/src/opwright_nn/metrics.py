@@ -16,6 +16,7 @@ from opwright_nn import arguments, checks
 __all__ = ["AUC", "Accuracy", "Mean", "Metric", "Precision", "Recall", "accuracy"]
 
 
+@arguments.suggest
 def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the share of rows with the highest score at the label.
 

@@ -34,6 +34,7 @@ class Schedule:
         ``Schedule(lambda t: 0.1 / (1 + 0.01 * t))``.
     """
 
+    @arguments.suggest
     def __init__(self, curve: Curve) -> None:
         checks.check_callable("Schedule", "curve", curve)
         self.curve = curve

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.errors import FormatError, ProgramError
 from opwright.program import Program, default_scope
 from opwright.program.files.opening import SavedPair, folder_of, read_saved
@@ -88,6 +89,7 @@ def _read_whole(files: SavedPair) -> tuple[LoadedProgram, Arrays]:
         return loaded, read_params(path, handle, data, expected)
 
 
+@suggest_arguments
 def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
     """Return a saved program without its parameters; no scope is touched.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, shapes_match
 from opwright.describe.vocabulary import STEP
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from opwright._runtime import Scope
 
 
+@suggest_arguments
 def save(
     path: str | os.PathLike[str],
     program: Program,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from opwright import Context, current_context
 from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import ProgramError
+from opwright.plugin import suggest_arguments
 from opwright_kit.drawing.details import collect_details
 from opwright_kit.drawing.graph import BlockGraph, Node, build_graphs
 from opwright_kit.drawing.grouping import Layer, find_layers
@@ -42,6 +43,7 @@ class Drawn(NamedTuple):
     size_bytes: int
 
 
+@suggest_arguments
 def write_page(
     network: Network,
     path: str | os.PathLike[str],

@@ -84,6 +84,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         self._next += 1
         return batch
 
+    @arguments.suggest
     def repeat(self, epochs: int) -> Batches[Batch]:
         """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
         epochs = checks.check_int("batches.repeat", "epochs", epochs, at_least=0)
@@ -122,6 +123,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         name = "" if self._names is None else f"{self._names[index]}: "
         return f"{name}{array.dtype.name}{list(array.shape)}"
 
+    @arguments.suggest
     def restore(self, position: object) -> None:
         """Continue from a `position` of this run or an earlier one; ``epochs`` may differ.
 

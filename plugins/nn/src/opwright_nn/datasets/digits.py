@@ -12,7 +12,7 @@ import pathlib
 
 import numpy as np
 
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 from opwright_nn.datasets import idx
 from opwright_nn.datasets.dataset import Dataset
 
@@ -22,6 +22,7 @@ _FOLDER = pathlib.Path(__file__).parent / "data"
 _WHITE = 16  # each pixel is the number of dark points in a 4×4 square
 
 
+@arguments.suggest
 def load(seed: int = 1, test_fraction: float = 0.2) -> tuple[Dataset, Dataset]:
     """Return the digits, shuffled and split: ``train, test = load()``.
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opwright.errors import FormatError
+from opwright_nn import arguments
 
 __all__ = ["read"]
 
@@ -26,6 +27,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
 
 
+@arguments.suggest
 def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[np.generic[Any]]:
     """Read one IDX file into an array of native byte order.
 

@@ -47,6 +47,7 @@ class ModelFiles(LayerMethods):
     def _fetches(self) -> list[str]:
         raise NotImplementedError
 
+    @arguments.suggest
     def save(
         self, path: str | os.PathLike[str], batches: Batches[Any] | None = None, *, keep: int = 2
     ) -> None:
@@ -68,6 +69,7 @@ class ModelFiles(LayerMethods):
         notes = {} if batches is None else {POSITION: batches.position}
         ow.save(path, self.program, self.scope, self._fetches(), keep=keep, notes=notes)
 
+    @arguments.suggest
     def resume(
         self,
         path: str | os.PathLike[str],
@@ -209,6 +211,7 @@ class ModelFiles(LayerMethods):
         self._startup.note_loaded({name: array.shape for name, array in values.items()})
         return list(values)
 
+    @arguments.suggest
     def load_weights(
         self,
         path: str | os.PathLike[str],

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import opwright as ow
+from opwright_nn import arguments
 
 
+@arguments.suggest
 def inference_program(
     program: ow.Program, targets: ow.Variable | str | Iterable[ow.Variable | str]
 ) -> ow.Program:

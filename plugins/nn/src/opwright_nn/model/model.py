@@ -11,7 +11,7 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.errors import AttributeTypeError, FeedError, ProgramError
 from opwright.op import format_shape
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
 from opwright_nn.model.inference import input_names
@@ -83,6 +83,7 @@ class Model(ModelTraining):
         The one that `sgd`, `adam`, `optimize` and so on appended.
     """
 
+    @arguments.suggest
     def __init__(
         self,
         scope: ow.Scope | None = None,
@@ -222,6 +223,7 @@ class Model(ModelTraining):
     def predict(self, variable: Input, /, **feeds: Any) -> Array: ...
     @overload
     def predict(self, variable: Sequence[Input], /, **feeds: Any) -> list[Array]: ...
+    @arguments.suggest
     def predict(self, variable: Input | Sequence[Input], /, **feeds: Any) -> Array | list[Array]:
         """Compute variables for inference: no loss, no update, no dropout.
 
@@ -291,6 +293,7 @@ class Model(ModelTraining):
             self._steps[chosen] = step
         return step(**self._feeds)
 
+    @arguments.suggest
     def compile_step(self, example_feeds: Mapping[str, Any], fetch: Iterable[Input] = ()) -> Step:
         """Return the training step as a function: ``step(img=images, label=labels) -> list``.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import opwright as ow
+from opwright_nn import arguments
 from opwright_nn.optimizer import SGD, Adam, AdamW, Momentum, Optimizer
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.parameters.regularizer import Regularizer
@@ -24,6 +25,7 @@ class OptimizerMethods:
         """Append the updates of the parameters; see `Model`."""
         raise NotImplementedError
 
+    @arguments.suggest
     def sgd(
         self,
         learning_rate: Rate = 0.01,

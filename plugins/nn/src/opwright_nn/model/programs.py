@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import opwright as ow
 from opwright.errors import AttributeTypeError
 from opwright.plugin import record_undo
-from opwright_nn import checks, layers
+from opwright_nn import arguments, checks, layers
 from opwright_nn.parameters.deferred import Deferred, deferred_guard
 from opwright_nn.precision import MixedPrecision
 
@@ -40,6 +40,7 @@ class ModelPrograms:
         with programs, deferred_guard(self._deferred), policy:
             yield
 
+    @arguments.suggest
     def input(
         self, name: str, shape: Iterable[int | None] | None = None, dtype: object = "float32"
     ) -> ow.Variable:

@@ -239,6 +239,7 @@ class ModelTraining(ModelFiles, OptimizerMethods):
             return optimizer.initial_learning_rate
         return float(str(rate.numpy().reshape(-1)[0]))  # 0.1, as float32 writes it
 
+    @arguments.suggest
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate of later steps; the parameters must be initialized."""
         who = "Model.set_learning_rate"

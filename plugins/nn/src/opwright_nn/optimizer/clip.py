@@ -6,7 +6,7 @@ import abc
 from collections.abc import Mapping, Sequence
 
 import opwright as ow
-from opwright_nn import checks, operators
+from opwright_nn import arguments, checks, operators
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -30,6 +30,7 @@ class ClipByValue(GradientClip):
         The lower bound; ``-max`` by default.
     """
 
+    @arguments.suggest
     def __init__(self, max: float, min: float | None = None) -> None:
         self.max = checks.check_float("ClipByValue", "max", max)
         low = -self.max if min is None else min
@@ -49,6 +50,7 @@ class ClipByNorm(GradientClip):
         The greatest norm of a gradient.
     """
 
+    @arguments.suggest
     def __init__(self, max_norm: float) -> None:
         self.max_norm = checks.check_float("ClipByNorm", "max_norm", max_norm, above=0.0)
 
@@ -68,6 +70,7 @@ class ClipByGlobalNorm(GradientClip):
         The greatest norm of all gradients together. They must have one dtype.
     """
 
+    @arguments.suggest
     def __init__(self, max_norm: float) -> None:
         self.max_norm = checks.check_float("ClipByGlobalNorm", "max_norm", max_norm, above=0.0)
 

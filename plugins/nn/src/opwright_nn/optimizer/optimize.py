@@ -9,7 +9,7 @@ from typing import Any
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, VariableNotFoundError
 from opwright.plugin import hint
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 from opwright_nn.optimizer.adam import Adam, AdamW
 from opwright_nn.optimizer.adam_variants import Adamax, Lamb, Lion, NAdam, RAdam
 from opwright_nn.optimizer.adaptive import Adadelta, Adagrad, RMSprop
@@ -52,6 +52,7 @@ def make_optimizer(type: str, attrs: Mapping[str, Any] | None = None) -> Optimiz
     return optimizer(**(attrs or {}))
 
 
+@arguments.suggest
 def optimize(
     network: ow.Network | ow.Program | ow.Block,
     type: str,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import opwright as ow
 from opwright.errors import ProgramError
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 
 _LOOKUP = "embedding_grad"
 _SUM = "add_n"
@@ -37,6 +37,7 @@ class SparseRows(NamedTuple):
     padding_indices: list[int]
 
 
+@arguments.suggest
 def get_sparse_rows(gradient: ow.Variable) -> SparseRows:
     """Return the rows and values that a gradient consists of.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant, Xavier
 from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
@@ -60,6 +60,7 @@ def dim(variable: ow.Variable, axis: int) -> Dimension:
 
 
 @ow.transaction()
+@arguments.suggest
 def create_parameter(
     shape: Iterable[int | Dimension],
     dtype: object = "float32",

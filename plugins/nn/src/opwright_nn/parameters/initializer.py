@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 import opwright as ow
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 
 
 class Initializer(abc.ABC):
@@ -55,6 +55,7 @@ class Initializer(abc.ABC):
 class Constant(Initializer):
     """Every element is `value`."""
 
+    @arguments.suggest
     def __init__(self, value: float = 0.0) -> None:
         self._value = checks.check_float("Constant", "value", value)
 
@@ -76,6 +77,7 @@ class Uniform(Initializer):
 
     random = True
 
+    @arguments.suggest
     def __init__(self, min: float = -1.0, max: float = 1.0, seed: int = 0) -> None:
         self._min = checks.check_float("Uniform", "min", min)
         self._max = checks.check_float("Uniform", "max", max, above=self._min)
@@ -101,6 +103,7 @@ class Normal(Initializer):
 
     random = True
 
+    @arguments.suggest
     def __init__(self, mean: float = 0.0, std: float = 1.0, seed: int = 0) -> None:
         self._mean = checks.check_float("Normal", "mean", mean)
         self._std = checks.check_float("Normal", "std", std, at_least=0.0)
@@ -152,6 +155,7 @@ class Xavier(_Scaled):
         0 uses that of the startup program.
     """
 
+    @arguments.suggest
     def __init__(self, gain: float = 1.0, uniform: bool = True, seed: int = 0) -> None:
         super().__init__(uniform, seed)
         self._gain = checks.check_float("Xavier", "gain", gain, above=0.0)
@@ -178,6 +182,7 @@ class Kaiming(_Scaled):
         0 uses that of the startup program.
     """
 
+    @arguments.suggest
     def __init__(self, negative_slope: float = 0.0, uniform: bool = True, seed: int = 0) -> None:
         super().__init__(uniform, seed)
         self._negative_slope = checks.check_float("Kaiming", "negative_slope", negative_slope)

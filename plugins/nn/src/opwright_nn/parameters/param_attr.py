@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opwright.errors import AttributeTypeError, AttributeValueError
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 from opwright_nn.parameters.initializer import Initializer
 from opwright_nn.parameters.regularizer import Regularizer
 
@@ -41,6 +41,10 @@ class ParamAttr:
         checks.check_bool("ParamAttr", "trainable", self.trainable)
         checks.check_instance("ParamAttr", "initializer", self.initializer, Initializer)
         checks.check_instance("ParamAttr", "regularizer", self.regularizer, Regularizer)
+
+
+# What @dataclass generates answers a wrong name as Python does.
+ParamAttr.__init__ = arguments.suggest(ParamAttr.__init__)  # type: ignore[method-assign]
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import abc
 
 import opwright as ow
-from opwright_nn import checks, operators
+from opwright_nn import arguments, checks, operators
 
 
 class Regularizer(abc.ABC):
     """A penalty on a parameter, whose gradient is added to that of the loss."""
 
+    @arguments.suggest
     def __init__(self, coefficient: float) -> None:
         who = type(self).__name__
         self.coefficient = checks.check_float(who, "coefficient", coefficient, at_least=0.0)

@@ -110,6 +110,7 @@ class History:
         names = [name for name in self.columns if name not in {*COUNTS, *TIMES}]
         return [name for name in names if name != "learning_rate" or len(set(self[name])) > 1]
 
+    @arguments.suggest
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the rows to a CSV file, with the names of the columns in its first line.
 
@@ -120,6 +121,7 @@ class History:
             writer.writeheader()
             writer.writerows(self.records)
 
+    @arguments.suggest
     def write_tensorboard(self, folder: str | os.PathLike[str]) -> None:
         """Write the rows as an event file of TensorBoard, with the steps as its axis.
 
