@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from opwright.describe.names import hint
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import Lock
 from opwright.plugins.threads import is_deterministic
-from opwright.program import Operator, Variable
+from opwright.program import Block, Operator, Variable
 from opwright.registry import HOST_DEVICE
 
 
@@ -91,3 +92,16 @@ def list_items(items: Any, what: str) -> list[Any]:
         if not isinstance(item, (str, Variable)):
             raise FeedError(f"Network.compile: {what} must hold variables or names, got {item!r}")
     return listed
+
+
+def check_fetches(
+    items: Iterable[Variable | str], ops: Iterable[Operator], block: Block | None
+) -> tuple[str, ...]:
+    """Return the names of fetches; raise FeedError for one that no operator and no block has."""
+    names = tuple(item if isinstance(item, str) else item.name for item in items)
+    sides = [side for op in ops for side in (op.inputs, op.outputs)]
+    known = {name for side in sides for slot in side.values() for name in slot}
+    for name in names:
+        if name not in known and (block is None or block.find_var(name) is None):
+            raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")
+    return names

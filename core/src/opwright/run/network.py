@@ -31,6 +31,7 @@ from opwright.program import Block, Operator, Variable, default_scope
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
     check_fallback,
+    check_fetches,
     check_range,
     checked_operators,
     choose_deterministic,
@@ -236,7 +237,7 @@ class Network:
         check_fallback("Network.compile", fallback)
         name = DeviceName.parse(device)
         feeds = [self._spec(item) for item in list_items(feed, "feed")]
-        fetches = self._check_fetches(list_items(fetch, "fetch"))
+        fetches = check_fetches(list_items(fetch, "fetch"), self.ops, self._block)
         ops = tuple(self.ops)
         fed = {spec.name for spec in feeds}
         context = current_context()
@@ -389,17 +390,3 @@ class Network:
                 f"feed: the block has no variable {name!r}{hint(name, self._block.vars)}"
             )
         return FeedSpec(name, variable.shape, variable.dtype)
-
-    def _check_fetches(self, items: Sequence[Variable | str]) -> tuple[str, ...]:
-        names = tuple(item if isinstance(item, str) else item.name for item in items)
-        known = {
-            n
-            for op in self.ops
-            for side in (op.inputs, op.outputs)
-            for s in side.values()
-            for n in s
-        }
-        for name in names:
-            if name not in known and (self._block is None or self._block.find_var(name) is None):
-                raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")
-        return names
