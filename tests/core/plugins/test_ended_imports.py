@@ -49,7 +49,7 @@ def kill_when_begun(site, code, began):
     env["PYTHONPATH"] = os.pathsep.join([str(site.folder), str(site.libraries)])
     command = [os.sys.executable, "-S", "-W", "default", "-c", code]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not began.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         process.kill()
