@@ -65,9 +65,9 @@ def lower(request: LowerRequest) -> LoweredPlan:
 
 
 def _forget_writers(ops: Iterable[LoweredOp]) -> None:
-    """Take the way from values back to their operators, when nobody asks for it any more.
+    """Remove the references from values to their operators, which are not needed any more.
 
-    Such circles would be left to the garbage collector; without them all is freed at once.
+    Such cycles would wait for the garbage collector; without them all memory is freed at once.
     """
     for op in ops:
         for values in op.outputs:

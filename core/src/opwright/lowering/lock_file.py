@@ -1,7 +1,7 @@
 """The file of a `Lock`: JSON with a line for each kernel and pass, whole or absent on the disk.
 
-It comes from strangers as programs do: its size is bounded, and every name in it is one that can
-stand in a message and in a command for pip.
+It may come from anyone, as a program may: its size is bounded, and each name in it is safe in a
+message and in a command for pip.
 """
 
 from __future__ import annotations

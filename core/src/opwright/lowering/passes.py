@@ -47,7 +47,7 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
 
 
 def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], strict: bool) -> bool:
-    """Run one pass, and tell whether the graph may have changed."""
+    """Run one pass; return whether the graph may have changed."""
     before = list(graph.ops)
     try:
         entry.load()(graph)
@@ -107,7 +107,7 @@ def _check_names(names: Sequence[str], known: tuple[str, ...]) -> None:
 
 
 def remove_dead_ops(graph: Graph) -> None:
-    """Drop operators whose results nobody reads; what writes the scope stays."""
+    """Remove operators whose results are unused; what writes the scope stays."""
     if graph.keep_all:
         return
     wanted: set[Value] = {value.source or value for value, _ in graph.sinks}

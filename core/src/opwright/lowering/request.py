@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where and how a plan runs: what its kernels are chosen and prepared by.
+    """Where and how a plan runs: what decides the choice and the preparation of its kernels.
 
-    Two are equal where what a user chose is: Context and number of threads are told apart by
-    `Context.plan_key`.
+    Two are equal where the user's choices are equal. Context and number of threads do not count:
+    they are in `Context.plan_key`.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class Target:
         Results must not depend on the number of threads: kernels that say that two runs may differ
         are left out. By default what the environment says.
     n_threads : int
-        Threads that kernels are prepared for; by default (0) what `deterministic` asks for, the
+        Threads that kernels are prepared for; by default (0) as `deterministic` requires, the
         fixed number or those of the process. A short plan takes one.
     lock : Lock or None
         The only kernels that may be chosen; `passes` are then its passes.
     choices : Choices
-        Is told of every kernel and pass that is chosen.
+        Records every kernel and pass that is chosen.
     """
 
     context: Context = field(compare=False)

@@ -46,15 +46,15 @@ SYMBOLS: Final = {
 """The operator type behind each symbol; one of a number alone has it as an attribute."""
 
 Operand: TypeAlias = "Variable | NDArray[Any] | np.generic | float"
-"""What may stand beside a Variable; an array of any library that speaks DLPack does too."""
+"""The other operand of a symbol; an array of any library that has DLPack is one, too."""
 
 
 class Arithmetic:
     """What a Variable can be written with: NumPy's symbols and its indexing.
 
-    ``==`` and ``!=`` tell whether two Variables are one and the same, for they are kept in sets,
-    lists and dicts. Elements are compared by ``opwright.ops.equal`` and ``not_equal``, of which an
-    error reminds beside a number or an array.
+    ``==`` and ``!=`` compare identity, since Variables are kept in sets, lists and dicts. Elements
+    are compared by ``opwright.ops.equal`` and ``not_equal``; beside a number or an array an error
+    names these.
     """
 
     __slots__ = ()

@@ -332,7 +332,7 @@ class Block:
     def check_reads(
         self, feeds: Iterable[str] | None = None, operators: Sequence[Operator] | None = None
     ) -> None:
-        """Raise where an operator reads a variable that nobody has written.
+        """Raise where an operator reads a variable that has not been written.
 
         Parameters
         ----------

@@ -167,7 +167,7 @@ class Program:
         return self._streams
 
     def restore_streams(self, next_stream: int) -> None:
-        """Set what `next_stream` will return: a program that was read goes on counting."""
+        """Set what `next_stream` will return: a program that was read continues the count."""
         self._streams = next_stream
 
     def step_variable(self) -> Variable:
@@ -245,7 +245,7 @@ class Program:
         self.touch()
 
     def building_state(self) -> tuple[Any, ...]:
-        """Return what goes on where building goes on, and is not in the serialised form."""
+        """Return the state that building continues from and that is not serialised."""
         return self._unique.counts(), self._current_idx
 
     def restore_building(self, state: tuple[Any, ...]) -> None:

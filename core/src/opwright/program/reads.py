@@ -44,7 +44,7 @@ def _check_block(
                     ready.add(name)
         for body_index in op.block_attrs().values():
             body = block.program.block(body_index)
-            # What a body writes nobody outside it sees; what it captures is an input of `op`.
+            # What a body writes is not visible outside; what it captures is an input of `op`.
             _check_block(body, feeds, body.ops, set(op.input_names()) | _carried(op))
         ready.update(op.output_names())
 

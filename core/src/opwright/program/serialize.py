@@ -189,7 +189,7 @@ def _read_var(block: Block, message: pb.VarDesc) -> Variable:
 
 
 class _OperatorReader:
-    """Makes operators of descriptions; knows which packages the program asks for."""
+    """Makes operators of descriptions; knows which packages the program requires."""
 
     def __init__(self, requires: Iterable[pb.Requirement]) -> None:
         self._required = {item.plugin: item for item in requires}

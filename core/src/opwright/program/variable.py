@@ -18,7 +18,7 @@ UNKNOWN_DIM: Final = -1
 """A dimension that is known only when the program runs."""
 
 DEFAULT_DTYPE: Final = "float32"
-"""The dtype of a variable that nobody gave one."""
+"""The dtype of a variable where none is given."""
 
 
 def normalize_shape(name: str, shape: Iterable[int | None] | None) -> tuple[int, ...] | None:

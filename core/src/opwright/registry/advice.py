@@ -49,7 +49,7 @@ def _advise_module(module: str, package: Package) -> str:
         return f"upgrade {top!r}: the plugin {package.plugin!r} needs {module!r}, which it lacks"
     needs = f"install {top!r}, which the plugin {package.plugin!r} needs"
     missing = find_missing_for(top, package.distribution)
-    if not missing:  # which distribution it comes in is not known: a guess may be a stranger's
+    if not missing:  # its distribution is not known, and a guess may name someone else's
         return f"{needs} ({package.label} does not list it)"
     return f"{needs}: pip install {' '.join(map(shlex.quote, missing))}"
 

@@ -1,4 +1,4 @@
-"""One registered kernel: its key, whose it is, and the object behind it, imported on first use."""
+"""One registered kernel: its key, its package, and its object, imported at first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KernelKey(NamedTuple):
-    """What tells one kernel from all others.
+    """The identity of a kernel.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from opwright.registry.rules import ANY
 
 
 class NativeKernel:
-    """One kernel of a library: a table of functions, and what it says of itself.
+    """One kernel of a library: its functions, and its description of itself.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def coded_metas(slots: Sequence[Sequence[Meta]]) -> list[list[tuple[tuple[int, .
 
 
 def _known_dtypes(codes: Sequence[int]) -> Iterator[str]:
-    """Yield the names of dtype codes; one of a newer ABI that we do not know serves nobody here."""
+    """Yield the names of dtype codes; skip unknown ones, which a newer ABI may have."""
     for code in codes:
         try:
             yield dtype_from_code(code)

@@ -85,7 +85,7 @@ class NativeDevice(NamedTuple):
         return found
 
     def open(self, number: int, package: Package) -> _runtime.Device:
-        """Return the runtime's device of this number, a new one only where nobody holds it.
+        """Return the runtime's device of this number; it is opened again once it was freed.
 
         Raises
         ------

@@ -120,12 +120,12 @@ class OpRegistry(NamedRegistry[OpEntry]):
         return self.find(type) or self._fail(type)
 
     def package_of(self, type: str) -> Package:
-        """Return who provides an operator; a derived gradient is its forward operator's.
+        """Return the package of an operator; a derived gradient has that of its forward operator.
 
         Raises
         ------
         OperatorNotFoundError
-            Where nobody does.
+            Where no plugin does.
         """
         owner = self.find_owner(type)
         if owner is not None:

@@ -86,7 +86,7 @@ class PluginReport:
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
         """Yield one line for each plugin that is installed and yet provides nothing.
 
-        Those of the packages `without` have been told already; the plugin `first` is told first.
+        Those of the packages `without` are left out; the plugin `first` comes first.
         """
         failures = [failure for failure in self.failures if failure.package not in without]
         failures.sort(key=lambda failure: failure.package.plugin != first)

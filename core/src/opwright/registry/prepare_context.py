@@ -73,8 +73,8 @@ class PrepareContext:
     op_type : str
         Operator type.
     inputs, outputs : dict of str to list of Meta
-        Shapes and dtypes by slot; an empty list for an absent slot. A dimension that only the run
-        tells is -1.
+        Shapes and dtypes by slot; an empty list for an absent slot. A dimension that is known
+        only in the run is -1.
     attrs : dict
         Every attribute, None where absent.
     device : str

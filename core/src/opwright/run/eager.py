@@ -95,9 +95,9 @@ class EagerSource:
 
     @property
     def call(self) -> Callable[..., Any]:
-        """What the operator's function calls: `eager`, where an input tells arrays from Variables.
+        """What the operator's function calls: `eager` if an input shows whether it has arrays.
 
-        An operator that can do without inputs appends within a `program_guard`.
+        An operator that needs no inputs is appended inside a `program_guard`.
         """
         if any(not slot.optional for slot in self._proto.inputs):
             return self.eager

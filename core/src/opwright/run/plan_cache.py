@@ -29,7 +29,7 @@ class PlanCache:
         threads.watch(self)
 
     def threads_changed(self, forked: bool) -> None:
-        """Forget everything in a forked child; elsewhere the keys tell counts of threads apart."""
+        """Forget everything in a forked child; elsewhere the keys contain the number of threads."""
         if forked:
             self._lock = threading.Lock()  # the thread that held the old one may be gone
             self._plans.clear()

@@ -265,7 +265,7 @@ def _joined(metas: Sequence[Meta]) -> str:
 
 
 def infer_metas(program: Program | None, ops: Sequence[Operator], metas: dict[str, Meta]) -> None:
-    """Add to `metas` what operators write, as far as the shapes before a run tell it."""
+    """Add to `metas` what operators write, as far as it follows from the shapes before a run."""
     for op in ops:
         names = [op.inputs.get(slot.name, ()) for slot in op.definition.proto.inputs]
         if not all(name in metas for slot in names for name in slot):

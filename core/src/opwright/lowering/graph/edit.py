@@ -45,14 +45,14 @@ class Edit:
     def fuse(
         self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp], at: LoweredOp | None = None
     ) -> bool:
-        """Put new operators in the place of old ones, and tell whether that is allowed.
+        """Replace operators by new ones; return whether that is allowed.
 
         Parameters
         ----------
         ops : sequence of LoweredOp
-            The operators to take out.
+            The operators to remove.
         new : sequence of LoweredOp
-            What does their work, in order; empty to take out what nobody needs.
+            The replacements, in order; empty to remove operators whose results are unused.
         at : LoweredOp, optional
             One of ``ops``, where the new ones stand; default: the last of them.
 
@@ -144,7 +144,7 @@ class Edit:
         return value
 
     def apply(self) -> bool:
-        """Make all changes, and tell whether there were any."""
+        """Make all changes; return whether there were any."""
         if not self._gone:
             return False
         ops: list[LoweredOp] = []
@@ -188,7 +188,7 @@ class Edit:
         return not directions or len(directions | self._directions) == 1 or not self._directions
 
     def _can_lose(self, lost: set[Value], ops: set[LoweredOp]) -> bool:
-        """Whether nobody but ``ops`` needs the values."""
+        """Whether only ``ops`` need the values."""
         if not lost.isdisjoint(self._pinned):
             return False
         stays_within = self._uses.stays_within
@@ -268,7 +268,7 @@ class Edit:
         )
 
     def _redirect(self, op: LoweredOp) -> None:
-        """Let an operator read what stands in for its inputs."""
+        """Let an operator read what replaces its inputs."""
         if any(self._reads_anew(value) for values in op.inputs for value in values):
             op.inputs = tuple([tuple(map(self._read_instead, values)) for values in op.inputs])
             for child in op.children:

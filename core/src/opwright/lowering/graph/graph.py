@@ -37,7 +37,7 @@ class KernelChooser(Protocol):
         """Choose a kernel for an operator; False where no kernel accepts it."""
 
     def find_preferring_kernel(self, op: LoweredOp, attr: str, graph: Graph, /) -> bool:
-        """Choose a kernel, and tell whether it prefers the value of an attribute."""
+        """Choose a kernel; return whether it prefers the value of an attribute."""
 
 
 class Graph:

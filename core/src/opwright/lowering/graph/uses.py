@@ -115,7 +115,7 @@ class Uses:
         return readers[0]
 
     def stays_within(self, value: Value, ops: set[LoweredOp]) -> bool:
-        """Whether nobody but some operators needs a value."""
+        """Whether only some operators need a value."""
         return ops.issuperset(self._readers.get(value, ())) and not self.is_visible(value)
 
     def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:

@@ -208,7 +208,7 @@ class LoweredOp:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the shape of an output depends on values, so that only the run can tell it."""
+        """Whether the shape of an output depends on values, so that it is known only in the run."""
         if not self.definition.proto.dynamic_output:
             return False
         return any(value.buffer.dynamic for value in self.writes())

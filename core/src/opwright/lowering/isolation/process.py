@@ -112,7 +112,7 @@ class KernelProcess:
             return connection.recv()
         except (EOFError, OSError):
             raise self._ended(who) from None
-        except BaseException:  # Ctrl-C: what it goes on to answer is not for the next request
+        except BaseException:  # Ctrl-C: a late answer must not serve the next request
             self.close()
             raise
 

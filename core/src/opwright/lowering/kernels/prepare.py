@@ -148,7 +148,7 @@ def _prepare_class(
 def _prepare_call(
     call: DeviceCall, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
-    """Make that kernel of the device's library ready which a Python kernel asks for."""
+    """Prepare the kernel of the device's library that a Python kernel calls."""
     opened = open_device(target.device, target.context)  # first: its lack says more
     helper = find_helper(device, call.kernel, target.context)
     metas = signature_of(op)

@@ -135,12 +135,12 @@ def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
 
 
 def find_kernel(op: LoweredOp, graph: Graph) -> bool:
-    """Give ``op`` the best kernel that the plan's device has, and tell whether there is one."""
+    """Give ``op`` the best kernel of the plan's device; return whether there is one."""
     return _find(op, graph.device, graph)
 
 
 def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
-    """Give ``op`` the best kernel, if that prefers its attribute, and tell whether it does."""
+    """Give ``op`` the best kernel if that prefers its attribute; return whether it does."""
     signature = signature_of(op)
     candidates = graph.target.candidates(op.type, graph.device, signature.dtype)
     suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs, name)]

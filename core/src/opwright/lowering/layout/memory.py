@@ -171,10 +171,10 @@ def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
 
 
 def _reusable(op: LoweredOp, dying_at: int | None = None) -> list[tuple[int, Value, Value]]:
-    """(output slot, output, input) that the kernel lets lie in one memory.
+    """(output slot, output, input) that the kernel lets share memory.
 
-    The kernel's word holds for an array that no other slot reads as well.
-    With ``dying_at`` only inputs that nobody needs behind this position are looked at.
+    What the kernel allows holds for an array that no other slot reads.
+    With ``dying_at`` only inputs count that no later operator reads.
     """
     found = []
     for out_slot, in_slot in op.reuse:

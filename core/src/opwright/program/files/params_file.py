@@ -36,14 +36,14 @@ _MAX_LISTED: Final = 5
 
 
 class ParamsMark(NamedTuple):
-    """What tells one parameters file from all others: its program's digest, its checksum."""
+    """The identity of a parameters file: its program's digest, and its checksum."""
 
     program: str
     checksum: str
 
 
 def digest_of(program: bytes) -> str:
-    """Return what tells one program from all others."""
+    """Return the SHA-256 of a program."""
     return hashlib.sha256(program).hexdigest()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opwright.plugins.context import Context
 
 RETURNS: Final = "returns"
-"""The argument that asks for outputs by name; a slot or attribute of this name goes before it."""
+"""The argument that selects outputs by name; a slot or attribute of this name has precedence."""
 
 _TEMPLATE = """\
 def {name}({parameters}**unknown):
