@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright.op import FLOAT_DTYPES, INT_MAX, INT_MIN, AttrProto, AttrType, OpDefinition
+from opwright.op import INT_MAX, INT_MIN, AttrProto, AttrType, OpDefinition
 
 _FAR: Final = 1e3
 """Divides a range: the value drawn for an open bound lies this fraction inside."""
@@ -166,12 +166,6 @@ def _beyond(attr: AttrProto) -> Iterator[int | float]:
 
 def _of_other_type(attr: AttrProto) -> Any:
     return 1.5 if attr.type.element is AttrType.STRING else "text"
-
-
-def dtypes_of(attr: AttrProto) -> tuple[str, ...]:
-    """Return the dtypes that a dtype attribute takes, floats first."""
-    floats = tuple(dtype for dtype in attr.allowed if dtype in FLOAT_DTYPES)
-    return (*floats, *(dtype for dtype in attr.allowed if dtype not in floats))
 
 
 def unusual(attr: AttrProto) -> Iterator[Any]:
