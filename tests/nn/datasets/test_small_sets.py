@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opwright.errors import AttributeTypeError, AttributeValueError, MissingRequirementError
-from opwright_nn.datasets import generators, scikit
+from opwright_nn.datasets import Graph, generators, karate_club, scikit
 
 
 def test_two_moons_lie_on_their_circles():
@@ -61,6 +61,11 @@ def test_reversed_sequences_are_reversed():
         (lambda: generators.two_moons(9, nois=1), AttributeTypeError, "did you mean 'noise'"),
         (lambda: generators.spirals(2, classes=3), AttributeValueError, "n must be .* least 3"),
         (lambda: generators.spirals(9, turns=0), AttributeValueError, "turns must be"),
+        (
+            lambda: generators.shapes(9, size=7),
+            AttributeValueError,
+            "size must be .* least 8",
+        ),
         (lambda: generators.reversed_sequences(9, symbols=1), AttributeValueError, "symbols must"),
         (lambda: scikit.load("irs"), AttributeValueError, "got 'irs'; did you mean 'iris'"),
         (lambda: scikit.load("iris", standardise=True), AttributeTypeError, "'standardize'"),
@@ -134,3 +139,55 @@ def test_the_tables_of_scikit_learn_are_complete(name, rows, columns, n_classes)
     assert train.targets.dtype == (np.int64 if n_classes else np.float32)
     np.testing.assert_allclose(train.features.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(train.features.std(axis=0), 1, rtol=1e-4)
+
+
+def test_shapes_are_drawn_within_the_image_in_two_colours():
+    images, labels = generators.shapes(81, size=40, noise=0, seed=2)
+    assert (images.dtype, images.shape, labels.shape) == (np.float32, (81, 3, 40, 40), (81, 1))
+    np.testing.assert_array_equal(np.bincount(labels[:, 0]), [11] + [10] * 7)
+    assert images.min() >= 0
+    assert images.max() <= 1
+    for image in images.reshape(81, 3, -1):
+        colours = np.unique(image, axis=1)
+        assert colours.shape == (3, 2)
+        assert np.abs(colours[:, 0] - colours[:, 1]).max() >= 0.3 - 1e-6
+
+
+def test_the_area_of_each_shape_is_that_of_its_formula():
+    """As a share of the disc's area: over many images the mean of the radii is the same."""
+    images, labels = generators.shapes(4000, size=48, noise=0)
+    counts = np.array([np.unique(image[0], return_counts=True)[1].min() for image in images])
+    means = np.array([counts[labels[:, 0] == k].mean() for k in range(8)])
+    frame, triangle = 2 - 4 * 0.4**2, 3 * np.sqrt(3) / 4
+    ring = np.pi * (1 - 0.6**2)
+    expected = np.array([np.pi, np.pi / 2, ring, 2, frame, triangle])
+    np.testing.assert_allclose(means[:6] / means[0], expected / np.pi, rtol=0.08)
+
+
+def test_shapes_depend_on_the_seed_alone():
+    first, again, other = (generators.shapes(20, seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.images, again.images)
+    np.testing.assert_array_equal(first.labels, again.labels)
+    assert not np.array_equal(first.images, other.images)
+    clean = generators.shapes(20, noise=0, seed=3)
+    assert 0 < np.abs(first.images - clean.images).max() < 1
+
+
+def test_the_karate_club_is_that_of_zachary():
+    """The number of friends of each member, as published, and who joined which club."""
+    club = karate_club.load()
+    matrix = club.adjacency()
+    degrees = "16 9 10 6 3 4 4 4 5 2 3 1 2 5 2 2 2 2 2 3 2 2 2 5 3 3 2 4 3 4 4 6 12 17"
+    assert matrix.sum(axis=0).astype(int).tolist() == [int(n) for n in degrees.split()]
+    assert len(club.edges) == 78
+    np.testing.assert_array_equal(matrix, matrix.T)
+    assert not matrix.diagonal().any()
+    assert np.trace(matrix @ matrix @ matrix) / 6 == 45  # triangles
+    assert club.labels.dtype == np.int64
+    assert np.flatnonzero(club.labels == 0).tolist() == [*range(9), *range(10, 14), 16, 17, 19, 21]
+
+
+def test_the_propagation_of_a_graph_is_normalized():
+    graph = Graph.of([(0, 1), (2, 1)], [0, 1, 0])
+    expected = [[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]]
+    np.testing.assert_allclose(graph.propagation(), expected, rtol=1e-6)

@@ -161,3 +161,29 @@ def test_the_program_for_inference_does_not_change_the_training_program(programs
     before = snapshot()
     nn.inference_program(programs[0], ["fc_0_w_param", loss])
     assert snapshot() == before
+
+
+def test_a_variable_that_is_fed_stands_for_what_computes_it():
+    model = make()
+    (hidden,) = [op for op in model.program.global_block().ops if op.type == "dropout"]
+    name = hidden.output("out")[0]
+    values_of_x, whole = model.predict([name, "fc_1_out"], x=X)
+    np.testing.assert_array_equal(model.predict("fc_1_out", **{name: values_of_x}), whole)
+    other = model.predict("fc_1_out", **{name: 2 * values_of_x})
+    assert not np.array_equal(other, whole)
+    np.testing.assert_array_equal(model.predict("fc_1_out", x=X), whole)
+
+
+@pytest.mark.parametrize(
+    ("variable", "feeds", "rule"),
+    [
+        ("fc_1_out", {"x": X, "dropout_0_out": X}, "inputs that 'fc_1_out' depends on, got 'x'"),
+        ("fc_0_out", {"x": X, "fc_1_out": X}, "inputs that 'fc_0_out' depends on, got 'fc_1_out'"),
+        ("fc_0_out", {"fc_0_out": X}, "inputs that 'fc_0_out' depends on, got 'fc_0_out'"),
+        ("fc_1_out", {"fc_0_w_param": X}, "inputs that 'fc_1_out' depends on, got 'fc_0_w_param'"),
+        ("fc_1_out", {"dropout_0_out": X[:, :3]}, "dropout_0_out.*5"),
+    ],
+)
+def test_a_variable_that_cannot_be_fed_is_named(variable, feeds, rule):
+    with pytest.raises(ow.errors.OpwrightError, match=rule):
+        make().predict(variable, **feeds)

@@ -1,8 +1,9 @@
 """Data sets that need no network, and readers of files.
 
-`digits` ships with the package, `scikit` has what scikit-learn ships, `generators`, `sentences` and
-`ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and `ratings` read files.
-`Vocabulary` numbers words, `pad` makes one array of sequences of different lengths.
+`digits` and `karate_club` ship with the package, `scikit` has what scikit-learn ships,
+`generators`, `sentences` and `ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and
+`ratings` read files. `Vocabulary` numbers words, `pad` makes one array of sequences of different
+lengths.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from opwright_nn.datasets import (
     generators,
     idx,
     image_folder,
+    karate_club,
     ratings,
     scikit,
     sentences,
     text,
 )
 from opwright_nn.datasets.dataset import Dataset
+from opwright_nn.datasets.graph import Graph
 from opwright_nn.datasets.padding import pad
 from opwright_nn.datasets.table import Table
 from opwright_nn.datasets.vocabulary import Vocabulary
@@ -27,6 +30,7 @@ from opwright_nn.datasets.workers import LoadError
 
 __all__ = [
     "Dataset",
+    "Graph",
     "LoadError",
     "Table",
     "Vocabulary",
@@ -36,6 +40,7 @@ __all__ = [
     "generators",
     "idx",
     "image_folder",
+    "karate_club",
     "pad",
     "ratings",
     "scikit",

@@ -1,4 +1,4 @@
-"""Generators of small data sets: two moons, spirals, and sequences to be reversed.
+"""Generators of small data sets: two moons, spirals, shapes in colour, sequences to be reversed.
 
 The same arguments give the same data with the same release of NumPy, on every machine up to the
 last digits of sines and cosines.
@@ -12,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opwright_nn import arguments, checks
+from opwright_nn.datasets.dataset import Dataset
 from opwright_nn.datasets.table import Table
 
-__all__ = ["reversed_sequences", "spirals", "two_moons"]
+__all__ = ["SHAPES", "reversed_sequences", "shapes", "spirals", "two_moons"]
+
+SHAPES = ("disc", "half disc", "ring", "square", "frame", "triangle", "cross", "star")
+"""The classes of `shapes`."""
 
 
 @arguments.suggest
@@ -87,6 +91,68 @@ def spirals(
     angle = 2 * np.pi * (turns * radius + labels / classes)
     points = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
     return _finish(points, labels, noise, seed, [f"spiral {k}" for k in range(classes)])
+
+
+@arguments.suggest
+def shapes(n: int, size: int = 32, noise: float = 0.1, seed: int = 0) -> Dataset:
+    """Return images in colour, each of one shape: a task for convolutions.
+
+    Place, radius, angle and both colours are random. The radius of the circle around a shape is
+    0.2 to 0.4 of the image's side, and the circle is within the image. The colours of the shape
+    and of the background differ by at least 0.3 in one of red, green and blue.
+
+    Parameters
+    ----------
+    n : int, at least 1
+        The number of images. Each class of `SHAPES` has the same share.
+    size : int, at least 8
+        Height and width.
+    noise : float, at least 0
+        The standard deviation of what is added to each pixel, before pixels are clipped to [0, 1].
+    seed : int, at least 0
+        Of everything that is random.
+
+    Returns
+    -------
+    Dataset
+        Images float32 [n, 3, size, size] in [0, 1], labels int64 [n, 1], shuffled.
+    """
+    n, noise, seed = _check("generators.shapes", n, 1, noise, seed)
+    size = checks.check_int("generators.shapes", "size", size, at_least=8)
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(n) % len(SHAPES))
+    radius = rng.uniform(0.2, 0.4, (n, 1, 1))
+    place = rng.uniform(radius, 1 - radius, (2, n, 1, 1))
+    angle = rng.uniform(0, 2 * np.pi, (n, 1, 1))
+    pixels = (np.arange(size) + 0.5) / size
+    x, y = (pixels - place[0]) / radius, (pixels[:, None] - place[1]) / radius
+    turned = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
+    inside = np.select([labels[:, None, None] == k for k in range(len(SHAPES))], _draw(*turned))
+    ground = rng.uniform(0, 1, (n, 3))
+    figure = rng.uniform(0, 1, (n, 3))
+    channel = rng.integers(0, 3, n)
+    chosen = ground[np.arange(n), channel]
+    step = rng.uniform(0.3, 0.5, n)
+    figure[np.arange(n), channel] = np.where(chosen < 0.5, chosen + step, chosen - step)
+    images = np.where(inside[:, None], figure[..., None, None], ground[..., None, None])
+    images += noise * rng.standard_normal(images.shape)
+    return Dataset(images.clip(0, 1).astype(np.float32), labels.astype(np.int64).reshape(-1, 1))
+
+
+def _draw(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> list[npt.NDArray[np.bool_]]:
+    """Return for each shape which points are inside; all are within the circle of radius 1."""
+    r, largest, smallest = np.hypot(x, y), *(f(abs(x), abs(y)) for f in (np.maximum, np.minimum))
+    square = largest <= np.sqrt(0.5)
+    return [
+        r <= 1,
+        (r <= 1) & (y >= 0),
+        (r <= 1) & (r >= 0.6),
+        square,
+        square & (largest >= 0.4),
+        (y >= -0.5) & (np.sqrt(3) * abs(x) + y <= 1),
+        (r <= 1) & (smallest <= 0.25),
+        r <= 0.65 + 0.35 * np.cos(5 * np.arctan2(y, x)),
+    ]
 
 
 @arguments.suggest

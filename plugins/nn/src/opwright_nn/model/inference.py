@@ -10,7 +10,9 @@ from opwright_nn import arguments
 
 @arguments.suggest
 def inference_program(
-    program: ow.Program, targets: ow.Variable | str | Iterable[ow.Variable | str]
+    program: ow.Program,
+    targets: ow.Variable | str | Iterable[ow.Variable | str],
+    given: Iterable[str] = (),
 ) -> ow.Program:
     """Return a new program that computes `targets` as prediction does.
 
@@ -27,9 +29,12 @@ def inference_program(
         The training program; it is not changed.
     targets : Variable, name, or list of these
         Variables of the global block.
+    given : iterable of str
+        Variables that are inputs of the new program, which lacks what computes them.
     """
     twin = program.clone()
     twin.stop_training()
+    _make_inputs(twin, given)
     return _without_writes(twin, program, targets)
 
 
@@ -65,6 +70,23 @@ def persistable_names(program: ow.Program) -> list[str]:
     """Return the names that a scope must hold: read before they are written, and persistable."""
     block = program.global_block()
     return [name for name in ow.names_read_first(block.ops) if block.var(name).persistable]
+
+
+def computed_names(program: ow.Program) -> set[str]:
+    """Return the names of what the operators compute, without persistable variables."""
+    block = program.global_block()
+    names = {name for op in block.ops for name in op.output_names()}
+    return {name for name in names if not block.var(name).persistable}
+
+
+def _make_inputs(program: ow.Program, given: Iterable[str]) -> None:
+    """Let the operators that compute the given variables write other ones instead."""
+    block = program.global_block()
+    for name in given:
+        unused = block.create_var(program.free_name(f"{name}/computed"))
+        for op in block.ops:
+            for slot in op.outputs:
+                _rename(op.outputs, slot, name, unused.name)
 
 
 def _rename_updates(program: ow.Program) -> dict[str, str]:

@@ -14,7 +14,7 @@ from opwright.op import format_shape
 from opwright_nn import arguments, checks
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
-from opwright_nn.model.inference import input_names
+from opwright_nn.model.inference import computed_names, input_names
 from opwright_nn.model.layer_plot import plot_program
 from opwright_nn.model.predictor import Predictor
 from opwright_nn.model.programs import Input
@@ -111,7 +111,7 @@ class Model(ModelTraining):
         self._step: Any = None
         self._generation = -1
         self._steps: dict[tuple[str, ...], Step] = {}
-        self._predictors: dict[tuple[str, ...], Predictor] = {}
+        self._predictors: dict[tuple[tuple[str, ...], frozenset[str]], Predictor] = {}
 
     __getstate__ = model_state
     __setstate__ = restore_model
@@ -236,7 +236,9 @@ class Model(ModelTraining):
         variable : Variable or str, or list of these
             What to compute, such as the output of the last layer.
         **feeds
-            Arrays for the inputs that it depends on; labels are not needed.
+            Arrays for the inputs that it depends on; labels are not needed. A variable that the
+            network computes may be fed, too: what computes it does not run, and its inputs are not
+            needed. ``model.predict(image, code_out=codes)`` decodes.
 
         Returns
         -------
@@ -245,7 +247,7 @@ class Model(ModelTraining):
         """
         who, is_single = "Model.predict", isinstance(variable, ow.Variable | str)
         names = self._get_names(who, "variable", [variable] if is_single else variable)
-        predictor = self._predictors.get(names)
+        predictor = self._predictors.get((names, frozenset(feeds)))
         if predictor is None or predictor.generation != self.program.generation:
             predictor = self._make_predictor(names, feeds)
         predictor.check_feeds(feeds)
@@ -333,21 +335,23 @@ class Model(ModelTraining):
         return [self.scope.var(name).numpy() for name in fetches]
 
     def _make_predictor(self, names: tuple[str, ...], feeds: dict[str, Any]) -> Predictor:
-        draft = self._predictor(names)
+        given = computed_names(self.program).intersection(feeds)
+        draft = self._predictor(names, given)
         draft.check_feeds(feeds)
         if not self._startup.requested:
             self._startup.check_initialized("Model.predict", draft.program)
-        self._startup.settle(self._check_inputs("Model.predict", feeds), partly=True)
+        entered = {name: data for name, data in feeds.items() if name not in given}
+        self._startup.settle(self._check_inputs("Model.predict", entered), partly=True)
         if self._startup.requested:
             self._startup.initialize()
         # A second one, since the program may have got its shapes in between.
-        predictor = self._predictor(names)
+        predictor = self._predictor(names, given)
         self._startup.check_initialized("Model.predict", predictor.program)
-        self._predictors[names] = predictor
+        self._predictors[names, frozenset(feeds)] = predictor
         return predictor
 
-    def _predictor(self, names: tuple[str, ...]) -> Predictor:
-        return Predictor(self.program, names, self.scope, self._options)
+    def _predictor(self, names: tuple[str, ...], given: Iterable[str]) -> Predictor:
+        return Predictor(self.program, names, self.scope, self._options, given)
 
     def _check_inputs(self, who: str, feeds: dict[str, Any]) -> dict[str, Any]:
         arrays = {}

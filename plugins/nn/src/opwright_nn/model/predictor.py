@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,21 @@ class Predictor:
         Holds the parameters.
     options : RunOptions
         How it is compiled.
+    given : iterable of str
+        Variables of the network that are fed, in place of what computes them.
     """
 
     def __init__(
-        self, program: ow.Program, names: tuple[str, ...], scope: ow.Scope, options: RunOptions
+        self,
+        program: ow.Program,
+        names: tuple[str, ...],
+        scope: ow.Scope,
+        options: RunOptions,
+        given: Iterable[str] = (),
     ) -> None:
         self.names = names
         self.generation = program.generation
-        self.program = inference_program(program, names)
+        self.program = inference_program(program, names, given)
         self.inputs = input_names(self.program)
         self._scope = scope
         # A plan increments the count of runs in the scope, but not a count that is fed.
