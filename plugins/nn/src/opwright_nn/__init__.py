@@ -2,11 +2,13 @@
 
 Rooms, each importing only those below it: `training` · `inspection` · `model` · `layers`,
 `optimizer` · `schedule`, `checkpoint` · `parameters` · `operators` · `precision` · `datasets`,
-`metrics` · `arguments` · `checks`. The modules `clip`, `initializer` and `regularizer`
-are the public names of what lies in `optimizer` and `parameters`.
+`metrics` · `arguments`, `foreign_names` · `checks`. The modules `clip`, `initializer` and
+`regularizer` are the public names of what lies in `optimizer` and `parameters`.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from opwright_nn import (
     checkpoint,
@@ -79,3 +81,11 @@ __all__ = [
     "train",
     "__version__",
 ]
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+
+    def __getattr__(name: str) -> object:
+        """Raise AttributeError with the name that is meant, also for names of other frameworks."""
+        from opwright_nn.foreign_names import NAMES, describe_missing
+
+        raise AttributeError(describe_missing(__name__, name, NAMES.get(name.lower()), __all__))

@@ -12,6 +12,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, FeedError, ProgramError
 from opwright.op import format_shape
 from opwright_nn import arguments, checks
+from opwright_nn.foreign_names import METHODS, describe_missing
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
 from opwright_nn.model.inference import computed_names, input_names
@@ -115,6 +116,13 @@ class Model(ModelTraining):
 
     __getstate__ = model_state
     __setstate__ = restore_model
+
+    if not TYPE_CHECKING:  # type checkers shall report an unknown name
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError with what is meant, also for methods of other frameworks."""
+            foreign = METHODS.get(name)
+            raise AttributeError(describe_missing("Model", name, foreign, dir(type(self))))
 
     @property
     def parameters(self) -> list[ow.Variable]:
@@ -246,6 +254,11 @@ class Model(ModelTraining):
             One for each variable.
         """
         who, is_single = "Model.predict", isinstance(variable, ow.Variable | str)
+        if isinstance(variable, np.ndarray):
+            raise AttributeTypeError(
+                f"{who}: variable must be what to compute, got an array {list(variable.shape)}; "
+                "pass arrays by the names of inputs: model.predict(scores, img=images)"
+            )
         names = self._get_names(who, "variable", [variable] if is_single else variable)
         predictor = self._predictors.get((names, frozenset(feeds)))
         if predictor is None or predictor.generation != self.program.generation:

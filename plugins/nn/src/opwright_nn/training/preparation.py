@@ -68,7 +68,8 @@ def prepare_model(model: Model, setup: Setup) -> Training:
     fetches = model._fetches()
     if model._loss is None:
         raise ProgramError(
-            "train: the model must have a loss, got none; call model.backward(loss) first"
+            "train: the model must have a loss, got none; call "
+            "model.minimize(loss, optimizer) first"
         )
     values, metrics = split_metrics(model.program, setup.metrics)
     names = ("loss", *fetches[1:])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
+from typing import ParamSpec
+
+import numpy as np
 
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
@@ -21,7 +25,25 @@ from opwright_nn.training.preparation import (
 )
 from opwright_nn.training.source import Data, are_arrays, make_source
 
+P = ParamSpec("P")
 
+
+def _take_one_argument_of_data(function: Callable[P, History]) -> Callable[P, History]:
+    """Return the function; two arrays in a row, as other frameworks take them, are explained."""
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **options: P.kwargs) -> History:
+        if len(args) > 2 and isinstance(args[2], np.ndarray | list | tuple):
+            raise AttributeTypeError(
+                "train: data must be one argument, got a second one behind it; write "
+                "nn.train(model, (x, y), epochs=10)"
+            )
+        return function(*args, **options)
+
+    return checked
+
+
+@_take_one_argument_of_data
 @arguments.suggest
 def train(
     model: Model | Step,

@@ -85,6 +85,12 @@ def infer_row_loss(ctx: InferContext, scores: str, axis: int, soft_label: bool =
         ctx.set_output("out", _merge(kept, (*label[:axis], 1, *label[axis + 1 :])))
         return
     dropped = shape[:axis] + shape[axis + 1 :]
+    if shape[axis] != 1 and not shapes_match(label, kept) and shapes_match(label, shape):
+        ctx.fail(
+            f"label must have the shape {format_shape(kept)} or {format_shape(dropped)}, got "
+            f"{format_shape(label)}, a number for each class; pass classes, label.argmax({axis}), "
+            f"or with soft_label=True shares in {ctx.input(scores).dtype}"
+        )
     _check_shape(ctx, label, kept, dropped)
     ctx.set_output("out", _merge(kept if len(label) == len(kept) else dropped, label))
 

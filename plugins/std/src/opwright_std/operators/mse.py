@@ -13,7 +13,10 @@ def same_shapes(ctx: InferContext) -> None:
     """The output has the one shape that x and label have."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     if not shapes_match(x, label):
-        ctx.fail(f"label must have the shape of x, {format_shape(x)}, got {format_shape(label)}")
+        way = "; reshape it: label.reshape(-1, 1)" if len(x) == 2 and len(label) == 1 else ""
+        ctx.fail(
+            f"label must have the shape of x, {format_shape(x)}, got {format_shape(label)}{way}"
+        )
     ctx.set_output("out", tuple(map(merge_dims, x, label)))
 
 

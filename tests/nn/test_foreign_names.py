@@ -1,0 +1,106 @@
+"""Laws of names and habits of other frameworks: the error says what to write here."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, ProgramError, ShapeError
+from opwright_nn.foreign_names import METHODS, NAMES
+
+X = np.ones((6, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("fit", r"Model: .*'fit'; write nn.train\(model, "),
+        ("compile", r"write model.minimize\(loss, "),
+        ("max_pool2", "got 'max_pool2'; did you mean 'max_pool2d'?"),
+        ("xyzxyz", "got 'xyzxyz'$"),
+    ],
+)
+def test_a_method_that_there_is_not_is_answered_with_ours(name, text):
+    with pytest.raises(AttributeError, match=text):
+        getattr(nn.Model(), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Sequential", r"opwright_nn: .*'Sequential'; write nn.Model\(\)"),
+        ("ModelCheckpoint", "write nn.Checkpoint"),
+        ("EarlyStoping", "did you mean 'EarlyStopping'"),
+    ],
+)
+def test_a_name_that_there_is_not_is_answered_with_ours(name, text):
+    with pytest.raises(AttributeError, match=text):
+        getattr(nn, name)
+
+
+def test_no_answer_is_for_a_name_that_there_is_and_each_leads_to_one():
+    assert not [name for name in METHODS if hasattr(nn.Model, name)]
+    assert not [name for name in NAMES if hasattr(nn, name)]
+    roots = {"nn": nn, "model": nn.Model(), "ow": ow}
+    for answer in (*METHODS.values(), *NAMES.values()):
+        paths = re.findall(r"\b(nn|model|ow)\.([A-Za-z_.0-9]*[A-Za-z_0-9])", answer)
+        assert paths, answer
+        for root, path in paths:
+            value = roots[root]
+            for part in path.split("."):
+                value = getattr(value, part)
+
+
+def test_copies_and_questions_work_as_before():
+    model = nn.Model()
+    model.relu(model.input("x", [None, 4]))
+    assert not hasattr(model, "fit")
+    assert copy.deepcopy(model).program is not model.program
+    assert len(pickle.loads(pickle.dumps(model)).program.global_block().ops) == 1
+
+
+def regression():
+    model = nn.Model()
+    out = model.fc_layer("x", 1)
+    model.minimize(model.mse(out, "y", reduction="mean"), nn.optimizer.SGD(0.1))
+    return model, out
+
+
+def test_two_arrays_in_a_row_are_answered_with_a_tuple():
+    for options in ({"epochs": 1}, {}):
+        with pytest.raises(AttributeTypeError, match=r"write nn.train\(model, \(x, y\), epochs="):
+            nn.train(regression()[0], X, X[:, :1], **options)
+
+
+def test_a_prediction_of_an_array_is_answered_with_the_names_of_inputs():
+    with pytest.raises(AttributeTypeError, match=r"an array \[6, 4\]; pass arrays by the names"):
+        regression()[0].predict(X)
+
+
+def test_a_training_without_a_loss_says_what_to_call():
+    model = nn.Model()
+    model.fc_layer("x", 1)
+    with pytest.raises(ProgramError, match=r"call model.minimize\(loss, optimizer\) first"):
+        nn.train(model, (X,), 1)
+
+
+def test_a_label_without_columns_is_answered_with_a_reshape():
+    with pytest.raises(ShapeError, match=r"got \[.\]; reshape it: label.reshape\(-1, 1\)"):
+        nn.train(regression()[0], (X, X[:, 0]), 1)
+
+
+def test_one_hot_labels_are_answered_with_classes_or_shares():
+    model = nn.Model()
+    scores = model.fc_layer("x", 3)
+    model.minimize(
+        model.softmax_with_cross_entropy(scores, "y", reduction="mean"), nn.optimizer.SGD(0.1)
+    )
+    one_hot = np.eye(3, dtype=np.int64)[[0, 1, 2, 0, 1, 2]]
+    with pytest.raises(ShapeError, match=r"pass classes, label.argmax\(.*soft_label=True"):
+        nn.train(model, (X, one_hot), 1)
