@@ -8,7 +8,6 @@ Reference: Efron, Hastie, Johnstone, Tibshirani, Least Angle Regression, 2004, w
 """
 
 import example
-import numpy as np
 
 import opwright_nn as nn
 
@@ -21,7 +20,7 @@ predicted = model.fc_layer("features", size=1)
 loss = model.mean(model.mse(predicted, "progression"))
 model.minimize(loss, nn.optimizer.SGD(nn.schedule.cosine(0.03, steps=12 * epochs)))
 model.initialize_parameters(seed=1)
-history = nn.train(model, train, epochs, batch_size=32, validation=test)
-errors = model.predict(predicted, features=test.features) - test.targets
-score = 1 - np.mean(errors**2) / np.var(test.targets)
-example.finish(arguments, history, "R²", score, at_least=0.45 if arguments.short else 0.5)
+
+metrics = {"R²": nn.metrics.R2(predicted, "progression")}
+history = nn.train(model, train, epochs, batch_size=32, validation=test, metrics=metrics)
+example.finish(arguments, history, "R²", at_least=0.45 if arguments.short else 0.5)

@@ -70,7 +70,7 @@ CLASSES = (
     *(getattr(nn.optimizer, name) for name in ("SGD", "Adam", "AdamW", "Accumulate")),
     *(getattr(nn.clip, name) for name in nn.clip.__all__ if name != "GradientClip"),
     *(getattr(nn.initializer, name) for name in nn.initializer.__all__ if name != "Initializer"),
-    *(nn.regularizer.L1, nn.regularizer.L2, nn.metrics.Accuracy, nn.metrics.AUC),
+    *(nn.regularizer.L1, nn.regularizer.L2, nn.metrics.Accuracy, nn.metrics.AUC, nn.metrics.R2),
     *(nn.Model, nn.EarlyStopping, nn.Plateau, nn.Checkpoint, nn.TensorBoard),
     *(nn.ParamAttr, nn.Schedule, nn.datasets.Vocabulary),
 )

@@ -98,7 +98,7 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order():
     assert collect(nn.metrics.AUC(), BINARY, TRUE) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("kind", ["AUC", "Accuracy", "Mean", "Precision", "Recall"])
+@pytest.mark.parametrize("kind", ["AUC", "Accuracy", "Mean", "Precision", "R2", "Recall"])
 def test_a_reset_forgets_all_batches(kind):
     metric = getattr(nn.metrics, kind)()
     assert np.isnan(metric.result())
@@ -120,6 +120,7 @@ def test_a_reset_forgets_all_batches(kind):
         (lambda m: m.Recall().update(BINARY, TRUE - 1), AttributeValueError, "whole numbers"),
         (lambda m: m.Recall().update(BINARY, TRUE + 0.5), AttributeValueError, "whole numbers"),
         (lambda m: m.Accuracy(k=0), AttributeValueError, "k must be an int of at least 1"),
+        (lambda m: m.R2().update(BINARY, TRUE[:, None]), ShapeError, r"predictions, \[50\], got"),
         (lambda m: m.Precision(label=-1), AttributeValueError, "label must be an int of at least"),
         (lambda m: m.Mean().update(1, weight=-1), AttributeValueError, "weight must be"),
     ],
@@ -127,6 +128,21 @@ def test_a_reset_forgets_all_batches(kind):
 def test_bad_batches_and_options_are_named(call, error, rule):
     with pytest.raises(error, match=rf"^metrics\.\w+: .*{rule}"):
         call(nn.metrics)
+
+
+@pytest.mark.parametrize("offset", [0, 1e6])
+def test_r2_is_one_minus_errors_over_the_spread_of_all_targets(offset):
+    rng = np.random.default_rng(4)
+    targets = offset + rng.standard_normal(50) + np.arange(50) / 10  # batches differ in their mean
+    predictions = targets + 0.5 * rng.standard_normal(50)
+    expected = 1 - np.mean((targets - predictions) ** 2) / np.var(targets)
+    assert collect(nn.metrics.R2(), predictions, targets) == pytest.approx(expected, rel=1e-9)
+    mean = np.full(50, targets.mean())
+    assert collect(nn.metrics.R2(), mean, targets) == pytest.approx(0, abs=1e-9)
+    metric = nn.metrics.R2()
+    metric.update([], [])
+    metric.update([1.0, 2.0], [3.0, 3.0])
+    assert np.isnan(metric.result())
 
 
 def test_an_area_needs_both_classes():

@@ -13,7 +13,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import arguments, checks
 
-__all__ = ["AUC", "Accuracy", "Mean", "Metric", "Precision", "Recall", "accuracy"]
+__all__ = ["AUC", "Accuracy", "Mean", "Metric", "Precision", "R2", "Recall", "accuracy"]
 
 
 @arguments.suggest
@@ -307,6 +307,48 @@ class AUC(Metric):
         ranks = (np.cumsum(count) - (count - 1) / 2)[place.reshape(-1)]
         above = ranks[positive].sum() - n_positive * (n_positive + 1) / 2
         return float(above / (n_positive * n_negative))
+
+
+class R2(Metric):
+    """The share of the variance of numbers that predictions explain: ``1 - Σ(y - p)² / Σ(y - m)²``.
+
+    m is the mean of all targets y. 1 is perfect, 0 is as good as always m, worse is below 0.
+
+    Parameters
+    ----------
+    predictions, targets : Variable or str, optional
+        Numbers of one shape, for `nn.train`.
+    """
+
+    @arguments.suggest
+    def __init__(self, predictions: Source = None, targets: Source = None) -> None:
+        super().__init__(predictions, targets)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._count, self._mean, self._spread, self._errors = 0, 0.0, 0.0, 0.0
+
+    def update(self, predictions: npt.ArrayLike, targets: npt.ArrayLike) -> None:
+        """Add a batch: predictions and targets of one shape."""
+        found, wanted = np.asarray(predictions, np.float64), np.asarray(targets, np.float64)
+        if found.shape != wanted.shape:
+            raise ShapeError(
+                f"{self._who}: targets must have the shape of predictions, {list(found.shape)}, "
+                f"got {list(wanted.shape)}; reshape one of them"
+            )
+        if not wanted.size:
+            return
+        self._errors += float(np.square(found - wanted).sum())
+        # Sums of squares about the mean are merged: about 0, they would lose digits.
+        mean, total = float(wanted.mean()), self._count + wanted.size
+        between = (mean - self._mean) ** 2 * self._count * wanted.size / total
+        self._spread += float(np.square(wanted - mean).sum()) + between
+        self._mean += (mean - self._mean) * wanted.size / total
+        self._count = total
+
+    def result(self) -> float:
+        """Return the share, at most 1; NaN where all targets are equal."""
+        return 1 - self._errors / self._spread if self._spread else math.nan
 
 
 def _add(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
