@@ -84,5 +84,7 @@ CASES = (
     case((2, 3, 4), (2, 5, 4), "bias-of-keys", mask=Random((5,))),
     case((2, 130, 4), (2, 530, 4), "long"),
     case((1, 130, 4), (1, 130, 4), "long-causal", causal=True),
+    case((1, 4, 70, 4), (1, 2, 70, 4), "short-causal", causal=True),
+    case((1, 450, 4), (1, 500, 4), "long-causal-wide", causal=True),
     case((1, 2, 70, 4), (1, 1, 530, 4), "long-mask", mask=boolean((70, 530))),
 )

@@ -27,7 +27,7 @@ struct AttentionKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AttentionAttrs& attrs) {
-    shape_ = MakeAttentionShape(ctx.input(0), ctx.input(1), ctx.input(2));
+    shape_ = MakeAttentionShape(ctx.input(0), ctx.input(1), ctx.input(2), attrs.causal);
     scale_ = ScaleOf<T>(attrs, shape_.size);
     causal_ = attrs.causal;
     if (ctx.has_input(3)) mask_ = MaskLayout(ctx.input(3), ctx.output(1));
@@ -53,7 +53,7 @@ struct AttentionKernel {
       const Part part = PartOf(shape_.units * n_blocks, 1, thread, n_threads);
       Worker worker{this, ctx, ctx.workspace<T>() + thread * thread_items_};
       for (int64_t i = part.begin; i < part.end; ++i) {
-        worker.RunBlock(i / n_blocks, i % n_blocks * kQueryBlock);
+        worker.RunBlock(i / n_blocks, i % n_blocks * shape_.query_block);
       }
     });
     return opwright::Status::Ok();
@@ -99,7 +99,7 @@ struct AttentionKernel {
       T* scores = memory + kGemmScratch;
       T* maximum = scores + kQueryBlock * kKeyBlock;
       T *total = maximum + kQueryBlock, *factor = total + kQueryBlock;
-      const int64_t rows = std::min(kQueryBlock, s.queries - query);
+      const int64_t rows = std::min(s.query_block, s.queries - query);
       const int64_t first = unit * s.queries + query;
       Item* const items = static_cast<Item*>(ctx.output(0).raw()) + first * s.columns;
       T* out = sums();
@@ -114,8 +114,8 @@ struct AttentionKernel {
       for (int64_t key = 0; key < keys; key += kKeyBlock) {
         const int64_t n = std::min(kKeyBlock, keys - key);
         Score(unit, q, rows, key, n, scores);
-        const ScoreBlock<T> block{
-            scores, query, rows, key, n, kernel->causal_, of_unit.At(query, key)};
+        const ScoreBlock<T> block{scores,          s.ScoreStride(),       query, rows, key, n,
+                                  kernel->causal_, of_unit.At(query, key)};
         ExponentiateRows(block, maximum, total, factor);
         if (key > 0) ScaleRows(factor, rows, s.columns, out);
         AddValues(unit, rows, key, n, scores, out);
@@ -131,7 +131,7 @@ struct AttentionKernel {
       if (s.queries <= kFewQueries) {
         const T* k = Load(1, (first + key) * s.size, n * s.size, widened_keys());
         for (int64_t i = 0; i < rows; ++i) {
-          DotRows(k, q + i * s.size, 0, n, s.size, kernel->scale_, scores + i * kKeyBlock);
+          DotRows(k, q + i * s.size, 0, n, s.size, kernel->scale_, scores + i * s.ScoreStride());
         }
         return;
       }
@@ -144,16 +144,16 @@ struct AttentionKernel {
         }
         transposed_unit = unit / s.share;
       }
-      kernel->gemm_({rows, n, s.size, q, s.size, 1, transposed + key, s.keys, 1, scores, kKeyBlock,
-                     kernel->scale_, T(0), memory});
+      kernel->gemm_({rows, n, s.size, q, s.size, 1, transposed + key, s.keys, 1, scores,
+                     s.ScoreStride(), kernel->scale_, T(0), memory});
     }
 
     void AddValues(int64_t unit, int64_t rows, int64_t key, int64_t n, const T* weights, T* out) {
       const AttentionShape& s = kernel->shape_;
       const int64_t first = unit / s.share * s.keys + key;
       const T* v = Load(2, first * s.columns, n * s.columns, widened_keys());
-      kernel->gemm_({rows, s.columns, n, weights, kKeyBlock, 1, v, s.columns, 1, out, s.columns,
-                     T(1), key == 0 ? T(0) : T(1), memory});
+      kernel->gemm_({rows, s.columns, n, weights, s.ScoreStride(), 1, v, s.columns, 1, out,
+                     s.columns, T(1), key == 0 ? T(0) : T(1), memory});
     }
 
     void Finish(int64_t first, int64_t rows, int64_t keys, const T* maximum, T* total, T* out) {

@@ -19,6 +19,13 @@ namespace opwright_cpu {
 constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 
+// Queries that see few keys are taken in blocks of half the rows: under a causal mask a block
+// multiplies with the keys that its last row sees, and half of these products are for nothing.
+constexpr int64_t kFewKeys = 128;
+
+// Keys in whole vectors of any width.
+constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
+
 // q is [units, queries, size]; `share` neighbouring units have their keys [keys, size] and values
 // [keys, columns] in common.
 struct AttentionShape {
@@ -28,13 +35,17 @@ struct AttentionShape {
   int64_t keys = 0;
   int64_t size = 0;
   int64_t columns = 0;
+  int64_t query_block = kQueryBlock;
 
-  int64_t n_blocks() const { return (queries + kQueryBlock - 1) / kQueryBlock; }
+  // From one row of a block of scores to the next: whole vectors.
+  int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
+
+  int64_t n_blocks() const { return (queries + query_block - 1) / query_block; }
   int64_t Multiplications() const { return units * queries * keys * (size + columns); }
 };
 
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
-                                  const opwright::Meta& v);
+                                  const opwright::Meta& v, bool causal);
 
 template <typename T>
 T ScaleOf(const AttentionAttrs& attrs, int64_t size) {
@@ -96,10 +107,11 @@ MaskBlock<T> MaskOf(const MaskLayout& layout, const opwright::InputTensor* mask,
   return block;
 }
 
-// A block of scores: `rows` queries from `query` on, `n` keys from `key` on, kKeyBlock apart.
+// A block of scores: `rows` queries from `query` on, `stride` apart, `n` keys from `key` on.
 template <typename T>
 struct ScoreBlock {
   T* scores;
+  int64_t stride;
   int64_t query;
   int64_t rows;
   int64_t key;

@@ -15,7 +15,7 @@ struct AttentionGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AttentionAttrs& attrs) {
-    shape_ = MakeAttentionShape(ctx.input(0), ctx.input(1), ctx.input(2));
+    shape_ = MakeAttentionShape(ctx.input(0), ctx.input(1), ctx.input(2), attrs.causal);
     scale_ = ScaleOf<T>(attrs, shape_.size);
     causal_ = attrs.causal;
     if (ctx.has_input(3)) mask_ = MaskLayout(ctx.input(3), ctx.input(5));
@@ -80,19 +80,28 @@ struct AttentionGradKernel {
       }
       for (int64_t key = 0; key < s_.keys; key += kKeyBlock) {
         const int64_t n = std::min(kKeyBlock, s_.keys - key);
-        bool is_first = true;
-        for (int64_t shared = 0; shared < s_.share; ++shared) {
-          const int64_t begin = kernel_->causal_ ? key / kQueryBlock * kQueryBlock : 0;
-          for (int64_t query = begin; query < s_.queries; query += kQueryBlock) {
-            RunBlock(group, shared, query, key, n, is_first);
-            is_first = false;
-          }
-        }
-        if (is_first) FillZero(group * s_.keys + key, n);  // no query sees these keys
+        const int64_t seen = kernel_->causal_ ? std::clamp<int64_t>(s_.queries - key, 0, n) : n;
+        for (int64_t shared = 0; shared < s_.share; ++shared) RunQueries(group, shared, key, seen);
+        // Keys that no query sees.
+        FillZero(group * s_.keys + key + seen, n - seen);
       }
     }
 
    private:
+    // The blocks of queries from the last one on, which sees all keys that any of them sees: it is
+    // the first to write their gradients, or the gradients are 0 where there is no query.
+    void RunQueries(int64_t group, int64_t shared, int64_t key, int64_t n) {
+      const bool causal = kernel_->causal_;
+      for (int64_t block = s_.n_blocks(); block-- > 0;) {
+        const int64_t query = block * s_.query_block;
+        const int64_t end = std::min(query + s_.query_block, s_.queries);
+        if (causal && end <= key) break;
+        const bool is_first = shared == 0 && block == s_.n_blocks() - 1;
+        RunBlock(group, shared, query, key, causal ? std::min(n, end - key) : n, is_first);
+      }
+      if (s_.queries == 0) FillZero(group * s_.keys + key, n);
+    }
+
     void FillZero(int64_t row, int64_t n) {
       if (k_grad_ != nullptr) std::fill_n(k_grad_ + row * s_.size, n * s_.size, T(0));
       if (v_grad_ != nullptr) std::fill_n(v_grad_ + row * s_.columns, n * s_.columns, T(0));
@@ -101,32 +110,33 @@ struct AttentionGradKernel {
     void RunBlock(int64_t group, int64_t shared, int64_t query, int64_t key, int64_t n,
                   bool is_first) {
       const int64_t unit = group * s_.share + shared;
-      const int64_t rows = std::min(kQueryBlock, s_.queries - query);
+      const int64_t rows = std::min(s_.query_block, s_.queries - query);
       const int64_t row = unit * s_.queries + query, key_row = group * s_.keys + key;
       const T* q = q_ + row * s_.size;
       const T* grad = grad_ + row * s_.columns;
       const T scale = kernel_->scale_, kept = is_first ? T(0) : T(1);
-      Multiply({rows, n, s_.size, q, s_.size, 1, keys_ + key, s_.keys, 1, scores_, kKeyBlock, scale,
+      const int64_t stride = s_.ScoreStride();
+      Multiply({rows, n, s_.size, q, s_.size, 1, keys_ + key, s_.keys, 1, scores_, stride, scale,
                 T(0), scratch_});
       const MaskBlock<T> mask = MaskOf<T>(kernel_->mask_, has_mask_ ? &mask_ : nullptr, unit);
       const ScoreBlock<T> block{
-          scores_, query, rows, key, n, kernel_->causal_, mask.At(query, key)};
+          scores_, stride, query, rows, key, n, kernel_->causal_, mask.At(query, key)};
       WeightRows(block, log_sum_exp_ + row);
       if (v_grad_ != nullptr) {
-        Multiply({n, s_.columns, rows, scores_, 1, kKeyBlock, grad, s_.columns, 1,
+        Multiply({n, s_.columns, rows, scores_, 1, stride, grad, s_.columns, 1,
                   v_grad_ + key_row * s_.columns, s_.columns, T(1), kept, scratch_});
       }
       if (q_grad_ == nullptr && k_grad_ == nullptr) return;
-      Multiply({rows, n, s_.columns, grad, s_.columns, 1, values_ + key, s_.keys, 1, inner_,
-                kKeyBlock, T(1), T(0), scratch_});
+      Multiply({rows, n, s_.columns, grad, s_.columns, 1, values_ + key, s_.keys, 1, inner_, stride,
+                T(1), T(0), scratch_});
       ScoreGradRows(block, means_ + shared * s_.queries + query, scale, inner_);
       if (q_grad_ != nullptr) {
-        Multiply({rows, s_.size, n, inner_, kKeyBlock, 1, k_ + key_row * s_.size, s_.size, 1,
+        Multiply({rows, s_.size, n, inner_, stride, 1, k_ + key_row * s_.size, s_.size, 1,
                   q_grad_ + row * s_.size, s_.size, T(1), key == 0 ? T(0) : T(1), scratch_});
       }
       if (k_grad_ != nullptr) {
-        Multiply({n, s_.size, rows, inner_, 1, kKeyBlock, q, s_.size, 1,
-                  k_grad_ + key_row * s_.size, s_.size, T(1), kept, scratch_});
+        Multiply({n, s_.size, rows, inner_, 1, stride, q, s_.size, 1, k_grad_ + key_row * s_.size,
+                  s_.size, T(1), kept, scratch_});
       }
     }
 

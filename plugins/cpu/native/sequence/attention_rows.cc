@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
-                                  const opwright::Meta& v) {
+                                  const opwright::Meta& v, bool causal) {
   const std::vector<int64_t> dims = q.shape().dims();
   const size_t rank = dims.size();
   AttentionShape shape;
@@ -16,6 +16,7 @@ AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta&
   shape.size = dims[rank - 1];
   shape.keys = k.dim(-2);
   shape.columns = v.dim(-1);
+  if (causal && shape.keys <= kFewKeys) shape.query_block = kQueryBlock / 2;
   shape.units = 1;
   for (size_t i = 0; i + 2 < rank; ++i) shape.units *= dims[i];
   if (rank > 2 && k.dim(-3) > 0) shape.share = dims[rank - 3] / k.dim(-3);
@@ -74,6 +75,15 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   return n;
 }
 
+// Hides what follows the n keys of a row that are seen, up to a multiple of the widest vector, and
+// returns where that ends: a loop up to there has no rest, which would run key by key.
+template <typename T>
+OPWRIGHT_CPU_INLINE int64_t FillVector(int64_t n, T* scores) {
+  const int64_t end = RoundUpKeys(n);
+  for (int64_t j = n; j < end; ++j) scores[j] = -std::numeric_limits<T>::infinity();
+  return end;
+}
+
 }  // namespace
 
 template <typename T>
@@ -81,8 +91,8 @@ OPWRIGHT_CPU_CLONES void ExponentiateRows(const ScoreBlock<T>& block, T* maximum
                                           T* factor) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
   for (int64_t row = 0; row < block.rows; ++row) {
-    T* scores = block.scores + row * kKeyBlock;
-    const int64_t n = MaskRow(block, row, scores);
+    T* scores = block.scores + row * block.stride;
+    const int64_t n = FillVector(MaskRow(block, row, scores), scores);
     T highest = kNever;
 #pragma omp simd reduction(max : highest)
     for (int64_t j = 0; j < n; ++j) highest = scores[j] > highest ? scores[j] : highest;
@@ -105,8 +115,8 @@ template <typename T>
 OPWRIGHT_CPU_CLONES void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
   for (int64_t row = 0; row < block.rows; ++row) {
-    T* scores = block.scores + row * kKeyBlock;
-    const int64_t n = MaskRow(block, row, scores);
+    T* scores = block.scores + row * block.stride;
+    const int64_t n = FillVector(MaskRow(block, row, scores), scores);
     const T shift = log_sum_exp[row] == kNever ? T(0) : log_sum_exp[row];
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j) {
@@ -123,8 +133,8 @@ template <typename T>
 OPWRIGHT_CPU_CLONES void ScoreGradRows(const ScoreBlock<T>& weights, const T* means, T scale,
                                        T* inner) {
   for (int64_t row = 0; row < weights.rows; ++row) {
-    const T* weight = weights.scores + row * kKeyBlock;
-    T* grad = inner + row * kKeyBlock;
+    const T* weight = weights.scores + row * weights.stride;
+    T* grad = inner + row * weights.stride;
     const T mean = means[row];
 #pragma omp simd
     for (int64_t j = 0; j < weights.n; ++j) grad[j] = weight[j] * (grad[j] - mean) * scale;
