@@ -26,6 +26,9 @@ PEERS = Path(__file__).resolve().parents[1] / "tests" / "peers" / "server"
 REPEAT_S = 2e-4
 """Shorter calls are timed together."""
 
+SETTLE_S = 0.03
+"""How long the threads of the contestant before may spin for more work."""
+
 Call = Callable[[], Any]
 Filled = Mapping[str, Any]
 """The ``attrs`` of a case with all defaults, and the ``defaults`` alone."""
@@ -109,7 +112,7 @@ def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
     for leaf in leaves:
         leaf.requires_grad_()
     out_grad = torch.ones_like(call()[0])
-    return lambda: torch.autograd.grad(call()[0], leaves, out_grad)
+    return lambda: [grad.contiguous() for grad in torch.autograd.grad(call()[0], leaves, out_grad)]
 
 
 def prepare_numpy(case: Case, gradient: bool, filled: Filled) -> Call:
@@ -145,6 +148,7 @@ def find_sum(result: Any) -> float:
 def time_call(call: Call, seconds: float) -> list[float]:
     """Return the seconds of a call, for each of some repeats."""
     gc.collect()
+    time.sleep(SETTLE_S)
     gc.disable()
     number, times = 1, []
     end = time.perf_counter() + seconds

@@ -65,6 +65,7 @@ EVERYTHING: dict[str, Any] = {
 }
 NHWC = {"data_format": "NHWC"}
 NLC = {"data_format": "NLC"}
+AROUND: dict[str, Any] = {"paddings": [1, 1, 1, 1]}
 NDHWC = {"data_format": "NDHWC"}
 DEEP: dict[str, Any] = {
     "strides": [2, 1, 2],
@@ -103,6 +104,9 @@ CASES = (
     case((2, 3, 4, 5), (5, 3, 1, 1), "nhwc-1x1", **NHWC),
     case((2, 3, 4, 4), (3, 1, 3, 3), "nhwc-depthwise", groups=3, paddings=[1, 1, 1, 1], **NHWC),
     case((2, 4, 6, 7), (6, 2, 3, 2), "nhwc-everything", **EVERYTHING, **NHWC),
+    case((2, 3, 5, 4), (5, 3, 1, 1), "nhwc-1x1-stride-2", strides=[2, 2], **NHWC),
+    case((2, 8, 5, 4), (8, 2, 3, 3), "nhwc-groups-of-2", groups=4, **AROUND, **NHWC),
+    case((1, 8, 5, 6), (8, 4, 3, 2), "nhwc-groups-of-4", groups=2, strides=[2, 1], **NHWC),
     *(case((1, n, 3, 3), (2, n, 2, 2), f"channels-{n}") for n in LENGTHS),
     *(case((1, 2, 2, 2), (n, 2, 2, 2), f"filters-{n}") for n in LENGTHS),
     *(case((1, 1, 2, n), (2, 1, 2, 1), f"width-{n}") for n in LENGTHS if n),

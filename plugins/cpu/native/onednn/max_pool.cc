@@ -5,125 +5,12 @@
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "onednn/attributes.h"
-#include "onednn/maximum.h"
+#include "onednn/max_pool_steps.h"
 #include "onednn/places.h"
 #include "onednn/windows.h"
 
 namespace opwright_cpu {
 namespace {
-
-// Takes element `position` of several windows into their maxima so far. A window that has none yet
-// (index -1) takes any.
-template <typename T, int64_t kStride>
-OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t position, T* best,
-                                  int32_t* index) {
-  const int64_t step = kStride > 0 ? kStride : stride;
-  for (int64_t i = 0; i < n; ++i) {
-    const T value = x[i * step];
-    const T kept = best[i];
-    const bool greater = IsGreater(value, kept) | (index[i] < 0);
-    best[i] = greater ? value : kept;
-    index[i] = greater ? position + static_cast<int32_t>(i * step) : index[i];
-  }
-}
-
-// The maximum so far of one channel.
-template <typename T>
-struct Kept {
-  T value;
-  typename Order<T>::Key key;
-  int32_t at;
-
-  OPWRIGHT_CPU_INLINE Kept(T first, int32_t position)
-      : value(first), key(Order<T>::Of(first)), at(position) {}
-  OPWRIGHT_CPU_INLINE void Take(T other, int32_t position) {
-    const typename Order<T>::Key other_key = Order<T>::Of(other);
-    const bool greater = Order<T>::IsGreater(other_key, key);
-    value = greater ? other : value;
-    key = greater ? other_key : key;
-    at = greater ? position : at;
-  }
-};
-
-// Some pixels of a window, as elements and positions behind its own.
-constexpr int kTaps = 4;
-struct Taps {
-  int64_t elements[kTaps];
-  int32_t positions[kTaps];
-  int count = 0;
-};
-
-// Some channels of those pixels of one window: into the maxima so far, or the first ones of them.
-// The channels are a vector's work, and the maxima stay in registers; a loop over the taps would
-// keep the compiler from that.
-template <typename T, bool kFirst>
-OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps, int32_t shift,
-                                  T* __restrict best, int32_t* __restrict index) {
-  const T* x0 = x + taps.elements[0];
-  const T* x1 = x + taps.elements[1];
-  const T* x2 = x + taps.elements[2];
-  const T* x3 = x + taps.elements[3];
-  const int32_t p0 = taps.positions[0] + shift, p1 = taps.positions[1] + shift;
-  const int32_t p2 = taps.positions[2] + shift, p3 = taps.positions[3] + shift;
-  for (int64_t c = 0; c < channels; ++c) {
-    Kept<T> kept(kFirst ? x0[c] : best[c], kFirst ? p0 : index[c]);
-    if constexpr (!kFirst) kept.Take(x0[c], p0);
-    kept.Take(x1[c], p1);
-    kept.Take(x2[c], p2);
-    kept.Take(x3[c], p3);
-    best[c] = kept.value;
-    index[c] = kept.at;
-  }
-}
-
-// All channels of those pixels of windows side by side. Where the last channels fill no block, the
-// block overlaps the one before: what is taken again is not greater than itself.
-template <typename T, bool kFirst>
-OPWRIGHT_CPU_CLONES void TakeWindows(int64_t windows, int64_t pixels, int64_t channels, const T* x,
-                                     const Taps& taps, T* best, int32_t* index) {
-  constexpr int64_t kBlock = 16;
-  for (int64_t j = 0; j < windows; ++j) {
-    const auto shift = static_cast<int32_t>(j * pixels);
-    if (channels < kBlock) {
-      TakeTaps<T, kFirst>(channels, x, taps, shift, best, index);
-    }
-    for (int64_t c = 0; channels >= kBlock && c < channels; c += kBlock) {
-      const int64_t first = c + kBlock <= channels ? c : channels - kBlock;
-      TakeTaps<T, kFirst>(kBlock, x + first, taps, shift, best + first, index + first);
-    }
-    x += pixels * channels;
-    best += channels;
-    index += channels;
-  }
-}
-
-// One tap of the windows of a row, which are `stride` apart.
-template <typename T>
-OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int32_t position,
-                                     T* best, int32_t* index) {
-  if (stride == 1) {
-    TakeInto<T, 1>(n, x, 1, position, best, index);
-  } else if (stride == 2) {
-    TakeInto<T, 2>(n, x, 2, position, best, index);
-  } else {
-    TakeInto<T, 0>(n, x, stride, position, best, index);
-  }
-}
-
-// The greatest of n > 0 elements, as it is compared; NaN where there is one.
-template <typename T>
-OPWRIGHT_CPU_CLONES typename Order<T>::Key GreatestOf(const T* x, int64_t n) {
-  using Key = typename Order<T>::Key;
-  Key greatest = Order<T>::Of(x[0]);
-  int has_nan = 0;
-#pragma omp simd reduction(max : greatest) reduction(| : has_nan)
-  for (int64_t i = 0; i < n; ++i) {
-    const Key key = Order<T>::Of(x[i]);
-    greatest = key > greatest ? key : greatest;
-    has_nan |= key != key;
-  }
-  return has_nan != 0 ? std::numeric_limits<Key>::quiet_NaN() : greatest;
-}
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* index,
@@ -166,6 +53,8 @@ struct MaxPoolShape : PoolWindows {
 
 template <typename T, typename Attrs>
 struct MaxPool {
+  static constexpr int64_t kMostColumns = 256;  // whose maxima are kept at once
+
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
@@ -200,6 +89,9 @@ struct MaxPool {
     const int64_t length = shape_.out.row();
     std::fill(index, index + length, -1);
     std::fill(out, out + length, Order<T>::Least());
+    if (shape_.stride == 0 && shape_.x.width <= kMostColumns) {
+      return PoolColumns(slices, rows, plane, out, index);
+    }
     for (int64_t d = slices.begin; d < slices.end; ++d) {
       for (int64_t h = rows.begin; h < rows.end; ++h) {
         const int64_t first = (d * shape_.x.height + h) * shape_.x.width;
@@ -208,6 +100,31 @@ struct MaxPool {
         } else {
           TakeRow(plane + first, static_cast<int32_t>(first), out, index);
         }
+      }
+    }
+  }
+
+  // Channels first, windows that are no even distance apart, in an image that is not wide: first
+  // the maximum of each column, which is a vector's work, then those of the windows.
+  void PoolColumns(const Window& slices, const Window& rows, const T* plane, T* out,
+                   int32_t* index) const {
+    T best[kMostColumns];
+    int32_t places[kMostColumns];
+    std::fill_n(best, shape_.x.width, Order<T>::Least());
+    std::fill_n(places, shape_.x.width, -1);
+    for (int64_t d = slices.begin; d < slices.end; ++d) {
+      for (int64_t h = rows.begin; h < rows.end; ++h) {
+        const int64_t first = (d * shape_.x.height + h) * shape_.x.width;
+        TakeColumns<T>(shape_.x.width, plane + first, 1, static_cast<int32_t>(first), best, places);
+      }
+    }
+    for (int64_t j = 0; j < shape_.out.width; ++j) {
+      const Window& columns = shape_.columns[static_cast<size_t>(j)];
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        const bool is_before = places[w] < index[j] && !IsGreater(out[j], best[w]);
+        if (places[w] < 0 || !(index[j] < 0 || is_before || IsGreater(best[w], out[j]))) continue;
+        out[j] = best[w];
+        index[j] = places[w];
       }
     }
   }

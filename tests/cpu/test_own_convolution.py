@@ -1,0 +1,146 @@
+"""Convolutions that are not oneDNN's: groups of few channels, and windows of one pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+
+class Case(NamedTuple):
+    """Images [n, rows, columns, channels], and a weight [filters, channels of a group, *kernel]."""
+
+    images: tuple[int, ...]
+    weight: tuple[int, ...]
+    strides: tuple[int, int] = (1, 1)
+    paddings: tuple[int, ...] = (0, 0, 0, 0)
+
+    def attributes(self) -> dict[str, Any]:
+        groups = self.images[-1] // self.weight[1]
+        return {
+            "strides": list(self.strides),
+            "paddings": list(self.paddings),
+            "groups": groups,
+            "data_format": "NHWC",
+        }
+
+
+AROUND = (1, 1, 1, 1)
+CASES = [
+    Case((1, 9, 7, 16), (16, 4, 3, 3), paddings=AROUND),
+    Case((3, 5, 6, 8), (8, 2, 3, 3), (2, 2), AROUND),
+    Case((2, 8, 9, 32), (32, 8, 3, 3), (2, 1), (1, 1, 0, 2)),
+    Case((2, 7, 7, 32), (32, 16, 3, 3), paddings=AROUND),
+    Case((2, 7, 9, 64), (64, 32, 3, 3), (2, 2), AROUND),
+    Case((2, 17, 20, 32), (32, 4, 5, 3), (3, 2), (2, 0, 1, 1)),
+    Case((1, 4, 3, 48), (48, 16, 1, 3), paddings=(0, 0, 2, 2)),
+    Case((2, 6, 6, 24), (24, 2, 2, 2), (3, 3)),
+    Case((5, 3, 3, 40), (40, 8, 3, 3), (2, 2), AROUND),
+    Case((2, 1, 1, 64), (64, 4, 3, 3), paddings=AROUND),
+    Case((1, 30, 31, 128), (128, 4, 3, 3), paddings=AROUND),
+    Case((3, 5, 6, 24), (40, 24, 1, 1)),
+    Case((3, 5, 6, 24), (40, 24, 1, 1), (2, 2)),
+    Case((2, 7, 5, 20), (8, 20, 1, 1), (3, 1)),
+]
+
+
+@pytest.fixture(params=[1, 2, 3])
+def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = ow.get_num_threads()
+    ow.set_num_threads(request.param)
+    yield request.param
+    ow.set_num_threads(before)
+
+
+def make_inputs(case: Case) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    shapes = {"x": case.images, "weight": case.weight, "bias": case.weight[:1]}
+    return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+
+def compute(case: Case, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the convolution and the gradients of the sum of its squares to all inputs."""
+    block = ow.Program().global_block()
+    variables = {
+        name: block.create_var(name, array.shape, array.dtype.name, stop_gradient=False)
+        for name, array in inputs.items()
+    }
+    [out] = block.append_op("conv2d", variables, attrs=case.attributes()).output("out")
+    [squares] = block.append_op("square", {"x": out}).output("out")
+    pairs = ow.append_backward([block.var(squares)], list(variables.values()))
+    run = ow.Network(block).compile(feed=list(inputs), fetch=[out, *(g for _, g in pairs)])
+    return [np.asarray(array) for array in run(**inputs)]
+
+
+@pytest.mark.parametrize(
+    "case",
+    CASES,
+    ids=lambda case: "x".join(map(str, case.images + case.weight)) + f"-{case.strides}",
+)
+def test_results_and_gradients_are_those_of_float64(case: Case, n_threads: int) -> None:
+    inputs = make_inputs(case)
+    wanted = compute(case, inputs)
+    got = compute(case, {name: array.astype("float32") for name, array in inputs.items()})
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6 * float(np.abs(b).max()))
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "relu6", "silu"])
+@pytest.mark.parametrize(
+    "case",
+    CASES[:7],
+    ids=lambda case: "x".join(map(str, case.images + case.weight)) + f"-{case.strides}",
+)
+def test_what_follows_is_taken_along(case: Case, activation: str) -> None:
+    inputs = {name: array.astype("float32") for name, array in make_inputs(case).items()}
+    block, scope = ow.Program().global_block(), ow.Scope()
+    rng = np.random.default_rng(8)
+    n = case.weight[0]
+    shapes = {"weight": case.weight, **dict.fromkeys(("scale", "bias", "mean", "variance"), (n,))}
+    for name, shape in shapes.items():
+        block.create_var(name, shape, "float32", persistable=True)
+        scope.var(name).set(rng.uniform(0.5, 1.5, shape).astype("float32"))
+    images = np.moveaxis(inputs["x"], -1, 1)  # pass nhwc turns them
+    attrs = {**case.attributes(), "data_format": "NCHW"}
+    block.create_var("x", images.shape, "float32")
+    [h] = block.append_op("conv2d", {"x": "x", "weight": "weight"}, attrs=attrs).output("out")
+    norm = {"x": h, "scale": "scale", "bias": "bias", "mean": "mean", "variance": "variance"}
+    outputs = {"out": "normal", "mean_out": "mean", "variance_out": "variance"}
+    block.append_op("batch_norm", norm, outputs, {"training": False})
+    shape = block.var("normal").shape
+    block.create_var("residual", shape, "float32")
+    [out] = block.append_op("add", {"x": "normal", "y": "residual"}).output("out")
+    if activation:
+        [out] = block.append_op(activation, {"x": out}).output("out")
+    feeds = {
+        "x": images,
+        "residual": rng.standard_normal(shape).astype("float32"),
+    }
+    feeds["residual"].flat[0] = np.nan
+    results = []
+    for passes in ([], None):
+        network = ow.Network(block)
+        run = network.compile(feed=list(feeds), fetch=[out], scope=scope, passes=passes)
+        results.append(run(**feeds)[0])
+        assert ("cpu.conv2d_fused" in network.placement().types) == (passes is None)
+    plain, fused = results
+    if activation == "relu6":
+        plain.flat[0] = fused.flat[0] = 0  # documented: NaN may become 0
+    np.testing.assert_allclose(fused, plain, rtol=2e-5, atol=2e-5 * float(np.nanmax(np.abs(plain))))
+
+
+def test_more_threads_compute_the_same_bits_of_grouped_convolutions() -> None:
+    case = CASES[10]
+    inputs = {name: array.astype("float32") for name, array in make_inputs(case).items()}
+    before, results = ow.get_num_threads(), []
+    for count in (1, 2, 5):
+        ow.set_num_threads(count)
+        results.append(compute(case, inputs))
+    ow.set_num_threads(before)
+    for result in results[1:]:
+        for a, b in zip(result, results[0], strict=True):
+            np.testing.assert_array_equal(a, b)
