@@ -210,3 +210,19 @@ def test_a_scan_counts_its_turns_and_a_loop_is_unknown(programs):
     )
     loop = next(op for op in main.global_block().ops if op.type == "while_loop")
     assert count_flops(loop) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "options"),
+    [
+        ("learned_positions", [None, None, 8], {"max_length": 16}),
+        ("sinusoidal_positions", [None, None, 8], {}),
+        ("rotary_embedding", [None, 2, 6, 8], {"max_length": 16}),
+        ("lstm", [None, 6, 8], {"size": 4, "num_layers": 2, "lengths": "lengths"}),
+        ("transformer_encoder_block", [None, 6, 8], {"heads": 2, "lengths": "lengths"}),
+    ],
+)
+def test_a_layer_of_many_operators_is_one_row(kind, shape, options):
+    model = nn.Model()
+    getattr(model, kind)(model.input("x", shape), **options)
+    assert [layer.name for layer in nn.summary(model).layers] == [f"{kind}_0"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from opwright.errors import AttributeValueError
-from opwright_kit.drawing.boxes import NODE_WIDTH, SIDE_GAP, Box, Line, draw_boxes
+from opwright_kit.drawing.boxes import SIDE_GAP, Box, Line, draw_boxes
 from opwright_kit.drawing.layers import lay_out
 from opwright_kit.drawing.svg import shorten
 from opwright_kit.drawing.writing import write_whole
@@ -17,8 +17,9 @@ from opwright_kit.drawing.writing import write_whole
 _MARGIN: Final = 16
 _TITLE_HEIGHT: Final = 26
 _LINE_HEIGHT: Final = 16
-_TITLE_LETTERS: Final = 26
-_LINE_LETTERS: Final = 32
+_WIDTH: Final = 260
+_TITLE_LETTERS: Final = 29
+_LINE_LETTERS: Final = 38
 
 _STYLE: Final = """
 svg.layers { background: #ffffff; }
@@ -95,7 +96,7 @@ class LayerDrawing:
 
 
 def _draw(layers: Sequence[DrawnLayer], edges: Sequence[tuple[int, int]]) -> str:
-    layout = lay_out([NODE_WIDTH] * len(layers), edges, SIDE_GAP)
+    layout = lay_out([_WIDTH] * len(layers), edges, SIDE_GAP)
     lines = {(a, b): Line([str(a)], [str(b)], [layers[a].name]) for a, b in edges}
     picture = draw_boxes([_box(layer) for layer in layers], lines, layout, _MARGIN, _MARGIN)
     width, height = picture.width + 2 * _MARGIN, picture.height + 2 * _MARGIN
@@ -118,8 +119,8 @@ def _box(layer: DrawnLayer) -> Box:
     begin = f'<g class="{"given" if layer.is_input else "layer"}"'
     end = (
         f"><title>{escape(whole)}</title>"
-        f'<rect width="{NODE_WIDTH}" height="{height}" rx="5"/>{stripe}'
+        f'<rect width="{_WIDTH}" height="{height}" rx="5"/>{stripe}'
         f'<text class="name" x="14" y="19">{escape(shorten(layer.name, _TITLE_LETTERS))}</text>'
         f"{texts}</g>\n"
     )
-    return Box(begin, end, NODE_WIDTH, height)
+    return Box(begin, end, _WIDTH, height)

@@ -7,7 +7,7 @@ import numpy as np
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
-from opwright_nn.layers.layer import begin, last_axis
+from opwright_nn.layers.layer import Layer, begin, last_axis
 from opwright_nn.parameters.initializer import Normal
 from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
@@ -49,7 +49,7 @@ def learned_positions(
         default=Normal(0.0, 0.02),
         dtype=x.dtype,
     )
-    index = ow.ops.cast(_positions(x), dtype="int64")
+    index = ow.ops.cast(_positions(layer, x), dtype="int64")
     added = operators.append(layer.block, "embedding", {"weight": table, "index": index})
     return operators.append(layer.block, "add", {"x": x, "y": added}, name=layer.out)
 
@@ -79,7 +79,7 @@ def sinusoidal_positions(
     pairs = np.arange(columns) // 2 * 2
     frequency = (slope ** (-pairs / columns)).astype(np.float32)
     phase = np.where(np.arange(columns) % 2, np.pi / 2, 0).astype(np.float32)
-    angles = ow.ops.unsqueeze(_positions(x), axis=[2]) * frequency + phase
+    angles = ow.ops.unsqueeze(_positions(layer, x), axis=[2]) * frequency + phase
     waves = ow.ops.sin(angles)
     if x.dtype != waves.dtype:
         waves = ow.ops.cast(waves, dtype=x.dtype)
@@ -124,7 +124,8 @@ def rotary_embedding(
         )
     layer = begin(who, name)
     frequency = (slope ** (-np.arange(0, columns, 2) / columns)).astype(np.float32)
-    steps = ow.ops.arange(start=0.0, stop=float(rows), step=1.0, dtype="float32")
+    span = {"start": 0.0, "stop": float(rows), "step": 1.0, "dtype": "float32"}
+    steps = operators.append(layer.block, "arange", {}, span, name=layer.part("steps"))
     angles = ow.ops.unsqueeze(steps, axis=[1]) * frequency
     tables = {}
     for slot in ("cos", "sin"):
@@ -133,9 +134,12 @@ def rotary_embedding(
     return operators.append(layer.block, who, {"x": x} | tables, attrs, name=layer.out)
 
 
-def _positions(x: ow.Variable) -> ow.Variable:
+def _positions(layer: Layer, x: ow.Variable) -> ow.Variable:
     """Append 0, 1, 2 and so on as float32 [1, time], whatever time is in a run."""
-    first = ow.ops.cast(ow.ops.fill_like(x[:1, :, 0], value=1.0), dtype="float32")
+    attrs = {"axes": [0, 2], "starts": [0, 0], "ends": [1, 1]}
+    column = operators.append(layer.block, "slice", {"x": x}, attrs, name=layer.part("column"))
+    row = ow.ops.squeeze(column, axis=[2])
+    first = ow.ops.cast(ow.ops.fill_like(row, value=1.0), dtype="float32")
     positions: ow.Variable = ow.ops.cumsum(first, axis=1, exclusive=True)
     return positions
 
