@@ -11,7 +11,7 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.errors import AttributeTypeError, ProgramError, ShapeError
+from opwright.errors import AttributeTypeError, FeedError, ProgramError, ShapeError
 from opwright_nn.foreign_names import METHODS, NAMES
 
 X = np.ones((6, 4), np.float32)
@@ -76,6 +76,11 @@ def test_two_arrays_in_a_row_are_answered_with_a_tuple():
     for options in ({"epochs": 1}, {}):
         with pytest.raises(AttributeTypeError, match=r"write nn.train\(model, \(x, y\), epochs="):
             nn.train(regression()[0], X, X[:, :1], **options)
+
+
+def test_data_of_another_dtype_is_answered_with_a_conversion():
+    with pytest.raises(FeedError, match=r"^train: 'x': .* got float64; pass x.astype\('float32'"):
+        nn.train(regression()[0], (X.astype(np.float64), X[:, :1]), 1)
 
 
 def test_a_prediction_of_an_array_is_answered_with_the_names_of_inputs():

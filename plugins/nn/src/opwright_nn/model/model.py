@@ -322,7 +322,11 @@ class Model(ModelTraining):
         fetch : iterable of Variable or str
             What is returned behind what `run` returns.
         """
-        who = "Model.compile_step"
+        return self._compile_step("Model.compile_step", example_feeds, fetch)
+
+    def _compile_step(
+        self, who: str, example_feeds: Mapping[str, Any], fetch: Iterable[Input] = ()
+    ) -> Step:
         examples = self._check_inputs(who, dict(example_feeds))
         more = self._get_names(who, "fetch", fetch)
         if self.optimizer is not None:

@@ -150,7 +150,7 @@ class _ModelStep:
 
     def __call__(self) -> Step:
         if self._generation != self._model.program.generation:
-            self._step = self._model.compile_step(self._example)
+            self._step = self._model._compile_step("train", self._example)
             self._generation = self._model.program.generation
         return self._step
 
