@@ -48,7 +48,8 @@ class CheckedPackage(pytest.Collector):
         limit = self.config.getoption("--opwright-time-limit")
         seed = self.config.getoption("--opwright-seed")
         try:
-            check = IsolatedCheck(self.name, time_limit_s=limit or TIME_LIMIT_S, seed=seed)
+            limit_s = TIME_LIMIT_S if limit is None else limit
+            check = IsolatedCheck(self.name, time_limit_s=limit_s, seed=seed)
         except OpwrightError as error:
             raise pytest.UsageError(str(error)) from error
         self.config.add_cleanup(check.close)

@@ -70,7 +70,7 @@ class IsolatedCheck:
     ------
     CommandError, DtypeError
         For an unknown distribution, rule, subject or dtype; lists those that exist. Also if the
-        process ends before it knows them.
+        process ends before it knows them, or the time limit is not more than 0.
     """
 
     def __init__(
@@ -81,6 +81,10 @@ class IsolatedCheck:
         seed: int = 0,
         **options: Any,
     ) -> None:
+        if not time_limit_s > 0:
+            raise CommandError(
+                f"check: the time limit must be more than 0 seconds, got {time_limit_s:g}"
+            )
         self._request = (distribution, {"seed": seed, **options})
         self._time_limit_s = time_limit_s
         self._ended_in: dict[str, str] = {}
