@@ -160,9 +160,7 @@ struct ConvolutionGradKernel {
   }
 
   void RunOwn(const opwright::RunContext& ctx, OwnGradients::Bound& bound) const {
-    const auto input = [&](uint32_t slot) {
-      return static_cast<const float*>(ctx.input(slot).raw());
-    };
+    const auto input = [&](uint32_t i) { return static_cast<const float*>(ctx.input(i).raw()); };
     const auto output = [&](uint32_t slot) {
       return ctx.has_output(slot) ? static_cast<float*>(ctx.output(slot).raw()) : nullptr;
     };
