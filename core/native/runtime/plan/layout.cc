@@ -145,8 +145,7 @@ void Instance::LayOutSteps() {
   }
 }
 
-void* Instance::PackAddress(uint32_t device, const ow_pack& wish,
-                            std::shared_ptr<Storage>* own) {
+void* Instance::PackAddress(uint32_t device, const ow_pack& wish, std::shared_ptr<Storage>* own) {
   PackedMemory& memory = packed_memory_[device];
   uintptr_t address = 0;
   if (memory.storage) {
