@@ -12,6 +12,8 @@ PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
 # them nor a GPU.
 CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
+# For many processes; of the engines each brings its own library.
+DIST := plugins/dist
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
@@ -59,6 +61,10 @@ $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION
 	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA) -e ./$(CUDA_EMULATOR)
 	@touch $@
 
+$(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(VERSION) $(NATIVE_DIST) $(STAMPS)/packages
+	@$(PIP) install --no-build-isolation $(DIST:%=-e ./%)
+	@touch $@
+
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	@echo "installing the tools of requirements-dev.txt into $(VENV)"
@@ -66,7 +72,7 @@ $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
 	@touch $@
 
 # All that `make test` needs, so that two of it may run side by side.
-venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools $(STAMPS)/nvrtc  ## make .venv with the packages and all tools
+venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools $(STAMPS)/nvrtc  ## make .venv with the packages and all tools
 
 demo: $(STAMPS)/packages  ## train on handwritten digits, save, load in a new process
 	@$(BIN)/python examples/train_digits.py
@@ -101,7 +107,7 @@ check: $(STAMPS)/packages $(STAMPS)/cuda  ## run the conformance kit on our own 
 	$(BIN)/opwright check opwright-cpu
 	$(BIN)/python tests/kit/testing/check_cuda.py
 
-lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## check style, types, layers, length of files
+lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools  ## check style, types, layers, length of files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -198,7 +204,7 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR)
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -17,6 +17,7 @@ KERNEL_CAPTURABLE: Final = 1
 KERNEL_NONDETERMINISTIC: Final = 2
 KERNEL_STRIDED: Final = 4
 KERNEL_BY_THREADS: Final = 16
+KERNEL_BLOCKS: Final = 32
 
 _Meta = tuple[tuple[int, ...], int]
 """(shape, dtype code)."""

@@ -39,6 +39,7 @@ struct KernelOptions {
   bool deterministic = true;  // two runs give the same bits
   bool strided = false;       // takes any strides; otherwise tensors are compact row-major
   bool by_threads = false;    // another n_threads() may give other last bits
+  bool blocks = false;        // may wait for another process; then Run calls ctx.Poll()
   // Pairs of an output and an input slot whose memory the output may have where the input dies.
   std::vector<std::pair<std::string, std::string>> may_reuse;
 };
@@ -182,6 +183,7 @@ struct KernelBridge {
     table.flags = (options.capturable ? OW_KERNEL_CAPTURABLE : 0u) |
                   (options.deterministic ? 0u : OW_KERNEL_NONDETERMINISTIC) |
                   (options.by_threads ? OW_KERNEL_BY_THREADS : 0u) |
+                  (options.blocks ? OW_KERNEL_BLOCKS : 0u) |
                   (options.strided ? OW_KERNEL_STRIDED : 0u);
     table.prepare = &Prepare;
     table.release = &Release;

@@ -115,6 +115,7 @@ void BindLibrary(py::module_& module) {
   module.attr("KERNEL_NONDETERMINISTIC") = OW_KERNEL_NONDETERMINISTIC;
   module.attr("KERNEL_STRIDED") = OW_KERNEL_STRIDED;
   module.attr("KERNEL_BY_THREADS") = OW_KERNEL_BY_THREADS;
+  module.attr("KERNEL_BLOCKS") = OW_KERNEL_BLOCKS;
   py::class_<Library, std::shared_ptr<Library>>(module, "Library", py::is_final(),
                                                 "A compiled plugin.")
       // The loader runs foreign constructors, which may want the GIL in another thread.

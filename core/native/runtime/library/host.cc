@@ -10,6 +10,7 @@
 #include "runtime/device/host_memory.h"
 #include "runtime/library/infer.h"
 #include "runtime/plan/instance.h"
+#include "runtime/plan/structural.h"
 #include "runtime/threads/team.h"
 
 namespace opwright {
@@ -78,6 +79,10 @@ void Parallel(int32_t n_threads, int32_t n_shares, void (*function)(void* data, 
   Team::OfProcess().Run(std::min(n_threads, most), n_shares, function, data);
 }
 
+int32_t PollRun(const ow_call* call) {
+  return Poll(static_cast<const StepHandle*>(call->run_handle)->instance->state());
+}
+
 ow_host MakeHost() {
   ow_host host{};
   host.size = sizeof(host);
@@ -90,6 +95,7 @@ ow_host MakeHost() {
   host.log = Log;
   host.set_output = SetInferredOutput;
   host.parallel = Parallel;
+  host.poll = PollRun;
   return host;
 }
 

@@ -24,6 +24,11 @@ PlanStep Structural(StepKind kind, ow_run_fn run) {
   return step;
 }
 
+// Whether it may wait for another process: as long as that takes, other Python threads go on.
+bool Blocks(const PlanStep& step) {
+  return step.kind == StepKind::kKernel && (step.prepared->kernel().flags & OW_KERNEL_BLOCKS) != 0;
+}
+
 }  // namespace
 
 std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps) {
@@ -37,8 +42,12 @@ std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps) {
     }
     size_t end = i;
     uint64_t total_ns = 0;
-    for (; end < steps.size() && !steps[end].needs_gil; ++end) total_ns += steps[end].estimate_ns;
-    const bool release = total_ns >= kReleaseNs;
+    bool blocks = false;
+    for (; end < steps.size() && !steps[end].needs_gil; ++end) {
+      total_ns += steps[end].estimate_ns;
+      blocks = blocks || Blocks(steps[end]);
+    }
+    const bool release = blocks || total_ns >= kReleaseNs;
     if (release) result.push_back(Structural(StepKind::kRelease, RunRelease));
     uint64_t since_poll_ns = 0;
     for (; i < end; ++i) {

@@ -77,6 +77,9 @@ class OpDefinition:
         Makes the description of an older version one of today's.
     count_outputs : callable or None
         Gives the number of variables of its duplicable output, where nobody named them.
+    effect : bool
+        Whether it does something beside its outputs, such as to meet other processes: it runs in
+        its place, wanted or not.
     plan_only : bool
         Whether only passes make it, while a plan is lowered: it stands in no program.
     """
@@ -90,6 +93,7 @@ class OpDefinition:
         "body",
         "control",
         "count_outputs",
+        "effect",
         "gradient",
         "infer_shape",
         "input_index",
@@ -112,6 +116,7 @@ class OpDefinition:
         random: bool = False,
         upgrade: Upgrade | None = None,
         count_outputs: CountOutputs | None = None,
+        effect: bool = False,
         plan_only: bool = False,
     ) -> None:
         self.proto = proto
@@ -122,6 +127,7 @@ class OpDefinition:
         self.random = random
         self.upgrade = upgrade
         self.count_outputs = count_outputs
+        self.effect = effect
         self.plan_only = plan_only
         self.op_type = proto.type
         self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}

@@ -21,16 +21,11 @@ from opwright.describe.definition import (
     OpDefinition,
     Upgrade,
 )
+from opwright.describe.definition_rules import check_definition
 from opwright.describe.dtypes import DTYPES
-from opwright.describe.gradient_rules import GradOp
 from opwright.describe.names import check_op_type, hint
 from opwright.describe.op_proto import AttrProto, OpProto, VarProto
-from opwright.describe.proto_rules import (
-    check_control,
-    check_count_outputs,
-    check_op_proto,
-    check_random,
-)
+from opwright.describe.proto_rules import check_op_proto
 from opwright.errors import RegistrationError
 
 BLOCK: Final = AttrType.BLOCK
@@ -251,6 +246,7 @@ class OpMaker:
         random: bool = False,
         upgrade: Upgrade | None = None,
         count_outputs: CountOutputs | None = None,
+        effect: bool = False,
         plan_only: bool = False,
     ) -> OpDefinition:
         """Check everything that was said and return the operator.
@@ -276,6 +272,9 @@ class OpMaker:
         count_outputs : callable, optional
             ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
             has, for ``opwright.ops``, where nobody names them.
+        effect : bool
+            It does something beside its outputs, such as to meet other processes: it runs in its
+            place, whether its outputs are wanted or not.
         plan_only : bool
             Only passes make it, while a plan is lowered. It has kernels, but no gradient, body or
             control flow, is hidden, and stands in no program.
@@ -294,9 +293,10 @@ class OpMaker:
             random=random,
             upgrade=upgrade,
             count_outputs=count_outputs,
+            effect=effect,
             plan_only=plan_only,
         )
-        self._check(definition)
+        check_definition(definition)
         return definition
 
     # -- inside ------------------------------------------------------------------------------------
@@ -314,28 +314,6 @@ class OpMaker:
         )
         check_op_proto(proto)
         return proto
-
-    def _check(self, definition: OpDefinition) -> None:
-        """Check what is said beside the OpProto."""
-        for word in ("infer_shape", "gradient", "body", "upgrade", "count_outputs"):
-            function = getattr(definition, word)
-            optional = word != "infer_shape" and function is None
-            if not (optional or callable(function) or isinstance(function, NoGradient)):
-                raise self._error(f"{word} must be a function, got {function!r}")
-        gradient = definition.gradient
-        if isinstance(gradient, GradOp):
-            gradient.check(definition.proto)
-        elif isinstance(gradient, NoGradient) and not gradient.reason.strip():
-            raise self._error("no_gradient must say why there is none, got no reason")
-        if definition.random:
-            check_random(definition.proto)
-        if definition.control is not None:
-            check_control(definition.proto, definition.control)
-        if definition.count_outputs is not None:
-            check_count_outputs(definition.proto)
-        said = (definition.gradient, definition.body, definition.control, definition.upgrade)
-        if definition.plan_only and said != (None,) * len(said):
-            raise self._error("plan_only excludes gradient, body, control and upgrade, got one")
 
     def _error(self, message: str) -> RegistrationError:
         return RegistrationError(f"{self._type}: {message}")

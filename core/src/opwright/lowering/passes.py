@@ -115,7 +115,7 @@ def remove_dead_ops(graph: Graph) -> None:
     kept: list[LoweredOp] = []
     for op in reversed(graph.ops):
         writes = op.writes()
-        if wanted.isdisjoint(writes) and not _has_effect(writes):
+        if wanted.isdisjoint(writes) and not _has_effect(op, writes):
             continue
         kept.append(op)
         for values in op.data_slots():
@@ -126,10 +126,10 @@ def remove_dead_ops(graph: Graph) -> None:
     graph.forget_uses()
 
 
-def _has_effect(writes: list[Value]) -> bool:
-    """Whether an operator writes memory that outlives the plan, or nothing at all (it prints)."""
+def _has_effect(op: LoweredOp, writes: list[Value]) -> bool:
+    """Whether an operator writes memory that outlives the plan, or does more than to write."""
     for value in writes:
         external = value.buffer.external
         if external is not None and external.role is Role.PERSISTABLE:
             return True
-    return not writes
+    return op.has_effect

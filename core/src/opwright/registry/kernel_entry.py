@@ -65,6 +65,8 @@ class KernelEntry:
         says, known once it is loaded.
     by_threads : bool
         Another number of threads may give other last bits; known once a compiled kernel is loaded.
+    blocks : bool
+        It may wait for another process, which is no work; known once a compiled kernel is loaded.
     prefers : mapping of str to value
         Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``, as its
         hook says. A hint for passes, which may bring the operator into that form: it decides
@@ -78,6 +80,7 @@ class KernelEntry:
         "_layout",
         "_loaded",
         "_ops",
+        "blocks",
         "by_threads",
         "capturable",
         "deterministic",
@@ -110,6 +113,7 @@ class KernelEntry:
         self.deterministic = registration.deterministic
         self.strided = registration.strided
         self.by_threads = False
+        self.blocks = False
         self.prefers: Mapping[str, Any] = MappingProxyType(dict(registration.prefers))
         self.find_refusal = registration.find_refusal
         self.key = KernelKey(self.op_type, self.device, dtype, self.library)
@@ -169,7 +173,7 @@ class KernelEntry:
             )
         self.may_reuse, self.strided = kernel.may_reuse, kernel.strided
         self.capturable, self.deterministic = kernel.capturable, kernel.deterministic
-        self.by_threads = kernel.by_threads
+        self.by_threads, self.blocks = kernel.by_threads, kernel.blocks
         return kernel
 
     def _check_names(self) -> None:

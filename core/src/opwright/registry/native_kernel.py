@@ -28,12 +28,13 @@ class NativeKernel:
         Dispatch dtypes that it computes, ``("*",)`` for all.
     priority : int
     may_reuse : tuple of (str, str)
-    capturable, deterministic, by_threads, strided : bool
+    capturable, deterministic, by_threads, blocks, strided : bool
         As of `KernelEntry`.
     """
 
     __slots__ = (
         "address",
+        "blocks",
         "by_threads",
         "capturable",
         "deterministic",
@@ -55,6 +56,7 @@ class NativeKernel:
         self.capturable = bool(flags & _runtime.KERNEL_CAPTURABLE)
         self.deterministic = not flags & _runtime.KERNEL_NONDETERMINISTIC
         self.by_threads = bool(flags & _runtime.KERNEL_BY_THREADS)
+        self.blocks = bool(flags & _runtime.KERNEL_BLOCKS)
         self.strided = bool(flags & _runtime.KERNEL_STRIDED)
 
     def __repr__(self) -> str:

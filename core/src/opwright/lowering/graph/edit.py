@@ -85,7 +85,7 @@ class Edit:
             directions.add(-1)
         if not self._gone.isdisjoint(old) or not self._keeps_order(directions):
             return False
-        if not all(op.outputs or op is at for op in ops):  # what writes nothing has another effect
+        if any(op.has_effect and op is not at for op in ops):
             return False
         made = {value for op in new for value in op.writes()}
         written = {value for op in ops for values in op.outputs for value in values}

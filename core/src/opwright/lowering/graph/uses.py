@@ -142,7 +142,7 @@ class Uses:
                 return False
             if self.is_written_between(buffer, low, high, ()):
                 return False
-        return bool(op.outputs)  # what writes nothing has another effect, in its place
+        return not op.has_effect
 
     def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
         """Whether memory holds a value just before a position, writes at ``but`` left out."""

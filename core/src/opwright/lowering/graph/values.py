@@ -207,6 +207,11 @@ class LoweredOp:
         return self.definition is COPY
 
     @property
+    def has_effect(self) -> bool:
+        """Whether it does more than to write its outputs, so that it runs in its place."""
+        return self.definition.effect or not any(self.outputs)
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether the shape of an output depends on values, so that it is known only in the run."""
         if not self.definition.proto.dynamic_output:

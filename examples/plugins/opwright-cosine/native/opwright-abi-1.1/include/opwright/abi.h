@@ -221,6 +221,7 @@ typedef struct ow_infer {
 #define OW_KERNEL_STRIDED 4u          /* takes any strides */
 #define OW_KERNEL_NEEDS_GIL 8u        /* runs Python; reserved for the runtime's own kernels */
 #define OW_KERNEL_BY_THREADS 16u      /* the last bits may depend on n_threads; since 1.1 */
+#define OW_KERNEL_BLOCKS 32u          /* run may wait for another process, and polls; since 1.1 */
 
 struct ow_kernel {
   uint64_t size;
@@ -360,6 +361,10 @@ struct ow_host {
      one or throws. Within a share, another call runs its shares in its caller's thread. */
   void (*parallel)(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
                    void* data);
+  /* Since 1.1: for a kernel with OW_KERNEL_BLOCKS to call from within run, about every millisecond
+     that it waits. Other threads of the caller's language go on meanwhile. Not OW_OK: the run is to
+     end, after Ctrl-C say; run returns that status, and writes no message. */
+  int32_t (*poll)(const ow_call* call);
 };
 
 /* ---- The plugin ----------------------------------------------------------------------------- */

@@ -208,6 +208,13 @@ class RunContext {
     return static_cast<T*>(call_->workspace);
   }
 
+  // For a kernel with options.blocks, about every millisecond that it waits: not ok where the run
+  // is to end, after Ctrl-C say. Run returns that. A host older than 1.1 never ends a wait.
+  Status Poll() const {
+    if (!OW_HAS(call_->host, poll)) return Status::Ok();
+    return Status(call_->host->poll(call_), "");
+  }
+
   // Gives an output of an operator with DynamicOutput its shape and its memory.
   Status Resize(uint32_t slot, const Shape& shape, uint32_t index = 0) const {
     const int32_t code = call_->host->resize(call_, args_.OutputIndex(slot, index), shape.rank(),
