@@ -1,0 +1,16 @@
+"""Groups of processes, and the engine that connects them."""
+
+from __future__ import annotations
+
+from opwright_dist.groups.engine import ENGINES, Engine, SingleProcess
+from opwright_dist.groups.world import Group, World, current_world, set_world
+
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "Group",
+    "SingleProcess",
+    "World",
+    "current_world",
+    "set_world",
+]

@@ -1,0 +1,184 @@
+"""The processes that run together: which engine connects them, and how they are grouped."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Final, NamedTuple
+
+from opwright.plugin import hint
+from opwright_dist.errors import DistError
+from opwright_dist.groups.engine import ENGINES, Engine, SingleProcess
+
+WORLD: Final = "world"
+"""The name of the group of all processes."""
+
+ENGINE_VARIABLE: Final = "OPWRIGHT_DIST_ENGINE"
+"""Names the engine; without it the one whose launcher has started the process."""
+
+DEADLINE_VARIABLE: Final = "OPWRIGHT_DIST_DEADLINE"
+"""Seconds that a collective may wait for another process."""
+
+DEFAULT_DEADLINE_S: Final = 60.0
+
+
+class Group(NamedTuple):
+    """Processes that meet in a collective.
+
+    Attributes
+    ----------
+    name : str
+    ranks : tuple of int
+        Their numbers in the world, in the order of their numbers in the group.
+    rank : int
+        The number of this process in the group; -1 where it does not belong to it.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    rank: int
+
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+        return len(self.ranks)
+
+
+class World:
+    """All processes, connected by one engine, and the groups that were made of them.
+
+    Parameters
+    ----------
+    engine : Engine
+    deadline_s : float, optional
+        Seconds that a collective may wait for another process; default: of the environment, or 60.
+    """
+
+    def __init__(self, engine: Engine, deadline_s: float | None = None) -> None:
+        self.engine = engine
+        everyone = tuple(range(engine.size))
+        self._groups = {WORLD: Group(WORLD, everyone, engine.rank)}
+        self.set_deadline(_default_deadline() if deadline_s is None else deadline_s)
+
+    def set_deadline(self, seconds: float) -> None:
+        """Say how long a collective may wait for another process.
+
+        Raises
+        ------
+        DistError
+            The time is not more than 0.
+        """
+        self.deadline_s = _check_deadline(seconds, "set_deadline")
+        self.engine.set_deadline(self.deadline_s)
+
+    def group(self, name: str) -> Group:
+        """Return a group by its name.
+
+        Raises
+        ------
+        DistError
+            There is no such group; the error names those that there are.
+        """
+        group = self._groups.get(name)
+        if group is None:
+            raise DistError(
+                f"dist: unknown group, got {name!r}{hint(name, self._groups, 'groups')}; make it "
+                "with opwright_dist.new_group on every process"
+            )
+        return group
+
+    def new_group(self, name: str, ranks: Sequence[int]) -> Group:
+        """Make a group of some processes; every process of the world calls it alike.
+
+        Raises
+        ------
+        DistError
+            The name is taken, or the ranks are not different numbers of processes.
+        """
+        if name in self._groups:
+            raise DistError(
+                f"new_group: the name must be new, got {name!r}, which exists; choose another one"
+            )
+        members = tuple(ranks)
+        if not members or len(set(members)) != len(members):
+            raise DistError(
+                f"new_group: ranks must be one or more different numbers, got {list(members)}"
+            )
+        wrong = [rank for rank in members if rank not in range(self.engine.size)]
+        if wrong:
+            raise DistError(
+                f"new_group: ranks must be in [0, {self.engine.size}), got {wrong[0]}; there are "
+                f"{self.engine.size} processes"
+            )
+        self.engine.add_group(name, members)
+        own = members.index(self.engine.rank) if self.engine.rank in members else -1
+        self._groups[name] = Group(name, members, own)
+        return self._groups[name]
+
+
+def _default_deadline() -> float:
+    text = os.environ.get(DEADLINE_VARIABLE)
+    if text is None:
+        return DEFAULT_DEADLINE_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise DistError(f"{DEADLINE_VARIABLE} must be a number of seconds, got {text!r}") from None
+    return _check_deadline(seconds, DEADLINE_VARIABLE)
+
+
+def _check_deadline(seconds: float, who: str) -> float:
+    if not 0 < seconds < float("inf"):
+        raise DistError(
+            f"{who}: the deadline must be a finite time of more than 0 seconds, got {seconds!r}"
+        )
+    return float(seconds)
+
+
+_world: World | None = None
+_lock = threading.Lock()
+
+
+def current_world() -> World:
+    """Return the world of this process; the first call connects it.
+
+    Raises
+    ------
+    DistError
+        The engine that the environment names is not installed, or fails to connect.
+    """
+    global _world  # noqa: PLW0603  # a process belongs to one world as it has one rank
+    if _world is None:
+        with _lock:
+            if _world is None:
+                _world = World(_open_engine())
+    return _world
+
+
+def set_world(world: World | None) -> World | None:
+    """Replace the world of this process, for tests and for launchers; return the one before."""
+    global _world
+    with _lock:
+        before, _world = _world, world
+    return before
+
+
+def _open_engine() -> Engine:
+    """Construct the engine that the environment names, or whose launcher started the process."""
+    found = {entry.name: entry for entry in entry_points(group=ENGINES)}
+    wanted = os.environ.get(ENGINE_VARIABLE)
+    if wanted == SingleProcess.name:
+        return SingleProcess()
+    if wanted is not None and wanted not in found:
+        raise DistError(
+            f"{ENGINE_VARIABLE}: no installed package provides the engine, got {wanted!r}"
+            f"{hint(wanted, [*found, SingleProcess.name], 'engines')}; pip install "
+            f"opwright-{wanted}"
+        )
+    for entry in found.values() if wanted is None else [found[wanted]]:
+        engine: type[Engine] = entry.load()
+        if wanted is not None or engine.was_launched():
+            return engine()
+    return SingleProcess()

@@ -1,0 +1,198 @@
+"""all_reduce, broadcast, all_gather, reduce_scatter, all_to_all and barrier: described."""
+
+from __future__ import annotations
+
+from opwright.errors import GradientError
+from opwright.op import (
+    GradientContext,
+    InferContext,
+    OpMaker,
+    no_gradient,
+    normalize_axis,
+    same_shape_as,
+)
+from opwright_dist.groups.world import current_world
+from opwright_dist.operators.description import (
+    DTYPES,
+    add_group,
+    add_reduction,
+    add_tensors,
+    check_divisible,
+    group_size,
+)
+
+
+def _all_reduce_gradient(g: GradientContext) -> None:
+    """Each process has used the result: what it is to blame for are all their gradients."""
+    reduce, group = g.attr("reduce"), g.attr("group")
+    if g.has_input("rows"):
+        raise GradientError(
+            "dist.all_reduce: a mean that looks at rows must be of gradients alone, got one to be "
+            "differentiated; leave rows out"
+        )
+    attrs = {"reduce": "mean" if reduce == "mean" else "sum", "group": group}
+    total = g.emit("dist.all_reduce", {"x": g.output_grad("out")}, attrs=attrs)
+    if reduce in {"max", "min"}:  # of equal ones each has its share
+        where = g.emit("equal", {"x": g.input("x"), "y": g.output("out")})
+        zeros = g.emit("fill_like", {"x": g.output("out")})
+        ones = g.emit("fill_like", {"x": g.output("out")}, attrs={"value": 1.0})
+        own = g.emit("where", {"condition": where, "x": ones, "y": zeros})
+        count = g.emit("dist.all_reduce", {"x": own}, attrs={"group": group})
+        share = g.emit("divide", {"x": own, "y": count})
+        total = g.emit("multiply", {"x": total, "y": share})
+    g.set_input_grad("x", total)
+
+
+ALL_REDUCE = (
+    add_group(
+        add_reduction(
+            OpMaker("dist.all_reduce")
+            .add_comment(
+                "Join the tensors of all processes element by element: each gets the sum, mean, "
+                "maximum or minimum. Equal bits on every process and in every run; 16-bit floats "
+                "are summed in float32. MPI: A Message-Passing Interface Standard, 5.0, 6.9."
+            )
+            .add_input("x", "any shape, equal on all processes")
+            .dtypes(*DTYPES)
+            .add_input("rows", "at least 1-d; its length is the number of examples of a process")
+            .as_optional()
+            .as_shape_only()
+            .add_output("out", "shape and dtype of x")
+            .same_dtype_as("x")
+        )
+    )
+    .add_attr("unequal_rows", str, "what a mean does where processes have unequal numbers of rows")
+    .default("refuse")
+    .one_of("refuse", "weight")
+    .build(infer_shape=same_shape_as("x"), gradient=_all_reduce_gradient, effect=True)
+)
+
+
+def _check_root(ctx: InferContext) -> None:
+    root, size = ctx.attr("root"), group_size(ctx)
+    if root >= size:
+        ctx.fail(
+            f"root must be in [0, {size}), a process of group {ctx.attr('group')!r}, got {root}"
+        )
+
+
+def _broadcast_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    _check_root(ctx)
+    ctx.set_output("out", ctx.input("x").shape)
+
+
+BROADCAST = add_group(
+    OpMaker("dist.broadcast")
+    .add_comment("Give every process the tensor of one of them.")
+    .add_input("x", "any shape and dtype, equal on all processes")
+    .add_output("out", "shape and dtype of x; the elements of the process root")
+    .same_dtype_as("x")
+    .add_attr("root", int, "number in the group of the process whose tensor is given")
+    .default(0)
+    .at_least(0)
+).build(
+    infer_shape=_broadcast_shape,
+    gradient=no_gradient("it is for parameters, before the first step"),
+    effect=True,
+)
+
+
+def _all_gather_shape(ctx: InferContext) -> None:
+    """The length of the axis is that of x times the number of processes."""
+    shape = list(ctx.input("x").shape)
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    if shape[axis] != -1:
+        shape[axis] *= group_size(ctx)
+    ctx.set_output("out", shape)
+
+
+def _all_gather_gradient(g: GradientContext) -> None:
+    attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
+    g.set_input_grad("x", g.emit("dist.reduce_scatter", {"x": g.output_grad("out")}, attrs=attrs))
+
+
+ALL_GATHER = add_group(
+    add_tensors(
+        OpMaker("dist.all_gather").add_comment(
+            "Join the tensors of all processes along an axis, in the order of their ranks."
+        ),
+        "shape of x with the axis as many times as long as there are processes",
+    )
+    .add_attr("axis", int, "axis along which the tensors are joined")
+    .default(0)
+).build(infer_shape=_all_gather_shape, gradient=_all_gather_gradient, effect=True)
+
+
+def _reduce_scatter_shape(ctx: InferContext) -> None:
+    """The axis is divided by the number of processes, which must divide it."""
+    shape, axis = check_divisible(ctx)
+    if shape[axis] != -1:
+        shape[axis] //= group_size(ctx)
+    ctx.set_output("out", shape)
+
+
+def _reduce_scatter_gradient(g: GradientContext) -> None:
+    attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
+    if g.attr("reduce") not in {"sum", "mean"}:
+        raise GradientError(
+            "dist.reduce_scatter: only a sum or mean has a gradient, got "
+            f"reduce={g.attr('reduce')!r}; take dist.all_reduce and slice"
+        )
+    total = g.emit("dist.all_gather", {"x": g.output_grad("out")}, attrs=attrs)
+    if g.attr("reduce") == "mean":
+        size = current_world().group(g.attr("group")).size
+        total = g.emit("scale", {"x": total}, attrs={"scale": 1.0 / size})
+    g.set_input_grad("x", total)
+
+
+REDUCE_SCATTER = add_group(
+    add_reduction(
+        add_tensors(
+            OpMaker("dist.reduce_scatter").add_comment(
+                "Join the tensors of all processes element by element, and give each process "
+                "the part of the result that is its own, in the order of ranks."
+            ),
+            "shape of x with the axis divided by the number of processes",
+        )
+    )
+    .add_attr("axis", int, "axis that is divided")
+    .default(0)
+).build(infer_shape=_reduce_scatter_shape, gradient=_reduce_scatter_gradient, effect=True)
+
+
+def _all_to_all_shape(ctx: InferContext) -> None:
+    """The output has the shape of x; the number of processes divides the axis."""
+    shape, _ = check_divisible(ctx)
+    ctx.set_output("out", shape)
+
+
+def _all_to_all_gradient(g: GradientContext) -> None:
+    attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
+    g.set_input_grad("x", g.emit("dist.all_to_all", {"x": g.output_grad("out")}, attrs=attrs))
+
+
+ALL_TO_ALL = add_group(
+    add_tensors(
+        OpMaker("dist.all_to_all").add_comment(
+            "Exchange parts: of the parts of x along an axis, part i goes to process i; out has "
+            "the parts that came, in the order of the ranks that sent them."
+        ),
+        "shape of x",
+    )
+    .add_attr("axis", int, "axis that is divided into parts")
+    .default(0)
+).build(infer_shape=_all_to_all_shape, gradient=_all_to_all_gradient, effect=True)
+
+
+def _barrier_gradient(g: GradientContext) -> None:
+    g.set_input_grad("x", g.output_grad("out"))
+
+
+BARRIER = add_group(
+    OpMaker("dist.barrier")
+    .add_comment("out = x, once every process of the group has come here.")
+    .add_input("x", "any shape and dtype")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+).build(infer_shape=same_shape_as("x"), gradient=_barrier_gradient, effect=True)

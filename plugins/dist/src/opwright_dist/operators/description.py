@@ -1,0 +1,55 @@
+"""What the descriptions of collectives have in common."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opwright.op import InferContext, OpMaker, normalize_axis
+from opwright_dist.groups.world import WORLD, current_world
+
+DTYPES: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+"""What can be reduced: 16-bit floats are summed in float32 and rounded once."""
+
+REDUCTIONS: Final = ("sum", "mean", "max", "min")
+
+
+def add_group(maker: OpMaker) -> OpMaker:
+    """Add the attribute that says which processes meet."""
+    return maker.add_attr("group", str, "name of the group of processes that meet").default(WORLD)
+
+
+def add_reduction(maker: OpMaker) -> OpMaker:
+    """Add the attribute that says how elements are joined."""
+    return (
+        maker.add_attr("reduce", str, "how the elements of the processes are joined")
+        .default("sum")
+        .one_of(*REDUCTIONS)
+    )
+
+
+def add_tensors(maker: OpMaker, comment: str) -> OpMaker:
+    """Add the tensor that a process gives, and the one that it gets."""
+    return (
+        maker.add_input("x", "any shape")
+        .dtypes(*DTYPES)
+        .add_output("out", comment)
+        .same_dtype_as("x")
+    )
+
+
+def group_size(ctx: InferContext) -> int:
+    """Return how many processes meet in the operator."""
+    return current_world().group(ctx.attr("group")).size
+
+
+def check_divisible(ctx: InferContext) -> tuple[list[int], int]:
+    """Return the shape of x, and the axis that the number of processes must divide."""
+    shape = list(ctx.input("x").shape)
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    size = group_size(ctx)
+    if shape[axis] != -1 and shape[axis] % size:
+        ctx.fail(
+            f"the length of axis {axis} must be a multiple of the {size} processes of group "
+            f"{ctx.attr('group')!r}, got {shape[axis]}; pad it"
+        )
+    return shape, axis

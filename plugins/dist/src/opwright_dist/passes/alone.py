@@ -1,0 +1,26 @@
+"""``dist_alone``: in a group of one process a collective is nothing but its input."""
+
+from __future__ import annotations
+
+from opwright.rewriting import Graph, LoweredOp
+from opwright_dist.groups.world import current_world
+from opwright_dist.names import COLLECTIVE_TYPES
+
+
+def dist_alone(graph: Graph) -> None:
+    """Let the readers of a collective of one process read its input, or a copy where they must."""
+    alone = [op for op in graph.of_type(*COLLECTIVE_TYPES) if _is_alone(op)]
+    if not alone:
+        return
+    edit = graph.edit()
+    left = [op for op in alone if not edit.bypass(op, edit.current(op.input("x")[0]))]
+    edit.apply()
+    edit = graph.edit()
+    for op in left:
+        copy = graph.make("assign", {"x": op.input("x")}, {"out": op.output("out")}, like=op)
+        edit.fuse([op], [copy])
+    edit.apply()
+
+
+def _is_alone(op: LoweredOp) -> bool:
+    return current_world().group(op.attrs["group"]).size == 1

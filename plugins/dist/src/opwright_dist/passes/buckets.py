@@ -1,0 +1,129 @@
+"""``dist_buckets``: reductions of equal kind travel together, while the rest of the plan runs.
+
+Each bucket is started as soon as its last tensor is written, and awaited before its first use. All
+processes start the buckets in one order, that of the program, whatever other passes have done.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from opwright.rewriting import Graph, LoweredOp, Meta, Uses, Value, size_bytes
+from opwright_dist.groups.world import current_world
+from opwright_dist.names import BUCKET_BYTES, DEFAULT_BUCKET_BYTES
+
+_KEPT: Final = ("reduce", "group", "unequal_rows")
+
+
+class _Bucket(NamedTuple):
+    """What travels together: the reductions, and what takes their place."""
+
+    ops: list[LoweredOp]
+    start: LoweredOp
+    wait: LoweredOp
+
+
+def dist_buckets(graph: Graph) -> None:
+    """Replace every ``dist.all_reduce`` by a start and a wait of the bucket that it is put into."""
+    ops = [op for op in graph.of_type("dist.all_reduce") if _meets(op)]
+    if not ops or not graph.is_served("dist.all_reduce_start"):
+        return
+    limit = dict(graph.target.options or ()).get(f"dist.{BUCKET_BYTES}", DEFAULT_BUCKET_BYTES)
+    parts = _Divider(graph.uses(), limit).divide(ops)
+    _place(graph, [_make_bucket(graph, part) for part in parts])
+
+
+def _meets(op: LoweredOp) -> bool:
+    return current_world().group(op.attrs["group"]).size > 1
+
+
+class _Divider:
+    """Divides reductions into parts of equal kind, in the order of the program."""
+
+    def __init__(self, uses: Uses, limit: int) -> None:
+        self._uses = uses
+        self._limit = limit
+
+    def divide(self, ops: list[LoweredOp]) -> list[list[LoweredOp]]:
+        """Return the parts; one ends at its limit, and where it could not start at one place."""
+        parts: list[list[LoweredOp]] = []
+        size = 0
+        for op in ops:
+            if not parts or size >= self._limit or not self._fits(op, parts[-1]):
+                parts.append([])
+                size = 0
+            parts[-1].append(op)
+            size += size_bytes(op.input("x")[0].meta)
+        return parts
+
+    def _fits(self, op: LoweredOp, part: list[LoweredOp]) -> bool:
+        """Whether the part with `op` can start where its last tensor is written.
+
+        Every tensor must still be there, and no result may have been read.
+        """
+        if _kind_of(op) != _kind_of(part[0]):
+            return False
+        uses, longer = self._uses, [*part, op]
+        written = [written_at(uses, member.input("x")[0]) for member in longer]
+        start = max(written)
+        return all(
+            uses.holds(member.input("x")[0], start + 1)
+            and first_use(uses, member.output("out")[0]) > start
+            for member in longer
+        )
+
+
+def _kind_of(op: LoweredOp) -> tuple[object, ...]:
+    dtype = op.input("x")[0].meta.dtype
+    return (dtype, *(op.attrs[name] for name in _KEPT), *op.input("rows"))
+
+
+def written_at(uses: Uses, value: Value) -> int:
+    """Return the position at which a value is written; -1 where it is given."""
+    return uses.written_at.get(value.source or value, -1)
+
+
+def first_use(uses: Uses, value: Value) -> int:
+    """Return the position of the first operator that reads a value; behind all where none does."""
+    readers = uses.readers(value)
+    return uses.position[readers[0]] if readers else len(uses.position)
+
+
+def _make_bucket(graph: Graph, ops: list[LoweredOp]) -> _Bucket:
+    first = ops[0]
+    xs = [op.input("x")[0] for op in ops]
+    outs = [op.output("out")[0] for op in ops]
+    handle = graph.value(f"{outs[0].name}/handle", Meta((1,), "int64"))
+    attrs = {name: first.attrs[name] for name in _KEPT}
+    given = {"x": xs, "rows": first.input("rows")}
+    start = graph.make("dist.all_reduce_start", given, {"handle": handle}, attrs, like=first)
+    wait = graph.make(
+        "dist.all_reduce_wait", {"x": xs, "handle": handle}, {"out": outs}, like=first
+    )
+    start.origins = wait.origins = tuple([op.index for op in ops])
+    return _Bucket(ops, start, wait)
+
+
+def _place(graph: Graph, buckets: list[_Bucket]) -> None:
+    """Put each start behind the last write of its tensors, and each wait before the first use."""
+    uses = graph.uses()
+    gone = {op for bucket in buckets for op in bucket.ops}
+    behind: dict[int, list[LoweredOp]] = {}
+    before: dict[int, list[LoweredOp]] = {}
+    started = -1  # starts keep the order of the program, equal on all processes
+    for bucket in buckets:
+        started = max(started, *(written_at(uses, value) for value in bucket.start.input("x")))
+        behind.setdefault(started, []).append(bucket.start)
+        use = min(first_use(uses, value) for value in bucket.wait.output("out"))
+        before.setdefault(use, []).append(bucket.wait)
+        for op in (bucket.start, bucket.wait):
+            for value in op.writes():
+                value.op = op
+    ops = list(behind.get(-1, ()))
+    for position, op in enumerate(graph.ops):
+        ops += before.get(position, ())
+        if op not in gone:
+            ops.append(op)
+        ops += behind.get(position, ())
+    graph.ops = ops + before.get(len(graph.ops), [])
+    graph.forget_uses()

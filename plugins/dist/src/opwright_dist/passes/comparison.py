@@ -1,0 +1,57 @@
+"""``dist_compare``: each run begins by comparing the plan's collectives with the other processes'.
+
+A collective meets whatever comes next on the other processes: where plans differ, because a fetch,
+a shape or a version differs, they would mix up data of equal size without an error. The comparison
+travels while the plan computes, and the first collective waits for its answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from opwright.op import format_shape
+from opwright.rewriting import Graph, LoweredOp
+from opwright_dist.groups.world import current_world
+from opwright_dist.names import COLLECTIVE_TYPES
+
+_STARTED: Final = "dist.all_reduce_start"
+_WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
+
+
+def dist_compare(graph: Graph) -> None:
+    """Put one ``dist.compare_plans`` for each group before everything else."""
+    ops = [op for op in graph.of_type(*COLLECTIVE_TYPES, _STARTED) if _meets(op)]
+    if not ops or not graph.is_served("dist.compare_plans"):
+        return
+    by_group: dict[str, list[LoweredOp]] = {}
+    for op in ops:
+        by_group.setdefault(op.attrs["group"], []).append(op)
+    made = []
+    for group, members in by_group.items():
+        entries = [describe(op) for op in members]
+        attrs = {"group": group, "entries": entries, "digest": digest(entries)}
+        made.append(graph.make("dist.compare_plans", {}, {}, attrs, like=members[0]))
+    graph.ops = made + graph.ops
+    graph.forget_uses()
+
+
+def _meets(op: LoweredOp) -> bool:
+    return current_world().group(op.attrs["group"]).size > 1
+
+
+def describe(op: LoweredOp) -> str:
+    """Return what must be equal on all processes: type, attributes, dtype and shapes."""
+    metas = [value.meta for value in op.input("x")]
+    words = [f"{name}={op.attrs[name]}" for name in _WORDS if name in op.attrs]
+    weighted = op.attrs.get("unequal_rows") == "weight"
+    if "rows" in op.definition.input_index and op.input("rows") and not weighted:
+        words.append(f"rows={op.input('rows')[0].meta.shape[0]}")
+    shapes = "+".join(format_shape(meta.shape) for meta in metas)
+    return f"{op.type}({', '.join(words)}) of {metas[0].dtype} {shapes}"
+
+
+def digest(entries: list[str]) -> int:
+    """Return 63 bits that differ where the entries do."""
+    hashed = hashlib.sha256("\0".join(entries).encode()).digest()
+    return int.from_bytes(hashed[:8], "little") >> 1

@@ -1,0 +1,55 @@
+"""The table of what opwright-dist provides; it only names things."""
+
+from __future__ import annotations
+
+from opwright import plugin
+from opwright_dist.names import BUCKET_BYTES, COLLECTIVES, DEFAULT_BUCKET_BYTES
+
+PLAN_OPS = ("all_reduce_start", "all_reduce_wait", "compare_plans")
+PASSES = (
+    ("alone", "canonicalize", "dist_alone"),
+    ("buckets", "layout", "dist_buckets"),
+    ("comparison", "layout", "dist_compare"),  # behind the buckets, which it names
+)
+"""Module below ``passes``, phase and name, in the order in which they run on any device."""
+
+
+@plugin.hookimpl
+def opwright_ops(registry: plugin.OpRegistrar) -> None:
+    """Name the collectives, and what passes make of them."""
+    for name in COLLECTIVES:
+        registry.add(f"dist.{name}", f"opwright_dist.operators.collectives:{name.upper()}")
+    for name in PLAN_OPS:
+        target = f"opwright_dist.operators.plan_ops:{name.upper()}"
+        registry.add(f"dist.{name}", target, hidden=True)
+
+
+@plugin.hookimpl
+def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
+    """Name the kernels of a group of one, for every device."""
+    for name in COLLECTIVES:
+        registry.add(
+            f"dist.{name}",
+            device="*",
+            dtypes="*",
+            kernel="opwright_dist.kernels:Alone",
+            library="alone",
+            priority=0,
+        )
+
+
+@plugin.hookimpl
+def opwright_passes(registry: plugin.PassRegistrar) -> None:
+    """Name the passes."""
+    for module, phase, name in PASSES:
+        registry.add(name, phase=phase, function=f"opwright_dist.passes.{module}:{name}")
+
+
+@plugin.hookimpl
+def opwright_options(registry: plugin.OptionRegistrar) -> None:
+    """Declare how large a bucket is."""
+    registry.add(
+        BUCKET_BYTES,
+        default=DEFAULT_BUCKET_BYTES,
+        comment="gradients are reduced in buckets of about so many bytes",
+    )

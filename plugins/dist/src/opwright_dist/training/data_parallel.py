@@ -1,0 +1,97 @@
+"""Data-parallel training: every process computes its part of the batch, gradients are averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import opwright as ow
+from opwright_dist.errors import DistError
+from opwright_dist.groups.world import WORLD, current_world
+
+Pair = tuple[ow.Variable, ow.Variable]
+
+UNEQUAL_ROWS: Final = ("refuse", "weight")
+
+
+@ow.transaction()
+def data_parallel(
+    pairs: Sequence[Pair],
+    group: str = WORLD,
+    *,
+    rows: ow.Variable | None = None,
+    unequal_rows: str = "refuse",
+) -> list[Pair]:
+    """Append the mean of every gradient over the processes of a group.
+
+    Stands between `append_backward` and the optimizer. In the plan the gradients travel in buckets,
+    each as soon as its last gradient is there; a group of one process costs nothing.
+
+    Parameters
+    ----------
+    pairs : sequence of (Variable, Variable)
+        Each parameter with its gradient, of a loss that is a mean over the examples of the process.
+    group : str
+        The processes that train together.
+    rows : Variable, optional
+        One whose first dimension is the number of examples; by default the first variable that the
+        program is fed and whose first dimension is unknown.
+    unequal_rows : str
+        Where processes have unequal numbers of examples: ``"refuse"`` ends the run with an error,
+        ``"weight"`` weights each process by its number, as if one had computed the whole batch.
+
+    Returns
+    -------
+    list of (Variable, Variable)
+        Each parameter with the mean of its gradient.
+
+    Raises
+    ------
+    DistError
+        The group is unknown, or `unequal_rows` is ``"weight"`` and no variable says how many
+        examples there are.
+    """
+    current_world().group(group)
+    if unequal_rows not in UNEQUAL_ROWS:
+        raise DistError(
+            f"data_parallel: unequal_rows must be one of {list(UNEQUAL_ROWS)}, got {unequal_rows!r}"
+        )
+    if not pairs:
+        return []
+    examples = find_rows(pairs[0][1].block.program) if rows is None else rows
+    if examples is None and unequal_rows == "weight":
+        raise DistError(
+            "data_parallel: unequal_rows='weight' needs a variable whose first dimension is the "
+            "number of examples, got a program that is fed none; give it as rows"
+        )
+    averaged: dict[str, ow.Variable] = {}
+    for _, gradient in reversed(pairs):  # the last layers' are there first
+        averaged[gradient.name] = _append_mean(gradient, group, examples, unequal_rows)
+    return [(parameter, averaged[gradient.name]) for parameter, gradient in pairs]
+
+
+def find_rows(program: ow.Program) -> ow.Variable | None:
+    """Return the first variable that a program is fed, if its first dimension is unknown."""
+    block = program.global_block()
+    written: set[str] = set()
+    for op in block.ops:
+        for names in op.inputs.values():
+            for name in names:
+                variable = block.find_var(name)
+                if variable is None or variable.persistable or name in written:
+                    continue
+                if variable.shape and variable.shape[0] == -1:
+                    return variable
+        written.update(name for names in op.outputs.values() for name in names)
+    return None
+
+
+def _append_mean(
+    gradient: ow.Variable, group: str, rows: ow.Variable | None, unequal_rows: str
+) -> ow.Variable:
+    block = gradient.block
+    name = block.program.free_name(f"{gradient.name}_mean")
+    inputs = {"x": gradient} if rows is None else {"x": gradient, "rows": rows}
+    attrs = {"reduce": "mean", "group": group, "unequal_rows": unequal_rows}
+    block.append_op("dist.all_reduce", inputs=inputs, outputs={"out": name}, attrs=attrs)
+    return block.var(name)

@@ -1,0 +1,83 @@
+"""One state for all processes: what one of them has is given to the others."""
+
+from __future__ import annotations
+
+import opwright as ow
+from opwright_dist.groups.world import WORLD, current_world
+
+
+@ow.transaction()
+def share_startup(startup: ow.Program, group: str = WORLD, *, root: int = 0) -> None:
+    """Let a startup program end by giving every process what process `root` has initialised.
+
+    Parameters
+    ----------
+    startup : Program
+        What it has written so far is shared; what is appended behind is not.
+    group : str
+        The processes that share.
+    root : int
+        The number in the group of the process whose state it is.
+    """
+    current_world().group(group)
+    block = startup.global_block()
+    shared = {
+        name
+        for op in block.ops
+        if op.type == "dist.broadcast" and op.attrs["group"] == group
+        for name in op.output("out")
+    }
+    written = [name for op in block.ops for names in op.outputs.values() for name in names]
+    for name in dict.fromkeys(written):
+        if name not in shared and block.var(name).persistable:
+            attrs = {"group": group, "root": root}
+            block.append_op(
+                "dist.broadcast", inputs={"x": name}, outputs={"out": name}, attrs=attrs
+            )
+
+
+def broadcast_state(
+    program: ow.Program,
+    scope: ow.Scope | None = None,
+    group: str = WORLD,
+    *,
+    root: int = 0,
+    device: str = "cpu",
+) -> None:
+    """Give every process the parameters, optimizer states and ``@step`` of process `root`.
+
+    For a state that came from elsewhere than the startup program, such as a file that one process
+    has read. Every process of the group calls it.
+
+    Parameters
+    ----------
+    program : Program
+        The main program, whose persistable variables they are.
+    scope : Scope, optional
+        Where they lie; by default the default scope. A variable without a value is left out, which
+        must be so on all processes.
+    group : str
+        The processes that share.
+    root : int
+        The number in the group of the process whose state it is.
+    device : str
+        Where the variables live.
+
+    Raises
+    ------
+    DistError
+        The processes have variables of unlike shapes or dtypes, or a process did not come.
+    """
+    if current_world().group(group).size == 1:
+        return
+    where = ow.default_scope() if scope is None else scope
+    block = ow.Program().global_block()
+    for variable in program.global_block().vars.values():
+        held = where.find_var(variable.name)
+        if not variable.persistable or held is None or not held.is_set:
+            continue
+        block.create_var(variable.name, shape=held.shape, dtype=held.dtype, persistable=True)
+        attrs = {"group": group, "root": root}
+        names = {"x": variable.name}, {"out": variable.name}
+        block.append_op("dist.broadcast", inputs=names[0], outputs=names[1], attrs=attrs)
+    ow.Network(block).compile(fetch=[], device=device, scope=where)()
