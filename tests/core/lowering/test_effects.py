@@ -1,0 +1,67 @@
+"""An operator with an effect runs in its place, whether its output is wanted or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+from .toy_graphs import TOY, graph_of, make_toy, op
+
+
+@pytest.fixture
+def runs(context) -> list[str]:
+    """What has run, by the type of the operator; one of the two has an effect."""
+    done: list[str] = []
+
+    def noting(type):
+        def kernel(x, out, *, factor):
+            done.append(type)
+            np.copyto(out, x)
+
+        return kernel
+
+    for type, effect in [("toy.meet", True), ("toy.plain", False)]:
+        context.ops.add(type, make_toy(type, ["x"], effect=effect), TOY)
+        kernel = noting(type)
+        context.kernels.add(
+            type, device="cpu", dtypes=["float32"], kernel=kernel, library="toy", package=TOY
+        )
+    return done
+
+
+@pytest.mark.parametrize("passes", [None, []])
+def test_nobody_reads_it_and_it_runs(runs, passes) -> None:
+    block = ow.Program().global_block()
+    block.create_var("x", [4])
+    block.append_op("toy.meet", {"x": "x"}, {"out": "met"})
+    block.append_op("toy.plain", {"x": "x"}, {"out": "unread"})
+    block.append_op("relu", {"x": "x"}, {"out": "out"})
+    call = ow.Network(block).compile(feed=["x"], fetch=["out"], passes=passes)
+    call(x=np.ones(4, np.float32))
+    assert runs == ["toy.meet"]
+
+
+def test_what_it_reads_is_computed(runs) -> None:
+    block = ow.Program().global_block()
+    block.create_var("x", [4])
+    block.append_op("toy.plain", {"x": "x"}, {"out": "h"})
+    block.append_op("toy.meet", {"x": "h"}, {"out": "met"})
+    block.append_op("relu", {"x": "x"}, {"out": "out"})
+    ow.Network(block).compile(feed=["x"], fetch=["out"])(x=np.ones(4, np.float32))
+    assert runs == ["toy.plain", "toy.meet"]
+
+
+def test_no_pass_may_move_it(runs) -> None:
+    graph = graph_of(
+        [op("toy.meet", "a", "x"), op("toy.plain", "b", "x"), op("relu", "c", "x")], fetches=("c",)
+    )
+    meet, plain, relu = graph.ops
+    uses = graph.uses()
+    assert uses.may_move(plain, relu)
+    assert not uses.may_move(meet, relu)
+    (x,), (out,) = meet.inputs[0], relu.outputs[0]
+    made = graph.make("add", {"x": x, "y": x}, {"out": out}, like=relu)
+    assert not graph.edit().fuse([meet, relu], [made])
+    assert graph.edit().fuse([plain, relu], [made])

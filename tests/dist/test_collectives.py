@@ -1,0 +1,106 @@
+"""Collectives: their shapes for several processes, and what they are for one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_dist as dist
+from opwright.errors import GradientError, KernelNotFoundError, ShapeError
+
+NAMES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])
+def test_alone_a_collective_is_its_input(name: str, dtype: str) -> None:
+    x = np.arange(6).reshape(3, 2).astype(dtype)
+    out = getattr(ow.ops.dist, name)(x)
+    np.testing.assert_array_equal(out, x)
+    assert out.dtype == x.dtype
+
+
+def collective(name: str, **attrs: object) -> tuple[ow.Network, ow.Variable, ow.Variable]:
+    block = ow.Program().global_block()
+    x = block.create_var("x", shape=[-1, 4], dtype="float32")
+    out = block.create_var("out")
+    block.append_op(f"dist.{name}", inputs={"x": x}, outputs={"out": out}, attrs=attrs)
+    return ow.Network(block), x, out
+
+
+@pytest.mark.parametrize("passes", [None, ["-dist_alone"]])
+@pytest.mark.parametrize("name", NAMES)
+def test_alone_a_collective_runs_in_a_plan_with_and_without_its_pass(
+    name: str, passes: list[str] | None
+) -> None:
+    network, x, out = collective(name)
+    given = np.ones((3, 4), np.float32)
+    (result,) = network.compile(feed=[x], fetch=[out], passes=passes)(x=given)
+    np.testing.assert_array_equal(result, given)
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "shape"),
+    [
+        ("all_gather", {"axis": 1}, (-1, 8)),
+        ("reduce_scatter", {"axis": 1}, (-1, 2)),
+        ("all_to_all", {"axis": 1}, (-1, 4)),
+        ("all_reduce", {}, (-1, 4)),
+        ("broadcast", {"root": 1}, (-1, 4)),
+        ("barrier", {}, (-1, 4)),
+    ],
+)
+def test_shapes_for_two_processes(
+    two: dist.Engine, name: str, attrs: dict[str, object], shape: tuple[int, ...]
+) -> None:
+    _, _, out = collective(name, **attrs)
+    assert out.shape == shape
+
+
+def test_an_axis_that_cannot_be_divided_is_refused(two: dist.Engine) -> None:
+    with pytest.raises(ShapeError, match=r"axis 0 must be a multiple of the 2 processes.*got 3"):
+        ow.ops.dist.reduce_scatter(np.ones((3, 2), np.float32))
+
+
+def test_a_root_outside_the_group_is_refused(two: dist.Engine) -> None:
+    with pytest.raises(ShapeError, match=r"root must be in \[0, 2\), a process of group 'world'"):
+        collective("broadcast", root=2)
+
+
+def test_without_an_engine_several_processes_are_refused(two: dist.Engine) -> None:
+    network, x, out = collective("all_reduce")
+    with pytest.raises(KernelNotFoundError, match="group 'world' has 2 processes.*opwright-mpi"):
+        network.compile(feed=[x], fetch=[out])(x=np.ones((3, 4), np.float32))
+
+
+def backward(name: str, **attrs: object) -> list[str]:
+    _, x, out = collective(name, **attrs)
+    ow.append_backward([out], parameters=[x])
+    return [op.type for op in out.block.ops]
+
+
+@pytest.mark.parametrize(
+    ("name", "gradient"),
+    [
+        ("all_reduce", "dist.all_reduce"),
+        ("all_gather", "dist.reduce_scatter"),
+        ("reduce_scatter", "dist.all_gather"),
+        ("all_to_all", "dist.all_to_all"),
+    ],
+)
+def test_the_gradient_of_a_collective_is_a_collective(name: str, gradient: str) -> None:
+    assert gradient in backward(name)[1:]
+
+
+@pytest.mark.parametrize("reduce", ["max", "min", "mean"])
+def test_alone_every_reduction_has_the_gradient_of_a_copy(reduce: str) -> None:
+    network, x, out = collective("all_reduce", reduce=reduce)
+    ((_, gradient),) = ow.append_backward([out], parameters=[x])
+    (result,) = network.compile(feed=[x], fetch=[gradient])(x=np.ones((3, 4), np.float32))
+    np.testing.assert_array_equal(result, np.ones((3, 4), np.float32))
+
+
+def test_a_scattered_maximum_has_no_gradient() -> None:
+    with pytest.raises(GradientError, match="only a sum or mean has a gradient, got reduce='max'"):
+        backward("reduce_scatter", reduce="max")

@@ -1,0 +1,76 @@
+"""Worlds, groups, and what is said where they are wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import opwright_dist as dist
+
+
+def test_without_a_launcher_a_process_is_alone() -> None:
+    assert (dist.rank(), dist.size()) == (0, 1)
+    assert dist.gather(b"mine") == [b"mine"]
+
+
+def test_a_group_has_its_members_in_the_order_given(two: Any) -> None:
+    group = dist.new_group("reversed", [1, 0])
+    assert (group.rank, group.size) == (0, 2)
+    assert two.added == [("reversed", (1, 0))]
+    assert (dist.rank("reversed"), dist.rank()) == (0, 1)
+
+
+def test_a_process_outside_a_group_has_no_number_in_it(two: dist.Engine) -> None:
+    assert dist.new_group("first", [0]).rank == -1
+
+
+def test_the_deadline_reaches_the_engine(two: Any) -> None:
+    assert two.deadline_s == 5
+    dist.set_deadline(0.5)
+    assert two.deadline_s == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "rule"),
+    [
+        ("world", [0], "new_group: the name must be new, got 'world', which exists"),
+        ("none", [], r"ranks must be one or more different numbers, got \[\]"),
+        ("twice", [1, 1], r"ranks must be one or more different numbers, got \[1, 1\]"),
+        ("far", [0, 2], r"ranks must be in \[0, 2\), got 2; there are 2 processes"),
+    ],
+)
+def test_a_wrong_group_is_refused(two: dist.Engine, name: str, ranks: list[int], rule: str) -> None:
+    with pytest.raises(dist.DistError, match=rule):
+        dist.new_group(name, ranks)
+
+
+def test_an_unknown_group_names_the_nearest(two: dist.Engine) -> None:
+    with pytest.raises(dist.DistError, match=r"unknown group, got 'wolrd'.*'world'.*new_group"):
+        dist.size("wolrd")
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_deadline_is_a_time(two: dist.Engine, seconds: float) -> None:
+    with pytest.raises(dist.DistError, match="a finite time of more than 0 seconds, got"):
+        dist.set_deadline(seconds)
+
+
+def test_a_deadline_of_the_environment_is_a_number(
+    monkeypatch: pytest.MonkeyPatch, two: dist.Engine
+) -> None:
+    monkeypatch.setenv("OPWRIGHT_DIST_DEADLINE", "soon")
+    with pytest.raises(dist.DistError, match="OPWRIGHT_DIST_DEADLINE must be a number of seconds"):
+        dist.World(two)
+
+
+def test_an_engine_that_is_not_installed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = dist.set_world(None)
+    monkeypatch.setenv("OPWRIGHT_DIST_ENGINE", "carrier_pigeon")
+    try:
+        with pytest.raises(dist.DistError, match="pip install opwright-carrier_pigeon"):
+            dist.rank()
+    finally:
+        dist.set_world(before)
