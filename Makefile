@@ -14,6 +14,8 @@ CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
 # For many processes; of the engines each brings its own library.
 DIST := plugins/dist
+# An engine for them, with a library of its own: `make test-mpi` installs it.
+MPI := plugins/mpi
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
@@ -21,13 +23,13 @@ NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/de
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src $(CUDA_EMULATOR)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
+	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-mpi test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +67,10 @@ $(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(VERSION) $(NATIVE_DIST) $(STAMPS)/p
 	@$(PIP) install --no-build-isolation $(DIST:%=-e ./%)
 	@touch $@
 
+$(STAMPS)/mpi: $(MPI)/pyproject.toml $(wildcard $(MPI)/native/*) $(STAMPS)/dist
+	@$(PIP) install --no-build-isolation -e ./$(MPI)
+	@touch $@
+
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	@echo "installing the tools of requirements-dev.txt into $(VENV)"
@@ -94,6 +100,9 @@ $(STAMPS)/nvrtc: $(STAMPS)/tools
 
 test: venv  ## run all tests, operators on a sample of their cases
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-mpi: venv $(STAMPS)/mpi  ## run the tests of several processes, connected by MPI
+	@$(BIN)/python -m pytest tests/mpi $(ARGS)
 
 test-all: export OPWRIGHT_EVERY_CASE := 1
 test-all: test  ## run all tests, with every case of an operator in every dtype on every library

@@ -1,0 +1,377 @@
+#include "group.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <sstream>
+
+#include "library.h"
+#include "reduction.h"
+
+namespace opwright_mpi {
+
+using opwright::Status;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTag = 7;
+constexpr auto kPollInterval = std::chrono::milliseconds(1);
+constexpr auto kAnswerTime = std::chrono::milliseconds(500);
+// Turns in which a process that waits keeps its core; then others may have it.
+constexpr int kSpins = 100;
+// Waited so long, it sleeps between two looks: the others are far behind.
+constexpr auto kPatience = std::chrono::milliseconds(50);
+constexpr long kNapNs = 50'000;
+
+std::atomic<double> deadline_seconds{60.0};
+
+std::map<std::string, std::unique_ptr<Group>>& Groups() {
+  // Never freed: requests may be under way while the process ends.
+  static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
+  return *groups;
+}
+
+std::mutex groups_mutex;
+
+std::string RankList(const std::vector<int>& ranks) {
+  std::ostringstream text;
+  text << (ranks.size() == 1 ? "rank " : "ranks ");
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    text << (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") << ranks[i];
+  }
+  return text.str();
+}
+
+// What travels between two processes beside collectives; kept until it is sent.
+struct Letter {
+  int64_t content[2];
+  Request request;
+};
+
+}  // namespace
+
+void SetDeadline(double seconds) { deadline_seconds.store(seconds); }
+
+Group::Group(std::string group_name, Comm base) : name(std::move(group_name)) {
+  const Library& mpi = Mpi();
+  mpi.Comm_rank(base, &rank);
+  mpi.Comm_size(base, &size);
+  for (Comm* comm : {&first, &second, &control}) {
+    mpi.Comm_dup(base, comm);
+    mpi.Comm_set_errhandler(*comm, ErrorsReturn());
+  }
+  peers_.resize(static_cast<size_t>(size));
+}
+
+Status Group::Break(const std::string& reason) {
+  if (unusable_.empty()) unusable_ = reason;
+  return Status::Error(reason);
+}
+
+Status Group::FailMpi(const char* who, int code) {
+  return Break(
+      opwright::detail::Concat(who, ": group '", name, "': MPI failed: ", ErrorText(code)));
+}
+
+Status Group::Check(const char* who) const {
+  const char* reason = FindUnusable();
+  if (reason != nullptr) return Status::Error(who, ": ", reason);
+  if (!unusable_.empty()) {
+    return Status::Error(
+        who, ": group '", name,
+        "' is unusable since a collective failed; end all processes and start them "
+        "again from the last checkpoint. The failure was: ",
+        unusable_);
+  }
+  return Status::Ok();
+}
+
+Status Group::Started(const char* who, int code) {
+  if (code != kSuccess) return FailMpi(who, code);
+  ++n_started_;
+  return Status::Ok();
+}
+
+void Group::Remove(const Reduction* reduction) {
+  active_.erase(std::remove(active_.begin(), active_.end(), reduction), active_.end());
+}
+
+int Group::Progress() {
+  // In order: the second part of a reduction starts behind those of the reductions before it.
+  for (size_t i = 0; i < active_.size();) {
+    Reduction* reduction = active_[i];
+    const int code = reduction->Advance();
+    if (code != kSuccess) return -code;
+    if (reduction->IsDone()) {
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else if (reduction->HasBegunLastPart()) {
+      ++i;
+    } else {
+      break;
+    }
+  }
+  return 0;
+}
+
+Status Group::Wait(const char* who, const Poll& poll, Request* request) {
+  return Wait(who, poll, [request] {
+    int done = 0;
+    const int code = Mpi().Test(request, &done, nullptr);
+    return code == kSuccess ? done : -code;
+  });
+}
+
+Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>& done) {
+  int spins = 0;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point next_poll = begin + kPollInterval;
+  while (true) {
+    const int answer = done();
+    if (answer == 1) return Status::Ok();
+    if (answer < 0) return FailMpi(who, -answer);
+    if (++spins < kSpins) continue;
+    sched_yield();
+    const Clock::time_point now = Clock::now();
+    if (now < next_poll) continue;
+    next_poll = now + kPollInterval;
+    Status status = poll();
+    if (!status.ok()) {
+      static_cast<void>(Break(
+          opwright::detail::Concat(who, ": group '", name, "': interrupted while it waited")));
+      return status;
+    }
+    Receive();
+    const std::string ended = FindEnded();
+    const bool is_late = now - begin > std::chrono::duration<double>(
+                                           deadline_seconds.load(std::memory_order_relaxed));
+    if (!ended.empty() || is_late) {
+      // What has just come may have been what was waited for.
+      const int last = done();
+      if (last == 1) return Status::Ok();
+      const std::string missing = ended.empty() ? FindMissing(poll) : ended;
+      return Break(opwright::detail::Concat(who, ": group '", name, "': ", missing));
+    }
+    if (now - begin > kPatience) {
+      const timespec nap{0, kNapNs};
+      nanosleep(&nap, nullptr);
+    }
+  }
+}
+
+void Group::Send(int to, Message message) {
+  static auto* letters = new std::deque<Letter>;  // one that never arrives keeps its memory
+  while (!letters->empty()) {
+    int done = 0;
+    Mpi().Test(&letters->front().request, &done, nullptr);
+    if (done == 0) break;
+    letters->pop_front();
+  }
+  Letter& letter = letters->emplace_back();
+  letter.content[0] = message;
+  letter.content[1] = n_started_;
+  if (Mpi().Isend(letter.content, 2, TypeInt64(), to, kTag, control, &letter.request) != kSuccess) {
+    letters->pop_back();
+  }
+}
+
+void Group::Receive() {
+  while (true) {
+    int there = 0;
+    MpiStatus status{};
+    if (Mpi().Iprobe(kAnySource, kTag, control, &there, &status) != kSuccess || there == 0) return;
+    int64_t content[2] = {0, 0};
+    if (Mpi().Recv(content, 2, TypeInt64(), status.source, kTag, control, nullptr) != kSuccess)
+      return;
+    Peer& peer = peers_[static_cast<size_t>(status.source)];
+    peer.n_started = content[1];
+    peer.answered = true;
+    peer.ended = peer.ended || content[0] == kGoodbye;
+    if (content[0] == kAsk) Send(status.source, kAnswer);
+  }
+}
+
+std::string Group::FindEnded() const {
+  std::vector<int> ended;
+  for (int i = 0; i < size; ++i) {
+    const Peer& peer = peers_[static_cast<size_t>(i)];
+    if (peer.ended && peer.n_started < n_started_) ended.push_back(i);
+  }
+  if (ended.empty()) return "";
+  return RankList(ended) + (ended.size() == 1 ? " has" : " have") +
+         " ended before this collective; all processes must run the same steps";
+}
+
+std::string Group::FindMissing(const Poll& poll) {
+  for (Peer& peer : peers_) peer.answered = false;
+  for (int i = 0; i < size; ++i) {
+    if (i != rank) Send(i, kAsk);
+  }
+  const Clock::time_point end = Clock::now() + kAnswerTime;
+  const auto waits_for_answers = [this] {
+    for (int i = 0; i < size; ++i) {
+      if (i != rank && !peers_[static_cast<size_t>(i)].answered) return true;
+    }
+    return false;
+  };
+  while (waits_for_answers() && Clock::now() < end && poll().ok()) {
+    Receive();
+    const timespec nap{0, kNapNs};
+    nanosleep(&nap, nullptr);
+  }
+  std::vector<int> silent;
+  std::vector<int> behind;
+  for (int i = 0; i < size; ++i) {
+    const Peer& peer = peers_[static_cast<size_t>(i)];
+    if (i == rank) continue;
+    if (!peer.answered) silent.push_back(i);
+    if (peer.answered && peer.n_started < n_started_) behind.push_back(i);
+  }
+  std::ostringstream text;
+  if (!silent.empty()) {
+    text << RankList(silent) << " did not come within " << deadline_seconds.load() << " s";
+  } else if (!behind.empty()) {
+    text << RankList(behind) << (behind.size() == 1 ? " waits" : " wait")
+         << " at an earlier collective, after " << deadline_seconds.load()
+         << " s; all processes must run the same steps";
+  } else {
+    text << "all processes came, and nothing arrived within " << deadline_seconds.load()
+         << " s; look at the network";
+  }
+  text << ". A longer deadline: opwright_dist.set_deadline, or OPWRIGHT_DIST_DEADLINE";
+  return text.str();
+}
+
+Status Group::BeginComparison(const Poll& poll, int64_t digest,
+                              const std::vector<std::string>* entries) {
+  constexpr const char* kWho = "dist.compare_plans";
+  OPWRIGHT_RETURN_IF_ERROR(Check(kWho));
+  if (is_comparing_) {  // of a run that failed before its first collective
+    OPWRIGHT_RETURN_IF_ERROR(Wait(kWho, poll, &comparison_));
+    is_comparing_ = false;
+  }
+  own_[0] = digest;
+  own_[1] = n_started_;
+  all_.resize(static_cast<size_t>(2 * size));
+  entries_ = entries;
+  const int code =
+      Mpi().Iallgather_c(own_, 2, TypeInt64(), all_.data(), 2, TypeInt64(), control, &comparison_);
+  OPWRIGHT_RETURN_IF_ERROR(Started(kWho, code));
+  is_comparing_ = true;
+  return Status::Ok();
+}
+
+Status Group::EndComparison(const char* who, const Poll& poll) {
+  if (!is_comparing_) return Status::Ok();
+  OPWRIGHT_RETURN_IF_ERROR(Wait(who, poll, &comparison_));
+  is_comparing_ = false;
+  for (int i = 0; i < size; ++i) {
+    if (all_[static_cast<size_t>(2 * i)] != own_[0]) return DescribeDifference(who, poll);
+  }
+  for (int i = 0; i < size; ++i) {
+    const int64_t theirs = all_[static_cast<size_t>(2 * i) + 1];
+    if (theirs == own_[1]) continue;
+    return Break(opwright::detail::Concat(
+        who, ": group '", name, "': all processes must have run the same collectives, got ",
+        own_[1], " on rank ", rank, " and ", theirs, " on rank ", i,
+        "; a run failed on one of them alone. Start all again from the last checkpoint"));
+  }
+  return Status::Ok();
+}
+
+// All processes come here, as each saw all digests.
+Status Group::DescribeDifference(const char* who, const Poll& poll) {
+  std::string text;
+  for (const std::string& entry : *entries_) text += entry + '\n';
+  const auto length = static_cast<int64_t>(text.size());
+  std::vector<int64_t> lengths(static_cast<size_t>(size));
+  Request request = RequestNull();
+  int code = Mpi().Iallgather_c(&length, 1, TypeInt64(), lengths.data(), 1, TypeInt64(), control,
+                                &request);
+  if (code != kSuccess) return FailMpi(who, code);
+  OPWRIGHT_RETURN_IF_ERROR(Wait(who, poll, &request));
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  text.resize(static_cast<size_t>(longest), '\n');
+  std::string all(static_cast<size_t>(longest * size), '\n');
+  code = Mpi().Iallgather_c(text.data(), longest, TypeByte(), all.data(), longest, TypeByte(),
+                            control, &request);
+  if (code != kSuccess) return FailMpi(who, code);
+  OPWRIGHT_RETURN_IF_ERROR(Wait(who, poll, &request));
+  const auto entries_of = [&](int i) {
+    std::vector<std::string> lines;
+    std::istringstream theirs(all.substr(static_cast<size_t>(i * longest),
+                                         static_cast<size_t>(lengths[static_cast<size_t>(i)])));
+    for (std::string line; std::getline(theirs, line);) lines.push_back(line);
+    return lines;
+  };
+  // Against the first process that differs from rank 0, so that all tell of the same two.
+  int other = 1;
+  while (all_[static_cast<size_t>(2 * other)] == all_[0]) ++other;
+  const std::vector<std::string> mine = entries_of(0);
+  const std::vector<std::string> theirs = entries_of(other);
+  size_t i = 0;
+  while (i < mine.size() && i < theirs.size() && mine[i] == theirs[i]) ++i;
+  const auto entry = [i](const std::vector<std::string>& lines) {
+    return i < lines.size() ? lines[i] : std::string("nothing more");
+  };
+  return Status::Error(who, ": group '", name,
+                       "': all processes must run the same collectives, got at place ", i + 1, ": ",
+                       entry(mine), " on rank 0, and ", entry(theirs), " on rank ", other,
+                       "; give all the same program, feeds and fetches. No data was sent");
+}
+
+void Group::SayGoodbye() {
+  for (int i = 0; i < size; ++i) {
+    if (i != rank) Send(i, kGoodbye);
+  }
+}
+
+bool Group::EveryoneSaidGoodbye() {
+  Receive();
+  for (int i = 0; i < size; ++i) {
+    if (i != rank && !peers_[static_cast<size_t>(i)].ended) return false;
+  }
+  return true;
+}
+
+Group* FindGroup(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(groups_mutex);
+  const auto found = Groups().find(name);
+  return found == Groups().end() ? nullptr : found->second.get();
+}
+
+std::string AddWorld() {
+  const std::lock_guard<std::mutex> lock(groups_mutex);
+  if (Groups().count("world") == 0) {
+    Groups()["world"] = std::make_unique<Group>("world", CommWorld());
+  }
+  return "";
+}
+
+std::string AddGroup(const std::string& name, const std::vector<int>& ranks) {
+  const std::lock_guard<std::mutex> lock(groups_mutex);
+  const Library& mpi = Mpi();
+  Group& world = *Groups().at("world");
+  if (std::find(ranks.begin(), ranks.end(), world.rank) == ranks.end()) return "";
+  CommGroup everyone = nullptr;
+  CommGroup members = nullptr;
+  Comm comm = CommNull();
+  int code = mpi.Comm_group(world.control, &everyone);
+  if (code == kSuccess) {
+    code = mpi.Group_incl(everyone, static_cast<int>(ranks.size()), ranks.data(), &members);
+  }
+  if (code == kSuccess) code = mpi.Comm_create_group(world.control, members, kTag, &comm);
+  if (code != kSuccess) return "group '" + name + "': MPI failed: " + ErrorText(code);
+  mpi.Group_free(&everyone);
+  mpi.Group_free(&members);
+  Groups()[name] = std::make_unique<Group>(name, comm);
+  return "";
+}
+
+}  // namespace opwright_mpi

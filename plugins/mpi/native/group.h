@@ -1,0 +1,105 @@
+// Processes that meet in collectives, and how one waits for the others.
+#ifndef OPWRIGHT_MPI_GROUP_H_
+#define OPWRIGHT_MPI_GROUP_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mpi_abi.h"
+#include "opwright/sdk.hpp"
+
+namespace opwright_mpi {
+
+class Reduction;
+
+// What a run does about once a millisecond while it waits; not ok: it gives up.
+using Poll = std::function<opwright::Status()>;
+
+// Three communicators of the same processes: collectives start in one order on each, that of the
+// program, whatever the others are at. A reduction's second part goes by the second.
+class Group {
+ public:
+  Group(std::string group_name, Comm base);
+
+  const std::string name;
+  int rank = 0;
+  int size = 1;
+  Comm first = CommNull();
+  Comm second = CommNull();
+  Comm control = CommNull();
+
+  // One collective of a group at a time: held by each kernel while it starts or waits.
+  std::mutex mutex;
+
+  // Whether a collective may start: to be asked first by each. `who` is the operator.
+  opwright::Status Check(const char* who) const;
+  // Counts a collective that was started; `code` is MPI's answer.
+  opwright::Status Started(const char* who, int code);
+
+  // Waits until `done` says 1; 0 is not yet, another number an error code of MPI, negated. Ends
+  // with an error that names the processes that did not come where the deadline passes.
+  opwright::Status Wait(const char* who, const Poll& poll, const std::function<int()>& done);
+  // Waits for one request.
+  opwright::Status Wait(const char* who, const Poll& poll, Request* request);
+
+  // Begins to compare what this process is about to do with what the others are: `digest` stands
+  // for `entries`, which live as long as the plan.
+  opwright::Status BeginComparison(const Poll& poll, int64_t digest,
+                                   const std::vector<std::string>* entries);
+  // Waits for the answer, if one was asked for.
+  opwright::Status EndComparison(const char* who, const Poll& poll);
+
+  // Reductions that are under way go on, in the order in which they started.
+  int Progress();
+  void Add(Reduction* reduction) { active_.push_back(reduction); }
+  void Remove(const Reduction* reduction);
+
+  // Tells the others that this process starts no further collective.
+  void SayGoodbye();
+  bool EveryoneSaidGoodbye();
+
+ private:
+  enum Message : int64_t { kAsk, kAnswer, kGoodbye };
+  struct Peer {
+    int64_t n_started = -1;  // collectives, as far as it has said
+    bool answered = false;
+    bool ended = false;
+  };
+
+  opwright::Status Break(const std::string& reason);
+  opwright::Status FailMpi(const char* who, int code);
+  void Send(int to, Message message);
+  void Receive();
+  // What is wrong with the others, after the deadline.
+  std::string FindMissing(const Poll& poll);
+  std::string FindEnded() const;
+  opwright::Status DescribeDifference(const char* who, const Poll& poll);
+
+  std::string unusable_;  // why no collective may start any more
+  int64_t n_started_ = 0;
+  std::vector<Peer> peers_;
+  std::vector<Reduction*> active_;
+  // The comparison under way: digest and n_started of this process, and of all.
+  bool is_comparing_ = false;
+  int64_t own_[2] = {0, 0};
+  std::vector<int64_t> all_;
+  Request comparison_ = RequestNull();
+  const std::vector<std::string>* entries_ = nullptr;
+};
+
+// The group of a name; nullptr where there is none. They live until the process ends.
+Group* FindGroup(const std::string& name);
+// Makes a group of processes of the world; this one need not be a member. Returns what is wrong.
+std::string AddGroup(const std::string& name, const std::vector<int>& ranks);
+// Makes the group of all processes, after Connect.
+std::string AddWorld();
+
+void SetDeadline(double seconds);
+
+}  // namespace opwright_mpi
+
+#endif  // OPWRIGHT_MPI_GROUP_H_

@@ -1,0 +1,141 @@
+#include "joining.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "opwright/sdk/half.hpp"
+
+namespace opwright_mpi {
+
+namespace {
+
+// What is summed stays in the first-level cache.
+constexpr int64_t kBlock = 1024;
+
+// Three versions of each loop, chosen when the library is loaded, where the compiler can do that.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define OPWRIGHT_MPI_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define OPWRIGHT_MPI_CLONES
+#endif
+
+// 16-bit floats are summed in float32.
+template <typename T>
+struct Wide {
+  using Type = T;
+  static OPWRIGHT_ALWAYS_INLINE T Load(T value) { return value; }
+  static OPWRIGHT_ALWAYS_INLINE T Store(T value) { return value; }
+};
+template <>
+struct Wide<opwright::Float16> {
+  using Type = float;
+  static OPWRIGHT_ALWAYS_INLINE float Load(opwright::Float16 value) {
+    return opwright::FloatOfFloat16(value.bits);
+  }
+  static OPWRIGHT_ALWAYS_INLINE opwright::Float16 Store(float value) {
+    return {opwright::Float16OfFloat(value)};
+  }
+};
+template <>
+struct Wide<opwright::BFloat16> {
+  using Type = float;
+  static OPWRIGHT_ALWAYS_INLINE float Load(opwright::BFloat16 value) {
+    return opwright::FloatOfBFloat16(value.bits);
+  }
+  static OPWRIGHT_ALWAYS_INLINE opwright::BFloat16 Store(float value) {
+    return {opwright::BFloat16OfFloat(value)};
+  }
+};
+
+template <typename A>
+OPWRIGHT_ALWAYS_INLINE A Plus(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {  // wraps, as NumPy's sums do
+    using U = std::make_unsigned_t<A>;
+    return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+  } else {
+    return a + b;
+  }
+}
+
+// NaN is the result wherever there is one.
+template <typename A>
+OPWRIGHT_ALWAYS_INLINE A Greater(A a, A b) {
+  return (a > b) | (a != a) ? a : b;
+}
+template <typename A>
+OPWRIGHT_ALWAYS_INLINE A Less(A a, A b) {
+  return (a < b) | (a != a) ? a : b;
+}
+
+template <typename T, typename A>
+OPWRIGHT_ALWAYS_INLINE void AddPart(Reduce reduce, const T* part, int64_t n, const double* weight,
+                                    A* total) {
+  if (weight != nullptr) {
+    const A factor = static_cast<A>(*weight);
+    for (int64_t i = 0; i < n; ++i) total[i] = Plus(total[i], Wide<T>::Load(part[i]) * factor);
+  } else if (reduce == Reduce::kMax) {
+    for (int64_t i = 0; i < n; ++i) total[i] = Greater(total[i], Wide<T>::Load(part[i]));
+  } else if (reduce == Reduce::kMin) {
+    for (int64_t i = 0; i < n; ++i) total[i] = Less(total[i], Wide<T>::Load(part[i]));
+  } else {
+    for (int64_t i = 0; i < n; ++i) total[i] = Plus(total[i], Wide<T>::Load(part[i]));
+  }
+}
+
+template <typename T>
+OPWRIGHT_ALWAYS_INLINE void JoinBlocks(Reduce reduce, const T* parts, int64_t n_parts,
+                                       int64_t stride, int64_t n, const double* weights, T* out) {
+  using A = typename Wide<T>::Type;
+  A divisor = static_cast<A>(n_parts);
+  if (weights != nullptr) {
+    double sum = 0;
+    for (int64_t r = 0; r < n_parts; ++r) sum += weights[r];
+    divisor = static_cast<A>(sum);
+  }
+  A total[kBlock];
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t count = std::min(kBlock, n - begin);
+    const T* own = parts + begin;
+    const A first = weights == nullptr ? A{1} : static_cast<A>(weights[0]);
+    for (int64_t i = 0; i < count; ++i) {
+      total[i] = weights == nullptr ? Wide<T>::Load(own[i]) : Wide<T>::Load(own[i]) * first;
+    }
+    for (int64_t r = 1; r < n_parts; ++r) {
+      AddPart(reduce, own + r * stride, count, weights == nullptr ? nullptr : weights + r, total);
+    }
+    if (reduce == Reduce::kMean) {
+      for (int64_t i = 0; i < count; ++i) total[i] = total[i] / divisor;
+    }
+    for (int64_t i = 0; i < count; ++i) out[begin + i] = Wide<T>::Store(total[i]);
+  }
+}
+
+#define OPWRIGHT_MPI_JOIN(name, type)                                                              \
+  OPWRIGHT_MPI_CLONES void name(Reduce reduce, const void* parts, int64_t n_parts, int64_t stride, \
+                                int64_t n, const double* weights, void* out) {                     \
+    JoinBlocks(reduce, static_cast<const type*>(parts), n_parts, stride, n, weights,               \
+               static_cast<type*>(out));                                                           \
+  }
+OPWRIGHT_MPI_JOIN(JoinFloat16, opwright::Float16)
+OPWRIGHT_MPI_JOIN(JoinBFloat16, opwright::BFloat16)
+OPWRIGHT_MPI_JOIN(JoinFloat32, float)
+OPWRIGHT_MPI_JOIN(JoinFloat64, double)
+OPWRIGHT_MPI_JOIN(JoinInt32, int32_t)
+OPWRIGHT_MPI_JOIN(JoinInt64, int64_t)
+
+}  // namespace
+
+Reduce ReduceOf(const std::string& name) {
+  if (name == "mean") return Reduce::kMean;
+  if (name == "max") return Reduce::kMax;
+  return name == "min" ? Reduce::kMin : Reduce::kSum;
+}
+
+Join JoinOf(DLDataType dtype) {
+  if (dtype.code == kDLBfloat) return JoinBFloat16;
+  if (dtype.code == kDLInt) return dtype.bits == 32 ? JoinInt32 : JoinInt64;
+  if (dtype.bits == 16) return JoinFloat16;
+  return dtype.bits == 32 ? JoinFloat32 : JoinFloat64;
+}
+
+}  // namespace opwright_mpi

@@ -1,0 +1,138 @@
+"""The engine: connects the processes that mpiexec, srun or ``opwright-mpi run`` has started."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from opwright_dist import DistError, Engine
+from opwright_mpi.library import find_library, find_own
+
+_LAUNCHED: Final = (
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "OPWRIGHT_MPI_RANK",
+)
+"""What launchers set in the environment of the processes that they start."""
+
+_TEXT_BYTES: Final = 16_384
+_GOODBYE_NAP_S: Final = 0.001
+
+
+class MpiEngine(Engine):
+    """Connects the processes by MPI, at most one of it in a process.
+
+    Where a process ends with an exception, the others are ended, too; where it ends without one, it
+    waits for the others to end, so that none is cut off.
+
+    Raises
+    ------
+    DistError
+        There is no library, or it cannot start: the error says what to do.
+    """
+
+    name = "mpi"
+
+    def __init__(self) -> None:
+        path = find_library()
+        self._own = ctypes.CDLL(find_own())
+        self._own.opwright_mpi_set_deadline.argtypes = [ctypes.c_double]
+        self._deadline_s = 60.0
+        self._failed = False
+        self._pid = os.getpid()
+        self._call("connect", path.encode())
+        self._before_hook = sys.excepthook
+        sys.excepthook = self._note_failure
+        atexit.register(self._end)
+
+    @classmethod
+    def was_launched(cls) -> bool:
+        """Tell whether a launcher of MPI processes has started this one."""
+        return any(name in os.environ for name in _LAUNCHED)
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, from 0."""
+        return int(self._own.opwright_mpi_rank())
+
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+        return int(self._own.opwright_mpi_size())
+
+    def add_group(self, name: str, ranks: Sequence[int]) -> None:
+        """Connect the processes of a new group."""
+        numbers = (ctypes.c_int * len(ranks))(*ranks)
+        self._call("add_group", name.encode(), numbers, len(ranks))
+
+    def gather(self, data: bytes, group: str) -> list[bytes]:
+        """Return what each process of a group gives, in the order of their ranks in the group."""
+        from opwright_dist import current_world
+
+        n = current_world().group(group).size
+        lengths = self._gather(len(data).to_bytes(8, "little"), 8, group, n)
+        sizes = [int.from_bytes(length, "little") for length in lengths]
+        longest = max(sizes)
+        parts = self._gather(data.ljust(longest, b"\0"), longest, group, n)
+        return [part[:size] for part, size in zip(parts, sizes, strict=True)]
+
+    def set_deadline(self, seconds: float) -> None:
+        """Say how long a collective may wait for another process."""
+        self._deadline_s = seconds
+        self._own.opwright_mpi_set_deadline(seconds)
+
+    def describe(self) -> str:
+        """Return the library's name and version, its first line."""
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        self._own.opwright_mpi_describe(text, ctypes.c_int64(_TEXT_BYTES))
+        return text.value.decode(errors="replace").partition("\n")[0]
+
+    def _gather(self, data: bytes, size: int, group: str, n: int) -> list[bytes]:
+        every = ctypes.create_string_buffer(max(size * n, 1))
+        self._call("gather", group.encode(), data, ctypes.c_int64(size), every)
+        return [every.raw[i * size : (i + 1) * size] for i in range(n)]
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        function = getattr(self._own, f"opwright_mpi_{name}")
+        if function(*arguments, text, ctypes.c_int64(_TEXT_BYTES)) != 0:
+            raise DistError(f"opwright-mpi: {text.value.decode(errors='replace')}")
+
+    def _note_failure(
+        self,
+        kind: type[BaseException],
+        error: BaseException,
+        trace: TracebackType | None,
+    ) -> None:
+        self._failed = True
+        self._before_hook(kind, error, trace)
+
+    def _end(self) -> None:
+        """End together with the others, or end them all where this process has failed."""
+        if os.getpid() != self._pid:
+            return  # a forked child has no part in it
+        if not self._own.opwright_mpi_may_finalize() or self._failed:
+            self._abort("failed")
+            return
+        self._own.opwright_mpi_say_goodbye()
+        end = time.monotonic() + self._deadline_s
+        while not self._own.opwright_mpi_everyone_said_goodbye():
+            if time.monotonic() > end:
+                self._abort("waited for the others to end, longer than the deadline")
+                return
+            time.sleep(_GOODBYE_NAP_S)
+        self._own.opwright_mpi_finalize()
+
+    def _abort(self, reason: str) -> None:
+        print(f"opwright-mpi: rank {self.rank} {reason}: all are ended", file=sys.stderr)  # noqa: T201
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._own.opwright_mpi_abort(1)

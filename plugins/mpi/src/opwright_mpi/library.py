@@ -1,0 +1,94 @@
+"""Where the libraries lie: that of MPI, and our own."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+import opwright_mpi
+from opwright_dist import DistError
+
+LIBRARY_VARIABLE: Final = "OPWRIGHT_MPI_LIBRARY"
+"""Path of a library with MPI's standard binary interface, instead of that of the wheel."""
+
+ABI_NAME: Final = "libmpi_abi.so.1"
+
+
+def find_own() -> str:
+    """Return the path of our own library: an editable installation has it in another folder."""
+    folders = [Path(folder) for folder in opwright_mpi.__path__]
+    for folder in folders:
+        if (folder / "mpi.so").exists():
+            return str(folder / "mpi.so")
+    raise DistError(
+        f"opwright-mpi: its library mpi.so must lie in the package, got none in {folders}; install "
+        "opwright-mpi again"
+    )
+
+
+def find_library() -> str:
+    """Return the path of the MPI library.
+
+    Raises
+    ------
+    DistError
+        There is none, or two are in the process already.
+    """
+    path = os.environ.get(LIBRARY_VARIABLE) or _find_in_wheel(ABI_NAME)
+    if path is None:
+        raise DistError(
+            f"opwright-mpi: no library with MPI's standard interface was found, got none named "
+            f"{ABI_NAME} in the wheel 'mpich'; pip install mpich, or name one by {LIBRARY_VARIABLE}"
+        )
+    other = _find_other_library(path)
+    if other is not None:
+        raise DistError(
+            f"opwright-mpi: a process can have one MPI library, got {other} beside {path}; import "
+            f"nothing that loads the other one, or name it by {LIBRARY_VARIABLE} if it has MPI's "
+            "standard interface"
+        )
+    return path
+
+
+def find_mpiexec() -> str:
+    """Return the path of the wheel's ``mpiexec``.
+
+    Raises
+    ------
+    DistError
+        The wheel is not installed.
+    """
+    path = _find_in_wheel("mpiexec")
+    if path is None:
+        raise DistError(
+            "opwright-mpi run: mpiexec of the wheel 'mpich' must be there, got none; pip install "
+            "mpich, or start the processes with the mpiexec or srun of your MPI"
+        )
+    return path
+
+
+def _find_in_wheel(name: str) -> str | None:
+    try:
+        files = distribution("mpich").files or []
+    except PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name == name:
+            return str(Path(str(file.locate())).resolve())
+    return None
+
+
+def _find_other_library(path: str) -> str | None:
+    """Return an MPI library that is loaded in this process and is not the one at `path`."""
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    own = Path(path).resolve().parent
+    for line in maps.splitlines():
+        loaded = Path(line.split(maxsplit=5)[-1])
+        if loaded.name.startswith("libmpi") and ".so" in loaded.name and loaded.parent != own:
+            return str(loaded)
+    return None

@@ -1,0 +1,139 @@
+"""Processes that do not fit together, fail, end, or do not come: the others say so and end."""
+
+from __future__ import annotations
+
+HEAD = """
+import os, sys, time
+import numpy as np
+import opwright as ow
+import opwright_dist as dist
+
+r, n = dist.rank(), dist.size()
+X = np.ones(8, np.float32)
+
+
+def network(*collectives):
+    block = ow.Program().global_block()
+    x = block.create_var("x", shape=[8], dtype="float32")
+    for i, name in enumerate(collectives):
+        block.append_op(f"dist.{name}", inputs={"x": x}, outputs={"out": f"out{i}"})
+    return ow.Network(block)
+"""
+
+
+def test_plans_that_differ_name_the_first_operator_on_both_ranks(run) -> None:
+    script = """
+names = ["all_reduce", "broadcast" if r else "all_to_all"]
+run = network(*names).compile(feed=["x"], fetch=["out0"])
+try:
+    run(x=X)
+except ow.errors.OpwrightError as error:
+    print(error)
+same = network("all_to_all").compile(feed=["x"], fetch=["out0"])
+same(x=X)
+print("goes on")
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("at place 2: dist.all_to_all(axis=0) of float32 [8] on rank 0") == 2
+    assert done.stdout.count("dist.broadcast(root=0) of float32 [8] on rank 1") == 2
+    assert done.stdout.count("goes on") == 2
+
+
+def test_differing_fetches_run_the_same_collectives(run) -> None:
+    script = """
+net = network("all_reduce", "all_gather")
+fetch = ["out0", "out1"] if r == 0 else ["out1"]
+out = net.compile(feed=["x"], fetch=fetch)(x=X * (r + 1))
+np.testing.assert_array_equal(out[-1], np.repeat([1, 2], 8))
+print("good")
+"""
+    done = run(HEAD + script, 2)
+    assert done.stdout.count("good") == 2, done.stdout + done.stderr
+
+
+def test_an_exception_on_one_rank_ends_all(run) -> None:
+    script = """
+if r == 1:
+    raise ValueError("a fault of the user")
+ow.ops.dist.all_reduce(X)
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode != 0
+    assert "a fault of the user" in done.stderr + done.stdout
+    assert "opwright-mpi: rank 1 failed: all are ended" in done.stderr + done.stdout
+
+
+def test_a_rank_that_ends_early_is_named(run) -> None:
+    script = """
+if r == 1:
+    sys.exit(0)
+ow.ops.dist.all_reduce(X)
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode != 0
+    assert "rank 1 has ended before this collective" in done.stderr + done.stdout
+
+
+def test_a_rank_that_does_not_come_is_named_after_the_deadline(run) -> None:
+    script = """
+if r == 1:
+    time.sleep(60)
+try:
+    ow.ops.dist.all_reduce(X)
+except ow.errors.OpwrightError as error:
+    print(error, flush=True)
+try:
+    ow.ops.dist.all_reduce(X)
+except ow.errors.OpwrightError as error:
+    print(error, flush=True)
+    raise
+"""
+    done = run(HEAD + script, 2, deadline=1.0)
+    text = done.stderr + done.stdout
+    assert done.returncode != 0
+    assert "group 'world': rank 1 did not come within 1 s" in text
+    assert "is unusable since a collective failed" in text
+
+
+def test_a_forked_child_is_refused(run) -> None:
+    script = """
+child = os.fork()
+if child == 0:
+    try:
+        ow.ops.dist.all_reduce(X)
+    except ow.errors.OpwrightError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+ow.ops.dist.all_reduce(X)
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("a forked child has no connection to the other processes") == 2
+
+
+def test_python_threads_go_on_while_a_rank_waits(run) -> None:
+    script = """
+import threading
+ticks = []
+ended = threading.Event()
+
+
+def tick():
+    while not ended.wait(0.01):
+        ticks.append(1)
+
+
+thread = threading.Thread(target=tick)
+thread.start()
+if r == 1:
+    time.sleep(1)
+ow.ops.dist.all_reduce(X)
+ended.set()
+thread.join()
+assert r == 1 or len(ticks) > 10, len(ticks)
+print("good")
+"""
+    done = run(HEAD + script, 2)
+    assert done.stdout.count("good") == 2, done.stdout + done.stderr
