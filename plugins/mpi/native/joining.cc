@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "opwright/sdk/half.hpp"
+#include "half.h"
 
 namespace opwright_mpi {
 
@@ -30,20 +30,20 @@ template <>
 struct Wide<opwright::Float16> {
   using Type = float;
   static OPWRIGHT_ALWAYS_INLINE float Load(opwright::Float16 value) {
-    return opwright::FloatOfFloat16(value.bits);
+    return FloatOfFloat16(value.bits);
   }
   static OPWRIGHT_ALWAYS_INLINE opwright::Float16 Store(float value) {
-    return {opwright::Float16OfFloat(value)};
+    return {Float16OfFloat(value)};
   }
 };
 template <>
 struct Wide<opwright::BFloat16> {
   using Type = float;
   static OPWRIGHT_ALWAYS_INLINE float Load(opwright::BFloat16 value) {
-    return opwright::FloatOfBFloat16(value.bits);
+    return FloatOfBFloat16(value.bits);
   }
   static OPWRIGHT_ALWAYS_INLINE opwright::BFloat16 Store(float value) {
-    return {opwright::BFloat16OfFloat(value)};
+    return {BFloat16OfFloat(value)};
   }
 };
 

@@ -1,8 +1,8 @@
 // The 16-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
 // branches, so that loops are vectorised for processors without instructions for them. NaN becomes
 // what those instructions make of it: float16 keeps the high bits of its payload and gets quiet.
-#ifndef OPWRIGHT_SDK_HALF_HPP_
-#define OPWRIGHT_SDK_HALF_HPP_
+#ifndef OPWRIGHT_MPI_HALF_H_
+#define OPWRIGHT_MPI_HALF_H_
 
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@
 // Also within functions of several versions, each of which gets its own.
 #define OPWRIGHT_ALWAYS_INLINE inline __attribute__((always_inline))
 
-namespace opwright {
+namespace opwright_mpi {
 
 OPWRIGHT_ALWAYS_INLINE float FloatOfBits(uint32_t bits) {
   float value;
@@ -66,6 +66,6 @@ OPWRIGHT_ALWAYS_INLINE uint16_t Float16OfFloat(float value) {
   return static_cast<uint16_t>(result | (sign >> 16));
 }
 
-}  // namespace opwright
+}  // namespace opwright_mpi
 
-#endif  // OPWRIGHT_SDK_HALF_HPP_
+#endif  // OPWRIGHT_MPI_HALF_H_
