@@ -19,7 +19,7 @@ STATIC_CHECK(sizeof(ow_infer) == 104);
 STATIC_CHECK(sizeof(ow_kernel) == 128);
 STATIC_CHECK(sizeof(ow_op) == 72);
 STATIC_CHECK(sizeof(ow_device) == 216);
-STATIC_CHECK(sizeof(ow_host) == 72);
+STATIC_CHECK(sizeof(ow_host) == 80);
 STATIC_CHECK(sizeof(ow_plugin) == 104);
 STATIC_CHECK(offsetof(ow_call, message_bytes) == 96);
 STATIC_CHECK(offsetof(ow_kernel, run) == 120);

@@ -24,7 +24,9 @@ LATER = {
         for name in ("ow_attr", "ow_prepare", "ow_call", "ow_infer", "ow_op", "ow_plugin")
     },
     "  ow_run_fn run;\n};": "  ow_run_fn run;\n  uint64_t later;\n};",
-    " void* data);\n};": " void* data);\n  int32_t (*later)(void);\n};",
+    "(*poll)(const ow_call* call);\n};": (
+        "(*poll)(const ow_call* call);\n  int32_t (*later)(void);\n};"
+    ),
     "void* graph);\n};": "void* graph);\n  uint64_t later;\n};",
 }
 EARLIER = Path(__file__).parent / "headers_1_0"
