@@ -12,16 +12,16 @@ PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
 # them nor a GPU.
 CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
-# For many processes; of the engines each brings its own library.
-DIST := plugins/dist
-# An engine for them, with a library of its own: `make test-mpi` installs it.
-MPI := plugins/mpi
+# For many processes.
+DIST := plugins/dist plugins/mpi
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
+NATIVE_DIST := $(shell find core/include plugins/mpi/native -type f 2>/dev/null) \
+	$(wildcard plugins/mpi/CMakeLists.txt)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
 	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
@@ -29,7 +29,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-mpi test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,10 +67,6 @@ $(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(VERSION) $(NATIVE_DIST) $(STAMPS)/p
 	@$(PIP) install --no-build-isolation $(DIST:%=-e ./%)
 	@touch $@
 
-$(STAMPS)/mpi: $(MPI)/pyproject.toml $(wildcard $(MPI)/native/*) $(STAMPS)/dist
-	@$(PIP) install --no-build-isolation -e ./$(MPI)
-	@touch $@
-
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	@echo "installing the tools of requirements-dev.txt into $(VENV)"
@@ -100,9 +96,6 @@ $(STAMPS)/nvrtc: $(STAMPS)/tools
 
 test: venv  ## run all tests, operators on a sample of their cases
 	@$(BIN)/python -m pytest $(ARGS)
-
-test-mpi: venv $(STAMPS)/mpi  ## run the tests of several processes, connected by MPI
-	@$(BIN)/python -m pytest tests/mpi $(ARGS)
 
 test-all: export OPWRIGHT_EVERY_CASE := 1
 test-all: test  ## run all tests, with every case of an operator in every dtype on every library

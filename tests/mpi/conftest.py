@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Return a function that runs a script in some processes, with a deadline of seconds."""
-    if find_spec("opwright_mpi") is None:
-        pytest.skip("opwright-mpi is not installed; `make test-mpi` installs it")
 
     def run_script(
         script: str, ranks: int, deadline: float = 60.0
