@@ -138,7 +138,7 @@ tidy: compile-commands $(STAMPS)/tools  ## check C++ by clang-tidy: five minutes
 coverage: $(STAMPS)/tools  ## print how much of Python and C++ the tests reach
 	@$(BIN)/python .ci/measure_coverage.py $(ARGS)
 
-docs: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/tools  ## build the documentation site into build/docs
+docs: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools  ## build the documentation site into build/docs
 	@$(BIN)/python docs/site/build.py $(ARGS)
 	@echo build/docs/index.html
 

@@ -1,0 +1,182 @@
+"""The command ``opwright-dist``: predicts how a training scales before anyone rents machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import opwright as ow
+from opwright.commands import add_feed_argument, make_feeds, results_of
+from opwright.errors import OpwrightError
+from opwright_dist.simulation import (
+    NETWORKS,
+    Forecast,
+    Reliability,
+    Report,
+    format_seconds,
+    format_share,
+    get_network,
+    rehearse,
+    simulate,
+)
+
+_RANKS: Final = "8,64,512,4096"
+_HOUR_S: Final = 3600.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return 0, 1 for what the work finds, 2 for a wrong usage."""
+    args = _make_parser().parse_args(arguments)
+    try:
+        report = _simulate(args)
+        if args.plot:
+            report.plot(args.plot)
+        if args.trace:
+            _write_trace(report, args.trace)
+    except (OpwrightError, OSError) as error:
+        print(f"opwright-dist: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    print(json.dumps(_plain(report), indent=2) if args.json else _text(report))  # noqa: T201
+    return 0
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="opwright-dist", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "simulate",
+        help="predict the training step of a saved program on many processes",
+        description="Measures the step of one process here, and predicts it on networks of "
+        "others. The program has collectives, as opwright_dist.data_parallel appends them.",
+    )
+    command.add_argument("program", help="folder of a saved training program")
+    add_feed_argument(command, ", the batch of one process")
+    command.add_argument(
+        "--ranks", type=_list_of(_count), default=_RANKS, help=f"processes (default: {_RANKS})"
+    )
+    command.add_argument(
+        "--network",
+        type=_list_of(str),
+        default=",".join(NETWORKS),
+        help=f"networks (default: {','.join(NETWORKS)})",
+    )
+    command.add_argument("--device", default="cpu", help="device to measure on (default: cpu)")
+    command.add_argument("--runs", type=_count, default=30, help="runs to measure (default: 30)")
+    command.add_argument(
+        "--spread",
+        type=float,
+        default=0.02,
+        help="standard deviation of the time of a process, as a share of it (default: 0.02)",
+    )
+    command.add_argument(
+        "--mtbf-hours",
+        type=float,
+        default=math.inf,
+        help="mean hours between failures of one process (default: it never fails)",
+    )
+    defaults = Reliability()
+    for name, value, meaning in (
+        ("--checkpoint-s", defaults.checkpoint_s, "seconds that a checkpoint takes"),
+        ("--restart-s", defaults.restart_s, "seconds from a failure to going on"),
+    ):
+        command.add_argument(name, type=float, default=value, help=f"{meaning} ({value:g})")
+    command.add_argument(
+        "--interval-s", type=float, help="seconds between checkpoints (default: the best)"
+    )
+    command.add_argument("--plot", metavar="FILE", help="draw the efficiency: .svg or .png")
+    command.add_argument("--trace", metavar="FILE", help="write the timelines as a Chrome trace")
+    command.add_argument("--json", action="store_true", help="print plain data")
+    return parser
+
+
+def _list_of(convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def parse(text: str) -> list[Any]:
+        return [convert(part.strip()) for part in text.split(",")]
+
+    return parse
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _simulate(args: argparse.Namespace) -> Report:
+    networks = [get_network(name) for name in args.network]
+    scope = ow.Scope()
+    loaded = ow.load(args.program, scope)
+    feeds = make_feeds("simulate", loaded, args.feed)
+    step = rehearse(
+        loaded.program,
+        feeds,
+        results_of(loaded),
+        scope=scope,
+        device=args.device,
+        runs=args.runs,
+    )
+    reliability = Reliability(
+        args.mtbf_hours * _HOUR_S, args.checkpoint_s, args.restart_s, args.interval_s
+    )
+    return simulate(step, args.ranks, networks, spread=args.spread, reliability=reliability)
+
+
+def _text(report: Report) -> str:
+    first = report.forecasts[0]
+    lines = [f"one process alone: {format_seconds(first.alone_s)} a step", "", str(report)]
+    lines += [f"{network.name}: {network.comment}" for network in _networks(report)]
+    intervals = {f.ranks: f.interval_s for f in report.forecasts if f.interval_s is not None}
+    lines += [
+        f"{ranks} processes: a checkpoint every {format_seconds(interval)}"
+        for ranks, interval in intervals.items()
+    ]
+    return "\n".join(lines)
+
+
+def _networks(report: Report) -> list[Any]:
+    return list({forecast.network.name: forecast.network for forecast in report.forecasts}.values())
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    return {
+        "networks": {
+            network.name: {
+                "ranks_per_node": network.ranks_per_node,
+                "inside": network.inside._asdict(),
+                "between": network.between._asdict(),
+            }
+            for network in _networks(report)
+        },
+        "forecasts": [_plain_forecast(forecast) for forecast in report.forecasts],
+    }
+
+
+def _plain_forecast(forecast: Forecast) -> dict[str, Any]:
+    return {
+        "network": forecast.network.name,
+        "ranks": forecast.ranks,
+        "alone_s": forecast.alone_s,
+        "step_s": forecast.step_s,
+        "examples_per_s": forecast.examples_per_s,
+        "efficiency": forecast.efficiency,
+        "useful_share": forecast.useful_share,
+        "interval_s": forecast.interval_s,
+        "losses": forecast.losses,
+        "limit": forecast.limit,
+    }
+
+
+def _write_trace(report: Report, path: str) -> None:
+    """Write a process for each forecast, so that they lie below each other."""
+    events: list[dict[str, Any]] = []
+    for number, forecast in enumerate(report.forecasts):
+        label = f"{forecast.network.name}, {forecast.ranks} processes"
+        label += f": {format_share(forecast.efficiency)}"
+        events.append({"name": "process_name", "ph": "M", "pid": number, "args": {"name": label}})
+        events += forecast.timeline.to_trace(number)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"traceEvents": events}, file)

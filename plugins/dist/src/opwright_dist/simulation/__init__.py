@@ -1,0 +1,58 @@
+"""Predicts a training on more processes than there are here, before anyone rents them.
+
+>>> from opwright_dist import simulation
+>>> step = simulation.step_of_layers([(0.1, 400_000_000), (0.3, 60_000_000)], examples=64)
+>>> report = simulation.simulate(step, [8, 512], [simulation.get_network("ethernet")])
+>>> [round(forecast.efficiency, 2) for forecast in report.forecasts]
+[0.84, 0.58]
+"""
+
+from __future__ import annotations
+
+from opwright_dist.simulation.forecasts import (
+    REMEDIES,
+    Forecast,
+    Reliability,
+    Report,
+    expected_maximum,
+    format_seconds,
+    format_share,
+    simulate,
+)
+from opwright_dist.simulation.networks import (
+    NETWORKS,
+    Cost,
+    Link,
+    Network,
+    fit_link,
+    get_network,
+)
+from opwright_dist.simulation.rehearsals import rehearse
+from opwright_dist.simulation.steps import Compute, Start, Step, Wait, step_of_layers
+from opwright_dist.simulation.timeline import Span, Timeline, play
+
+__all__ = [
+    "NETWORKS",
+    "REMEDIES",
+    "Compute",
+    "Cost",
+    "Forecast",
+    "Link",
+    "Network",
+    "Reliability",
+    "Report",
+    "Span",
+    "Start",
+    "Step",
+    "Timeline",
+    "Wait",
+    "expected_maximum",
+    "fit_link",
+    "format_seconds",
+    "format_share",
+    "get_network",
+    "play",
+    "rehearse",
+    "simulate",
+    "step_of_layers",
+]

@@ -1,0 +1,192 @@
+"""Runs the plan of one process of many alone, and notes what it computes and would send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+import opwright as ow
+from opwright.kernel import PrepareContext, Refuse
+from opwright.op import Meta
+from opwright.plugin import load_tool
+from opwright.rewriting import size_bytes
+from opwright_dist.errors import DistError
+from opwright_dist.groups import Engine, World, current_world, set_world
+from opwright_dist.names import COLLECTIVES
+from opwright_dist.simulation.steps import Compute, Event, Start, Step, Wait
+
+LIBRARY: Final = "rehearsal"
+REHEARSED: Final = (*COLLECTIVES, "all_reduce_start", "all_reduce_wait", "compare_plans")
+"""What has kernels here, without ``dist.``."""
+
+_PREFIX: Final = "dist."
+_DEPENDS_ON_RANKS: Final = frozenset({"all_gather", "reduce_scatter", "all_to_all"})
+
+
+class Rehearsal(Engine):
+    """Says that there are many processes, of which this is the first, and connects none."""
+
+    name = LIBRARY
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    @classmethod
+    def was_launched(cls) -> bool:
+        """Nothing launches it: it is made."""
+        return False
+
+    @property
+    def rank(self) -> int:
+        """Number of this process: 0."""
+        return 0
+
+    @property
+    def size(self) -> int:
+        """How many processes are imagined."""
+        return self._size
+
+    def add_group(self, name: str, ranks: Sequence[int]) -> None:
+        """Nothing is to be connected."""
+
+    def gather(self, data: bytes, group: str) -> list[bytes]:
+        """Return what all give who give the same."""
+        return [data] * self._size
+
+    def set_deadline(self, seconds: float) -> None:
+        """Nothing ever waits."""
+
+    def describe(self) -> str:
+        """Return how many processes are imagined."""
+        return f"{self._size} imagined processes"
+
+
+class Rehearsed:
+    """Writes zeros, and refuses outside of a rehearsal."""
+
+    @classmethod
+    def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
+        """Refuse where processes are real."""
+        if not isinstance(current_world().engine, Rehearsal):
+            raise Refuse("it serves `opwright-dist simulate` alone")
+        n_inputs = len(ctx.inputs)
+        return lambda *slots, **_: _write_zeros(slots[n_inputs:])
+
+
+def _write_zeros(slots: Sequence[Any]) -> None:
+    for slot in slots:
+        for tensor in slot if isinstance(slot, list | tuple) else (slot,):
+            tensor[...] = 0
+
+
+def rehearse(
+    program: ow.Program,
+    feeds: Mapping[str, Any],
+    fetches: Sequence[Any] = (),
+    *,
+    scope: ow.Scope | None = None,
+    device: str = "cpu",
+    runs: int = 30,
+    examples: int | None = None,
+) -> Callable[[int], Step]:
+    """Measure the training step of one process of many, on this machine, alone.
+
+    The plan is the one that each of so many processes runs, buckets included. Its collectives send
+    nothing; when they start and who waits for them is noted. opwright-kit must be installed.
+
+    Parameters
+    ----------
+    program : Program
+        A training step with collectives, as `data_parallel` appends them.
+    feeds : mapping of str to array
+        The batch of one process.
+    fetches : sequence of str or Variable
+        What a step fetches.
+    scope : Scope, optional
+        Holds parameters and states; they are not changed. Default: the default scope.
+    device : str
+    runs : int
+        How often the step is measured; medians count.
+    examples : int, optional
+        How many examples the batch has; by default the first dimension of the first feed.
+
+    Returns
+    -------
+    callable
+        From a number of processes, at least 2, to the `Step`, as `simulate` takes it. Programs
+        whose shapes do not depend on that number are measured once.
+
+    Raises
+    ------
+    DistError
+        The program has no collective.
+    MissingRequirementError
+        opwright-kit is not installed.
+    FeedError
+        A feed is missing, unknown or misshapen.
+    """
+    types = {op.type.removeprefix(_PREFIX) for op in program.global_block().ops}
+    if not types & set(COLLECTIVES):
+        raise DistError(
+            "rehearse: the program must have collectives, got none; append them with "
+            "opwright_dist.data_parallel between append_backward and the optimizer"
+        )
+    first = next(iter(feeds.values()), None)
+    n_examples = examples if examples is not None else (len(first) if first is not None else 0)
+    profile = load_tool("profile")
+
+    @cache
+    def measure(ranks: int) -> Step:
+        with _imagined(ranks):
+            compiled = ow.Network(program.global_block()).compile(
+                feed=list(feeds), fetch=list(fetches), device=device, scope=scope
+            )
+            rows = profile(compiled, feeds, runs).rows
+        return Step(tuple(_events(rows)), n_examples)
+
+    if types & _DEPENDS_ON_RANKS:
+        return measure
+    return lambda ranks: measure(2)  # buckets are the same for any number
+
+
+@contextmanager
+def _imagined(ranks: int) -> Iterator[None]:
+    pins = {f"{_PREFIX}{name}": LIBRARY for name in REHEARSED}
+    before = set_world(World(Rehearsal(ranks), deadline_s=1.0))
+    try:
+        with ow.context_guard(ow.current_context().with_pins(pins)):
+            yield
+    finally:
+        set_world(before)
+
+
+def _events(rows: Sequence[Any]) -> Iterator[Event]:
+    """Yield what the rows of a profile, as of opwright-kit, compute and send."""
+    keys: dict[str, int] = {}
+    buckets = {
+        row.inputs[-1][0]: _size_of(row.outputs)  # by the handle, which the start has written
+        for row in rows
+        if row.op_type == "dist.all_reduce_wait"
+    }
+    for row in rows:
+        if row.depth:  # a part of its operator's time
+            continue
+        name = row.op_type.removeprefix(_PREFIX) if row.op_type.startswith(_PREFIX) else ""
+        if name == "all_reduce_start":
+            handle = row.outputs[0][0]
+            keys[handle] = row.step
+            yield Start(row.step, "all_reduce", buckets[handle])
+        elif name == "all_reduce_wait":
+            yield Wait(keys[row.inputs[-1][0]])
+        elif name in COLLECTIVES:
+            whole = row.outputs if name == "all_gather" else row.inputs[:1]
+            yield Start(row.step, name, _size_of(whole))
+            yield Wait(row.step)
+        elif name != "compare_plans":
+            yield Compute(row.median_s, row.op_type)
+
+
+def _size_of(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> int:
+    return sum(size_bytes(Meta(shape, dtype)) for _, dtype, shape in tensors)

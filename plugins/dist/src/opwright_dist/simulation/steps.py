@@ -1,0 +1,128 @@
+"""A training step as a simulation sees it: what is computed, and when which bytes are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from opwright_dist.errors import DistError
+from opwright_dist.names import DEFAULT_BUCKET_BYTES
+
+
+class Compute(NamedTuple):
+    """The process computes.
+
+    Attributes
+    ----------
+    seconds : float
+        How long, alone on a core or device.
+    label : str
+        For pictures.
+    """
+
+    seconds: float
+    label: str
+
+
+class Start(NamedTuple):
+    """A collective starts, and goes on beside what follows.
+
+    Attributes
+    ----------
+    key : int
+        Different for each in a step; the `Wait` for it has the same.
+    collective : str
+        Without ``dist.``.
+    size_bytes : int
+        As of `Network.cost`.
+    """
+
+    key: int
+    collective: str
+    size_bytes: int
+
+
+class Wait(NamedTuple):
+    """The process needs the result of a collective."""
+
+    key: int
+
+
+Event: TypeAlias = Compute | Start | Wait
+
+
+class Step(NamedTuple):
+    """One training step of one process.
+
+    Attributes
+    ----------
+    events : tuple of Compute, Start or Wait
+        In order.
+    examples : int
+        How many examples the process reads in a step, for rates; 0 where nobody knows.
+    """
+
+    events: tuple[Event, ...]
+    examples: int = 0
+
+    @property
+    def compute_s(self) -> float:
+        """Seconds that the step takes where nothing has to be sent."""
+        return sum(event.seconds for event in self.events if isinstance(event, Compute))
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of all tensors that collectives are given in one step."""
+        return sum(event.size_bytes for event in self.events if isinstance(event, Start))
+
+
+_BACKWARD_SHARE: Final = 2 / 3
+"""Of the arithmetic of a layer of products: the gradients of its inputs and of its weights."""
+
+
+def step_of_layers(
+    layers: Sequence[tuple[float, int]],
+    *,
+    update_s: float = 0.0,
+    bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+    examples: int = 0,
+) -> Step:
+    """Return the step of a network that is known by its layers only.
+
+    A third of each layer's time is forward. Backward goes from the last layer to the first; what is
+    ready is sent in buckets. All updates come at the end.
+
+    Parameters
+    ----------
+    layers : sequence of (float, int)
+        From input to output: seconds of a layer, forward and backward, and bytes of its parameters.
+    update_s : float
+        Seconds of the optimizer.
+    bucket_bytes : int
+        A bucket takes gradients until it has as many bytes; a large one is sent whole.
+    examples : int
+        As of `Step`.
+
+    Raises
+    ------
+    DistError
+        There is no layer, or a number is negative.
+    """
+    if not layers or min(map(min, layers)) < 0 or update_s < 0 or bucket_bytes < 1:
+        raise DistError(
+            "step_of_layers: layers must be pairs of seconds and bytes, none negative, got "
+            f"{list(layers)!r}, update_s={update_s}, bucket_bytes={bucket_bytes}"
+        )
+    total_s = sum(seconds for seconds, _ in layers)
+    events: list[Event] = [Compute((1 - _BACKWARD_SHARE) * total_s, "forward")]
+    keys: list[int] = []
+    bucket = 0
+    for number, (seconds, size_bytes) in reversed(list(enumerate(layers))):
+        events.append(Compute(_BACKWARD_SHARE * seconds, f"backward {number}"))
+        bucket += size_bytes
+        if bucket >= bucket_bytes or (number == 0 and bucket):
+            keys.append(len(keys))
+            events.append(Start(keys[-1], "all_reduce", bucket))
+            bucket = 0
+    events += map(Wait, keys)
+    return Step((*events, Compute(update_s, "update")), examples)
